@@ -1,0 +1,93 @@
+"""What can go wrong, as sentences a person can act on.
+
+TasukiError                 base; `exit_code` 1
+├── UsageError              the command was called wrongly; exit code 2
+├── Refused                 tasuki could, but should not; exit code 3
+│   ├── GoalTooVague        the goal is missing, too short or vague
+│   ├── GoalHasSecret       the goal holds a secret and nobody confirmed it
+│   ├── NothingToHandOff    the thread has no conversation
+│   └── AgentStillBusy      sub-agents or background commands are running
+├── ThreadNotFound          no thread matches what was asked for
+├── ThreadUnreadable        the file is there, but is no thread, is empty, or cannot be read
+├── HandoffNotFound         no stored handoff matches
+├── HarnessMissing          the program of a harness is not installed
+├── LaunchFailed            the successor could not be started
+├── StoreFailed             a handoff could not be kept (disk full, no permission)
+├── ConfigInvalid           a setting has the wrong type or value
+├── ExtraMissing            an optional part is not installed
+└── ModelUnavailable        an author that needs a model has none
+
+Every message says what happened, where, and what to do next.
+"""
+
+
+class TasukiError(Exception):
+    """Base of all errors that tasuki raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(TasukiError):
+    """The command was called wrongly."""
+
+    exit_code = 2
+
+
+class Refused(TasukiError):
+    """tasuki could do it, but should not without being told to."""
+
+    exit_code = 3
+
+
+class GoalTooVague(Refused):
+    """The goal is missing, too short, or says nothing about what to do."""
+
+
+class GoalHasSecret(Refused):
+    """The goal holds what looks like a secret, and nobody confirmed it."""
+
+
+class NothingToHandOff(Refused):
+    """The thread holds no conversation."""
+
+
+class AgentStillBusy(Refused):
+    """Sub-agents or background commands of the thread are still running."""
+
+
+class ThreadNotFound(TasukiError):
+    """No thread matches what was asked for."""
+
+
+class ThreadUnreadable(TasukiError):
+    """A file is there but cannot be read as a thread."""
+
+
+class HandoffNotFound(TasukiError):
+    """No stored handoff matches what was asked for."""
+
+
+class HarnessMissing(TasukiError):
+    """The program of a harness is not installed."""
+
+
+class LaunchFailed(TasukiError):
+    """The successor could not be started."""
+
+
+class StoreFailed(TasukiError):
+    """A handoff could not be written."""
+
+
+class ConfigInvalid(TasukiError):
+    """A setting has the wrong type or an impossible value."""
+
+    exit_code = 2
+
+
+class ExtraMissing(TasukiError):
+    """An optional part of tasuki is not installed."""
+
+
+class ModelUnavailable(TasukiError):
+    """An author needs a model, and none can be used."""

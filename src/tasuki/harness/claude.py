@@ -1,0 +1,234 @@
+"""Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`. Seen: 2.0.76, 2.1.330."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.harness.claude_read import Reader
+from tasuki.harness.jsonl import both_ends
+from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.model import Thread, ThreadHead
+
+HEAD_BYTES = 12 << 10
+TAIL_BYTES = 16 << 10
+UNSET = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
+MAX_ARGUMENT = 100_000
+"""Bytes of one argument; Linux allows 128 KiB."""
+
+_FIRST_KEYS = re.compile(
+    rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
+)
+_NOT_OURS = re.compile(rb'\A\s*\{"(?:timestamp|ordinal)"|"type": ?"session(?:_meta)?"')
+_READY = r"^\s*[❯>]\s"
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    cache_creation_input_tokens: int | None = 0
+    cache_read_input_tokens: int | None = 0
+    output_tokens: int = 0
+
+
+class _Part(Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _Message(Struct):
+    role: str = ""
+    model: str = ""
+    content: str | list[_Part] | None = None
+    usage: _Usage | None = None
+
+
+class _Line(Struct):
+    type: str = ""
+    sessionId: str = ""
+    cwd: str = ""
+    isMeta: bool | None = False
+    isSidechain: bool = False
+    message: _Message | None = None
+    customTitle: str = ""
+    aiTitle: str = ""
+    messageCount: int = 0
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+def projects() -> Path:
+    """Folder that holds all threads of Claude Code; `CLAUDE_CONFIG_DIR` moves it."""
+    base = os.environ.get("CLAUDE_CONFIG_DIR")
+    return (Path(base) if base else Path.home() / ".claude") / "projects"
+
+
+def folder_name(cwd: Path) -> str:
+    """Folder name of a working directory: every character but letters and digits becomes `-`.
+
+    Over 200 characters Claude Code cuts and appends a hash; the prefix is returned then.
+    """
+    return re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(cwd))[:200]
+
+
+class Claude:
+    """The adapter of Claude Code."""
+
+    name = "claude"
+    title = "Claude Code"
+    program = "claude"
+    can_prefill = True
+
+    def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        folder = folder_name(cwd) if cwd is not None else ""
+        try:
+            folders = [d for d in os.scandir(projects()) if d.is_dir()]
+        except OSError:
+            return
+        for directory in folders:
+            if folder and not directory.name.startswith(folder):
+                continue
+            if folder and len(folder) < 200 and directory.name != folder:
+                continue
+            yield from _threads_in(directory.path)
+
+    def recognises(self, path: Path, first: bytes) -> bool:
+        line = first.lstrip().partition(b"\n")[0]
+        return (
+            line.startswith(b"{")
+            and not _NOT_OURS.search(line[:200])
+            and bool(_FIRST_KEYS.search(first))
+        )
+
+    def head(self, file: ThreadFile) -> ThreadHead | None:
+        first, last = both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
+        head = _Head(file)
+        for line in first:
+            head.from_start(line)
+        for line in reversed(last):
+            head.from_end(line)
+        return head.result(first, last)
+
+    def read(self, path: Path) -> Thread:
+        return Reader(path).read()
+
+    def skill_command(self, skill: str) -> str:
+        return f"/{skill}"
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """`claude --prefill TEXT`, or the prompt itself where it is to be sent at once."""
+        text = request.brief
+        model = ("--model", request.model) if request.model else ()
+        fits = len(text.encode()) <= MAX_ARGUMENT
+        argument: tuple[str, ...] = ()
+        if fits:
+            argument = (text,) if request.send else ("--prefill", text)
+        return LaunchPlan(
+            argv=(self.program, *model, *request.arguments, *argument),
+            cwd=request.cwd,
+            unset=UNSET,
+            paste="" if fits else text,
+            submit=request.send,
+            ready=_READY,
+        )
+
+    def resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, "--resume", thread.id)
+
+
+def _threads_in(folder: str) -> Iterator[ThreadFile]:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name.endswith(".jsonl") and not entry.name.startswith("agent-"):
+            try:
+                stat = entry.stat()
+            except OSError:
+                continue
+            if stat.st_size:
+                yield ThreadFile(path=Path(entry.path), modified=stat.st_mtime, bytes=stat.st_size)
+
+
+class _Head:
+    """What both ends of a file say."""
+
+    def __init__(self, file: ThreadFile) -> None:
+        self.file = file
+        self.id = self.cwd = self.title = self.ai_title = self.words = ""
+        self.seen = 0
+        self.counted = 0
+        self.conversation = False
+        self.context: int | None = None
+
+    def _decode(self, line: bytes) -> _Line | None:
+        try:
+            return _LINE.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+
+    def from_start(self, line: bytes) -> None:
+        if (parsed := self._decode(line)) is None or parsed.isSidechain:
+            return
+        self._common(parsed)
+        message = parsed.message
+        if not self.words and parsed.type == "user" and message and not parsed.isMeta:
+            self.words = _first_words(message)
+        if message and message.usage and self.context is None and parsed.type == "assistant":
+            self.context = _context(message.usage)
+
+    def from_end(self, line: bytes) -> None:
+        if (parsed := self._decode(line)) is None or parsed.isSidechain:
+            return
+        self._common(parsed)
+        self.counted = self.counted or parsed.messageCount
+        usage = parsed.message.usage if parsed.message else None
+        if usage and parsed.type == "assistant" and not getattr(self, "_ended", False):
+            self.context, self._ended = _context(usage), True
+
+    def _common(self, line: _Line) -> None:
+        self.id = self.id or line.sessionId
+        self.cwd = self.cwd or line.cwd
+        self.title = self.title or line.customTitle
+        self.ai_title = self.ai_title or line.aiTitle
+        if line.type in ("user", "assistant") and line.message:
+            self.conversation = True
+            self.seen += 1
+
+    def result(self, first: list[bytes], last: list[bytes]) -> ThreadHead | None:
+        if not self.id or not (self.conversation or last):
+            return None
+        file = self.file
+        read = sum(map(len, first)) + sum(map(len, last)) or 1
+        whole = not last
+        stem = file.path.stem
+        return ThreadHead(
+            harness="claude",
+            id=stem if len(stem) == 36 else self.id,
+            path=str(file.path),
+            cwd=self.cwd,
+            name=self.title or self.ai_title,
+            first_words=self.words,
+            modified=file.modified,
+            bytes=file.bytes,
+            messages=self.counted or (self.seen if whole else round(self.seen * file.bytes / read)),
+            exact=bool(whole or self.counted),
+            context_tokens=self.context,
+        )
+
+
+def _context(usage: _Usage) -> int:
+    cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
+    return usage.input_tokens + cached + usage.output_tokens
+
+
+def _first_words(message: _Message) -> str:
+    content = message.content
+    if not isinstance(content, str):
+        content = " ".join(part.text for part in content or () if part.text)
+    text = content.strip()
+    return "" if text.startswith(("<", "Caveat:", "[Request")) else " ".join(text.split())[:120]

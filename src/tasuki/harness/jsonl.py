@@ -1,0 +1,220 @@
+"""Threads kept as JSON Lines: tolerant reading, both ends of a file, exact search.
+
+Nothing here writes or locks. A line that cannot be read is skipped and reported with its
+number; a truncated last line is what a file under way looks like, and is accepted.
+"""
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.model import BrokenLine, ReadReport
+
+T = TypeVar("T")
+
+BLOCK = 1 << 20
+MAX_BROKEN = 50
+KEEP_WHOLE = 12_000
+"""Characters of a tool result that are kept in threads of ordinary size."""
+KEEP_HUGE = 1_200
+"""The same in files over `HUGE` bytes, so that memory stays bounded."""
+HUGE = 256 << 20
+
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_RAW_BYTES = re.compile("[\udc80-\udcff]")
+
+
+class Lines:
+    """The lines of one thread file, with what went wrong on the way.
+
+    Iterating yields `(offset, line)` for every line that is not blank. `decode` turns one into
+    a struct, or returns None and notes the line as broken.
+    """
+
+    def __init__(self, path: Path, end: int | None = None) -> None:
+        self.path = path
+        self.end = end
+        """Stop at this byte offset; a fork may use only the beginning of its parent's file."""
+        self.number = 0
+        self.bytes = 0
+        self.unknown: Counter[str] = Counter()
+        self.broken: list[BrokenLine] = []
+        self.notes: list[str] = []
+        self.truncated = False
+        self._broken_count = 0
+        self._complete = True
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        try:
+            with self.path.open("rb", buffering=BLOCK) as file:
+                yield from self._read(file)
+        except FileNotFoundError as exc:
+            raise ThreadUnreadable(f"{self.path} vanished while it was read.") from exc
+        except OSError as exc:
+            raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
+
+    def _read(self, file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        offset = 0
+        for line in file:
+            self.number += 1
+            if self.end is not None and offset >= self.end:
+                return
+            self._complete = line.endswith(b"\n")
+            if len(line) > 2 or line.strip():
+                yield offset, line
+            offset += len(line)
+            self.bytes = offset
+
+    def decode(self, decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
+        """One line as a struct, repaired if need be; None if it is broken, which is noted."""
+        try:
+            return decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as first:
+            return self._decode_repaired(decoder, line, first)
+
+    def _decode_repaired(
+        self, decoder: msgspec.json.Decoder[T], line: bytes, first: Exception
+    ) -> T | None:
+        try:
+            return decoder.decode(repaired(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.note_broken(first)
+            return None
+
+    def note_broken(self, reason: Exception) -> None:
+        """Note the current line as broken, or as the truncated tail of a file under way."""
+        if not self._complete:
+            self.truncated = True
+            return
+        self._broken_count += 1
+        if self._broken_count <= MAX_BROKEN:
+            text = str(reason).partition("(byte")[0].strip() or type(reason).__name__
+            self.broken.append(BrokenLine(line=self.number, reason=text, path=str(self.path)))
+
+    def report(self) -> ReadReport:
+        """What was met so far."""
+        notes = list(self.notes)
+        if self._broken_count > MAX_BROKEN:
+            notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
+        return ReadReport(
+            lines=self.number,
+            bytes=self.bytes,
+            unknown=dict(self.unknown),
+            broken=tuple(self.broken),
+            truncated_tail=self.truncated,
+            notes=tuple(notes),
+        )
+
+
+def merged(reports: Iterable[ReadReport]) -> ReadReport:
+    """One report of several files."""
+    reports = list(reports)
+    unknown: Counter[str] = Counter()
+    for report in reports:
+        unknown.update(report.unknown)
+    return ReadReport(
+        lines=sum(r.lines for r in reports),
+        bytes=sum(r.bytes for r in reports),
+        unknown=dict(unknown),
+        broken=tuple(b for r in reports for b in r.broken),
+        truncated_tail=any(r.truncated_tail for r in reports),
+        notes=tuple(n for r in reports for n in r.notes),
+    )
+
+
+def repaired(line: bytes) -> bytes:
+    r"""A line whose invalid UTF-8 is written out as `\xff` and whose lone surrogates are U+FFFD.
+
+    JavaScript cuts strings between surrogates, and tools print bytes: both are in real threads.
+    """
+    line = _LONE_SURROGATE.sub(rb"\\ufffd", line)
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        text = line.decode("utf-8", "surrogateescape")
+        line = _RAW_BYTES.sub(lambda m: f"\\\\x{ord(m[0]) - 0xDC00:02x}", text).encode()
+    return line
+
+
+def clip(text: str, limit: int) -> str:
+    """A text cut in the middle, two thirds from its head, so that it is about `limit` long."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    return f"{text[:head]}\n… {len(text) - limit} characters left out …\n{text[-tail:]}"
+
+
+def keep_limit(path: Path) -> int:
+    """How many characters of each tool result are kept, from the size of the file."""
+    try:
+        return KEEP_HUGE if path.stat().st_size > HUGE else KEEP_WHOLE
+    except OSError:
+        return KEEP_WHOLE
+
+
+def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes]]:
+    """Whole lines from the first `head` and the last `tail` bytes of a file.
+
+    The two never overlap. Returns two empty lists if the file cannot be read.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return [], []
+    try:
+        first = os.read(fd, head)
+        size = os.fstat(fd).st_size
+        if size <= head:
+            return first.splitlines(), []
+        start = max(size - tail, head)
+        last = os.pread(fd, size - start, start)
+    except OSError:
+        return [], []
+    finally:
+        os.close(fd)
+    return first.splitlines()[:-1], last.splitlines()[1:]
+
+
+def occurring(paths: Iterable[str], needles: Iterable[str]) -> set[str]:
+    """Which of some texts occur in the strings of thread files, whatever was clipped in memory.
+
+    Compares JSON-escaped bytes, block by block, so the cost is that of reading the files.
+    """
+    wanted = {n: _escapes(n) for n in needles if n}
+    longest = max((len(e) for es in wanted.values() for e in es), default=0)
+    found: set[str] = set()
+    for path in paths:
+        for block in _blocks(Path(path), longest):
+            found |= {n for n, es in wanted.items() if any(e in block for e in es)}
+            wanted = {n: es for n, es in wanted.items() if n not in found}
+            if not wanted:
+                return found
+    return found
+
+
+def _escapes(text: str) -> tuple[bytes, ...]:
+    plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")[1:-1]
+    ascii_only = json.dumps(text)[1:-1].encode()
+    return (plain,) if plain == ascii_only else (plain, ascii_only)
+
+
+def _blocks(path: Path, overlap: int) -> Iterator[bytes]:
+    carried = b""
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                yield carried + block
+                carried = block[-overlap:] if overlap else b""
+    except OSError:
+        return

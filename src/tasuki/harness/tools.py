@@ -1,0 +1,132 @@
+"""What tool calls mean, shared by the adapters: kinds, exit codes, patches, tasks under way."""
+
+import re
+from collections.abc import Iterable
+
+from tasuki.model import Background, FileChange, Todo, TodoStatus, ToolKind
+
+KINDS: dict[str, ToolKind] = {
+    "bash": "shell", "shell": "shell", "exec_command": "shell", "shell_command": "shell",
+    "local_shell": "shell", "run_shell_command": "shell", "container.exec": "shell",
+    "unified_exec": "shell", "write_stdin": "shell", "bashoutput": "shell",
+    "edit": "edit", "multiedit": "edit", "notebookedit": "edit", "apply_patch": "edit",
+    "str_replace": "edit", "replace": "edit", "hashline_edit": "edit",
+    "write": "write", "write_file": "write", "create": "write",
+    "read": "read", "read_file": "read", "view": "read", "read_many_files": "read",
+    "view_image": "read",
+    "grep": "search", "glob": "search", "ls": "search", "find": "search", "search": "search",
+    "rg": "search", "list_directory": "search", "grep_files": "search", "list_dir": "search",
+    "todowrite": "todo", "taskcreate": "todo", "taskupdate": "todo", "update_plan": "todo",
+    "todo_write": "todo", "todo": "todo", "write_todos": "todo", "exitplanmode": "todo",
+    "task": "agent", "agent": "agent", "spawn_agent": "agent", "wait_agent": "agent",
+    "close_agent": "agent", "subagent": "agent",
+    "askuserquestion": "ask", "ask": "ask", "ask_user": "ask", "request_user_input": "ask",
+    "skill": "skill", "activate_skill": "skill",
+    "webfetch": "web", "websearch": "web", "web_search": "web", "web_fetch": "web",
+    "fetch": "web", "google_web_search": "web",
+}  # fmt: skip
+
+_EXIT = re.compile(
+    r"(?:\A(?:Error: )?Exit code:? (-?\d+)"
+    r"|\bProcess exited with code (-?\d+)"
+    r"|\bCommand exited with code (-?\d+)"
+    r"|\A\{\"output\":.*\"exit_code\":(-?\d+))",
+    re.DOTALL,
+)
+_TODO_STATUS: dict[str, TodoStatus] = {
+    "pending": "pending", "in_progress": "in_progress", "active": "in_progress",
+    "completed": "done", "done": "done", "cancelled": "dropped", "deleted": "dropped",
+    "abandoned": "dropped", "blocked": "pending",
+}  # fmt: skip
+_PATCH_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$")
+
+
+def kind(name: str) -> ToolKind:
+    """What a tool of this name does; `other` for unknown ones and those of MCP servers."""
+    return KINDS.get(name.lower(), "other")
+
+
+def exit_code(output: str) -> int | None:
+    """Exit code that a harness wrote around a command's output, None if it wrote none."""
+    match = _EXIT.search(output[:400]) or _EXIT.search(output[-200:])
+    return int(next(g for g in match.groups() if g is not None)) if match else None
+
+
+def todo_status(word: str) -> TodoStatus:
+    """A harness's word for the state of a todo; unknown words count as pending."""
+    return _TODO_STATUS.get(word.lower().replace("-", "_"), "pending")
+
+
+def todos(items: Iterable[tuple[str, str]]) -> tuple[Todo, ...]:
+    """Todos from pairs of text and the harness's word for the state."""
+    return tuple(Todo(text=t, status=todo_status(s)) for t, s in items if t.strip())
+
+
+def patch_changes(patch: str) -> tuple[FileChange, ...]:
+    """File changes of a patch in the `*** Begin Patch` form (Codex `apply_patch`)."""
+    changes: list[FileChange] = []
+    path = action = moved = ""
+    old: list[str] = []
+    new: list[str] = []
+
+    def finish() -> None:
+        if not path:
+            return
+        texts = {"old": "\n".join(old), "new": "\n".join(new)}
+        if moved:
+            changes.append(FileChange(path=path, kind="delete"))
+            changes.append(FileChange(path=moved, kind="rename", **texts))
+        elif action == "Delete":
+            changes.append(FileChange(path=path, kind="delete"))
+        else:
+            changes.append(
+                FileChange(path=path, kind="create" if action == "Add" else "edit", **texts)
+            )
+
+    for line in patch.splitlines():
+        if match := _PATCH_FILE.match(line):
+            finish()
+            action, path, moved, old, new = match[1], match[2].strip(), "", [], []
+        elif line.startswith("*** Move to: "):
+            moved = line[13:].strip()
+        elif line.startswith("+"):
+            new.append(line[1:])
+        elif line.startswith("-"):
+            old.append(line[1:])
+        elif line.startswith("@@ "):
+            new.append(line[3:])
+    finish()
+    return tuple(changes)
+
+
+class BackgroundLog:
+    """Sub-agents and background commands as they start and end while a thread is read."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Background] = {}
+
+    def started(self, id: str, kind: str, label: str, ref: int) -> None:
+        """Something began to run beside the conversation."""
+        if id and id not in self._items:
+            self._items[id] = Background(
+                id=id,
+                kind="agent" if kind == "agent" else "command",
+                label=" ".join(label.split())[:200],
+                state="running",
+                ref=ref,
+            )
+
+    def ended(self, id: str, failed: bool = False) -> None:
+        """It was seen to end."""
+        if item := self._items.get(id):
+            self._items[id] = Background(
+                id=item.id,
+                kind=item.kind,
+                label=item.label,
+                state="failed" if failed else "done",
+                ref=item.ref,
+            )
+
+    def items(self) -> tuple[Background, ...]:
+        """All of them, in the order they began."""
+        return tuple(self._items.values())

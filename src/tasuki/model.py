@@ -1,0 +1,406 @@
+"""The data that everything else passes around: frozen, without I/O.
+
+A `Thread` is read from disk, `Facts` are derived from it, a `Draft` is chosen for a `Goal`,
+and a `Handoff` is the draft that was kept. Times are ISO 8601 strings as the harness
+recorded them, sizes are characters unless a name says bytes, and tokens are characters / 4.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Origin = Literal["typed", "queued", "answer", "harness", "command", "handoff"]
+"""Who is behind a user entry.
+
+typed: at the prompt; queued: typed while the agent worked; answer: to a question or a refused
+tool call; harness: written by the program; command: a shell command the user ran in the
+harness; handoff: the brief of an earlier handoff.
+"""
+
+EntryKind = Literal["user", "assistant", "tool", "compaction"]
+ToolKind = Literal[
+    "shell", "edit", "write", "read", "search", "todo", "agent", "ask", "skill", "web", "other"
+]
+ToolStatus = Literal["ok", "error", "running", "aborted", "refused", "unknown"]
+TodoStatus = Literal["pending", "in_progress", "done", "dropped"]
+ChangeKind = Literal["edit", "create", "delete", "rename"]
+
+
+class FileChange(Struct, frozen=True, gc=False):
+    """One file changed by one tool call; `old` and `new` are the texts replaced and put in."""
+
+    path: str
+    kind: ChangeKind
+    old: str = ""
+    new: str = ""
+
+
+class Todo(Struct, frozen=True, gc=False):
+    """One item of a todo list or plan, in the agent's own words."""
+
+    text: str
+    status: TodoStatus
+
+
+class ToolCall(Struct, frozen=True):
+    """A tool call tied to its result.
+
+    `output` is cut in the middle when it is long; `output_size` is its full length.
+    `detail` is what the call was for besides command and paths: a pattern, a URL, a question.
+    """
+
+    id: str
+    name: str
+    kind: ToolKind
+    command: str = ""
+    detail: str = ""
+    paths: tuple[str, ...] = ()
+    changes: tuple[FileChange, ...] = ()
+    todos: tuple[Todo, ...] | None = None
+    output: str = ""
+    output_size: int = 0
+    status: ToolStatus = "unknown"
+    exit_code: int | None = None
+    background: str = ""
+    """Id of the background command or sub-agent that the call started, if it did."""
+    workdir: str = ""
+
+
+class Entry(Struct, frozen=True):
+    """One thing in a thread. `ref` is the n of `#n`: it counts user messages, assistant
+    texts, tool calls and compactions in file order, so appending never renumbers."""
+
+    ref: int
+    kind: EntryKind
+    text: str = ""
+    at: str = ""
+    id: str = ""
+    origin: Origin = "typed"
+    tool: ToolCall | None = None
+    compacted: bool = False
+    """Lies before the last compaction: the agent itself no longer had it in view."""
+    kept_from: int = 0
+    """Of a compaction: the first ref that the harness kept in view, 0 if none."""
+    source: int = 0
+    """Index into `Thread.sources`: the file that holds the entry."""
+    offset: int = 0
+    """Byte offset in that file of the line that begins the entry."""
+
+
+class Notice(Struct, frozen=True, gc=False):
+    """Something the harness noted that is no entry: an interruption, an API error, a hook."""
+
+    after: int
+    kind: Literal["interrupted", "error", "context", "note"]
+    text: str = ""
+
+
+class Background(Struct, frozen=True, gc=False):
+    """A sub-agent or background command: what it is, and whether it was seen to end."""
+
+    id: str
+    kind: Literal["agent", "command"]
+    label: str
+    state: Literal["running", "done", "failed", "unknown"]
+    ref: int
+
+
+class Sidechain(Struct, frozen=True, gc=False):
+    """A sub-agent's own record, kept apart from the thread."""
+
+    id: str
+    path: str
+    label: str = ""
+
+
+class BrokenLine(Struct, frozen=True, gc=False):
+    """A line that could not be read, by its 1-based number in its file."""
+
+    line: int
+    reason: str
+    path: str = ""
+
+
+class ReadReport(Struct, frozen=True):
+    """What the reader met and did not take in: nothing is dropped silently."""
+
+    lines: int = 0
+    bytes: int = 0
+    unknown: dict[str, int] = {}
+    broken: tuple[BrokenLine, ...] = ()
+    truncated_tail: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Thread(Struct, frozen=True):
+    """One conversation as a harness recorded it. Only ever read."""
+
+    harness: str
+    id: str
+    path: str
+    cwd: str = ""
+    git_branch: str = ""
+    git_head: str = ""
+    model: str = ""
+    thinking: str = ""
+    version: str = ""
+    tools: tuple[str, ...] = ()
+    name: str = ""
+    parent: str = ""
+    """Id or path of the thread this one was forked or handed off from."""
+    started: str = ""
+    updated: str = ""
+    context_tokens: int | None = None
+    context_window: int | None = None
+    entries: tuple[Entry, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    background: tuple[Background, ...] = ()
+    sidechains: tuple[Sidechain, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    """Skills used, in order, by name."""
+    aborted: bool = False
+    """The last turn was interrupted by the user."""
+    abandoned: int = 0
+    """Entries on branches that the user left; they keep their refs but are not in `entries`."""
+    sources: tuple[str, ...] = ()
+    report: ReadReport = ReadReport()
+
+
+class ThreadHead(Struct, frozen=True, gc=False):
+    """What a list of threads shows, from the first and last bytes of the file alone."""
+
+    harness: str
+    id: str
+    path: str
+    cwd: str = ""
+    name: str = ""
+    first_words: str = ""
+    modified: float = 0.0
+    """Seconds since the epoch, from the file."""
+    bytes: int = 0
+    messages: int | None = None
+    exact: bool = False
+    """Whether `messages` was counted; else it is an estimate from the density of both ends."""
+    context_tokens: int | None = None
+    context_window: int | None = None
+
+
+class Goal(Struct, frozen=True):
+    """What the user wants next, to the letter."""
+
+    text: str
+    forced: bool = False
+    """The goal rules would have refused it, and the user insisted."""
+    said_by: Literal["user", "model"] = "user"
+
+
+class FileFact(Struct, frozen=True):
+    """What a thread did to one file. `path` is relative to the thread's cwd where it lies below."""
+
+    path: str
+    reads: tuple[int, ...] = ()
+    edits: tuple[int, ...] = ()
+    created: bool = False
+    deleted: bool = False
+    mentioned: tuple[int, ...] = ()
+    symbols: tuple[str, ...] = ()
+    """Names of functions, classes and tests inside the thread's edits of it, newest first."""
+
+    @property
+    def last(self) -> int:
+        """The newest entry that touched it."""
+        return max((*self.reads[-1:], *self.edits[-1:], *self.mentioned[-1:]), default=0)
+
+
+class CommandFact(Struct, frozen=True):
+    """One command the thread ran, in its own characters, with what came of its last run."""
+
+    command: str
+    refs: tuple[int, ...]
+    ok: bool
+    error: str = ""
+    """The line that says why it failed."""
+    outcome: str = ""
+    """A short line of the output that says how it went, of a check or test."""
+    check: Literal["", "test", "lint", "build", "commit"] = ""
+    by_user: bool = False
+
+
+class Quote(Struct, frozen=True):
+    """A sentence as it stands in one entry."""
+
+    text: str
+    ref: int
+
+
+class Lesson(Struct, frozen=True):
+    """A command that failed, what changed, and whether it passed afterwards."""
+
+    command: str
+    error: str
+    failed: int
+    passed: int = 0
+    """Ref of the later success of the same command, 0 if it never came."""
+    words: str = ""
+    """The assistant's sentence between the failure and the success."""
+    words_ref: int = 0
+
+
+class Revision(Struct, frozen=True):
+    """Git as the thread recorded it, and as it is now where the folder is there."""
+
+    branch: str = ""
+    head: str = ""
+    commits: tuple[Quote, ...] = ()
+    """Commits the thread made: hash and subject."""
+    branch_now: str = ""
+    head_now: str = ""
+    dirty_now: tuple[str, ...] = ()
+    """Changed and untracked files now, relative to the repository."""
+    repository: bool = False
+
+
+class Facts(Struct, frozen=True):
+    """What can be derived from a thread without a model; every item with its refs."""
+
+    files: tuple[FileFact, ...] = ()
+    commands: tuple[CommandFact, ...] = ()
+    last_check: tuple[CommandFact, ...] = ()
+    """The last run of each kind of check."""
+    unverified: tuple[str, ...] = ()
+    """Files edited after the last check that passed."""
+    uncommitted: tuple[str, ...] = ()
+    """Files edited after the last commit of the thread."""
+    todos: tuple[Todo, ...] = ()
+    todos_ref: int = 0
+    requests: tuple[Quote, ...] = ()
+    constraints: tuple[Quote, ...] = ()
+    decisions: tuple[Quote, ...] = ()
+    questions: tuple[Quote, ...] = ()
+    findings: tuple[Quote, ...] = ()
+    next_steps: tuple[Quote, ...] = ()
+    rejected: tuple[Quote, ...] = ()
+    lessons: tuple[Lesson, ...] = ()
+    values: tuple[Quote, ...] = ()
+    """Values and identifiers that occur nowhere in the working tree."""
+    running: tuple[Background, ...] = ()
+    artifacts: tuple[Quote, ...] = ()
+    previous: tuple[Quote, ...] = ()
+    """Items of earlier handoffs found in the thread, folded."""
+    revision: Revision = Revision()
+    skill: str = ""
+
+
+class Item(Struct, frozen=True):
+    """One line of a draft with the entries it rests on. `label` is Done, In progress, …"""
+
+    text: str
+    refs: tuple[int, ...] = ()
+    label: str = ""
+
+
+class FileItem(Struct, frozen=True):
+    """A file the successor should know, and why."""
+
+    path: str
+    reason: str = ""
+    refs: tuple[int, ...] = ()
+    verified: bool = True
+
+
+class CommandItem(Struct, frozen=True):
+    """A command the successor may need, and what came of it."""
+
+    command: str
+    note: str = ""
+    refs: tuple[int, ...] = ()
+
+
+class Dropped(Struct, frozen=True):
+    """Something a check took out of a draft, and why."""
+
+    section: str
+    text: str
+    reason: str
+
+
+class Draft(Struct, frozen=True):
+    """The structured document before the user accepted it."""
+
+    goal: Goal
+    author: str = "offline"
+    context: tuple[Item, ...] = ()
+    state: tuple[Item, ...] = ()
+    asked: tuple[Item, ...] = ()
+    decisions: tuple[Item, ...] = ()
+    questions: tuple[Item, ...] = ()
+    files: tuple[FileItem, ...] = ()
+    commands: tuple[CommandItem, ...] = ()
+    previous: tuple[Item, ...] = ()
+    metadata: tuple[str, ...] = ()
+    drift: tuple[Item, ...] = ()
+    skill: str = ""
+    dropped: tuple[Dropped, ...] = ()
+    left_out: tuple[Item, ...] = ()
+    """What did not fit the budget, best first; shown in the review."""
+
+
+class Citation(Struct, frozen=True):
+    """A cited entry, kept so that it can be opened after the thread changed or is gone."""
+
+    ref: int
+    entry_id: str
+    sha256: str
+    kind: EntryKind
+    text: str
+
+
+class Predecessor(Struct, frozen=True):
+    """The thread a handoff was made from."""
+
+    harness: str
+    thread_id: str
+    path: str
+    cwd: str = ""
+    git_branch: str = ""
+    git_head: str = ""
+    name: str = ""
+    entries: int = 0
+
+
+class Handoff(Struct, frozen=True):
+    """A draft that was kept. Never changed: what happens to it later goes into its events."""
+
+    id: str
+    created: str
+    goal: Goal
+    predecessor: Predecessor
+    draft: Draft
+    version: int = 1
+    revises: str = ""
+    """Id of the handoff that this one is an edited revision of."""
+    parent: str = ""
+    """Id of the handoff that the predecessor itself began with: the lineage."""
+    to: str = ""
+    budget: int = 0
+    tokens: int = 0
+    """Size of the brief without the goal: characters / 4."""
+    citations: tuple[Citation, ...] = ()
+    redactions: dict[str, int] = {}
+    snapshot: dict[str, str] = {}
+    """What drift is checked against when the successor starts: named files and their hashes,
+    `HEAD` and `branch`."""
+
+
+class HandoffEvent(Struct, frozen=True):
+    """One thing that happened to a handoff: drafted, started, delivered, acknowledged, drift."""
+
+    at: str
+    kind: str
+    detail: dict[str, str] = {}
+
+
+def tokens(text: str) -> int:
+    """Size of a text in tokens, estimated as characters / 4, rounded up."""
+    return (len(text) + 3) // 4

@@ -1,0 +1,246 @@
+"""Texts that look like secrets and are none: nothing in them may be altered."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import random
+import uuid
+from collections.abc import Iterator
+
+from secrets_generator import ALNUM, CARRIERS, HEX, LOWER, b64, b64url, pick
+
+PLACEHOLDERS = [
+    "<your-token>", "$TOKEN", "${SECRET}", "${{ secrets.API_TOKEN }}", "xxxx", "xxxxxxxxxxxxxxxx", "changeme",
+    "process.env.API_KEY", 'os.environ["TOKEN"]', "os.getenv('API_KEY')", "YOUR_API_KEY", "your-api-key-here",
+    "****", "********", "...", "None", "null", "true", "false", "''", '""', "{{ vault_password }}", "%PASSWORD%",
+    "$(cat token.txt)", "<redacted>", "[REDACTED:password]", "REPLACE_ME", "REDACTED", "sk-...", "ghp_xxxxxxxxxxxx",
+    "sk-ant-...", "{password}", "`pass show db`", "$(op read op://vault/item)", "!secret db_password", "example",
+    "args.token", "self._token", "import.meta.env.VITE_KEY", "settings.SECRET_KEY", "undefined", "TODO", "your_password",
+]  # fmt: skip
+
+PLACES = [
+    "API_TOKEN={p}", "password: {p}", "export SECRET_KEY={p}", "token = {p}", 'api_key="{p}"', '{{"password": {p}}}',
+    "curl -H 'Authorization: Bearer {p}' https://api.example.com", "mysql --password={p} main", "--token {p}",
+    "postgres://app:{p}@db.example.com/main", "the password is {p}",
+]  # fmt: skip
+
+CODE = """
+token = get_token()
+password: str
+password: str = Field(min_length=8)
+password: string;
+password?: string | null;
+if password == "":
+if (password !== confirmPassword) {
+const key = keys[0]
+const token = await getToken(user)
+max_tokens=4096
+"max_tokens": 8192,
+"token_count": 1234
+"input_tokens": 31337, "output_tokens": 1205
+tokenizer=AutoTokenizer.from_pretrained("bert-base-uncased")
+tokenizer = tiktoken.get_encoding("cl100k_base")
+id INTEGER PRIMARY KEY AUTOINCREMENT
+author="Jane Smith <jane@example.com>"
+basic usage: run the tool with --help
+Basic authentication is not supported by this server2
+The Bearer token is missing or has expired
+send a Bearer token with every request
+secretName: my-secret-2
+secretKeyRef: {name: db-credentials, key: password}
+valueFrom: {secretKeyRef: {name: app-v2, key: token}}
+.password-field2 { color: red; padding-left: 12px; }
+<input type="password" id="password1" name="password" autocomplete="current-password">
+<label for="password">Password</label>
+github.com/stretchr/testify v1.9.0
+golang.org/x/crypto v0.0.0-20210921155107-089bfa567519
+version = "1.24.0-rc.1+build.5114f85"
+2024-05-01T10:00:00.123456Z
+model: claude-opus-4-5-20251101
+"model": "gpt-4o-2024-08-06"
+def test_token_refresh_401_retries_3_times() -> None:
+tests/test_auth.py::TestLogin::test_password_reset_token2 PASSED
+https://docs.example.com/guide/tokens?page=2&sort=asc#section-4
+https://example.com/reset-password/confirm
+git@github.com:acme/app.git
+ssh://git@github.com/acme/app.git
+user@example.com
+task-runner-helper-utility-v2 risk-assessment-2024-final desk-lamp-model-b12x
+npm run disk-usage-report-generator-2
+self.token = token
+token=token, password=password
+password=args.password
+def login(self, username: str, password: str) -> Token:
+password = input("Password: ")
+password = getpass.getpass()
+secret = secrets.token_hex(32)
+api_key = config["api_key"]
+const secret = process.env.SECRET ?? "";
+token: ${{ secrets.GITHUB_TOKEN }}
+PASSWORD_MIN_LENGTH=12
+TOKEN_TTL_SECONDS=3600
+TOKEN_EXPIRY=15m
+SECRET_NAME=prod/db/main
+SECRET_FILE=/run/secrets/db_password
+POSTGRES_PASSWORD_FILE=/run/secrets/pg
+password_hash_algorithm: argon2id
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+AUTH_USER_MODEL = "accounts.User2"
+"next_page_token": "CAUQAA2x9Kd81Qe0"
+nextToken: eyJsYXN0SWQiOjQyfQ
+cache_key = f"user:{user_id}:v2"
+sort_key = "created_at2"
+partition_key: order#12345678
+key: "user-profile-v2"
+"key": "ArrowLeft2"
+KEY_FILE=certs/server1.key
+ssl_certificate_key /etc/nginx/certs/server1.key;
+API_KEY_HEADER = "X-API-Key"
+token_url="https://auth.example.com/oauth2/token"
+"token_type": "bearer", "expires_in": 3600
+grant_type=password
+grant_type=refresh_token&scope=offline2
+type: password
+the password is required and must have at least 8 characters
+the password is hashed with bcrypt12
+the password is stored in /etc/app/secret2.txt
+the token is invalid (401) and was refreshed
+passwords must contain 1 digit and 1 symbol
+the secret is mounted at /run/secrets/db1
+Enter password for user1:
+[sudo] password for deploy2:
+password authentication failed for user "app2"
+Wrong password. Attempt 3/5
+token expired at 2024-05-01T10:00:00Z
+SyntaxError: Unexpected token 'b4' at position 12
+Unexpected token: punc1 (line 12)
+tokens: 12,345 in / 678 out
+Token usage: total=1205 input=931 output=274
+Tokens used: 45k/200k (22%)
+cookie: theme=dark
+Set-Cookie: lang=en; Path=/
+cookies.get("sessionid2")
+Cookie consent banner v2
+curl -u "$USER:$PASS" https://api.example.com
+curl -u user https://api.example.com/v2
+mysql -u root -p main
+ssh -p 2222 root@10.0.0.5
+mkdir -p src/components/password2
+docker run -p 8080:80 nginx:1.25
+psql -p 5433 -U app main2
+cp -a build2/ dist/
+redis-cli -h localhost -p 6379 ping
+redis-cli --scan --pattern 'session:*'
+python -m pytest -p no:cacheprovider -u
+docker login -u app --password-stdin
+echo $TOKEN | docker login -u app --password-stdin
+echo "done 42" | tee log2.txt
+pass: 12 fail: 3
+12 passed, 3 failed
+PASS tests/unit/token2.test.ts
+=== PASS: TestSecret2 (0.01s)
+secrets: inherit
+credentials: include
+credentials: "same-origin"
+withCredentials: true
+Access-Control-Allow-Headers: Authorization, X-Api-Key2
+sig=ab
+signature: (a: number, b2: string) => void
+export type TokenKind2 = "identifier" | "number";
+case Token.STRING2: return "string";
+kubectl get secret db-credentials2 -o yaml
+vault kv get secret/app2
+gh secret set API_TOKEN2 < token.txt
+import { API_KEY2 } from "./config2";
+git commit -m "fix(auth2): refresh token before expiry"
+session: 3f
+--session-id 0d6b2c1a
+The password field (input#password2) is empty
+Forgot password? Click reset-link-2
+password reset email sent to user2@example.com
+passport=AB123
+compass=ne42 bypass: lane2
+-----BEGIN CERTIFICATE-----
+The "sk-" prefix marks keys; "AKIA" and "ghp_" too
+<Token>identifier2</Token>
+Foreign key: user_id2 references users(id)
+monkey=banana7 keyboard: qwerty1 turkey: 2kg
+keybinding: ctrl+shift+p2
+i18n key: auth.password.reset2.title
+t("auth.password.label2")
+label.password=Password
+errors.password.too_short=Password is too short (minimum 8)
+public_key = "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A"
+AWS_PROFILE=prod2 AWS_REGION=eu-west-1
+basic_auth_user: app2
+use_basic_auth2: true
+http://localhost:3000/login?next=/token2
+http://[::1]:8080/path
+scheme://user:pass@host
+https://user:password@example.com/
+postgres://postgres:postgres@localhost:5432/test
+token budget: 200k2
+thinking tokens: 1024
+das Passwort ist falsch
+le mot de passe est requis
+la contraseña es obligatoria
+密码是必填项
+パスワードは必須です
+密码长度至少8位
+""".strip().splitlines()
+
+
+def identifiers(rng: random.Random) -> Iterator[str]:
+    """Hashes, ids and encoded data in the places where they are usually seen."""
+    sha1, sha256 = pick(rng, HEX, 40), pick(rng, HEX, 64)
+    yield f"commit {sha1}\nAuthor: Jane <jane@example.com>"
+    yield f"* {sha1[:7]} fix token refresh"
+    yield f"HEAD is now at {sha1[:9]} add secret rotation"
+    yield f"  - uses: actions/checkout@{sha1} # v4.1.1"
+    yield f"{sha256}  dist/app-1.2.0.tar.gz"
+    yield f"FROM python@sha256:{sha256}"
+    yield f"    --hash=sha256:{sha256} \\"
+    yield f'checksum = "{sha256}"'
+    yield f'"integrity": "sha512-{b64(rng, 64)}"'
+    yield f"  resolution: {{integrity: sha512-{b64(rng, 64)}}}"
+    yield f"golang.org/x/net v0.24.0 h1:{b64(rng, 32)}"
+    yield f"golang.org/x/net v0.24.0/go.mod h1:{b64(rng, 32)}"
+    yield f'<script integrity="sha384-{b64(rng, 48)}" crossorigin>'
+    yield f"data:image/png;base64,{b64(rng, 300)}"
+    yield f"session id: {uuid.UUID(int=rng.getrandbits(128))}"
+    yield f'"sessionId": "{uuid.UUID(int=rng.getrandbits(128))}"'
+    yield f'"tool_use_id": "toolu_01{pick(rng, ALNUM, 22)}"'
+    yield f'"id": "msg_01{pick(rng, ALNUM, 22)}", "call_id": "call_{pick(rng, ALNUM, 24)}"'
+    yield f'"request_id": "req_011{pick(rng, ALNUM, 21)}"'
+    yield f"/home/dev/.cache/pip/{sha1[:2]}/{sha1}/token2.json"
+    yield f"node_modules/.pnpm/keyv@4.5.4_{pick(rng, LOWER, 26)}/node_modules"
+    yield f"etag: W/\"{b64url(rng, 16)}\""
+    yield f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b64(rng, 32)[:43]} me@example.com"
+    yield f"public key: ssh-rsa AAAAB3NzaC1yc2E{b64(rng, 200)}"
+    yield f"SHA256:{b64(rng, 32)[:43]} fingerprint of the host key"
+    yield f"certificate-authority-data: {b64(rng, 200)}"
+    yield f"client-certificate-data: {b64(rng, 200)}"
+    yield f"bundle.{pick(rng, HEX, 8)}.min.js:1:{pick(rng, '123456789', 5)}"
+    yield "!function(e,t){var n=e.token,r=t.key;return n?r(n):e.pass=t.p2}(window,{key:function(a){return a+1}});"
+    yield f"ses_{pick(rng, ALNUM, 26)} prt_{pick(rng, ALNUM, 26)}"
+    yield f"container {sha256[:12]} started from image sha256:{sha256}"
+    yield f"cache key: node-{pick(rng, HEX, 64)}"
+    yield f'"parentUuid":"{uuid.UUID(int=rng.getrandbits(128))}","isSidechain":false'
+    yield f'"signature":"{b64(rng, 300)}"'
+    yield f"digest: {hashlib.md5(rng.randbytes(8)).hexdigest()}"
+    yield f"X-Request-Id: {pick(rng, HEX, 32)}"
+    yield f"trace_id={pick(rng, HEX, 32)} span_id={pick(rng, HEX, 16)}"
+    yield f'"encrypted_content":"gAAAAAB{b64url(rng, 120)}"'
+    yield f"index {sha1[:7]}..{sha256[:7]} 100644"
+    yield f"yarn@npm:4.1.0 checksum: 10c0/{pick(rng, HEX, 128)}"
+    yield f'"key": "{base64.b32encode(rng.randbytes(10)).decode()}", "value": 3'
+
+
+def texts(seed: int = 77) -> list[str]:
+    """All look-alikes, each in each carrier."""
+    rng = random.Random(seed)
+    plain = [place.format(p=p) for place in PLACES for p in PLACEHOLDERS] + CODE
+    for _ in range(4):
+        plain += identifiers(rng)
+    return [wrap(text) for text in plain for wrap in CARRIERS.values()]
