@@ -33,10 +33,10 @@ class Sample:
 
 def pick(rng: random.Random, alphabet: str, size: int) -> str:
     """`size` characters of the alphabet, with at least one letter and one digit where it has both."""
+    wanted = [kind for kind in (str.isalpha, str.isdigit) if any(map(kind, alphabet))]
     while True:
         value = "".join(rng.choice(alphabet) for _ in range(size))
-        letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
-        if size < 6 or (letters or not alphabet.strip(string.digits)) and digits:
+        if size < 6 or all(any(map(kind, value)) for kind in wanted):
             return value
 
 

@@ -7,15 +7,17 @@ number; a truncated last line is what a file under way looks like, and is accept
 import json
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.model import BrokenLine, ReadReport
+from tasuki.model import BrokenLine, Entry, ReadReport
 
 T = TypeVar("T")
 
@@ -32,6 +34,7 @@ _LONE_SURROGATE = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 _RAW_BYTES = re.compile("[\udc80-\udcff]")
+_HANDOFF = re.compile(r"\A(?:[/$][\w:.-]+\s+)?# Handoff Context\b")
 
 
 class Lines:
@@ -64,22 +67,22 @@ class Lines:
             raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
 
     def _read(self, file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        offset = 0
+        offset, end = 0, self.end if self.end is not None else sys.maxsize
         for line in file:
+            if offset >= end:
+                break
             self.number += 1
-            if self.end is not None and offset >= self.end:
-                return
-            self._complete = line.endswith(b"\n")
             if len(line) > 2 or line.strip():
                 yield offset, line
             offset += len(line)
-            self.bytes = offset
+        self.bytes = offset
 
     def decode(self, decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
         """One line as a struct, repaired if need be; None if it is broken, which is noted."""
         try:
             return decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as first:
+            self._complete = line.endswith(b"\n")
             return self._decode_repaired(decoder, line, first)
 
     def _decode_repaired(
@@ -184,6 +187,17 @@ def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes
     finally:
         os.close(fd)
     return first.splitlines()[:-1], last.splitlines()[1:]
+
+
+def mark_compacted(entries: list[Entry]) -> list[Entry]:
+    """Entries of the active branch, those before the last compaction marked as such."""
+    last = max((i for i, e in enumerate(entries) if e.kind == "compaction"), default=0)
+    return [replace(e, compacted=True) if i < last else e for i, e in enumerate(entries)]
+
+
+def begins_handoff(text: str) -> bool:
+    """Whether a first prompt is the brief of a handoff, perhaps behind a skill's name."""
+    return bool(_HANDOFF.match(text))
 
 
 def occurring(paths: Iterable[str], needles: Iterable[str]) -> set[str]:

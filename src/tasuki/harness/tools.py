@@ -38,7 +38,8 @@ _TODO_STATUS: dict[str, TodoStatus] = {
     "completed": "done", "done": "done", "cancelled": "dropped", "deleted": "dropped",
     "abandoned": "dropped", "blocked": "pending",
 }  # fmt: skip
-_PATCH_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$")
+_PATCH_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_PATCH_MOVE = re.compile(r"\A\s*^\*\*\* Move to: (.+)$", re.MULTILINE)
 
 
 def kind(name: str) -> ToolKind:
@@ -64,39 +65,26 @@ def todos(items: Iterable[tuple[str, str]]) -> tuple[Todo, ...]:
 
 def patch_changes(patch: str) -> tuple[FileChange, ...]:
     """File changes of a patch in the `*** Begin Patch` form (Codex `apply_patch`)."""
-    changes: list[FileChange] = []
-    path = action = moved = ""
-    old: list[str] = []
-    new: list[str] = []
+    heads = list(_PATCH_FILE.finditer(patch))
+    ends = [head.start() for head in heads[1:]] + [len(patch)]
+    return tuple(
+        change
+        for head, end in zip(heads, ends[: len(heads)], strict=True)
+        for change in _changes_of_file(head[1], head[2].strip(), patch[head.end() : end])
+    )
 
-    def finish() -> None:
-        if not path:
-            return
-        texts = {"old": "\n".join(old), "new": "\n".join(new)}
-        if moved:
-            changes.append(FileChange(path=path, kind="delete"))
-            changes.append(FileChange(path=moved, kind="rename", **texts))
-        elif action == "Delete":
-            changes.append(FileChange(path=path, kind="delete"))
-        else:
-            changes.append(
-                FileChange(path=path, kind="create" if action == "Add" else "edit", **texts)
-            )
 
-    for line in patch.splitlines():
-        if match := _PATCH_FILE.match(line):
-            finish()
-            action, path, moved, old, new = match[1], match[2].strip(), "", [], []
-        elif line.startswith("*** Move to: "):
-            moved = line[13:].strip()
-        elif line.startswith("+"):
-            new.append(line[1:])
-        elif line.startswith("-"):
-            old.append(line[1:])
-        elif line.startswith("@@ "):
-            new.append(line[3:])
-    finish()
-    return tuple(changes)
+def _changes_of_file(action: str, path: str, body: str) -> list[FileChange]:
+    if action == "Delete":
+        return [FileChange(path=path, kind="delete")]
+    lines = body.split("\n")
+    old = "\n".join([line[1:] for line in lines if line[:1] == "-"])
+    added = (line for line in lines if line[:1] == "+" or line[:3] == "@@ ")
+    new = "\n".join([line[1:] if line[0] == "+" else line[3:] for line in added])
+    if moved := _PATCH_MOVE.search(body):
+        renamed = FileChange(path=moved[1].strip(), kind="rename", old=old, new=new)
+        return [FileChange(path=path, kind="delete"), renamed]
+    return [FileChange(path=path, kind="create" if action == "Add" else "edit", old=old, new=new)]
 
 
 class BackgroundLog:

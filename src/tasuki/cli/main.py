@@ -1,0 +1,101 @@
+"""The `tasuki` command. Nothing heavy is imported here: commands load when they are called."""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tasuki import __version__
+from tasuki.errors import TasukiError
+
+COMMANDS = {
+    "handoff": ("tasuki.cli.handoff:handoff", "Hand a thread's work to a fresh one."),
+    "threads": ("tasuki.cli.threads:threads", "List the threads of this folder, newest first."),
+    "handoffs": ("tasuki.cli.kept:handoffs", "List the handoffs that were kept."),
+    "show": ("tasuki.cli.kept:show", "Show one handoff."),
+    "lineage": ("tasuki.cli.kept:lineage", "Draw the chain of threads and handoffs."),
+    "read": ("tasuki.cli.read:read", "Open the entries that a brief refers to."),
+    "completion": ("tasuki.cli.completion:completion", "Print the shell completion script."),
+}
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are called, not when they are listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean: tasuki {near[0]}?" if near else " Commands: tasuki --help"
+            raise click.UsageError(f"No command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="tasuki", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Hand a coding agent's work from one thread to a fresh one.
+
+    Reads the thread that Claude Code, Codex, pi or oh-my-pi keeps on disk, derives what your next
+    goal needs, checks every claim against the thread, and starts the successor with it.
+
+    \b
+    tasuki handoff "add retries to the upload client and test them"
+    """
+
+
+def main() -> None:
+    """Entry point: errors become one message and an exit code.
+
+    0 done, 1 failed, 2 wrong usage, 3 refused, 130 interrupted.
+    """
+    try:
+        code: Any = cli.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        click.echo("Interrupted; nothing was started.", err=True)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted; nothing was started.", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except TasukiError as error:
+        click.echo(f"tasuki: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        _quiet_stdout()
+        sys.exit(1)
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        click.echo(f"tasuki: {error.strerror or error}{where}. Nothing was changed.", err=True)
+        sys.exit(1)
+
+
+def _quiet_stdout() -> None:
+    """Keep the interpreter from complaining again about a pipe that is closed."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,99 @@
+"""`tasuki threads`: what there is to hand off."""
+
+import time
+from pathlib import Path
+
+import click
+
+from tasuki import harness as harnesses
+from tasuki.model import ThreadHead
+
+
+@click.command()
+@click.option("--all", "everywhere", is_flag=True, help="Threads of all folders.")
+@click.option("--harness", "name", metavar="H", help="Only threads of this harness: claude, codex, pi, omp.")
+@click.option("--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> None:
+    """List the threads of this folder, newest first.
+
+    The number in front is what `--from @N` takes. Message counts marked ~ are estimated from both
+    ends of the file, since nothing else of it is read.
+    """
+    from tasuki.threads import catalog
+
+    if name:
+        harnesses.get(name)
+    cwd = Path.cwd()
+    found = list(catalog.heads(name, None if everywhere else cwd, limit))
+    if as_json:
+        _print_json(found)
+    elif found:
+        _print_table(found, everywhere)
+    else:
+        where = "on this machine" if everywhere else f"for {cwd}"
+        more = "" if everywhere else " Threads of other folders: tasuki threads --all"
+        click.echo(f"No threads {where}.{more}", err=True)
+
+
+def _print_json(found: list[ThreadHead]) -> None:
+    import msgspec
+
+    document = {"version": 1, "threads": found}
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def _print_table(found: list[ThreadHead], everywhere: bool) -> None:
+    import shutil
+
+    rows = [_row(n, head, everywhere) for n, head in enumerate(found, 1)]
+    titles = ("", "harness", "age", "messages", "context", "folder" if everywhere else "", "thread")
+    widths = [max(len(r[i]) for r in (titles, *rows)) for i in range(6)]
+    room = max(shutil.get_terminal_size((120, 24)).columns - sum(widths) - 12, 24)
+    for row in (titles, *rows):
+        cells = [c.ljust(w) if i not in (0, 3, 4) else c.rjust(w)
+                 for i, (c, w) in enumerate(zip(row, widths, strict=False)) if w]  # fmt: skip
+        words = row[6] if len(row[6]) <= room else row[6][: room - 1] + "…"
+        click.echo("  ".join((*cells, words)).rstrip())
+
+
+def _row(n: int, head: ThreadHead, everywhere: bool) -> tuple[str, ...]:
+    count = "" if head.messages is None else f"{'' if head.exact else '~'}{head.messages}"
+    return (
+        f"{n}" if everywhere else f"@{n}",
+        head.harness,
+        age(time.time() - head.modified),
+        count,
+        _context(head),
+        _short_folder(head.cwd) if everywhere else "",
+        f"{head.id[:8]}  {visible(head.name or head.first_words)}",
+    )
+
+
+def _context(head: ThreadHead) -> str:
+    if head.context_tokens is None:
+        return ""
+    if head.context_window:
+        return f"{head.context_tokens / head.context_window:.0%}"
+    return f"{head.context_tokens / 1000:.0f}k"
+
+
+def _short_folder(folder: str) -> str:
+    home = str(Path.home())
+    folder = "~" + folder[len(home) :] if folder.startswith(home) else folder
+    return folder if len(folder) <= 36 else "…" + folder[-35:]
+
+
+def age(seconds: float) -> str:
+    """A time span in one unit: `45s`, `12m`, `3h`, `9d`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"
+
+
+def visible(text: str) -> str:
+    """A text from a thread on one line, without control characters."""
+    from tasuki.draft.brief import plain
+
+    return plain(text)

@@ -1,0 +1,174 @@
+"""The last steps of the pipeline: metadata, redaction, the budget, and the record that is kept."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from tasuki.config import Settings
+from tasuki.draft.brief import render_context, size
+from tasuki.draft.checks import entry_text
+from tasuki.draft.redact import Redactor
+from tasuki.harness.jsonl import clip
+from tasuki.model import (
+    Citation,
+    CommandItem,
+    Draft,
+    Dropped,
+    Entry,
+    FileItem,
+    Handoff,
+    Item,
+    Predecessor,
+    Revision,
+    Thread,
+    tokens,
+)
+
+T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
+
+CITED_CHARACTERS = 6_000
+"""Of each cited entry, kept with the handoff."""
+_SECTIONS = ("previous", "context", "state", "asked", "decisions", "questions", "drift")
+_SHRINK = ("left_out", "files", "context", "commands", "decisions", "questions", "state", "asked",
+           "previous", "drift", "metadata")  # fmt: skip
+
+
+def metadata(thread: Thread, revision: Revision) -> tuple[str, ...]:
+    """Metadata lines, best effort; git is left out without a repository or on a detached HEAD."""
+    lines = []
+    name = f", “{thread.name}”" if thread.name else ""
+    version = f" {thread.version}" if thread.version else ""
+    lines.append(f"Thread: {thread.harness}{version}, `{thread.id}`{name}")
+    if thread.model:
+        level = f" (thinking: {thread.thinking})" if thread.thinking else ""
+        lines.append(f"Model: {thread.model}{level}")
+    if thread.tools:
+        lines.append(f"Tools: {', '.join(thread.tools[:16])}")
+    branch = revision.branch_now if revision.repository else thread.git_branch
+    if branch and branch != "HEAD":
+        state = (" (dirty)" if revision.dirty_now else " (clean)") if revision.repository else ""
+        lines.append(f"Git: {branch}{state}")
+    if thread.cwd:
+        lines.append(f"Folder: `{thread.cwd}`")
+    if thread.skills:
+        lines.append(f"Prior skill: /skill:{thread.skills[-1]}")
+    return tuple(lines)
+
+
+def fitted(
+    draft: Draft, thread: Thread, redactor: Redactor, settings: Settings, handoff_id: str
+) -> tuple[Draft, str, tuple[Citation, ...]]:
+    """A draft without secrets that still holds the budget, its context, and what it cites.
+
+    Cited entries are redacted first: a secret seen whole there is known where only it is quoted.
+    """
+    citations = tuple(cite(thread, draft, redactor))
+    draft = redacted(draft, redactor)
+    preamble = settings.include_handoff_preamble
+    context = render_context(draft, handoff_id, preamble=preamble)
+    while size(context) > settings.budget:
+        section = next((s for s in _SHRINK[1:] if len(getattr(draft, s)) > 3), None) or next(
+            (s for s in _SHRINK[1:] if getattr(draft, s)), None
+        )
+        if section is None:
+            break
+        draft = msgspec.structs.replace(draft, **{section: getattr(draft, section)[:-1]})
+        context = render_context(draft, handoff_id, preamble=preamble)
+    return draft, context, citations
+
+
+def redacted(draft: Draft, redactor: Redactor) -> Draft:
+    """A draft with every text redacted but the goal, which stays to the letter."""
+
+    def items(given: Iterable[Item]) -> tuple[Item, ...]:
+        return tuple(_replaced(i, text=redactor.redact(i.text)) for i in given)
+
+    changed: dict[str, Any] = {s: items(getattr(draft, s)) for s in (*_SECTIONS, "left_out")}
+    changed["files"] = tuple(
+        _replaced(f, path=redactor.redact(f.path), reason=redactor.redact(f.reason))
+        for f in draft.files
+    )
+    changed["commands"] = tuple(
+        _replaced(c, command=redactor.redact(c.command), note=redactor.redact(c.note))
+        for c in draft.commands
+    )
+    changed["metadata"] = tuple(redactor.redact(line) for line in draft.metadata)
+    changed["dropped"] = tuple(_replaced(d, text=redactor.redact(d.text)) for d in draft.dropped)
+    return msgspec.structs.replace(draft, **changed)
+
+
+def _replaced(item: T, **changes: str) -> T:
+    return msgspec.structs.replace(item, **changes)
+
+
+def cited_refs(draft: Draft) -> list[int]:
+    """All refs a draft cites, in order."""
+    every: list[int] = []
+    for section in (*_SECTIONS, "files", "commands"):
+        for item in getattr(draft, section):
+            every.extend(item.refs)
+    return sorted(set(every))
+
+
+def cite(thread: Thread, draft: Draft, redactor: Redactor) -> Iterator[Citation]:
+    """The cited entries with the harness's own id, a hash of the text, and the redacted text."""
+    by_ref: dict[int, Entry] = {e.ref: e for e in thread.entries}
+    for ref in cited_refs(draft):
+        if entry := by_ref.get(ref):
+            text = readable(entry)
+            yield Citation(
+                ref=ref,
+                entry_id=entry.tool.id if entry.tool else entry.id,
+                sha256=hashlib.sha256(entry_text(entry).encode("utf-8", "replace")).hexdigest(),
+                kind=entry.kind,
+                text=clip(redactor.redact(text), CITED_CHARACTERS),
+            )
+
+
+def readable(entry: Entry) -> str:
+    """An entry as a person reads it: words, or the call with its changes and result."""
+    call = entry.tool
+    if call is None:
+        return entry.text
+    head = f"{call.name} {call.command or call.detail or ' '.join(call.paths)}".strip()
+    changes = "".join(f"\n{_change(c.path, c.old, c.new)}" for c in call.changes)
+    todos = "".join(f"\n[{t.status}] {t.text}" for t in call.todos or ())
+    code = f" (exit {call.exit_code})" if call.exit_code else ""
+    return f"{head}{changes}{todos}\n→ {call.status}{code}\n{call.output}".rstrip()
+
+
+def _change(path: str, old: str, new: str) -> str:
+    minus = "".join(f"\n-{line}" for line in old.split("\n")) if old else ""
+    plus = "".join(f"\n+{line}" for line in new.split("\n")) if new else ""
+    return f"{path}{minus}{plus}"
+
+
+def handoff(
+    draft: Draft,
+    thread: Thread,
+    context: str,
+    redactor: Redactor,
+    citations: tuple[Citation, ...],
+    **known: Any,
+) -> Handoff:
+    """The record that is kept. `known` are the remaining fields of `Handoff`."""
+    return Handoff(
+        goal=draft.goal,
+        predecessor=Predecessor(
+            harness=thread.harness,
+            thread_id=thread.id,
+            path=thread.path,
+            cwd=thread.cwd,
+            git_branch=thread.git_branch,
+            git_head=thread.git_head,
+            name=redactor.redact(thread.name),
+            entries=len(thread.entries),
+        ),
+        draft=draft,
+        tokens=tokens(context),
+        citations=citations,
+        redactions=dict(redactor.counts),
+        **known,
+    )

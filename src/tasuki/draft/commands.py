@@ -1,0 +1,197 @@
+"""Shell commands of a thread: what ran, how it ended, which were checks, what was learnt."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from tasuki.draft.text import error_line, one_line, shorten
+from tasuki.model import CommandFact, Entry, Quote
+
+Check = str
+
+_CHECKS: tuple[tuple[Check, re.Pattern[str]], ...] = (
+    ("commit", re.compile(r"\bgit\s+(?:-\S+\s+)*commit\b")),
+    (
+        "test",
+        re.compile(
+            r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
+            r"playwright)|vitest|jest|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
+            r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S*/test\S*\.sh|"
+            r"scripts/test|run_tests?\S*|node\s+--test|bats)\b"
+        ),
+    ),
+    (
+        "lint",
+        re.compile(
+            r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|prettier|black|gofmt|flake8|rubocop|shellcheck|"
+            r"(?:npm|pnpm|yarn|bun)\s+run\s+(?:check|lint|typecheck|format)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
+            r"(?:lint|check|fmt|format|typecheck)\S*|go\s+vet|scripts/check)\b"
+        ),
+    ),
+    (
+        "build",
+        re.compile(
+            r"\b(?:go\s+build|cargo\s+(?:build|check)|(?:npm|pnpm|yarn|bun)\s+run\s+build|make(?:\s+(?:all|build))?$|cmake|"
+            r"(?:mise|just)\s+(?:run\s+)?build|docker\s+build|mvn\s+(?:package|compile)|gradlew?\s+build|vite\s+build|webpack)\b"
+        ),
+    ),
+)
+_NAVIGATION = re.compile(
+    r"^(?:ls|ll|cd|pwd|cat|head|tail|sed\s+-n|nl|grep|rg|ag|find|fd|tree|wc|which|file|stat|echo|printf|awk|jq|sort|uniq|"
+    r"less|more|du|df|env|whoami|date|sleep|true|type|command\s+-v|test\s|\[|mkdir|git\s+(?:status|log|diff|show|branch|"
+    r"remote|stash\s+list|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config\s+--get))\b"
+)
+_FAILED_OUTPUT = re.compile(
+    r"(?m)^(?:FAIL\b|--- FAIL|not ok \d|E\s{3,}|panic: |Traceback \(most recent|npm ERR!|npm error|"
+    r"make: \*\*\*|error(?:\[E\d+\])?: |.*\berror TS\d+|.*(?<![\w-])[1-9]\d* (?:failed|failing|errors?|failures?)\b)"
+)
+_PASSED_OUTPUT = re.compile(
+    r"(?m)^(?:ok\s|PASS\b|.*\b\d+ pass(?:ed|ing)?\b|.*\b0 (?:issues|errors|failures|problems)\b|.*\ball checks passed\b|"
+    r".*\bno issues found\b|OK\b|Success\b|test result: ok)",
+    re.IGNORECASE,
+)
+_OUTCOME = re.compile(
+    r"(?i)^(?:FAIL|ok\s|PASS|---\s+FAIL|OK\b|Success|test result|Tests?:|=+ .*(?:passed|failed|error).* =+|Found \d+|"
+    r"all checks passed|.*\b\d+ (?:passed|failed|passing|failing|errors?|issues?|problems?|failures?)\b)"
+)
+_CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
+_COMMIT_LINE = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
+_FILTERED = re.compile(r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\.")
+_SPLIT = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
+
+
+class Run(Struct, frozen=True, gc=False):
+    """One run of one command."""
+
+    ref: int
+    command: str
+    """Without a leading `cd` into a folder."""
+    ok: bool
+    output: str
+    check: Check
+    navigation: bool
+    by_user: bool = False
+
+
+def check_kind(command: str) -> Check:
+    """`test`, `lint`, `build` or `commit`, empty for any other command."""
+    head = _HEREDOC.split(command)[0] if "<<" in command else command
+    return next((kind for kind, pattern in _CHECKS if pattern.search(head)), "")
+
+
+def is_navigation(command: str) -> bool:
+    """Whether a command only looks around: nothing a successor would have to be told."""
+    head = _HEREDOC.split(command)[0]
+    parts = [p for p in _SPLIT.split(head) if p]
+    return all(_NAVIGATION.match(p.lstrip("( ")) for p in parts)
+
+
+def runs(entries: Iterable[Entry]) -> list[Run]:
+    """All shell commands that have ended, in order."""
+    found = []
+    for entry in entries:
+        call = entry.tool
+        if call is None or call.kind != "shell" or not call.command or call.status == "refused":
+            continue
+        command = _CD.sub("", call.command.strip())
+        check = check_kind(command)
+        ok = call.status in ("ok", "unknown", "running")
+        if ok and check and check != "commit":
+            ok = not _FAILED_OUTPUT.search(call.output)
+        found.append(
+            Run(
+                ref=entry.ref,
+                command=command,
+                ok=ok,
+                output=call.output,
+                check=check,
+                navigation=not check and is_navigation(command),
+                by_user=entry.origin == "command",
+            )
+        )
+    return found
+
+
+def outcome(run: Run) -> str:
+    """The line of a check's output that says how it went; empty if there is none."""
+    best = ""
+    for line in run.output.split("\n"):
+        if len(line) < 400 and _OUTCOME.match(line.strip()):
+            best = line
+            if not run.ok and ("FAIL" in line or "failed" in line):
+                break
+    return shorten(one_line(best), 140)
+
+
+def error_of(run: Run) -> str:
+    """The line that says why a run failed; empty for one that passed."""
+    return "" if run.ok else error_line(run.output)
+
+
+def facts(all_runs: Sequence[Run]) -> tuple[CommandFact, ...]:
+    """One fact per distinct command, newest first; commands that only look around are left out."""
+    seen: dict[str, list[Run]] = {}
+    for run in all_runs:
+        if not run.navigation and run.check != "commit":
+            seen.setdefault(run.command, []).append(run)
+    newest = sorted(seen.values(), key=lambda group: -group[-1].ref)
+    return tuple(_fact(group) for group in newest)
+
+
+def _fact(group: list[Run]) -> CommandFact:
+    last = group[-1]
+    return CommandFact(
+        command=last.command,
+        refs=tuple(r.ref for r in group),
+        ok=last.ok,
+        error=error_of(last),
+        outcome=outcome(last) if last.check else "",
+        check=last.check,  # type: ignore[arg-type]
+        by_user=last.by_user,
+    )
+
+
+def last_checks(all_runs: Sequence[Run]) -> tuple[CommandFact, ...]:
+    """The last run of each kind of check that says how things stand."""
+    last: dict[Check, Run] = {}
+    for run in all_runs:
+        if run.check in ("test", "lint", "build"):
+            last[run.check] = run
+    return tuple(_fact([run]) for run in sorted(last.values(), key=lambda r: -r.ref))
+
+
+def is_selection(command: str) -> bool:
+    """Whether a test command runs only a part of the suite."""
+    return bool(_FILTERED.search(command))
+
+
+def commits(all_runs: Iterable[Run]) -> tuple[Quote, ...]:
+    """Commits the thread made, as `hash subject`, oldest first."""
+    found = []
+    for run in all_runs:
+        if run.check == "commit" or "git" in run.command:
+            for match in _COMMIT_LINE.finditer(run.output):
+                found.append(Quote(text=f"{match[2]} {match[3].strip()}", ref=run.ref))
+    return tuple(found)
+
+
+def short_command(command: str, limit: int = 260) -> str:
+    """A command on one line; a heredoc or a long tail is left off and marked with `…`."""
+    if "<<" in command and (match := _HEREDOC.search(command)):
+        command = command[: match.start()].rstrip().removesuffix('"$(cat') + " …"
+    return shorten(one_line(command), limit)
+
+
+_PLUMBING = re.compile(r"\s*(?:2>&1|2>/dev/null|>\s*/dev/null|\|\s*(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b.*)")
+
+
+def base_command(command: str) -> str:
+    """A command without redirections and pipe tails: what makes two runs the same command."""
+    return one_line(_PLUMBING.sub("", command))
+
+
+def runnable(command: str, limit: int = 260) -> bool:
+    """Whether `short_command` keeps the whole command."""
+    return not command.count("\n") and "<<" not in command and len(command) <= limit

@@ -1,0 +1,168 @@
+"""Facts: what can be derived from a thread without a model, in its own characters, with refs."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from tasuki.draft import commands, said, statements
+from tasuki.draft.commands import Run
+from tasuki.draft.files import file_facts, is_noise
+from tasuki.draft.statements import Statement
+from tasuki.draft.text import sentences, shorten
+from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread, Todo
+
+_HANDOFF_ID = re.compile(r"tasuki read ([0-9a-f]{8,32})#n")
+_FOLDED_SECTIONS = (
+    "state of the work", "what the user asked for and ruled", "key decisions",
+    "open questions / risks", "context (from previous thread)", "previous handoff",
+)  # fmt: skip
+_GOAL_HEADING = "## Next Goal (verbatim)"
+_MAX_LESSONS = 12
+
+
+class Derived(Struct, frozen=True):
+    """Facts with the statements they were taken from, which the ranking weighs."""
+
+    facts: Facts
+    statements: tuple[Statement, ...]
+    parent: str = ""
+    """Id of the handoff that the thread began with, empty if it began with none."""
+
+
+def derive(thread: Thread, revision: Revision | None = None) -> Derived:
+    """All facts of a thread. `revision` is what git says now, where somebody asked it."""
+    entries = thread.entries
+    all_runs = commands.runs(entries)
+    files = file_facts(thread, all_runs)
+    stated = [*statements.of_user(entries), *statements.of_assistant(entries)]
+    commits = commands.commits(all_runs)
+    todos, todos_ref = _todos(entries)
+    last_commit = commits[-1].ref if commits else 0
+    last_green = max((r.ref for r in all_runs if r.check and r.check != "commit" and r.ok), default=0)
+    revision = revision or Revision()
+    folded, parent = _earlier_handoffs(entries)
+    edited = [f for f in files if f.edits and not is_noise(f.path)]
+    facts = Facts(
+        files=files,
+        commands=commands.facts(all_runs),
+        last_check=commands.last_checks(all_runs),
+        unverified=tuple(f.path for f in edited if f.edits[-1] > last_green),
+        uncommitted=tuple(f.path for f in edited if f.edits[-1] > last_commit),
+        todos=todos,
+        todos_ref=todos_ref,
+        requests=_quotes(stated, "request", by_user=True),
+        constraints=_quotes(stated, "constraint"),
+        decisions=_quotes(stated, "decision"),
+        questions=_quotes(stated, "question"),
+        findings=_quotes(stated, "finding"),
+        next_steps=_quotes(stated, "next"),
+        rejected=(*_quotes(stated, "rejected"), *_quotes(stated, "reversal")),
+        lessons=_lessons(entries, all_runs),
+        running=tuple(b for b in thread.background if b.state == "running"),
+        artifacts=_artifacts(thread),
+        previous=folded,
+        revision=Revision(
+            branch=thread.git_branch,
+            head=thread.git_head,
+            commits=commits,
+            branch_now=revision.branch_now,
+            head_now=revision.head_now,
+            dirty_now=revision.dirty_now,
+            repository=revision.repository,
+        ),
+        skill=thread.skills[-1] if thread.skills else "",
+    )
+    return Derived(facts=facts, statements=tuple(stated), parent=parent)
+
+
+def _quotes(stated: Iterable[Statement], kind: str, by_user: bool = False) -> tuple[Quote, ...]:
+    return tuple(s.quote for s in stated if s.kind == kind and (s.by_user or not by_user))
+
+
+def _todos(entries: Sequence[Entry]) -> tuple[tuple[Todo, ...], int]:
+    """The todo list or plan as the last call left it, and that call."""
+    for entry in reversed(entries):
+        if entry.tool and entry.tool.todos is not None and entry.tool.status != "error":
+            return entry.tool.todos, entry.ref
+    return (), 0
+
+
+def _artifacts(thread: Thread) -> tuple[Quote, ...]:
+    """Plans and scratch files with their paths."""
+    found: dict[str, int] = {path: 0 for path in thread.artifacts}
+    for entry in thread.entries:
+        for change in entry.tool.changes if entry.tool else ():
+            if is_noise(change.path) or "/plans/" in change.path:
+                found[change.path] = entry.ref
+    return tuple(Quote(text=path, ref=ref) for path, ref in found.items())
+
+
+def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson, ...]:
+    """Commands that failed, and whether the same command passed later, newest first."""
+    passed: dict[str, int] = {}
+    lessons: list[Lesson] = []
+    texts = [e for e in entries if e.kind == "assistant"]
+    for run in reversed(all_runs):
+        key = commands.base_command(run.command)
+        if run.ok:
+            passed[key] = run.ref
+            if run.check:
+                passed[f"kind:{run.check}"] = run.ref
+        elif not run.navigation and len(lessons) < _MAX_LESSONS:
+            after = passed.get(key) or (passed.get(f"kind:{run.check}") if run.check else 0) or 0
+            if any(commands.base_command(old.command) == key for old in lessons):
+                continue
+            lessons.append(_lesson(run, after, texts))
+    return tuple(lessons)
+
+
+def _lesson(run: Run, passed: int, texts: Sequence[Entry]) -> Lesson:
+    words = _best_sentence(texts, run.ref, passed or run.ref + 12)
+    return Lesson(
+        command=run.command,
+        error=commands.error_of(run),
+        failed=run.ref,
+        passed=passed,
+        words=words.text if words else "",
+        words_ref=words.ref if words else 0,
+    )
+
+
+def _best_sentence(texts: Sequence[Entry], after: int, before: int) -> Quote | None:
+    """The sentence between two entries that says most about why."""
+    best: tuple[float, Quote] | None = None
+    for entry in texts:
+        if after < entry.ref <= min(before, after + 40):
+            for sentence in sentences(entry.text):
+                weight = said.weight_assistant(sentence, said.marks(sentence))
+                if weight >= 1.3 and (best is None or weight > best[0]):
+                    best = (weight, Quote(text=shorten(sentence), ref=entry.ref))
+    return best[1] if best else None
+
+
+def _earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], str]:
+    """Items of earlier handoffs in a thread, folded into one list, and the first one's id."""
+    folded: dict[str, Quote] = {}
+    parent = ""
+    for entry in entries:
+        if entry.kind != "user" or entry.origin != "handoff":
+            continue
+        match = _HANDOFF_ID.search(entry.text)
+        parent = parent or (match[1] if match else "")
+        for quote in _folded(entry):
+            folded[quote.text] = quote
+    return tuple(folded.values()), parent
+
+
+def _folded(entry: Entry) -> Iterable[Quote]:
+    section = ""
+    past, _, goal = entry.text.rpartition(_GOAL_HEADING)
+    if goal.strip() and past:
+        yield Quote(text=f"Goal then: {shorten(' '.join(goal.split()), 240)}", ref=entry.ref)
+    for line in past.split("\n"):
+        if line.startswith("## "):
+            section = line[3:].strip().lower()
+        elif line.startswith("- ") and section in _FOLDED_SECTIONS:
+            text = re.sub(r"\s*\[#\d[^\]]*\]\s*$", "", line[2:])
+            yield Quote(text=text.removeprefix("Goal then: Goal then: "), ref=entry.ref)

@@ -1,0 +1,133 @@
+"""Files of a thread: who was read, edited, made and removed, how often and how lately."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tasuki.draft.commands import Run
+from tasuki.draft.text import PATH
+from tasuki.model import Entry, FileChange, FileFact, Thread
+
+_READER = re.compile(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
+_REMOVER = re.compile(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
+_SYMBOL = re.compile(
+    r"(?m)^\s*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
+    r"(?:func(?:\s+\([^)]*\))?|def|class|fn|function\*?|interface|struct|enum|trait|impl|module|type)\s+([A-Za-z_]\w{2,})"
+    r"|^\s*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
+    r"|^\s*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?([A-Za-z_]\w{2,})\s*\("
+)
+_MAX_SYMBOLS = 12
+_NOISE = ("/tmp/", "/private/tmp/", "/dev/", "/proc/", "node_modules/", ".git/")
+
+
+class _File:
+    def __init__(self) -> None:
+        self.reads: list[int] = []
+        self.edits: list[int] = []
+        self.mentioned: list[int] = []
+        self.created = False
+        self.deleted = False
+        self.symbols: dict[str, None] = {}
+
+
+class FileTable:
+    """Collects what happens to files, under paths relative to the thread's folder."""
+
+    def __init__(self, cwd: str) -> None:
+        self.cwd = cwd.rstrip("/")
+        self.files: dict[str, _File] = {}
+
+    def relative(self, path: str) -> str:
+        """A path relative to the thread's folder where it lies below it."""
+        path = path.removeprefix("file://").strip("\"'`")
+        if self.cwd and path.startswith(self.cwd + "/"):
+            return path[len(self.cwd) + 1 :]
+        return path.removeprefix("./")
+
+    def _of(self, path: str) -> _File | None:
+        path = self.relative(path)
+        if not path or path.endswith("/") or "*" in path or "$" in path:
+            return None
+        return self.files.setdefault(path, _File())
+
+    def read(self, path: str, ref: int) -> None:
+        """A file was read."""
+        if file := self._of(path):
+            file.reads.append(ref)
+
+    def changed(self, change: FileChange, ref: int) -> None:
+        """A file was edited, made or removed."""
+        file = self._of(change.path)
+        if file is None:
+            return
+        file.edits.append(ref)
+        file.created = file.created or (change.kind == "create" and not file.reads)
+        file.deleted = change.kind == "delete"
+        for match in _SYMBOL.finditer(change.new + "\n" + change.old):
+            file.symbols.pop(name := next(g for g in match.groups() if g), None)
+            file.symbols[name] = None
+
+    def mentioned(self, path: str, ref: int) -> None:
+        """A file that is known already was named again."""
+        path = self.relative(path)
+        if file := self.files.get(path):
+            file.mentioned.append(ref)
+
+    def facts(self) -> tuple[FileFact, ...]:
+        """All files, the most lately touched first."""
+        found = [
+            FileFact(
+                path=path,
+                reads=tuple(f.reads),
+                edits=tuple(f.edits),
+                created=f.created,
+                deleted=f.deleted,
+                mentioned=tuple(f.mentioned[-20:]),
+                symbols=tuple(reversed(list(f.symbols)))[:_MAX_SYMBOLS],
+            )
+            for path, f in self.files.items()
+        ]
+        return tuple(sorted(found, key=lambda f: -f.last))
+
+
+def is_noise(path: str) -> bool:
+    """Whether a path is scratch space rather than the user's work."""
+    return any(n in path for n in _NOISE)
+
+
+def file_facts(thread: Thread, runs: Sequence[Run]) -> tuple[FileFact, ...]:
+    """Files that tool calls and shell commands of a thread touched."""
+    table = FileTable(thread.cwd)
+    by_ref = {run.ref: run for run in runs}
+    for entry in thread.entries:
+        call = entry.tool
+        if call is None or call.status == "refused":
+            continue
+        if call.kind == "read":
+            for path in call.paths:
+                if call.status != "error":
+                    table.read(path, entry.ref)
+        elif call.changes and call.status != "error":
+            for change in call.changes:
+                table.changed(change, entry.ref)
+        elif run := by_ref.get(entry.ref):
+            _from_shell(table, run)
+    _mentions(table, thread.entries)
+    return table.facts()
+
+
+def _from_shell(table: FileTable, run: Run) -> None:
+    if run.ok and run.navigation:
+        for match in _READER.finditer(run.command):
+            for path in PATH.findall(match[1]):
+                table.read(path, run.ref)
+    elif "rm " in run.command and run.ok:
+        for match in _REMOVER.finditer(run.command):
+            for path in PATH.findall(match[1]):
+                table.changed(FileChange(path=path, kind="delete"), run.ref)
+
+
+def _mentions(table: FileTable, entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        if entry.kind == "user" and "/" in entry.text and entry.origin != "handoff":
+            for path in PATH.findall(entry.text[:20_000]):
+                table.mentioned(path, entry.ref)

@@ -1,0 +1,69 @@
+"""The goal rules: a handoff is only as good as the sentence that says what comes next."""
+
+import re
+import unicodedata
+
+from tasuki.errors import GoalTooVague
+from tasuki.model import Goal
+
+MIN_LENGTH = 12
+GUIDANCE = "Be specific: what should the next thread accomplish?"
+EXAMPLE = 'Example: "implement team-level handoff, update tests, document API."'
+
+_VAGUE = frozenset(
+    # English
+    "continue go on ahead proceed resume next keep going carry finish complete it up the this that fix bug bugs error "
+    "errors issue issues problem problems please pls do more work working same again as before where we i you left off "
+    "stuff things thing everything all rest remaining task tasks job todo todos just now and then try retry yes ok okay "
+    "sure help me handle start begin make better improve done with our my your to step one a an from here code project "
+    "what was were doing let's lets let us of in on is be get back "
+    # German
+    "weiter weitermachen mach mache fortsetzen fortfahren fertig bitte den die das fehler beheben behebe reparieren "
+    "rest alles und nun jetzt aufgabe so wie vorher "
+    # French
+    "continuer continuez continue poursuivre poursuis reprendre reprends corrige corriger le la les bogue erreur "
+    "suite finir termine terminer tout s'il te vous plaît "
+    # Spanish, Portuguese, Italian
+    "continuar continúa continua sigue seguir siga arregla arreglar corrige corregir el error los errores todo termina "
+    "terminar por favor prosseguir corrigir consertar erro tudo continuare prosegui correggi l'errore tutto "
+    # Dutch, Polish, Russian, Turkish
+    "doorgaan verder ga maak af kontynuuj dalej napraw продолжай продолжить продолжи дальше исправь исправить ошибку "
+    "devam et düzelt".split()
+)
+_VAGUE_PHRASES = re.compile(
+    r"^(?:继续|继续吧|接着做|接着|下一步|修复|修一下|修复一下|修bug|完成|请继续|続けて|続けてください|続き|続行|直して|修正|"
+    r"修正して|次|お願いします|계속|계속해|계속해줘|고쳐|고쳐줘|수정|다음)[。.!！~〜\s]*$"
+)
+_WORD = re.compile(r"[\w'’-]+")
+_WIDE = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
+
+
+def check_goal(
+    text: str, *, min_length: int = MIN_LENGTH, force: bool = False, said_by_model: bool = False
+) -> Goal:
+    """The goal to the letter, or GoalTooVague with the guidance and what is wrong with it.
+
+    `min_length` counts characters without surrounding blanks; one East Asian character counts
+    as three, since it carries about as much. `force` lets any goal pass that is not empty.
+    """
+    reason = why_vague(text, min_length)
+    if reason and not (force and text.strip()):
+        raise GoalTooVague(f"{reason} {GUIDANCE}\n{EXAMPLE}")
+    return Goal(text=text, forced=bool(reason), said_by="model" if said_by_model else "user")
+
+
+def why_vague(text: str, min_length: int = MIN_LENGTH) -> str:
+    """What is wrong with a goal, as one sentence; empty if nothing is."""
+    bare = unicodedata.normalize("NFKC", text).strip()
+    if not bare:
+        return "A handoff needs a goal."
+    if _VAGUE_PHRASES.match(bare):
+        return f"The goal {bare!r} does not say what to do."
+    words = [w.lower().replace("’", "'") for w in _WORD.findall(bare)]
+    if not words:
+        return f"The goal {bare!r} has no words."
+    if all(w in _VAGUE for w in words):
+        return f"The goal {bare!r} does not say what to do."
+    if len(bare) + 2 * len(_WIDE.findall(bare)) < min_length:
+        return f"The goal {bare!r} is too short ({len(bare)} of {min_length} characters)."
+    return ""

@@ -1,0 +1,98 @@
+"""From a thread and a goal to a checked handoff, on one screen.
+
+    read → derive → author → check → redact → assemble
+
+Nothing here touches a terminal or starts a program; `report` is told which phase begins.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tasuki.config import Settings
+from tasuki.draft import assemble, checks, drift, git
+from tasuki.draft.authors import offline
+from tasuki.draft.facts import derive
+from tasuki.draft.redact import Redactor
+from tasuki.errors import NothingToHandOff
+from tasuki.harness.protocol import Harness
+from tasuki.model import Facts, Goal, Handoff, Thread
+
+ANALYZING = "Analyzing conversation..."
+EXTRACTING = "Extracting relevant context..."
+ASSEMBLING = "Assembling handoff prompt..."
+
+
+class Made:
+    """A handoff with its brief, and what a review wants beside it."""
+
+    def __init__(self, handoff: Handoff, context: str, thread: Thread, facts: Facts) -> None:
+        self.handoff = handoff
+        self.context = context
+        self.thread = thread
+        self.facts = facts
+
+
+def make(
+    harness: Harness,
+    path: Path,
+    goal: Goal,
+    settings: Settings,
+    *,
+    handoff_id: str,
+    to: str,
+    cwd: str = "",
+    report: Callable[[str], None] = lambda phase: None,
+    resolve_parent: Callable[[str], str] = lambda prefix: prefix,
+) -> Made:
+    """A handoff from a thread file. Raises NothingToHandOff if the thread holds no conversation.
+
+    `cwd` is where the thread worked, if known beforehand: git is asked while the file is read.
+    """
+    report(ANALYZING)
+    probe = git.Probe(cwd)
+    thread = harness.read(path)
+    if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
+        raise NothingToHandOff(f"Nothing to hand off (no messages yet) in {path}.")
+    probe = probe if cwd == thread.cwd else git.Probe(thread.cwd)
+    revision = probe.revision()
+
+    report(EXTRACTING)
+    derived = derive(thread, revision)
+    draft = offline.write(
+        thread,
+        derived,
+        goal,
+        budget=settings.budget,
+        handoff_id=handoff_id,
+        limits=settings.limits(),
+        metadata=assemble.metadata(thread, revision) if settings.include_metadata else (),
+        drift=drift.since_thread(thread, derived.facts),
+        reasons=settings.include_file_reasons,
+        preamble=settings.include_handoff_preamble,
+    )
+    draft = checks.check(
+        draft,
+        thread,
+        derived.facts,
+        caps=settings.limits(),
+        validate_files=settings.validate_files,
+    )
+
+    report(ASSEMBLING)
+    redactor = Redactor()
+    draft, context, citations = assemble.fitted(draft, thread, redactor, settings, handoff_id)
+    handoff = assemble.handoff(
+        draft,
+        thread,
+        context,
+        redactor,
+        citations,
+        id=handoff_id,
+        parent=resolve_parent(derived.parent),
+        to=to,
+        budget=settings.budget,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        snapshot=drift.snapshot(thread.cwd, draft.files, revision),
+    )
+    return Made(handoff, context, thread, derived.facts)

@@ -1,0 +1,93 @@
+"""Which facts matter for a goal: shared terms weighted by rarity, times how lately they came up.
+
+Weights are set by hand here; nothing else in the package knows a number of relevance.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from tasuki.draft.statements import Statement
+from tasuki.draft.text import terms
+from tasuki.model import CommandFact, FileFact, Lesson
+
+MIN_HALF_LIFE = 40
+"""Entries after which recency counts half, at least; a sixth of the thread if that is more."""
+
+
+class Relevance:
+    """Scores texts and entries against one goal in one thread."""
+
+    def __init__(self, goal: str, corpus: Iterable[str], last_ref: int) -> None:
+        self.last = last_ref
+        self.half_life = max(MIN_HALF_LIFE, last_ref / 6)
+        weights = terms(goal)
+        texts = [text.lower() for text in corpus]
+        rarity = {
+            term: math.log1p(len(texts) / (1 + sum(term in text for text in texts)))
+            for term in weights
+        }
+        self.weights = {t: w * rarity[t] for t, w in weights.items() if rarity[t] > 0.05}
+        self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
+
+    def overlap(self, text: str) -> float:
+        """How much of the goal a text is about, 0 to 1; three telling terms make 1."""
+        low = text.lower()
+        return min(1.0, sum(w for t, w in self.weights.items() if t in low) / self._norm)
+
+    def recency(self, ref: int) -> float:
+        """1 for the newest entry, halved every half-life."""
+        return float(0.5 ** ((self.last - ref) / self.half_life))
+
+    def statement(self, statement: Statement) -> float:
+        """Worth of a sentence: what it says, what of the goal it shares, how late it came."""
+        overlap, recency = self.overlap(statement.text), self.recency(statement.ref)
+        if statement.by_user:
+            return statement.weight * (0.7 + 0.8 * overlap + 0.4 * recency)
+        return statement.weight * (0.25 + 1.5 * overlap + 0.6 * recency)
+
+    def file(self, file: FileFact) -> float:
+        """Worth of a file: lately edited, often edited, named by the goal, with its symbols."""
+        named = self.overlap(file.path + " " + " ".join(file.symbols))
+        edited = self.recency(file.edits[-1]) if file.edits else 0.0
+        read = self.recency(file.reads[-1]) if file.reads else 0.0
+        often = min(1.0, math.log1p(len(file.edits)) / 3)
+        looked_at_once = not file.edits and len(file.reads) == 1
+        score = 1.6 * edited + 0.8 * often * edited + 0.5 * read + 1.8 * named
+        score += 0.6 * bool(file.mentioned)
+        return score * (0.45 if looked_at_once else 1.0) * (0.3 if file.deleted else 1.0)
+
+    def command(self, command: CommandFact) -> float:
+        """Worth of a command: checks and repeated ones first, then what the goal names."""
+        score = 1.0 * bool(command.check) + 0.35 * min(len(command.refs), 4)
+        score += 1.5 * self.overlap(command.command) + 1.2 * self.recency(command.refs[-1])
+        score += 0.5 * command.by_user + 0.3 * command.ok
+        return score - 1.2 * (len(command.command) > 220)
+
+    def lesson(self, lesson: Lesson) -> float:
+        """Worth of a failure: open ones first, then those with a sentence that explains them."""
+        score = 1.2 * self.recency(lesson.passed or lesson.failed) + 0.5 * bool(lesson.words)
+        score += 1.2 * (not lesson.passed)
+        return score + self.overlap(f"{lesson.command} {lesson.error} {lesson.words}")
+
+
+def best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statement]:
+    """The highest scored statements, without near repetitions."""
+    chosen: list[Statement] = []
+    bags: list[set[str]] = []
+    for _, statement in sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref)):
+        bag = set(statement.text.lower().split())
+        if not any(_alike(bag, other) for other in bags):
+            chosen.append(statement)
+            bags.append(bag)
+        if len(chosen) >= limit:
+            break
+    return chosen
+
+
+def _alike(one: set[str], other: set[str]) -> bool:
+    return len(one & other) > 0.7 * min(len(one), len(other))
+
+
+def order_files(files: Sequence[FileFact], relevance: Relevance) -> list[FileFact]:
+    """Files by worth, the best first."""
+    return sorted(files, key=lambda f: -relevance.file(f))

@@ -1,0 +1,232 @@
+"""The places where secrets stand that no name announces: issued tokens, key blocks, addresses, headers, commands."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import NamedTuple
+
+from tasuki.draft import redact_patterns as shapes
+
+
+class Span(NamedTuple):
+    """Where a secret stands, in characters, and its kind."""
+
+    start: int
+    end: int
+    kind: str
+
+
+Finder = Callable[[str, int], Iterator[Span]]
+
+_REST = re.compile(r"[\w+/=-]*")
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+_RUN = 20
+_NEEDLE = b"a" * _RUN
+_RUN_CHARS = bytes(
+    97 if chr(i).isascii() and (chr(i).isalnum() or chr(i) in "_-.~") else 32 for i in range(256)
+)
+
+
+_DIGIT = re.compile(r"\d")
+_SEPARATOR = re.compile(r"[-_.~]+")
+
+
+def tokens(text: str, narrow: bytes) -> Iterator[Span]:
+    """Tokens of a known shape; `narrow` is the text with one byte for each character.
+
+    Only runs of 20 or more token characters are looked at, which `bytes.find` skips to; all known shapes but Hugging
+    Face's have a digit, so other runs without one are passed over.
+    """
+    mask = narrow.translate(_RUN_CHARS)
+    at = mask.find(_NEEDLE)
+    while at >= 0:
+        end = mask.find(b" ", at + _RUN)
+        end = len(mask) if end < 0 else end
+        if _DIGIT.search(text, at, end) or text.find("hf_", at, end) >= 0:
+            yield from _issued(text, at, end)
+        at = mask.find(_NEEDLE, end)
+
+
+def _issued(text: str, start: int, end: int) -> Iterator[Span]:
+    """Tokens at the start of the run and behind each separator in it."""
+    pattern = shapes.token_pattern()
+    for at in (
+        start,
+        *_after_escape(text, start),
+        *map(re.Match.end, _SEPARATOR.finditer(text, start, end)),
+    ):
+        found = pattern.match(text, at, end)
+        kind = found.lastgroup if found else None
+        if found and kind and shapes.is_issued(kind, found.group(kind)):
+            yield Span(*_widen(text, kind, *found.span(kind)), kind.replace("_", "-"))
+
+
+_ESCAPE = re.compile(r"(?<=\\)[nrt]|(?<=\\)u00[0-9a-fA-F]{2}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m")
+
+
+def _after_escape(text: str, at: int) -> tuple[int, ...]:
+    """Where the run goes on behind an escaped newline, a percent escape or a terminal colour that it starts with."""
+    found = _ESCAPE.match(text, at)
+    return (found.end(),) if found else ()
+
+
+def _widen(text: str, kind: str, start: int, end: int) -> tuple[int, int]:
+    """Takes in what belongs to the token but is no token character: a bot's number, the rest of a base64 value."""
+    if kind == "telegram_token":
+        while start and (text[start - 1].isdigit() or text[start - 1] == ":"):
+            start -= 1
+    if kind in ("stripe_key", "service_token"):
+        end = _REST.match(text, end).end()  # type: ignore[union-attr]
+    return start, end
+
+
+_KEY_BLOCK = (
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?P<v>(?:(?!-----)[A-Za-z0-9+/=\s\\:,.()-]){16,200000})(?:-----END [A-Z0-9 ]{1,40}-----)?"
+)
+
+
+def _key_block(text: str, at: int) -> Iterator[Span]:
+    """A private key in PEM or PGP armour, whole, cut short, or on one line with escaped newlines."""
+    found = compiled(_KEY_BLOCK).match(text, at)
+    if found and any(len(run) >= 16 for run in re.split(r"[^A-Za-z0-9+/=]+", found["v"][:600])):
+        yield Span(at, at + len(found.group().rstrip()), "private-key")
+
+
+_URL = (
+    r":(?:\\?/){2}(?:(?P<user>[^\s/@:?#\"'`<>\\]{0,128}):(?P<pw>[^\s/\"'`<>\\]{1,256})@(?=[\w.\[{$-])"
+    r"|(?:hooks\.slack\.com|hooks\.slack-gov\.com)(?:\\?/)(?:services|workflows|triggers)(?:\\?/)(?P<slack>[\w/\\-]{20,200})"
+    r"|(?:\w+\.)?discord(?:app)?\.com(?:\\?/)api(?:\\?/)(?:v\d+(?:\\?/))?webhooks(?:\\?/)(?P<discord>\d{15,22}(?:\\?/)[\w-]{40,100})"
+    r"|[\w.-]{1,100}\.webhook\.office\.com(?:\\?/)webhookb2(?:\\?/)(?P<teams>[^\s\"'`<>]{20,400}))"
+)
+
+
+def _url(text: str, at: int) -> Iterator[Span]:
+    """A password in an address, or an address that is itself the secret: an incoming webhook."""
+    found = compiled(_URL).match(text, at)
+    if not found:
+        return
+    if found["pw"] is None:
+        kind = found.lastgroup or ""
+        yield Span(*found.span(kind), f"{kind}-webhook")
+    elif not shapes.is_placeholder(found["pw"]) and found["pw"] != found["user"]:
+        yield Span(*found.span("pw"), "url-password")
+
+
+_BEARER = r"(?i:bearer)(?:\s+|%20|\\?[\"']?\s*[:=]\s*\\?[\"']?)(?P<v>[^\s\"'\\`<>,;]{8,4096})"
+_BASIC = r"(?i:basic)\s+(?P<v>[A-Za-z0-9+/_-]{8,1024}={0,2})"
+
+
+def _bearer(text: str, at: int) -> Iterator[Span]:
+    found = compiled(_BEARER).match(text, at)
+    if found and shapes.is_bare_secret(found["v"].rstrip(".)}")):
+        yield Span(found.start("v"), found.start("v") + len(found["v"].rstrip(".)}")), "bearer")
+
+
+def _basic(text: str, at: int) -> Iterator[Span]:
+    found = compiled(_BASIC).match(text, at)
+    if found and is_basic(found["v"]):
+        yield Span(*found.span("v"), "basic-auth")
+
+
+def is_basic(value: str) -> bool:
+    """Whether the value is base64 of `user:password`."""
+    try:
+        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return False
+    return ":" in plain and plain.isprintable()
+
+
+_COOKIES = r"(?i:cookies?)\\*[\"']?(?:\s*[:=,]\s*|\s+)\\*[\"']?(?P<v>[^\n\r\"'\\]{6,4096})"
+_COOKIE = (
+    r"(?i:[\w.-]*(?:sess|sid|auth|token|jwt|csrf|xsrf|remember|secret|identity|login|aspx|clearance|__host)[\w.-]*)"
+    r"=(?P<v>[^\s;,\"'\\]{8,4096})"
+)
+
+
+def _cookies(text: str, at: int) -> Iterator[Span]:
+    """The values of session-like cookies in a Cookie or Set-Cookie header, or behind a --cookie flag."""
+    found = compiled(_COOKIES).match(text, at)
+    if found and "=" in found["v"]:
+        yield from _cookie_values(text, *found.span("v"))
+
+
+def _cookie_values(text: str, start: int, end: int) -> Iterator[Span]:
+    for found in compiled(_COOKIE).finditer(text, start, end):
+        if shapes.is_bare_secret(found["v"]):
+            yield Span(*found.span("v"), "cookie")
+
+
+_SIGNATURE = r"(?i:sig)=(?P<v>[A-Za-z0-9%+/_-]{20,200}={0,2})"
+
+
+def _signature(text: str, at: int) -> Iterator[Span]:
+    found = compiled(_SIGNATURE).match(text, at)
+    if found and not text[at - 1 : at].isalnum():
+        yield Span(*found.span("v"), "sas-signature")
+
+
+_ARG = r"\\*[\"']?(?P<v>[^\s\"'\\|<>]{4,512})"
+_COMMANDS = {
+    "curl": r"\s(?:-u|--user|-U|--proxy-user)[ =]?\s*\\*[\"']?[^\s:\"'\\]{0,128}:(?P<v>[^\s\"'\\|<>]{4,512})",
+    "mysql": r"\s-p" + _ARG,
+    "redis-cli": r"\s-a\s+" + _ARG,
+    "login ": r"\s-p[ =]" + _ARG,
+    "sshpass": r"\s-p\s*" + _ARG,
+    "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s+|\w+\s+(?:-\S+\s+){0,4}\S+\s+)\S+\s+" + _ARG,
+}
+_ECHO = r"(?:echo|printf)\s+(?:-\w+\s+|\\*[\"']?%s(?:\\+n)?\\*[\"']?\s+){0,2}\\*[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\*[\"']?\s*\|"
+
+
+def _line_after(text: str, at: int) -> int:
+    """End of the command that starts at `at`: of its line, with continued lines, and not behind 600 characters."""
+    end = at
+    while True:
+        end = text.find("\n", end, at + 600)
+        if end < 0:
+            return min(len(text), at + 600)
+        if text[end - 1] != "\\":
+            return end
+        end += 1
+
+
+def command(name: str, text: str, at: int) -> Iterator[Span]:
+    """A password among the arguments of a command that takes it without a telling name."""
+    end = _line_after(text, at)
+    for found in compiled(_COMMANDS[name]).finditer(text, at, end):
+        if not shapes.is_placeholder(found["v"]) and not found["v"].isdigit():
+            yield Span(*found.span("v"), "command-password")
+    if name == "curl":
+        for found in compiled(r"\s-b\s*\\*[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(text, at, end):
+            yield from _cookie_values(text, *found.span("v"))
+
+
+def piped(text: str, at: int) -> Iterator[Span]:
+    """A password echoed into a command that reads it from standard input."""
+    start = max(text.rfind("\n", 0, at) + 1, at - 400)
+    for found in compiled(_ECHO).finditer(text, start, at):
+        if not shapes.is_placeholder(found["v"]):
+            yield Span(*found.span("v"), "command-password")
+
+
+ANCHORED: tuple[tuple[str, Finder], ...] = (
+    ("-----begin", _key_block),
+    ("://", _url),
+    (":\\/\\/", _url),
+    ("bearer", _bearer),
+    ("basic ", _basic),
+    ("cookie", _cookies),
+    ("sig=", _signature),
+    *((name, partial(command, name)) for name in ("curl", "mysql", "redis-cli", "login ")),
+)

@@ -1,0 +1,283 @@
+"""The places where a name announces a secret: assignments, fields, flags, config files and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tasuki.draft import redact_patterns as shapes
+from tasuki.draft.redact_finders import Span, command, compiled, is_basic, piped
+
+_LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
+_RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
+
+
+def named(text: str, lower: str) -> Iterator[Span]:
+    """Values of everything in the text whose name says that it is secret; `lower` is the text in lower case, with `?` for every
+    character beyond Latin-1."""
+    seen: set[int] = set()
+    left, right = compiled(_LEFT), compiled(_RIGHT)
+    for stem in shapes.STEMS:
+        at = lower.find(stem)
+        while at >= 0:
+            end = right.match(text, at).end()  # type: ignore[union-attr]
+            if end not in seen:
+                seen.add(end)
+                start = at - left.match(text[max(0, at - 64) : at][::-1]).end()  # type: ignore[union-attr]
+                yield from _after_name(text, start, end)
+            at = lower.find(stem, max(end, at + 1))
+    if "??" in lower and not text.isascii():  # two characters beyond Latin-1 in a row
+        yield from _foreign(text, shapes.FOREIGN)
+    if "\\u" in text:
+        yield from _foreign(text, shapes.ESCAPED)
+
+
+def _foreign(text: str, words: tuple[str, ...]) -> Iterator[Span]:
+    """Values behind words for a password in other scripts, as such or in JSON's escapes."""
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            at += len(word)
+            yield from _sentence(text, at, "password") or _assigned(text, at, at, "", "password")
+            at = text.find(word, at)
+
+
+def _after_name(text: str, start: int, end: int) -> list[Span]:
+    if text[start - 1 : start] == "\\" and text[start] in "ntr":
+        start += 1
+    name = text[start:end]
+    end += 7 if text.startswith("\\u00f1a", end) else 0
+    if name.lower() in ("sshpass", "htpasswd"):
+        return list(command(name.lower(), text, end))
+    if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
+        return list(piped(text, start))
+    kind = shapes.secret_name(name) or _two_words(text, start, name)
+    if kind == "credentials":
+        return _pair(text, end)
+    if not kind:
+        return []
+    if kind == "pass":  # a verb, a verdict of tests, or a variable: only `pass=` and `pass:` count
+        return _assigned(text, start, end, name, "password") if _is_pass(text, start, end) else []
+    found = _assigned(text, start, end, name, kind)
+    if not found and kind != "weak-key":
+        found = _sentence(text, end, kind) or _spaced(text, start, end, name, kind)
+    return found
+
+
+def _is_pass(text: str, start: int, end: int) -> bool:
+    """Whether `pass` is a name here: `pass=…`, `"pass": …`, `pass:…`, but not `PASS: TestLogin`."""
+    return compiled(r"\\*[\"']?\s?[:=]").match(text, end) is not None and not text.startswith(
+        "PASS:", start
+    )
+
+
+_OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook)[ ]$"
+
+
+def _two_words(text: str, start: int, name: str) -> str:
+    """The kind of "API key" and the like, written as two words."""
+    if name.lower() == "key" and compiled(_OWNER).search(text[max(0, start - 11) : start]):
+        return "key"
+    return ""
+
+
+# ---- name = value --------------------------------------------------------------------------------------------------
+
+_VALUE = (
+    r"(?:[bruBRU]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|str|bytes|Secret|new \w{1,30})\()?"
+    r"(?P<q>\\*(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})))"
+    r"|(?P<bare>[^\s\"'`\\]{4,1024}))"
+)
+_ASSIGN = (
+    r"(?P<close>\\*[\"'`]?\]?|\*\*)(?:[ \t]?\([^()\n]{1,40}\))?[?!]?"
+    r"(?P<op>:[ ]*&?[A-Za-z][\w.<>|\[\] ?]{0,40}?[ ]=(?![=>])|[ \t]*(?::=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
+    r"(?P<gap>\*{0,2}[ \t]*)" + _VALUE
+)
+
+
+def _assigned(text: str, start: int, end: int, name: str, kind: str) -> list[Span]:
+    """The value in `name = value`, in any notation: shell, YAML, JSON, XML, code, header, query, table."""
+    found = compiled(_ASSIGN).match(text, end)
+    if not found or not _is_assignment(
+        text, start, found["close"], found["op"].strip(), found["q"]
+    ):
+        return []
+    if found["q"]:
+        group = next(g for g in ("v1", "v2", "v3") if found[g])
+        return _literal(found[group], found.start(group), name, kind)
+    compact = found["op"] in ("=", ":") and not found["gap"]
+    return _bare(
+        text,
+        found.start("bare"),
+        found["bare"],
+        name,
+        kind,
+        compact=compact,
+        query=text[start - 1 : start] in ("?", "&"),
+    )
+
+
+def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | None) -> bool:
+    if op == ",":
+        return bool(close.strip("\\]")) and quoted is not None
+    if op == ">":
+        return text[start - 1 : start] in ("<", ":") and not close
+    return op not in ("==", "===", "!=") or quoted is not None
+
+
+def _literal(value: str, at: int, name: str, kind: str) -> list[Span]:
+    """A span for a quoted value, if it is a secret."""
+    if shapes.is_placeholder(value) or shapes.is_reference(value):
+        return []
+    if kind == "authorization":
+        return _authorization(value, at, name)
+    good = (
+        shapes.is_weak_key_value(value)
+        if kind == "weak-key"
+        else shapes.is_quoted_secret(value, kind)
+    )
+    return [Span(at, at + len(value), _plain(kind))] if good else []
+
+
+def _bare(
+    text: str, at: int, value: str, name: str, kind: str, *, compact: bool, query: bool
+) -> list[Span]:
+    """A span for a value without quotes; `compact` is `NAME=value`, where a plain word counts as well."""
+    if kind == "authorization":
+        return _authorization(text[at : text.find("\n", at) % (len(text) + 1)][:2048], at, name)
+    shell = compact and name.isupper()
+    value = _cut(value, shell=shell, query=query)
+    if text[at + len(value) : at + len(value) + 1] in ("(", "["):
+        return []
+    if shapes.is_placeholder(value) or shapes.is_reference(value):
+        return []
+    if kind == "weak-key":
+        good = shapes.is_weak_key_value(value)
+    else:
+        good = shapes.is_hard(value) or (
+            shell and value.isalpha() and value.islower() and len(value) >= 6
+        )
+    return [Span(at, at + len(value), _plain(kind))] if good else []
+
+
+def _plain(kind: str) -> str:
+    return "key" if kind == "weak-key" else kind
+
+
+def _cut(value: str, *, shell: bool, query: bool) -> str:
+    """The value without what follows it on the line: separators, closing brackets, the next parameter."""
+    if query:
+        return compiled(r"[^&#,;<>(){}\[\]|]*").match(value).group()  # type: ignore[union-attr]
+    stop = compiled(r"&&|\|\||;\w|[<>]|&\w+=") if shell else compiled(r"[,;<>(){}\[\]|]|&\w+=")
+    found = stop.search(value)
+    return (value[: found.start()] if found else value).rstrip(".,;:)]}")
+
+
+_SCHEME = r"(?i:(?P<scheme>[a-z][\w-]{1,20})[ ]+)?(?P<v>[A-Za-z0-9._~+/=:-]{8,4096})"
+
+
+def _authorization(value: str, at: int, name: str) -> list[Span]:
+    """The credentials in the value of an Authorization header or of a registry's `auth` field."""
+    found = compiled(_SCHEME).match(value)
+    if not found:
+        return []
+    if name.strip("-_").lower() == "auth" and not is_basic(found["v"]):
+        return []
+    scheme = (found["scheme"] or "").lower()
+    if scheme.startswith("aws4") or not (is_basic(found["v"]) or shapes.is_bare_secret(found["v"])):
+        return []
+    return [Span(at + found.start("v"), at + found.end("v"), "authorization")]
+
+
+# ---- sentences -----------------------------------------------------------------------------------------------------
+
+_SENTENCE = (
+    r"(?:\s+(?:for|of|to|on|in|at|from|für|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s*\([^()\n]{1,40}\))?"
+    r"(?:\s+(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|to|as|equals)(?:\s+now)?(?=[\s:])\s*:?|\s*[:：=]|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a))"
+    r"\s*\*{0,2}(?:\\*[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
+)
+
+
+def _sentence(text: str, end: int, kind: str) -> list[Span]:
+    """The value in "the password for staging is …", in a few languages."""
+    if text[end : end + 1] in ('"', "'"):
+        return []
+    found = compiled(_SENTENCE).match(text, end)
+    if not found:
+        return []
+    if found["quoted"]:
+        return _literal(
+            found["quoted"], found.start("quoted"), "", "password" if kind == "password" else kind
+        )
+    return _word(found["bare"], found.start("bare"), kind)
+
+
+def _word(value: str, at: int, kind: str) -> list[Span]:
+    """A span for a bare word of a sentence, without the punctuation that follows it."""
+    word = compiled(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
+    cut = _cut(word, shell=False, query=False)
+    called, value = word[len(cut) : len(cut) + 1] in ("(", "["), cut.rstrip("!?*")
+    return [Span(at, at + len(value), kind)] if shapes.is_bare_secret(value) and not called else []
+
+
+_PAIR = r"\\*[\"'`]?\s*(?:are|is|:|=)?\s*[\"'`]?[\w.@+-]{1,64}[\"'`]?\s*(?:/|:|,|and)\s*(?:\\*[\"'`])?(?P<v>[^\s\"'`\\<>]{6,256})"
+
+
+def _pair(text: str, end: int) -> list[Span]:
+    """The second half of "credentials: admin / …"."""
+    found = compiled(_PAIR).match(text, end)
+    return _word(found["v"], found.start("v"), "password") if found else []
+
+
+# ---- name, space, value --------------------------------------------------------------------------------------------
+
+_SPACED = r"[ \t]+(?:\\*[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
+_SETTER = (
+    r"(?i:(?:\b|\\n)login\s+\S{1,128}\s+|(?:\b|\\n)(?:set|env|setx|put|config)\s+(?:-\w+\s+){0,3})$"
+)
+_NEXT_LINE = r"\\*[\"']?\s*(?:,|\\n|\n)\s*\\*[\"']?value\\*[\"']?\s*[:=]\s*" + _VALUE
+
+
+def _spaced(text: str, start: int, end: int, name: str, kind: str) -> list[Span]:
+    """The value behind a flag, `ENV NAME`, `set name`, .netrc's `password`, SQL's PASSWORD, or a manifest's `name:`."""
+    before = text[max(0, start - 160) : start]
+    if before.endswith((": ", '"', "'", ":")):
+        return _next_line(text, before, end, name, kind)
+    found = compiled(_SPACED).match(text, end)
+    if not found:
+        return []
+    if found["quoted"]:
+        return (
+            _literal(found["quoted"], found.start("quoted"), name, kind)
+            if _hard_literal(found["quoted"], before)
+            else []
+        )
+    spans = _word(found["bare"], found.start("bare"), kind)
+    return spans if spans and _is_told(before, name, kind, found["bare"]) else []
+
+
+def _is_told(before: str, name: str, kind: str, value: str) -> bool:
+    """Whether a word behind a name is its value: behind a flag, a setter or a login, or random beyond doubt."""
+    if name.startswith("-") or name.lower() in ("requirepass", "masterauth"):
+        return True
+    return (kind == "password" and shapes.is_random(value)) or compiled(_SETTER).search(
+        before
+    ) is not None
+
+
+def _hard_literal(value: str, before: str) -> bool:
+    return (shapes.is_hard(value) or shapes.is_phrase(value)) and not before.lower().endswith(
+        "unexpected "
+    )
+
+
+def _next_line(text: str, before: str, end: int, name: str, kind: str) -> list[Span]:
+    """The value of a manifest's `- name: DB_PASSWORD` / `value: …`."""
+    if not compiled(r"(?i:name|key)\\*[\"']?\s*[:=]\s*\\*[\"']?$").search(before):
+        return []
+    found = compiled(_NEXT_LINE).match(text, end)
+    if not found:
+        return []
+    group = next(g for g in ("v1", "v2", "v3", "bare") if found[g])
+    if group == "bare":
+        return _bare(text, found.start(group), found[group], name, kind, compact=False, query=False)
+    return _literal(found[group], found.start(group), name, kind)

@@ -1,0 +1,216 @@
+"""The state of the work, which is mechanical: what is done, under way, failing, called off.
+
+Each function yields lines ready for a draft. The words around the thread's own characters are
+fixed; nothing is judged that a rule could not check.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from tasuki.draft.commands import is_selection, short_command
+from tasuki.draft.text import IDENTIFIER, one_line, shorten, terms
+from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
+
+_MAX_NAMED = 6
+_ERROR_IN_GOAL = re.compile(r"(?i)\b(?:error|exception|fail\w*|panic|fatal|denied|refused|not found|cannot|undefined)\b")
+
+
+def items(thread: Thread, facts: Facts) -> Iterator[Item]:
+    """State lines in the order of use."""
+    yield from _in_progress(thread, facts)
+    yield from _checks(facts)
+    yield from _todos(facts)
+    yield from _done(facts)
+    yield from _running(facts)
+    yield from _refused(thread)
+
+
+def _names(paths: Sequence[str], limit: int = _MAX_NAMED) -> str:
+    named = ", ".join(f"`{p}`" for p in paths[:limit])
+    more = len(paths) - limit
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _in_progress(thread: Thread, facts: Facts) -> Iterator[Item]:
+    if thread.aborted and thread.entries:
+        yield Item(
+            text="the user interrupted the last turn", refs=(thread.entries[-1].ref,), label="In progress"
+        )
+    if not facts.uncommitted:
+        return
+    refs = tuple(sorted(f.edits[-1] for f in facts.files if f.path in facts.uncommitted)[-4:])
+    commits = facts.revision.commits
+    since = (
+        f"since the thread's last commit (`{commits[-1].text.split()[0]}`)"
+        if commits
+        else "and never committed in this thread"
+    )
+    yield Item(text=f"edited {since}: {_names(facts.uncommitted)}", refs=refs, label="In progress")
+
+
+_WHAT = {"test": "Tests", "lint": "Lint or type check", "build": "Build"}
+
+
+def _checks(facts: Facts) -> Iterator[Item]:
+    for check in facts.last_check:
+        result = _result(check)
+        edited = [f.path for f in facts.files if f.edits and f.edits[-1] > check.refs[-1]]
+        after = f"; edited since: {_names(edited, 4)}" if edited else "; nothing edited since"
+        label = f"{_WHAT[check.check]} as last seen"
+        text = f"`{short_command(check.command, 160)}` — {result}{after}"
+        yield Item(text=text, refs=check.refs[-1:], label=label)
+    yield from _selection_only(facts)
+
+
+def _result(check: CommandFact) -> str:
+    if check.ok:
+        return f"passed: `{check.outcome}`" if check.outcome else "passed"
+    return f"FAILED: `{check.error}`" if check.error else "FAILED"
+
+
+def _selection_only(facts: Facts) -> Iterator[Item]:
+    tests = [c for c in facts.commands if c.check == "test"]
+    if tests and all(is_selection(c.command) for c in tests):
+        yield Item(
+            text="only selected tests were run; the whole suite never in this thread",
+            refs=tests[0].refs[-1:],
+            label="Not verified",
+        )
+
+
+def _todos(facts: Facts) -> Iterator[Item]:
+    todos, ref = facts.todos, (facts.todos_ref,)
+    for todo in todos:
+        if todo.status == "in_progress":
+            yield Item(text=shorten(one_line(todo.text)), refs=ref, label="In progress")
+    pending = [one_line(t.text) for t in todos if t.status == "pending"]
+    if pending:
+        yield Item(text=shorten("; ".join(pending), 600), refs=ref, label="Pending in its todo list")
+    dropped = [one_line(t.text) for t in todos if t.status == "dropped"]
+    if dropped:
+        yield Item(text=shorten("; ".join(dropped), 300), refs=ref, label="Not wanted any more")
+    done = [one_line(t.text) for t in todos if t.status == "done"]
+    if done:
+        yield Item(text=shorten("; ".join(done), 400), refs=ref, label="Done, keep")
+
+
+def _done(facts: Facts) -> Iterator[Item]:
+    commits = facts.revision.commits
+    if not commits:
+        return
+    newest = [f"`{c.text.split()[0]}` {c.text.partition(' ')[2]}" for c in reversed(commits[-4:])]
+    earlier = f"; {len(commits) - 4} earlier" if len(commits) > 4 else ""
+    branch = f" on `{facts.revision.branch}`" if facts.revision.branch else ""
+    yield Item(
+        text=f"committed{branch}: {'; '.join(newest)}{earlier}",
+        refs=tuple(c.ref for c in commits[-4:]),
+        label="Done, keep",
+    )
+
+
+def _running(facts: Facts) -> Iterator[Item]:
+    for item in facts.running[-4:]:
+        what = "sub-agent" if item.kind == "agent" else "background command"
+        yield Item(text=f"{what} `{shorten(item.label, 160)}` was not seen to end", refs=(item.ref,), label="Running")
+
+
+def _refused(thread: Thread) -> Iterator[Item]:
+    """Tool calls that the user refused, the newest ones."""
+    refused = [e for e in thread.entries if e.tool and e.tool.status == "refused"]
+    for entry in refused[-2:]:
+        call = entry.tool
+        assert call is not None
+        what = short_command(call.command, 160) if call.command else " ".join(call.paths)
+        if what:
+            yield Item(text=f"{call.name} `{what}`", refs=(entry.ref,), label="Refused by the user")
+
+
+def lessons(facts: Facts, worth: Callable[[Lesson], float]) -> Iterator[Item]:
+    """Failures: open ones as such, mended ones with the sentence that explains them."""
+    for lesson in sorted(facts.lessons, key=worth, reverse=True)[:6]:
+        if not lesson.error:
+            continue
+        refs = tuple(r for r in (lesson.failed, lesson.words_ref, lesson.passed) if r)
+        words = f' — "{lesson.words}"' if lesson.words else ""
+        command = f"`{short_command(lesson.command, 120)}`: `{shorten(lesson.error, 200)}`"
+        if lesson.passed:
+            if lesson.words:
+                yield Item(text=f"{command}{words}", refs=refs, label="Failed, then passed")
+        else:
+            yield Item(text=f"{command}{words}", refs=refs, label="Failed, not passed since")
+
+
+def done_since(text: str, ref: int, facts: Facts) -> bool:
+    """Whether a later commit or finished todo speaks of what a sentence calls pending."""
+    weights = terms(text)
+    about = {t for t, w in weights.items() if w > 1} or set(weights)
+    if not about:
+        return False
+    later = [q.text for q in facts.revision.commits if q.ref > ref]
+    later += [t.text for t in facts.todos if t.status == "done" and facts.todos_ref > ref]
+    return any(sum(a in x.lower() for a in about) >= max(2, len(about) * 0.6) for x in later)
+
+
+def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
+    """Error lines of the goal that the thread has seen before: what was tried since did not help."""
+    for line in goal.split("\n"):
+        line = line.strip()
+        if len(line) < 20 or not _ERROR_IN_GOAL.search(line):
+            continue
+        refs = [e.ref for e in thread.entries if line in e.text or (e.tool and line in e.tool.output)]
+        if not refs:
+            continue
+        edited = [f.path for f in facts.files if f.edits and f.edits[-1] > refs[0]]
+        tried = f"; edited since it was first seen, without curing it: {_names(edited)}" if edited else ""
+        yield Item(
+            text=f"the goal's `{shorten(one_line(line), 220)}` was seen before, to the letter{tried}",
+            refs=tuple(refs[:1] + refs[-3:]),
+            label="Same error",
+        )
+        return
+
+
+_CODE_LINE = re.compile(r"^\s*(?:\d+[\t│|:→-]\s*|[\w./-]+:\d+:\s*)?(.*\S)\s*$")
+_DEFINES = re.compile(r"\b(?:func|def|class|type|struct|interface|const|var|let|function|fn|enum|trait|export)\b|[:=(]")
+
+
+def goal_lines(thread: Thread, goal: str, limit: int = 6) -> Iterator[Item]:
+    """Lines of code in which the goal's identifiers stand, from the newest reads and edits."""
+    wanted = dict.fromkeys(m[0].rstrip("()") for m in IDENTIFIER.finditer(goal))
+    names = [w for w in wanted if len(w) >= 5 and not w[0].isdigit() and not w.startswith("-")][:8]
+    shown: set[str] = set()
+    for name in names:
+        if limit <= 0:
+            return
+        for item in _lines_with(thread.entries, name, shown):
+            limit -= 1
+            yield item
+            break
+
+
+def _lines_with(entries: Sequence[Entry], name: str, shown: set[str]) -> Iterator[Item]:
+    for entry in reversed(entries):
+        call = entry.tool
+        if call is None or call.kind not in ("read", "search", "shell", "edit", "write"):
+            continue
+        texts = [c.new for c in call.changes] or [call.output]
+        for text in texts:
+            if name not in text:
+                continue
+            line = _best_line(text, name)
+            if line and line not in shown:
+                shown.add(line)
+                where = f" in `{call.paths[0].rsplit('/', 1)[-1]}`" if call.paths else ""
+                yield Item(text=f"`{name}`{where}: `{line.replace('`', chr(39))}`", refs=(entry.ref,))
+
+
+def _best_line(text: str, name: str) -> str:
+    """The line that defines or uses a name most plainly."""
+    candidates = []
+    for line in text.split("\n"):
+        if name in line and len(line) < 400 and (match := _CODE_LINE.match(line)):
+            bare = one_line(match[1])
+            candidates.append((bool(_DEFINES.search(bare)), -len(bare), bare))
+    return shorten(max(candidates)[2], 200) if candidates else ""
+
+

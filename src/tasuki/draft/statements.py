@@ -1,0 +1,123 @@
+"""Sentences of a thread that may be worth handing on, each with who said it and how much it says."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tasuki.draft import said
+from tasuki.draft.text import comparable, one_line, own_words, sentences, shorten
+from tasuki.model import Entry, Quote
+
+StatementKind = Literal[
+    "request", "constraint", "reversal", "decision", "question", "next", "rejected", "finding"
+]
+MAX_CHARACTERS = 400_000
+"""Assistant text looked at, newest first; user text is always looked at in full."""
+PRINTED = 6
+"""How many assistant texts back a sentence of the user may have been copied from."""
+MAX_OWN_WORDS = 4_000
+"""A longer message of the user is taken to be pasted, but for its first paragraphs."""
+
+
+class Statement(Struct, frozen=True, gc=False):
+    """One sentence, to the letter, with its weight before any goal is considered."""
+
+    text: str
+    ref: int
+    kind: StatementKind
+    weight: float
+    by_user: bool
+
+    @property
+    def quote(self) -> Quote:
+        """The sentence as a quote of its entry."""
+        return Quote(text=self.text, ref=self.ref)
+
+
+def of_user(entries: Iterable[Entry]) -> list[Statement]:
+    """What the user wrote with their own hands, sentence by sentence, oldest first.
+
+    Sentences that the agent or a tool had printed before are not the user's own and left out;
+    so are pasted blocks, and everything that the harness put into a user message.
+    """
+    found: list[Statement] = []
+    printed: deque[str] = deque(maxlen=PRINTED)
+    for entry in entries:
+        if entry.kind == "assistant":
+            printed.append(entry.text)
+        elif entry.kind == "user" and entry.origin in ("typed", "queued", "answer"):
+            before = one_line("\n".join(printed)).replace("**", "")
+            for sentence in sentences(own_words(entry.text)[:MAX_OWN_WORDS]):
+                if len(sentence) < 40 or sentence not in before:
+                    found.append(_by_user(sentence, entry))
+    return found
+
+
+def _by_user(sentence: str, entry: Entry) -> Statement:
+    found = said.marks(sentence)
+    weight = said.weight_user(sentence, found)
+    kind: StatementKind = "request"
+    if found & said.REVERSAL:
+        kind = "reversal"
+    elif found & said.WISH and weight >= 1.2:
+        kind = "constraint"
+    elif found & said.DECISION or entry.origin == "answer":
+        kind = "decision"
+    return Statement(
+        text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=True
+    )
+
+
+def of_assistant(entries: Sequence[Entry]) -> list[Statement]:
+    """What the agent said that is more than an announcement, oldest first.
+
+    Looks at the newest `MAX_CHARACTERS`, and drops a sentence that a later one repeats.
+    """
+    found: list[Statement] = []
+    seen: set[str] = set()
+    left = MAX_CHARACTERS
+    for entry in reversed(entries):
+        if entry.kind != "assistant":
+            continue
+        left -= len(entry.text)
+        if left < 0:
+            break
+        for statement in _by_assistant(entry):
+            key = comparable(statement.text).lower()
+            if key not in seen:
+                seen.add(key)
+                found.append(statement)
+    found.sort(key=lambda s: s.ref)
+    return found
+
+
+def _by_assistant(entry: Entry) -> Iterable[Statement]:
+    section = ""
+    for sentence in sentences(entry.text):
+        if len(sentence) < 60 and sentence.endswith(":"):
+            section = sentence
+        if said.is_narration(sentence):
+            continue
+        found = said.marks(sentence)
+        weight = said.weight_assistant(sentence, found)
+        if weight < 0.8:
+            continue
+        kind = _assistant_kind(sentence, found, said.marks(section) if section else 0)
+        if kind is not None:
+            yield Statement(
+                text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=False
+            )
+
+
+def _assistant_kind(sentence: str, found: int, section: int) -> StatementKind | None:
+    if found & said.OPEN:
+        return None if said.RHETORICAL.search(sentence.lower()) else "question"
+    if (found | section) & said.NEXT:
+        return "next"
+    if found & said.FAILED:
+        return "rejected"
+    if found & said.DECISION:
+        return "decision"
+    return "finding"

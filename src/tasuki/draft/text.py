@@ -1,0 +1,214 @@
+"""Texts of a thread cut into what can be quoted: sentences, identifiers, paths, error lines.
+
+Whatever is returned stands in the text to the letter, but for white space and emphasis marks.
+"""
+
+import re
+from collections.abc import Iterator
+
+MAX_QUOTE = 320
+"""Characters of one quoted sentence; a longer one is cut at a word and ends in ` …`."""
+
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
+_SENTENCE_END = re.compile(
+    r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я])|[。！？]"
+)
+_ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
+_BULLET_STARTS = frozenset("-*+•#>0123456789")
+_TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
+_EMPHASIS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__")
+_LETTER = re.compile(r"[^\W\d_]")
+
+IDENTIFIER = re.compile(
+    r"(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|/|-|#)[\w$]+)+(?:\(\))?"
+    r"|[a-z]+[A-Z][\w$]*|[A-Z]+[a-z0-9]+[A-Z][\w$]*|\w+_\w+|_\w+"
+    r"|[A-Z][A-Z0-9]{2,}|--?[a-z][\w-]+|\d[\w.]*[\w%]|\d)"
+)
+WORD = re.compile(r"[^\W\d_][\w'’-]{2,}")
+PATH = re.compile(
+    r"(?<![\w/.@-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
+    r"|(?<![\w/.@-])[\w@+-][\w.@+-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs"
+    r"|swift|scala|sh|bash|zsh|fish|sql|html|css|scss|vue|svelte|json|jsonl|ya?ml|toml|ini|cfg|conf"
+    r"|md|mdx|rst|txt|lock|mod|sum|proto|graphql|tf|nix|ex|exs|erl|hs|ml|lua|zig|dart|csv|env)\b"
+)
+_ERROR_STRONG = re.compile(
+    r"(?i)(?:\b\w*(?:error|exception)\b\s*[:\[(]|\berror TS\d+|^E\s{2,}|\bpanic: |^FAIL\b|^--- FAIL"
+    r"|\bfatal: |\bAssertion|assert .*failed|\bexpected\b.*\b(?:got|actual|received|but)\b"
+    r"|undefined: |cannot find |command not found|No such file|Permission denied|not found$"
+    r"|^\s*✗|^\s*×|\bERR!|\bSegmentation fault|Could not |unable to )"
+)
+_ERROR_WEAK = re.compile(
+    r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
+)
+
+_STOP = frozenset(
+    "the and for with that this from are was were has have had not but you your our can could would should will "
+    "what when where which who why how into onto out over under about after before then than them they their there "
+    "here also just like make made want need please use using used add added get got let lets some any all more most "
+    "now new one two does did done its it's i'm we're don't doesn't isn't been being very only still same other "
+    "each per via way work works working thing things know see look sure und der die das ein eine nicht mit für von "
+    "les des une dans pour avec sur est que qui los las una para con por del".split()
+)
+
+
+def one_line(text: str) -> str:
+    """A text on one line: runs of white space become one blank."""
+    return " ".join(text.split())
+
+
+def comparable(text: str) -> str:
+    """What two texts are compared by: white space folded, emphasis and quote marks dropped."""
+    return one_line(_EMPHASIS.sub("", text)).strip("\"'“”„«»` ")
+
+
+def shorten(text: str, limit: int = MAX_QUOTE) -> str:
+    """A text cut at a word so that it ends in ` …` and is no longer than `limit`.
+
+    A long word at the cut goes as a whole: half a secret could not be recognised any more.
+    """
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 2]
+    at = cut.rfind(" ")
+    return cut[: max(at, limit // 8)].rstrip(" ,;:") + " …"
+
+
+def prose_lines(text: str) -> Iterator[str]:
+    """Lines that are prose: no code blocks, no tables, no rules."""
+    fenced = False
+    for line in text.split("\n"):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and line.strip() and not _TABLE.match(line):
+            yield line
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Sentences and list items of a text, without list marks and emphasis, on one line each."""
+    paragraph: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        bare = line.lstrip()
+        first = bare[:1]
+        if first in "`~" and bare.startswith(("```", "~~~")):
+            fenced = not fenced
+        elif fenced:
+            continue
+        elif not bare or (first in "|:+=-" and _TABLE.match(line)):
+            yield from _split(paragraph)
+            paragraph = []
+        elif (first in _BULLET_STARTS) and (mark := _BULLET.match(line)):
+            yield from _split(paragraph)
+            paragraph = [line[mark.end() :]]
+        else:
+            paragraph.append(line)
+    yield from _split(paragraph)
+
+
+def _split(lines: list[str]) -> Iterator[str]:
+    if not lines:
+        return
+    text = " ".join(" ".join(lines).split())
+    if "**" in text or "__" in text:
+        text = _EMPHASIS.sub("", text)
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        if not text.endswith(_ABBREVIATIONS, start, match.start() + 1):
+            yield from _worth(text[start : match.end()])
+            start = match.end()
+    yield from _worth(text[start:])
+
+
+def _worth(sentence: str) -> Iterator[str]:
+    sentence = sentence.strip()
+    if len(sentence) >= 8 and _LETTER.search(sentence):
+        yield sentence
+
+
+def identifiers(text: str) -> list[str]:
+    """Code-like tokens: names with case or underscores, paths, flags, numbers."""
+    return [m[0].strip("-") for m in IDENTIFIER.finditer(text)]
+
+
+def terms(text: str) -> dict[str, float]:
+    """What a goal is about, lower case, with weights: identifiers 3, parts of them and words 1."""
+    found: dict[str, float] = {}
+    for token in identifiers(text):
+        if len(token) >= 3:
+            found[token.lower()] = 3.0
+            for part in re.split(r"[^\w]+|_|(?<=[a-z])(?=[A-Z])", token):
+                if len(part) >= 4 and part.lower() not in _STOP:
+                    found.setdefault(part.lower(), 1.0)
+    for match in WORD.finditer(text):
+        word = match[0].lower()
+        if word not in _STOP and len(word) >= 3:
+            found.setdefault(word[:-1] if len(word) > 4 and word.endswith("s") else word, 1.0)
+    return found
+
+
+def paths(text: str) -> list[str]:
+    """Things that look like file paths."""
+    return [m[0].rstrip(".") for m in PATH.finditer(text) if "://" not in m[0]]
+
+
+def error_line(output: str) -> str:
+    """The line that says why a command failed: the first plain error, else the last hint of one."""
+    weak = ""
+    for line in output.split("\n"):
+        if len(line) > 2000:
+            line = line[:2000]
+        if _ERROR_STRONG.search(line) and not line.lstrip().startswith(("// ", "# ", "* ")):
+            return shorten(one_line(line), 240)
+        if not weak and _ERROR_WEAK.search(line):
+            weak = line
+    if weak:
+        return shorten(one_line(weak), 240)
+    lines = [x for x in output.split("\n") if x.strip() and not x.startswith("Exit code")]
+    return shorten(one_line(lines[-1]), 240) if lines else ""
+
+
+_PASTE_LINE = re.compile(
+    r"^(?:\s*[$❯›»]\s|\s{4,}\S|\t|\s*at \S+\s*\(|.*[{};]\s*$|[│┃|].*|\[?\d{4}-\d\d-\d\d|.*\b\w+\.\w{1,4}:\d+"
+    r"|\s*(?:error|warning|fatal|traceback|fail|ok|panic|exit status)\b.*|[+-]{3} |@@ |\S+\s+on\s+\S+.*\[.*\]"
+    r"|\s*[\w./-]+\(\d+,\d+\)|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,})",
+    re.IGNORECASE,
+)
+
+
+_PERSON = re.compile(
+    r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|you|your|we|we'?re|we'?ll|let'?s|me|my|us|our|can|could|please|don'?t|do not|"
+    r"must|never|always|only|should|want|need|make sure|keep|avoid|instead|no|yes|ok|ich|wir|bitte|nicht|nur|je|nous|"
+    r"il faut|yo|quiero|hay que)\b|[぀-ヿ㐀-鿿가-힯А-я]",
+    re.IGNORECASE,
+)
+_REPORT = re.compile(r"^\W*(?:(?:low|medium|high|critical|major|minor)(?: severity)?|(?:fixed|found) in \S+)\W*$", re.I | re.M)
+_LOG = re.compile(r"^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\]|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}")
+
+
+def own_words(text: str) -> str:
+    """The part of a user's message that the user wrote: what looks pasted is left out.
+
+    Pasted are code blocks, terminal and log lines, what follows a short first paragraph that
+    ends in a colon, review reports, and in long messages the paragraphs in which nobody speaks
+    to anybody. Nothing is rewritten: the rest stands as it was.
+    """
+    head, colon, _ = text.partition(":\n\n")
+    if colon and len(head) < 200 and head.count("\n") < 3:
+        return head + ":"
+    kept: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        if _FENCE.match(line):
+            fenced = not fenced
+            continue
+        if fenced or _PASTE_LINE.match(line) or _LOG.search(line):
+            continue
+        kept.append(line)
+    own = "\n".join(kept).strip()
+    if report := _REPORT.search(own):
+        own = own[: report.start()].strip().rpartition("\n\n")[0]
+    if len(own) > 400:
+        paragraphs = own.split("\n\n")
+        own = "\n\n".join(p for i, p in enumerate(paragraphs) if i == 0 or _PERSON.search(p))
+    return own

@@ -1,0 +1,282 @@
+"""Calls of Codex's tools tied to their results, polls, patches and sub-agents."""
+
+import re
+import shlex
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.harness import tools
+from tasuki.harness.codex_format import Call, Output, Part, plain
+from tasuki.harness.jsonl import clip
+from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
+
+_STATE = re.compile(
+    r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
+    re.MULTILINE,
+)
+_BODY = "\nOutput:\n"
+_FAILED = re.compile(r"\A[\w :]{0,60}\bfailed\b")
+_REFUSED = re.compile(r"\A[\w ]{0,40}rejected by (?:the )?user")
+_HEREDOC = re.compile(r"apply_patch\s+<<-?\s*['\"]?(\w+)['\"]?\n(.*?)\n\s*\1\b", re.DOTALL)
+_AGENT_ID = re.compile(r'"agent_id": ?"([^"]+)"')
+_AGENT_STATE = re.compile(
+    r'"([0-9a-f]{8}-[0-9a-f-]{27})"(?:: ?|, ?"status": ?)\{"(completed|errored|shutdown)"'
+)
+
+
+class _Step(Struct):
+    step: str = ""
+    status: str = ""
+
+
+class _Arguments(Struct):
+    cmd: str | list[str] = ""
+    command: str | list[str] = ""
+    workdir: str | None = ""
+    session_id: int | str | None = None
+    chars: str | None = ""
+    plan: list[_Step] = []
+    message: str | None = ""
+    target: str | None = ""
+    path: str | None = ""
+
+
+class _ShellMetadata(Struct):
+    exit_code: int | None = None
+
+
+class _ShellResult(Struct):
+    output: str
+    metadata: _ShellMetadata
+
+
+_ARGUMENTS = msgspec.json.Decoder(_Arguments)
+_SHELL_RESULT = msgspec.json.Decoder(_ShellResult)
+
+
+class CallLog:
+    """The entries of a thread, in which calls find their results as these come in."""
+
+    def __init__(self, keep: int) -> None:
+        self.entries: list[Entry] = []
+        self.background = tools.BackgroundLog()
+        self.agents: list[str] = []
+        """Ids of sub-agents, in the order they were spawned."""
+        self._keep = keep
+        self._index: dict[str, int] = {}
+        self._open: dict[str, int] = {}
+        self._exits: dict[str, int] = {}
+        self._sessions: dict[str, int] = {}
+        self._polls: dict[str, str] = {}
+
+    def called(self, entry: Entry) -> None:
+        """A call was made; its result is yet to come."""
+        call = entry.tool
+        assert call is not None
+        self._index[call.id] = self._open[call.id] = len(self.entries)
+        if call.name == "write_stdin":
+            self._polls[call.id] = call.background
+        self.entries.append(entry)
+
+    def returned(self, call_id: str, text: str) -> bool:
+        """The result of a call came in; False if nobody made that call."""
+        index = self._index.get(call_id)
+        if index is None:
+            return False
+        self._open.pop(call_id, None)
+        call = self.entries[index].tool
+        assert call is not None
+        code, output, session = _parsed_output(text)
+        if code is None:
+            code = self._exits.get(call_id)
+        changed = replace(
+            call,
+            output=clip(output, self._keep),
+            output_size=len(output),
+            exit_code=code,
+            status=_status(code, output),
+        )
+        ref = self.entries[index].ref
+        if call.name == "write_stdin":
+            changed = replace(changed, background="")
+            self._polled(self._polls.get(call_id, ""), code, output)
+        elif session and code is None:
+            self._sessions[session] = index
+            self.background.started(session, "command", call.command, ref)
+            changed = replace(changed, background=session, status="running")
+        elif call.kind == "agent":
+            changed = self._agent_result(changed, output, ref)
+        self._put(index, changed)
+        return True
+
+    def exited(self, call_id: str, code: int) -> None:
+        """The program noted the exit code of a command, before or after its result."""
+        self._exits[call_id] = code
+        if (index := self._index.get(call_id)) is not None:
+            self._ended(index, code)
+
+    def settle(self, status: ToolStatus) -> None:
+        """A turn ended: calls that got no result will never get one."""
+        for index in self._open.values():
+            if call := self.entries[index].tool:
+                self._put(index, replace(call, status=status))
+        self._open.clear()
+
+    def agents_ended(self, text: str) -> None:
+        """Sub-agents whose end a result or a notification tells."""
+        for id, state in _AGENT_STATE.findall(text):
+            self.background.ended(id, failed=state == "errored")
+
+    def _put(self, index: int, call: ToolCall) -> None:
+        self.entries[index] = replace(self.entries[index], tool=call)
+
+    def _polled(self, session: str, code: int | None, output: str) -> None:
+        """More of the output, and perhaps the end, of a command under way."""
+        if (index := self._sessions.get(session)) is None or output.startswith("write_stdin fail"):
+            return
+        call = self.entries[index].tool
+        assert call is not None
+        text = f"{call.output}\n{output}" if call.output else output
+        size = call.output_size + len(output)
+        self._put(index, replace(call, output=clip(text, self._keep), output_size=size))
+        if code is not None:
+            self._ended(index, code)
+
+    def _ended(self, index: int, code: int) -> None:
+        call = self.entries[index].tool
+        if call is not None and call.status == "running" and call.background:
+            self.background.ended(call.background, failed=bool(code))
+            self._put(index, replace(call, exit_code=code, status="error" if code else "ok"))
+
+    def _agent_result(self, call: ToolCall, output: str, ref: int) -> ToolCall:
+        if call.name == "spawn_agent" and (match := _AGENT_ID.search(output)):
+            self.agents.append(match[1])
+            self.background.started(match[1], "agent", call.detail, ref)
+            return replace(call, background=match[1])
+        if call.name == "close_agent" and call.status == "ok":
+            self.background.ended(call.background)
+        self.agents_ended(output)
+        return replace(call, background="")
+
+
+def tool_call(given: Call) -> ToolCall:
+    """What a call asks for, before its result is known.
+
+    A poll of a running command carries no command of its own, so that nothing is counted twice.
+    """
+    name = f"{given.namespace}__{given.name}" if given.namespace else given.name
+    arguments = _arguments(given.arguments)
+    command = _command(given, arguments)
+    kind = "shell" if given.action else tools.kind(given.name)
+    patch = given.input if given.name == "apply_patch" else ""
+    if "apply_patch" in command:
+        patch = _patch_in(command)
+    changes: tuple[FileChange, ...] = ()
+    if patch:
+        kind, command, changes = "edit", "", tools.patch_changes(patch)
+    todos = None
+    if given.name == "update_plan":
+        todos = tools.todos((s.step, s.status) for s in arguments.plan)
+    return ToolCall(
+        id=given.call_id or "",
+        name=name or "local_shell",
+        kind=kind,
+        command=command if kind == "shell" else "",
+        detail=_detail(given, arguments, kind),
+        paths=_paths(changes, arguments),
+        changes=changes,
+        todos=todos,
+        status="running",
+        background=_background(given.name, arguments),
+        workdir=arguments.workdir or (given.action.working_directory or "" if given.action else ""),
+    )
+
+
+def _patch_in(command: str) -> str:
+    """The patch that a shell command hands to `apply_patch`, empty if it does not."""
+    if match := _HEREDOC.search(command):
+        return match[2]
+    return command if command.startswith("apply_patch ") and "*** Begin" in command else ""
+
+
+def _arguments(text: str) -> _Arguments:
+    try:
+        return _ARGUMENTS.decode(text) if text else _Arguments()
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return _Arguments()
+
+
+def _command(given: Call, arguments: _Arguments) -> str:
+    words = given.action.command if given.action else arguments.cmd or arguments.command
+    if isinstance(words, str):
+        return words
+    if len(words) == 3 and words[1] in ("-lc", "-c", "-ic", "-lic"):
+        return words[2]
+    return shlex.join(words)
+
+
+def _detail(given: Call, arguments: _Arguments, kind: str) -> str:
+    if given.name == "write_stdin":
+        return arguments.chars or ""
+    if kind == "agent":
+        return arguments.message or ""
+    return given.arguments[:300] if kind not in ("shell", "edit", "todo", "read") else ""
+
+
+def _paths(changes: tuple[FileChange, ...], arguments: _Arguments) -> tuple[str, ...]:
+    paths = dict.fromkeys(c.path for c in changes)
+    if arguments.path:
+        paths[arguments.path] = None
+    return tuple(paths)
+
+
+def _background(name: str, arguments: _Arguments) -> str:
+    """Until its result is there, what a poll or a close points at."""
+    if name == "write_stdin":
+        return str(arguments.session_id or "")
+    return arguments.target or "" if name == "close_agent" else ""
+
+
+def output_text(output: str | list[Part] | Output | None) -> str:
+    """The text of a result, in any of the shapes it has had."""
+    if isinstance(output, Output):
+        return output.content or ""
+    return plain(output)
+
+
+def _parsed_output(text: str) -> tuple[int | None, str, str]:
+    """Exit code, output without the harness's own header, id of the session still running."""
+    if text.startswith('{"output":'):
+        code, output = shell_result(text)
+        return code, output, ""
+    at = text.find(_BODY)
+    match = _STATE.search(text, max(at - 200, 0), at) if at >= 0 else _STATE.match(text)
+    if match is None:
+        return None, text, ""
+    return (
+        int(match[1]) if match[1] else None,
+        text[at + len(_BODY) :] if at >= 0 else "",
+        (match[2] or ""),
+    )
+
+
+def shell_result(text: str) -> tuple[int | None, str]:
+    """Exit code and output of the older form, a JSON object inside the text."""
+    try:
+        result = _SHELL_RESULT.decode(text)
+        return result.metadata.exit_code, result.output
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        code, output, _ = _parsed_output(text) if not text.startswith("{") else (None, text, "")
+        return code, output
+
+
+def _status(code: int | None, output: str) -> ToolStatus:
+    if code is not None:
+        return "error" if code else "ok"
+    if output.startswith("aborted"):
+        return "aborted"
+    if _REFUSED.match(output):
+        return "refused"
+    return "error" if _FAILED.match(output) else "ok"

@@ -1,0 +1,448 @@
+"""Reading threads of Codex (0.53 to 0.169): one record a line, a flat list without parents.
+
+Most of a rollout is said twice, as `response_item` and as `event_msg`: the items are read, of
+the events only what the items lack.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness import codex_format as record
+from tasuki.harness.codex_calls import CallLog, output_text, shell_result, tool_call
+from tasuki.harness.jsonl import (
+    Lines,
+    begins_handoff,
+    clip,
+    keep_limit,
+    mark_compacted,
+    merged,
+)
+from tasuki.model import Entry, Notice, Sidechain, Thread, ToolCall, ToolStatus
+
+_SKIM = re.compile(
+    rb'\A\{"timestamp": ?"([^"]*)", ?(?:"ordinal": ?\d+, ?)?"type": ?"(\w+)", ?'
+    rb'"payload": ?\{(?:"type": ?"(\w+)")?'
+)
+_TYPED_PAYLOAD = (b"response_item", b"event_msg")
+_SKIPPED_ITEMS = (
+    "reasoning ghost_snapshot compaction compaction_summary context_compaction "
+    "image_generation_call tool_search_call tool_search_output other"
+)
+_SKIPPED_EVENTS = (
+    "agent_message agent_message_delta agent_reasoning agent_reasoning_raw_content "
+    "agent_reasoning_section_break patch_apply_end patch_apply_begin web_search_begin "
+    "web_search_end exec_command_begin exec_command_output_delta context_compacted "
+    "thread_settings_applied item_started mcp_tool_call_begin mcp_tool_call_end "
+    "view_image_tool_call entered_review_mode exited_review_mode plan_update turn_diff "
+    "image_generation_end undo_completed collab_agent_spawn_end collab_waiting_end "
+    "collab_close_end collab_agent_interaction_end collab_resume_end sub_agent_activity "
+    "thread_goal_updated dynamic_tool_call_request dynamic_tool_call_response hook_completed "
+    "hook_started session_configured background_event deprecation_notice warning "
+    "guardian_assessment model_reroute"
+)
+_EXEC_END = re.compile(rb'"(?:call_id|id)": ?"([^"]+)"')
+_EXIT_CODE = re.compile(rb'"exit_code": ?(-?\d+)')
+_ITEM_TYPE = re.compile(rb'"item": ?\{"type": ?"(\w+)"')
+_NO_INFO = re.compile(rb'"info": ?null')
+_FILE_ID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
+_PSEUDO = re.compile(
+    r"\A\s*(?:# AGENTS\.md instructions|<(?:environment_context|user_instructions|skill|"
+    r"turn_aborted|subagent_notification|permissions instructions|INSTRUCTIONS|"
+    r"ENVIRONMENT_CONTEXT|collaboration_mode|model_switch|skills_instructions|"
+    r"goal_context|hook_prompt|apps_instructions|plugins_instructions|recommended_plugins)\b)"
+)
+_SKILL = re.compile(r"<skill>\s*<name>([^<]+)</name>")
+_USER_SHELL = re.compile(
+    r"\A<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
+    re.DOTALL,
+)
+SUMMARY_PREFACE = re.compile(r"\AAnother language model started.*?own analysis:\s*", re.DOTALL)
+
+Key = tuple[bytes, bytes | None]
+Step = tuple[msgspec.json.Decoder[Any] | None, Callable[[Any], None]]
+"""How the payload of a line is decoded (None: not at all), and who takes it."""
+
+
+class Reader:
+    """One pass over a rollout, and before it over the part of its parents that it builds on."""
+
+    def __init__(self, path: Path, find: Callable[[str], Path | None]) -> None:
+        self.path = path
+        self.find = find
+        """Path of another rollout by thread id, for forks and sub-agents."""
+        self.keep = keep_limit(path)
+        self.lines = Lines(path)
+        self.log = CallLog(self.keep)
+        self.entries = self.log.entries
+        self.dropped: set[int] = set()
+        """Indexes of entries that the user rolled back."""
+        self.notices: list[Notice] = []
+        self.skills: list[str] = []
+        self.tool_names: dict[str, None] = {}
+        self.meta: record.Meta | None = None
+        self.name = self.missing = ""
+        self.context = self.count = b""
+        self.began = self.stamp = b""
+        self.source = self.offset = 0
+        self.in_turn = False
+        self.turn_users = 0
+        self.unconfirmed: list[int] = []
+        self.confirmed: set[str] = set()
+        self.table = self._table()
+
+    def _table(self) -> dict[Key, Step | None]:
+        item, event = _TYPED_PAYLOAD
+        call, result = (record.CALL, self._on_call), (record.RESULT, self._on_result)
+        table: dict[Key, Step | None] = {
+            (item, b"message"): (record.MESSAGE, self._on_message),
+            (item, b"function_call"): call,
+            (item, b"custom_tool_call"): call,
+            (item, b"local_shell_call"): call,
+            (item, b"function_call_output"): result,
+            (item, b"custom_tool_call_output"): result,
+            (item, b"web_search_call"): (record.CALL, self._on_web_search),
+            (event, b"user_message"): (record.EVENT, self._on_user_message),
+            (event, b"exec_command_end"): (None, self._on_exec_end),
+            (event, b"item_completed"): (None, self._on_item),
+            (event, b"token_count"): (None, self._on_count),
+            (event, b"task_started"): (None, self._on_turn_started),
+            (event, b"turn_started"): (None, self._on_turn_started),
+            (event, b"task_complete"): (record.EVENT, self._on_turn_complete),
+            (event, b"turn_complete"): (record.EVENT, self._on_turn_complete),
+            (event, b"turn_aborted"): (record.EVENT, self._on_turn_aborted),
+            (event, b"error"): (record.EVENT, self._on_error),
+            (event, b"stream_error"): (record.EVENT, self._on_error),
+            (event, b"thread_rolled_back"): (record.EVENT, self._on_rolled_back),
+            (event, b"thread_name_updated"): (record.EVENT, self._on_name),
+            (b"session_meta", None): (record.META, self._on_meta),
+            (b"turn_context", None): (None, self._on_context),
+            (b"compacted", None): (record.COMPACTED, self._on_compacted),
+            (b"world_state", None): None,
+            (b"token_usage_record", None): None,
+        }
+        table.update({(item, t.encode()): None for t in _SKIPPED_ITEMS.split()})
+        table.update({(event, t.encode()): None for t in _SKIPPED_EVENTS.split()})
+        return table
+
+    def read(self) -> Thread:
+        done = []
+        for source, path, end in self._files():
+            self.source = source
+            self.lines = Lines(path, end)
+            self._pass()
+            done.append(self.lines)
+        return self._thread(done)
+
+    def _files(self) -> Iterator[tuple[int, Path, int | None]]:
+        """The file itself and the beginnings of its parents, eldest first, with their index."""
+        chain: list[tuple[Path, int | None]] = [(self.path, None)]
+        while base := _history_base(chain[-1][0]):
+            parent = self.find(base.thread_id)
+            if parent is None or parent in (p for p, _ in chain):
+                self.missing = base.thread_id
+                break
+            chain.append((parent, base.end_byte_offset))
+        self.files = [p for p, _ in chain]
+        for index in range(len(chain) - 1, -1, -1):
+            yield index, *chain[index]
+
+    def _pass(self) -> None:
+        skim, table = _SKIM.match, self.table
+        for offset, line in self.lines:
+            self.offset = offset
+            match = skim(line)
+            if match is None:
+                self._unskimmed(line)
+                continue
+            self.stamp, kind, sub = match.groups()
+            if sub is None and kind in _TYPED_PAYLOAD:
+                self._unskimmed(line)
+                continue
+            key = (kind, sub if kind in _TYPED_PAYLOAD else None)
+            if step := table.get(key):
+                self._take(step, line)
+            elif key not in table:
+                self._unknown(key)
+            elif line[-2:] != b"}\n":
+                self.lines.decode(record.ANY, line)
+
+    def _take(self, step: Step, line: bytes) -> None:
+        decoder, handler = step
+        if decoder is None:
+            handler(line)
+            return
+        try:
+            parsed = decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            parsed = self.lines.decode(decoder, line)
+        if parsed is not None:
+            handler(parsed.payload)
+
+    def _unskimmed(self, line: bytes) -> None:
+        """A line whose keys stand in another order, or that is broken."""
+        if (parsed := self.lines.decode(record.ANY, line)) is None:
+            return
+        self.stamp = parsed.timestamp.encode() or self.stamp
+        kind, sub = parsed.type.encode(), None
+        if kind in _TYPED_PAYLOAD:
+            try:
+                sub = record.PAYLOAD_TYPE.decode(parsed.payload).type.encode()
+            except msgspec.MsgspecError:
+                sub = b""
+        if (kind, sub) not in self.table:
+            self._unknown((kind, sub))
+        elif step := self.table[kind, sub]:
+            self._take(step, line)
+
+    def _unknown(self, key: Key) -> None:
+        name = key[0].decode() or "(no type)"
+        self.lines.unknown[f"{name}/{key[1].decode()}" if key[1] else name] += 1
+
+    def _entry(
+        self, kind: str, text: str = "", id: str = "", origin: str = "typed",
+        tool: ToolCall | None = None,
+    ) -> Entry:  # fmt: skip
+        self.began = self.began or self.stamp
+        return Entry(
+            ref=len(self.entries) + 1,
+            kind=kind,  # type: ignore[arg-type]
+            text=text,
+            at=self.stamp.decode(),
+            id=id,
+            origin=origin,  # type: ignore[arg-type]
+            tool=tool,
+            source=self.source,
+            offset=self.offset,
+        )
+
+    def _notice(self, kind: str, text: str) -> None:
+        self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
+
+    # -- items -------------------------------------------------------------------------
+
+    def _on_message(self, message: record.Message) -> None:
+        if message.role == "assistant":
+            if (text := record.plain(message.content)).strip():
+                self.entries.append(self._entry("assistant", text, message.id or ""))
+        elif message.role == "user":
+            self._on_user(message)
+
+    def _on_user(self, message: record.Message) -> None:
+        text, typed = record.user_text(message)
+        if not text:
+            return
+        if match := _USER_SHELL.match(text):
+            self._on_user_shell(message.id or "", match[1], match[2])
+        elif typed is False or (typed is None and _PSEUDO.match(text)):
+            self._on_pseudo_user(text)
+        else:
+            origin = "queued" if self.in_turn and self.turn_users else "typed"
+            if begins_handoff(text):
+                origin = "handoff"
+            self.turn_users += 1
+            if not self.in_turn:
+                self.log.settle("unknown")
+            if typed is None:
+                self.unconfirmed.append(len(self.entries))
+            self.entries.append(self._entry("user", text, message.id or "", origin))
+
+    def _on_pseudo_user(self, text: str) -> None:
+        if match := _SKILL.match(text):
+            self.skills.append(match[1].strip())
+        elif text.startswith("<subagent_notification>"):
+            self.log.agents_ended(text)
+        if not text.startswith("<turn_aborted>"):
+            self._notice("context", text)
+
+    def _on_user_shell(self, id: str, command: str, result: str) -> None:
+        code, output = shell_result(result)
+        call = ToolCall(
+            id=id,
+            name="!",
+            kind="shell",
+            command=command,
+            output=clip(output, self.keep),
+            output_size=len(output),
+            exit_code=code,
+            status="error" if code else "ok",
+        )
+        self.entries.append(self._entry("tool", id=id, origin="command", tool=call))
+
+    def _on_call(self, given: record.Call) -> None:
+        call = tool_call(given)
+        self.tool_names[call.name] = None
+        self.log.called(self._entry("tool", id=call.id, tool=call))
+
+    def _on_result(self, result: record.Result) -> None:
+        if not self.log.returned(result.call_id, output_text(result.output)):
+            self._unknown((b"response_item", b"output without a call"))
+
+    def _on_web_search(self, given: record.Call) -> None:
+        """Run by the model's own server: no call id, no result, so no entry."""
+        if action := given.action:
+            self._notice("note", f"web search: {action.query or action.url or ''}".strip())
+        self.tool_names["web_search"] = None
+
+    # -- events ------------------------------------------------------------------------
+
+    def _on_user_message(self, event: record.Event) -> None:
+        """Says that the user entry before it was typed: other user-role text has no such event."""
+        self.confirmed.add((event.message or "").strip())
+        if self.unconfirmed:
+            self.unconfirmed.pop()
+
+    def _on_exec_end(self, line: bytes, start: int = 0) -> None:
+        """The exit code alone: the rest of the line repeats the result."""
+        at = line.rfind(b'"exit_code":')
+        id = _EXEC_END.search(line, start, start + 600)
+        code = _EXIT_CODE.match(line, at) if at > 0 else None
+        if id and code:
+            self.log.exited(id[1].decode(), int(code[1]))
+
+    def _on_item(self, line: bytes) -> None:
+        match = _ITEM_TYPE.search(line, 0, 600)
+        if match and match[1] == b"CommandExecution":
+            self._on_exec_end(line, match.end())
+
+    def _on_count(self, line: bytes) -> None:
+        if not _NO_INFO.search(line, 0, 200):
+            self.count = line
+
+    def _on_turn_started(self, line: bytes) -> None:
+        self._turn_ended("unknown")
+        self.in_turn = True
+
+    def _turn_ended(self, status: ToolStatus) -> None:
+        self.log.settle(status)
+        self.in_turn, self.turn_users = False, 0
+
+    def _on_turn_complete(self, event: record.Event) -> None:
+        self._turn_ended("unknown")
+        if error := event.error:
+            self._notice("error", error if isinstance(error, str) else error.message)
+
+    def _on_turn_aborted(self, event: record.Event) -> None:
+        self._turn_ended("aborted")
+        self._notice("interrupted", event.reason or "")
+
+    def _on_error(self, event: record.Event) -> None:
+        self._notice("error", event.message or "")
+
+    def _on_rolled_back(self, event: record.Event) -> None:
+        """The user took back the last turns; what they held keeps its numbers."""
+        turns = [i for i, e in enumerate(self.entries) if _begins_turn(e) and i not in self.dropped]
+        if 0 < event.num_turns <= len(turns):
+            self.dropped.update(range(turns[-event.num_turns], len(self.entries)))
+
+    def _on_name(self, event: record.Event) -> None:
+        self.name = event.thread_name or ""
+
+    # -- other records -----------------------------------------------------------------
+
+    def _on_meta(self, meta: record.Meta) -> None:
+        """The first of the file itself counts: copies of a parent's history bring theirs along."""
+        if self.meta is None and self.source == 0:
+            self.meta = meta
+
+    def _on_context(self, line: bytes) -> None:
+        self.context = line
+
+    def _on_compacted(self, compacted: record.Compacted) -> None:
+        history = [record.plain(m.content).strip() for m in compacted.replacement_history or ()]
+        summary = compacted.message or next(
+            (t for t in reversed(history) if SUMMARY_PREFACE.match(t)), ""
+        )
+        text = SUMMARY_PREFACE.sub("", summary)
+        kept = {t for t in history if t}
+        listed = [
+            f"#{e.ref}" for e in self.entries if e.kind in ("user", "assistant") and e.text in kept
+        ]
+        self.entries.append(self._entry("compaction", text, origin="harness"))
+        ref = len(self.entries)
+        if listed:
+            kept_in_view = f"compaction #{ref} kept in view: {', '.join(listed)}"
+            self.notices.append(Notice(after=ref, kind="note", text=kept_in_view))
+        if not summary:
+            self.lines.notes.append(f"the summary of the compaction #{ref} is encrypted")
+
+    # -- the whole ---------------------------------------------------------------------
+
+    def _thread(self, passes: list[Lines]) -> Thread:
+        if self.meta is None and not self.entries:
+            raise ThreadUnreadable(_why_unreadable(self.path, self.lines))
+        meta = self.meta or record.Meta()
+        self._judge_unconfirmed()
+        if self.missing:
+            self.lines.notes.append(f"the parent thread {self.missing} was not found")
+        context = record.payload(record.CONTEXT, self.context)
+        count = record.payload(record.COUNT, self.count)
+        info = (count.info if count else None) or record.Info()
+        git = meta.git or record.Git()
+        file_id = _FILE_ID.search(self.path.stem)
+        last = self.notices[-1] if self.notices else None
+        kept = [e for i, e in enumerate(self.entries) if i not in self.dropped]
+        return Thread(
+            harness="codex",
+            id=meta.id or (file_id[1] if file_id else self.path.stem),
+            path=str(self.path),
+            cwd=meta.cwd,
+            git_branch=git.branch or "",
+            git_head=git.commit_hash or "",
+            model=context.model if context else "",
+            thinking=record.thinking(context) if context else "",
+            version=meta.cli_version,
+            tools=tuple(self.tool_names),
+            name=self.name,
+            parent=meta.parent(),
+            started=meta.timestamp or self.began.decode(),
+            updated=self.stamp.decode(),
+            context_tokens=info.last_token_usage.total_tokens if info.last_token_usage else None,
+            context_window=info.model_context_window,
+            entries=tuple(mark_compacted(kept)),
+            notices=tuple(self.notices),
+            background=self.log.background.items(),
+            sidechains=self._sidechains(),
+            skills=tuple(self.skills),
+            aborted=last is not None
+            and last.kind == "interrupted"
+            and last.after == len(self.entries),
+            abandoned=len(self.dropped),
+            sources=tuple(str(p) for p in self.files),
+            report=merged(lines.report() for lines in passes),
+        )
+
+    def _judge_unconfirmed(self) -> None:
+        """Where the record has events for typed messages, those without one were not typed."""
+        for index in self.unconfirmed if self.confirmed else ():
+            entry = self.entries[index]
+            if entry.origin == "typed" and entry.text not in self.confirmed:
+                self.entries[index] = replace(entry, origin="harness")
+
+    def _sidechains(self) -> tuple[Sidechain, ...]:
+        found = ((id, self.find(id)) for id in self.log.agents)
+        return tuple(Sidechain(id=id, path=str(path)) for id, path in found if path)
+
+
+def _history_base(path: Path) -> record.Base | None:
+    try:
+        with path.open("rb") as file:
+            line = file.readline()
+        return record.META.decode(line).payload.history_base
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _begins_turn(entry: Entry) -> bool:
+    return entry.kind == "user" and entry.origin in ("typed", "handoff", "harness")
+
+
+def _why_unreadable(path: Path, lines: Lines) -> str:
+    if lines.truncated or lines.broken:
+        return f"{path} holds no complete line of a Codex thread: it is cut off or damaged."
+    return f"{path} holds no conversation of Codex."

@@ -1,0 +1,37 @@
+"""Becomes the successor inside a new tmux pane. Run as a script, with the standard library alone.
+
+A command given to tmux is limited to 16 KiB and visible to every user of the machine, so
+arguments and environment come through a pipe in the file system (a FIFO), named in argv[1].
+"""
+
+import json
+import os
+import sys
+
+OF_THE_PANE = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "TMUX", "TMUX_PANE")
+"""Variables that describe the terminal: the pane's own, never those of the caller."""
+OF_THE_CALLER = ("COLUMNS", "LINES", "OLDPWD", "PWD", "STY", "WINDOW", "WINDOWID")
+"""Variables that describe where the caller ran."""
+
+
+def main() -> None:
+    """Read `{"argv", "cwd", "env"}` and run it in place of this process."""
+    with open(sys.argv[1], "rb") as pipe:
+        order = json.loads(pipe.read() or b"null")
+    if order is None:
+        sys.exit("tasuki ended before it could say what to start.")
+    pane = {name: os.environ[name] for name in OF_THE_PANE if name in os.environ}
+    given = {
+        name: value
+        for name, value in order["env"].items()
+        if name not in OF_THE_PANE and name not in OF_THE_CALLER
+    }
+    try:
+        os.chdir(order["cwd"])
+        os.execve(order["argv"][0], order["argv"], given | pane | {"PWD": order["cwd"]})
+    except OSError as error:
+        sys.exit(f"{order['argv'][0]} cannot be run in {order['cwd']}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Put a text on the clipboard, by whatever this machine has."""
+
+import base64
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+from tasuki.errors import LaunchFailed
+
+MAX_SEQUENCE = 100_000
+"""Bytes of an OSC 52 sequence; terminals drop longer ones without a word."""
+SECONDS = 3.0
+
+
+def copy(text: str) -> str:
+    """Copy a text; returns the name of the way used, for the user.
+
+    Tried in order: wl-copy, xclip, xsel where a display is, pbcopy on macOS, the buffer of tmux
+    inside tmux, and the terminal itself (OSC 52, which nothing confirms). Raises LaunchFailed.
+    """
+    data = text.encode("utf-8", "replace")
+    for command in _programs():
+        if _run(command, data):
+            return command[0]
+    if os.environ.get("TMUX") and _by_tmux(text):
+        return "tmux"
+    if _by_terminal(data):
+        return "the terminal (OSC 52)"
+    raise LaunchFailed(
+        "Nothing here can copy to a clipboard. Install wl-clipboard or xclip, or redirect the "
+        "brief into a file: --print > brief.md"
+    )
+
+
+def _programs() -> Iterator[tuple[str, ...]]:
+    if os.environ.get("WAYLAND_DISPLAY"):
+        yield ("wl-copy", "--type", "text/plain;charset=utf-8")
+    if os.environ.get("DISPLAY"):
+        yield ("xclip", "-selection", "clipboard")
+        yield ("xsel", "--input", "--clipboard")
+    if sys.platform == "darwin":
+        yield ("pbcopy",)
+
+
+def _run(command: tuple[str, ...], data: bytes) -> bool:
+    """Whether the program took the text. Its output is not read: xclip stays and holds it open."""
+    if not shutil.which(command[0]):
+        return False
+    try:
+        done = subprocess.run(
+            command,
+            input=data,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _by_tmux(text: str) -> bool:
+    from tasuki.launch.tmux import Tmux
+
+    with suppress(LaunchFailed):
+        Tmux().copy(text)
+        return True
+    return False
+
+
+def _by_terminal(data: bytes) -> bool:
+    sequence = b"\x1b]52;c;" + base64.b64encode(data) + b"\x07"
+    if len(sequence) > MAX_SEQUENCE or os.environ.get("TERM", "dumb") in ("dumb", "linux"):
+        return False
+    with suppress(OSError), open("/dev/tty", "wb", buffering=0) as terminal:
+        terminal.write(sequence)
+        return True
+    return False

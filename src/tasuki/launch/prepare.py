@@ -1,0 +1,99 @@
+"""What every way of starting a successor needs first: the program, the folder, the files."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from tasuki.errors import HarnessMissing, LaunchFailed
+from tasuki.harness.protocol import LaunchPlan, PlannedFile
+
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "pi": "@earendil-works/pi-coding-agent",
+    "omp": "@oh-my-pi/pi-coding-agent",
+    "gemini": "@google/gemini-cli",
+    "opencode": "opencode-ai",
+    "copilot": "@github/copilot",
+}
+"""npm packages of the programs."""
+
+
+class Launched(Struct, frozen=True):
+    """A successor that was started.
+
+    `target` is where to look: `session:window` in tmux, the terminal's device here. `filled`
+    tells whether the text of the plan stands in its input, where the plan had one. `code` is
+    the exit status of a program that ran in this terminal and ended; a signal n gives 128 + n.
+    `attach` is the command that shows it, where it is not on the screen already.
+    """
+
+    how: str
+    target: str = ""
+    pane: str = ""
+    pid: int = 0
+    filled: bool = False
+    code: int | None = None
+    attach: tuple[str, ...] = ()
+
+
+def environment(plan: LaunchPlan) -> dict[str, str]:
+    """The user's own environment without what the plan unsets, with what it sets."""
+    kept = {name: value for name, value in os.environ.items() if name not in plan.unset}
+    return kept | plan.env
+
+
+def command(plan: LaunchPlan) -> list[str]:
+    """The plan's argv with the program as an absolute path.
+
+    Raises HarnessMissing where it is not installed, LaunchFailed where the folder is gone.
+    """
+    name = plan.argv[0]
+    if not os.path.isdir(plan.cwd):
+        raise LaunchFailed(f"The folder {plan.cwd} is gone. Make it again, or name another: --cwd.")
+    if not (found := shutil.which(name, path=environment(plan).get("PATH"))):
+        package = PACKAGES.get(name)
+        advice = f"Install it: npm install -g {package}" if package else "Install it first."
+        raise HarnessMissing(f"The program {name} is not on your PATH. {advice}")
+    return [os.path.abspath(found), *plan.argv[1:]]
+
+
+@contextmanager
+def planned_files(plan: LaunchPlan) -> Iterator[None]:
+    """Write the files of a plan; if the body raises, the successor never ran and they go again.
+
+    Nothing is overwritten: LaunchFailed where a file exists or cannot be written.
+    """
+    written: list[Path] = []
+    try:
+        for file in plan.files:
+            _write(file)
+            written.append(Path(file.path))
+        yield
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _write(file: PlannedFile) -> None:
+    path = Path(file.path)
+    created = False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file.mode)
+        created = True
+        with os.fdopen(number, "w", encoding="utf-8", errors="replace", newline="") as stream:
+            stream.write(file.content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except FileExistsError as error:
+        raise LaunchFailed(f"{path} exists already and is not overwritten. Try again.") from error
+    except OSError as error:
+        if created:
+            path.unlink(missing_ok=True)
+        raise LaunchFailed(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,88 @@
+"""Start a successor in this terminal, and wait until it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from tasuki.errors import LaunchFailed
+from tasuki.harness.protocol import LaunchPlan
+from tasuki.launch.prepare import Launched, command, environment, planned_files
+from tasuki.launch.relay import relay
+
+LEFT_ON = (
+    "\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[0m"
+)
+"""Switches off what a killed program leaves on: paste marks, mouse, keyboard modes; cursor shown."""
+
+
+def start_here(plan: LaunchPlan) -> Launched:
+    """Run a successor in the foreground of this terminal; returns when it has ended.
+
+    A plan with a first text to paste goes through a relay, which types it in once the program
+    is ready. Ctrl-C belongs to the program while it runs. The terminal is left as it was found.
+    Raises LaunchFailed where there is no terminal, HarnessMissing where there is no program.
+    """
+    if not (sys.__stdin__ and sys.__stdout__ and os.isatty(0) and os.isatty(1)):
+        raise LaunchFailed(
+            f"There is no terminal here that {plan.argv[0]} could run in. "
+            "Start it in tmux (--tmux), or take the brief alone (--print)."
+        )
+    argv, env = command(plan), environment(plan)
+    if plan.paste:
+        with planned_files(plan):
+            started = relay(argv, plan.cwd, env)
+        ended = started.run(plan.paste, plan.ready, plan.submit)
+        return Launched("here", _device(), pid=ended.pid, filled=ended.filled, code=ended.code)
+    with _terminal_kept():
+        with planned_files(plan):
+            program = _spawn(argv, plan.cwd, env)
+        with _interrupts_left_to_the_program():
+            status = program.wait()
+    if status < 0:
+        print(LEFT_ON, end="", flush=True)
+    code = 128 - status if status < 0 else status
+    return Launched("here", _device(), pid=program.pid, code=code)
+
+
+def _spawn(argv: list[str], cwd: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(argv, cwd=cwd, env=env)
+    except OSError as error:
+        raise LaunchFailed(f"{argv[0]} cannot be run: {error.strerror}.") from error
+
+
+@contextmanager
+def _terminal_kept() -> Iterator[None]:
+    """Put the terminal's settings back, however the body ends."""
+    before = termios.tcgetattr(0)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _interrupts_left_to_the_program() -> Iterator[None]:
+    """Let Ctrl-C and Ctrl-\\ reach the program alone: it shares this terminal."""
+
+    def nothing(number: int, frame: FrameType | None) -> None:
+        """A handler, not SIG_IGN: the program would inherit that."""
+
+    before = {number: signal.signal(number, nothing) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _device() -> str:
+    try:
+        return os.ttyname(0)
+    except OSError:
+        return ""

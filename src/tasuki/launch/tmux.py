@@ -1,0 +1,297 @@
+"""Start a successor in tmux. No other module runs tmux. Seen: tmux 3.3a; 3.0 is needed."""
+
+import errno
+import json
+import os
+import re
+import secrets
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from tasuki.errors import LaunchFailed
+from tasuki.harness.protocol import LaunchPlan
+from tasuki.launch.prepare import Launched, command, environment, planned_files
+from tasuki.plain import plain, shown
+
+SESSION = "tasuki"
+"""The session that is made outside tmux."""
+READY_SECONDS = 20.0
+"""How long the program may take to become ready for a paste."""
+GRACE_SECONDS = 2.0
+"""How long a program without a paste is watched for dying at once."""
+SETTLED_SECONDS = 0.3
+"""How long the screen must stand still before it counts as done."""
+POLL_SECONDS = 0.05
+
+CHILD = Path(__file__).with_name("child.py")
+
+
+class Screen(Struct, frozen=True):
+    """What a pane shows, and whether its program ended."""
+
+    text: str
+    dead: bool = False
+    status: str = ""
+
+    def last_lines(self, count: int = 12) -> str:
+        """The last lines that are not empty nor tmux's own, safe for a terminal."""
+        lines = [line.rstrip() for line in shown(self.text).splitlines() if line.strip()]
+        if self.dead and lines and lines[-1].startswith("Pane is dead"):
+            lines.pop()
+        return "\n".join(lines[-count:])
+
+
+class Tmux:
+    """One tmux server: that of `$TMUX` or the default one, or with `socket` the one of `-L`."""
+
+    def __init__(self, socket: str = "") -> None:
+        self.socket = socket
+        self.base = ("tmux", "-u", *(("-L", socket) if socket else ()))
+
+    @property
+    def inside(self) -> bool:
+        """Whether this process itself runs in a pane of this server."""
+        return bool(os.environ.get("TMUX")) and not self.socket
+
+    def run(
+        self,
+        *commands: Sequence[str],
+        text: str | None = None,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+    ) -> str:
+        """Run tmux commands in one call, `text` on their standard input; returns what they print.
+
+        Raises LaunchFailed where tmux is missing, does not answer in 10 s, or refuses.
+        """
+        if not shutil.which("tmux"):
+            raise LaunchFailed(
+                "tmux is not installed. Install it (apt install tmux, brew install tmux), "
+                "or start the successor in this terminal: leave out --tmux."
+            )
+        try:
+            done = subprocess.run(
+                [*self.base, *_chained(commands)],
+                input=(text or "").encode("utf-8", "replace"),
+                capture_output=True,
+                cwd=cwd,
+                env=self._environment(env),
+                timeout=10,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LaunchFailed(f"tmux did not answer in 10 s ({commands[0][0]}).") from error
+        except OSError as error:
+            raise LaunchFailed(f"tmux cannot be run in {cwd}: {error.strerror}.") from error
+        if done.returncode:
+            said = shown(done.stderr.decode(errors="replace")).strip()
+            raise LaunchFailed(f"tmux {commands[0][0]} failed: {said or done.returncode}")
+        return done.stdout.decode(errors="replace")
+
+    def has_session(self, name: str) -> bool:
+        """Whether a session of exactly this name exists."""
+        try:
+            self.run(("has-session", "-t", f"={name}"))
+        except LaunchFailed:
+            if not shutil.which("tmux"):
+                raise
+            return False
+        return True
+
+    def window(self, name: str, argv: Sequence[str], cwd: str, env: dict[str, str]) -> Launched:
+        """Open a window that runs `argv`: beside this one inside tmux, else in `SESSION`."""
+        # `-c` and `-n` expand formats, `#(…)` among them: the folder is that of the client.
+        label = re.sub(r"[^\w .-]", "", name)[:40] or "tasuki"
+        form = ("-P", "-F", "#{pane_id}\t#{session_name}:#{window_index}\t#{pane_pid}")
+        if self.inside:
+            made = ("new-window", "-n", label, *form, *argv)
+        elif self.has_session(SESSION):
+            made = ("new-window", "-t", f"={SESSION}:", "-n", label, *form, *argv)
+        else:
+            made = ("new-session", "-d", "-s", SESSION, *_size(), "-n", label, *form, *argv)
+        pane, target, pid = self.run(made, cwd=cwd, env=env).strip().split("\t")
+        attach = () if self.inside else (*self._shown_base(), "attach", "-t", target)
+        return Launched("tmux", target=target, pane=pane, pid=int(pid), attach=attach)
+
+    def screen(self, pane: str, above: int = 0) -> Screen:
+        """What a pane shows now, and `above` lines before it; LaunchFailed where it is gone."""
+        state = "#{pane_dead} #{pane_dead_status}"
+        capture = ("capture-pane", "-p", "-J", "-S", str(-above), "-t", pane)
+        out = self.run(capture, ("display-message", "-p", "-t", pane, state))
+        text, _, last = out.rstrip("\n").rpartition("\n")
+        dead, _, status = last.partition(" ")
+        return Screen(text, dead == "1", status)
+
+    def paste(self, pane: str, text: str) -> None:
+        """Put a text into the input of a pane as one bracketed paste, without Enter.
+
+        Control characters other than newline and tab are taken out first: one of them could end
+        the paste and press keys of its own.
+        """
+        buffer = f"tasuki-{secrets.token_hex(4)}"
+        self.run(
+            ("load-buffer", "-b", buffer, "-"),
+            ("paste-buffer", "-p", "-d", "-b", buffer, "-t", pane),
+            text=plain(text),
+        )
+
+    def press_enter(self, pane: str) -> None:
+        """Submit what stands in the input of a pane."""
+        self.run(("send-keys", "-t", pane, "Enter"))
+
+    def copy(self, text: str) -> None:
+        """Put a text into tmux's paste buffer and, where it allows that, the clipboard."""
+        self.run(("load-buffer", "-w", "-"), text=text)
+
+    def _environment(self, env: dict[str, str] | None) -> dict[str, str]:
+        clean = dict(os.environ if env is None else env)
+        if self.socket:  # a pane id of another server would be looked up in this one
+            clean.pop("TMUX", None)
+            clean.pop("TMUX_PANE", None)
+        return clean
+
+    def _shown_base(self) -> tuple[str, ...]:
+        return ("tmux", *(("-L", self.socket) if self.socket else ()))
+
+
+def start_in_tmux(plan: LaunchPlan, name: str = "", socket: str = "", brief: str = "") -> Launched:
+    """Start a successor in a new tmux window and fill in its first text.
+
+    Inside tmux the window opens beside this one; elsewhere in the session `tasuki`, which is
+    made where needed. `brief` is the path of the stored brief, named where nothing could be
+    pasted. Raises HarnessMissing or LaunchFailed.
+    """
+    tmux = Tmux(socket)
+    argv = command(plan)
+    env = environment(plan)
+    with planned_files(plan), tempfile.TemporaryDirectory(prefix="tasuki-") as folder:
+        pipe = os.path.join(folder, "order")
+        os.mkfifo(pipe, 0o600)
+        launched = tmux.window(name, (sys.executable, "-I", "-S", str(CHILD), pipe), plan.cwd, env)
+        tmux.run(("set-option", "-p", "-t", launched.pane, "remain-on-exit", "on"))
+        order = {"argv": argv, "cwd": plan.cwd, "env": env}
+        _hand_over(tmux, launched.pane, pipe, json.dumps(order).encode())
+    try:
+        filled = _watch(tmux, launched.pane, plan, brief)
+    finally:
+        with suppress(LaunchFailed):  # the pane is gone
+            tmux.run(("set-option", "-p", "-u", "-t", launched.pane, "remain-on-exit"))
+    return structs.replace(launched, filled=filled)
+
+
+def _chained(commands: Sequence[Sequence[str]]) -> list[str]:
+    """tmux's own form of several commands in one call; a `;` at an argument's end is escaped."""
+    words: list[str] = []
+    for number, parts in enumerate(commands):
+        words += [";"] if number else []
+        words += [part[:-1] + "\\;" if part.endswith(";") else part for part in parts]
+    return words
+
+
+def _size() -> tuple[str, ...]:
+    size = shutil.get_terminal_size((120, 40))
+    return ("-x", str(size.columns), "-y", str(size.lines))
+
+
+def _hand_over(tmux: Tmux, pane: str, pipe: str, order: bytes) -> None:
+    """Give the waiting pane its order; LaunchFailed where it died before it asked."""
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            number = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+        if (screen := tmux.screen(pane)).dead or time.monotonic() > deadline:
+            _close(tmux, pane)
+            raise LaunchFailed(f"The new tmux window did not come up: {screen.last_lines()}")
+        time.sleep(POLL_SECONDS / 5)
+    os.set_blocking(number, True)
+    with os.fdopen(number, "wb") as stream:
+        stream.write(order)
+
+
+def _watch(tmux: Tmux, pane: str, plan: LaunchPlan, brief: str) -> bool:
+    """See the program come up; whether the plan's text stands in its input."""
+    if not plan.paste:
+        _await_start(tmux, pane, plan)
+        return False
+    _await_ready(tmux, pane, plan, brief)
+    return _fill(tmux, pane, plan)
+
+
+def _await_start(tmux: Tmux, pane: str, plan: LaunchPlan) -> None:
+    """Watch for a program that dies at once."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < deadline:
+        if _is_ready(_alive(tmux, pane, plan), plan):
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _await_ready(tmux: Tmux, pane: str, plan: LaunchPlan, brief: str) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        screen = _alive(tmux, pane, plan)
+        if _is_ready(screen, plan) or (not plan.ready and screen.text.strip()):
+            return
+        time.sleep(POLL_SECONDS)
+    where = f"The brief is in {brief}: " if brief else ""
+    raise LaunchFailed(
+        f"{plan.argv[0]} runs in the tmux pane {pane}, but was not ready for text within "
+        f"{READY_SECONDS:.0f} s, so nothing was pasted. {where}paste it there yourself. "
+        f"Its screen says:\n{screen.last_lines(6)}"
+    )
+
+
+def _alive(tmux: Tmux, pane: str, plan: LaunchPlan) -> Screen:
+    screen = tmux.screen(pane)
+    if screen.dead:
+        said = tmux.screen(pane, above=20).last_lines() or "(nothing)"
+        _close(tmux, pane)
+        raise LaunchFailed(
+            f"{shlex.quote(plan.argv[0])} ended at once with status {screen.status or '?'}. "
+            f"It said:\n{said}"
+        )
+    return screen
+
+
+def _is_ready(screen: Screen, plan: LaunchPlan) -> bool:
+    return bool(plan.ready and re.search(plan.ready, screen.text, re.MULTILINE))
+
+
+def _fill(tmux: Tmux, pane: str, plan: LaunchPlan) -> bool:
+    """Paste the text, submit it if the plan says so; whether the screen took notice of it."""
+    before = _settled(tmux, pane, 1.0)
+    tmux.paste(pane, plan.paste)
+    changed = _settled(tmux, pane, 3.0, before) != before
+    if plan.submit and changed:
+        tmux.press_enter(pane)
+    return changed
+
+
+def _settled(tmux: Tmux, pane: str, limit: float, before: str | None = None) -> str:
+    """The screen once it stands still; with `before`, once it stands still and differs from it."""
+    deadline = time.monotonic() + limit
+    text, since = tmux.screen(pane).text, time.monotonic()
+    while (now := time.monotonic()) < deadline:
+        if now - since >= SETTLED_SECONDS and text != before:
+            break
+        time.sleep(POLL_SECONDS)
+        if (new := tmux.screen(pane).text) != text:
+            text, since = new, time.monotonic()
+    return text
+
+
+def _close(tmux: Tmux, pane: str) -> None:
+    tmux.run(("kill-pane", "-t", pane))

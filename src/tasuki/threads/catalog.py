@@ -1,0 +1,94 @@
+"""The threads on this machine: listed from heads and tails, and found by what a person types."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasuki import harness as harnesses
+from tasuki.errors import ThreadNotFound, UsageError
+from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.model import ThreadHead
+
+_ID = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}|ses_\w+")
+
+
+def files(harness: str | None = None, cwd: Path | None = None) -> list[tuple[Harness, ThreadFile]]:
+    """Thread files, newest first. With `cwd`, files of other folders may still be among them."""
+    wanted = (harness,) if harness else harnesses.names()
+    found = [(h, f) for h in map(harnesses.get, wanted) for f in h.files(cwd)]
+    return sorted(found, key=lambda pair: -pair[1].modified)
+
+
+def heads(
+    harness: str | None = None, cwd: Path | None = None, limit: int | None = None
+) -> Iterator[ThreadHead]:
+    """Threads newest first, of one folder if given; only as many heads are read as are taken."""
+    here = os.path.realpath(cwd) if cwd is not None else ""
+    for adapter, file in files(harness, cwd):
+        if limit is not None and limit <= 0:
+            return
+        head = adapter.head(file)
+        if head is None or (here and not same_folder(head.cwd, here)):
+            continue
+        yield head
+        if limit is not None:
+            limit -= 1
+
+
+def same_folder(recorded: str, here: str) -> bool:
+    """Whether a recorded folder is this one, symbolic links resolved where they still exist."""
+    return recorded == here or (bool(recorded) and os.path.realpath(recorded) == here)
+
+
+def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
+    """The thread that a path, an id, a unique prefix of one, a harness name or `@n` means.
+
+    `@1` and the empty text are the newest thread of `cwd`, `@2` the one before; a harness name is
+    its newest thread there. Raises ThreadNotFound with what to do, UsageError if ambiguous.
+    """
+    if not spec or re.fullmatch(r"@\d+", spec):
+        return _nth(int(spec[1:] or 1) if spec else 1, cwd)
+    if spec in harnesses.names():
+        return _nth(1, cwd, spec)
+    if os.sep in spec or spec.endswith(".jsonl") or os.path.isfile(spec):
+        path = Path(spec).expanduser()
+        return harnesses.of_file(path), path
+    return _by_id(spec)
+
+
+def _nth(n: int, cwd: Path, harness: str | None = None) -> tuple[Harness, Path]:
+    if n < 1:
+        raise UsageError("@1 is the newest thread of this folder, @2 the one before.")
+    found = list(heads(harness, cwd, limit=n))
+    if len(found) < n:
+        who = f" of {harnesses.get(harness).title}" if harness else ""
+        count = f"only {len(found)}" if found else "no"
+        raise ThreadNotFound(
+            f"There is {count} thread{who} for {cwd}. Threads of other folders: tasuki threads --all. "
+            "Any thread: tasuki handoff --from PATH_OR_ID."
+        )
+    head = found[-1]
+    return harnesses.get(head.harness), Path(head.path)
+
+
+def _by_id(spec: str) -> tuple[Harness, Path]:
+    if not _ID.fullmatch(spec):
+        raise ThreadNotFound(
+            f"{spec!r} is neither a file, a thread id, a harness ({', '.join(harnesses.names())}) nor @n."
+        )
+    matches = [(h, f.path) for h, f in files() if _carries(f.path, spec.lower())]
+    exact = [m for m in matches if m[1].stem.lower().endswith(spec.lower())]
+    matches = exact if len(exact) == 1 else matches
+    if not matches:
+        raise ThreadNotFound(f"No thread has the id {spec}. List them with: tasuki threads --all")
+    if len(matches) > 1:
+        shown = "\n".join(f"  {h.name}  {path}" for h, path in matches[:8])
+        raise UsageError(f"{len(matches)} threads begin with {spec}; give more of the id:\n{shown}")
+    return matches[0]
+
+
+def _carries(path: Path, prefix: str) -> bool:
+    """Whether a file name holds an id that begins so, at its start or after a date and `_` or `-`."""
+    stem = path.stem.lower()
+    return stem.startswith(prefix) or f"_{prefix}" in stem or f"-{prefix}" in stem[20:]

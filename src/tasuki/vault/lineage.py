@@ -1,0 +1,163 @@
+"""The chains that stored handoffs form, derived from the handoffs themselves."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from tasuki.model import Handoff
+from tasuki.plain import one_line
+from tasuki.vault.store import State, Vault, state_of
+
+Link = Literal["", "parent", "revises", "thread"]
+GOAL_WIDTH = 60
+
+
+class Node(Struct, frozen=True):
+    """A handoff in its lineage; `handoff` is None where only its id is known.
+
+    `link` says how it hangs on the node above: its thread began with that handoff (`parent`),
+    it is an edited revision of it (`revises`), or its thread is the one that the events of that
+    handoff name (`thread`).
+    """
+
+    id: str
+    handoff: Handoff | None = None
+    link: Link = ""
+    state: State = "draft"
+    children: tuple[str, ...] = ()
+
+
+class Lineage(Struct, frozen=True):
+    """Handoffs as trees: `roots` oldest first, `nodes` by id. `focus` is the one asked for."""
+
+    nodes: dict[str, Node]
+    roots: tuple[str, ...]
+    focus: str = ""
+
+    def chain(self, id: str) -> list[str]:
+        """The ids from the root down to `id`."""
+        above = {child: node.id for node in self.nodes.values() for child in node.children}
+        chain = [id]
+        while chain[-1] in above:
+            chain.append(above[chain[-1]])
+        return chain[::-1]
+
+
+def lineage(vault: Vault, id: str | None = None) -> Lineage:
+    """The trees of all stored handoffs, or the one tree that the handoff `id` belongs to.
+
+    Where links run in a circle, the oldest handoff of the circle becomes the root. Raises
+    HandoffNotFound for an unknown `id`.
+    """
+    focus = vault.get(id).id if id else ""
+    handoffs = {handoff.id: handoff for handoff in reversed(vault.all())}
+    states: dict[str, State] = {}
+    begun_by: dict[str, str] = {}
+    for handoff in handoffs.values():
+        events = vault.events(handoff.id)
+        states[handoff.id] = state_of(events)
+        for event in events:
+            if thread := event.detail.get("successor_thread"):
+                begun_by.setdefault(thread, handoff.id)
+    above = _without_circles({h.id: _above(h, begun_by) for h in handoffs.values()})
+    whole = _assemble(handoffs, states, above)
+    return _tree_of(whole, focus) if focus else whole
+
+
+def draw(lineage: Lineage) -> str:
+    """The lineage for a terminal: one line a handoff, indented only where it forks."""
+    lines = []
+    for id, first, _ in _walk(lineage):
+        lines.append(first + _line(lineage.nodes[id], id == lineage.focus))
+    return "\n".join(lines)
+
+
+def _above(handoff: Handoff, begun_by: Mapping[str, str]) -> tuple[str, Link]:
+    """What a handoff hangs on: the revised one first, for it stands in the same place."""
+    if handoff.revises and handoff.revises != handoff.id:
+        return handoff.revises, "revises"
+    if handoff.parent and handoff.parent != handoff.id:
+        return handoff.parent, "parent"
+    by_thread = begun_by.get(handoff.predecessor.thread_id, "")
+    return (by_thread, "thread") if by_thread not in ("", handoff.id) else ("", "")
+
+
+def _without_circles(above: Mapping[str, tuple[str, Link]]) -> dict[str, tuple[str, Link]]:
+    """The links without the upward one of the oldest member of each circle; ids oldest first."""
+    kept = dict(above)
+    cleared: set[str] = set()
+    for start in above:
+        path: dict[str, None] = {}
+        id = start
+        while id in kept and id not in cleared and id not in path:
+            path[id] = None
+            id = kept[id][0]
+        if id in path:
+            members = list(path)[list(path).index(id) :]
+            kept[next(oldest for oldest in above if oldest in members)] = ("", "")
+        cleared.update(path)
+    return kept
+
+
+def _assemble(
+    handoffs: Mapping[str, Handoff],
+    states: Mapping[str, State],
+    above: Mapping[str, tuple[str, Link]],
+) -> Lineage:
+    children: dict[str, list[str]] = {}
+    for id, (parent, _) in above.items():
+        children.setdefault(parent, []).append(id)
+    nodes = {
+        id: Node(id, handoff, above[id][1], states[id], tuple(children.get(id, ())))
+        for id, handoff in handoffs.items()
+    }
+    missing = [parent for parent in children if parent and parent not in nodes]
+    nodes |= {id: Node(id, children=tuple(children[id])) for id in missing}
+    first = {id: position for position, id in enumerate(nodes)}
+    begun = [(min(first[child] for child in children[id]), id) for id in missing]
+    begun += [(first[id], id) for id in children.get("", ())]
+    return Lineage(nodes, tuple(id for _, id in sorted(begun)))
+
+
+def _tree_of(whole: Lineage, focus: str) -> Lineage:
+    root = whole.chain(focus)[0]
+    nodes = {}
+    waiting = [root]
+    while waiting:
+        node = whole.nodes[waiting.pop()]
+        nodes[node.id] = node
+        waiting.extend(node.children)
+    return Lineage(nodes, (root,), focus)
+
+
+def _walk(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
+    """Every node with what is drawn before it, and before what hangs on it."""
+    waiting = [(root, "", "") for root in reversed(lineage.roots)]
+    while waiting:
+        id, first, rest = waiting.pop()
+        yield id, first, rest
+        children = lineage.nodes[id].children
+        if len(children) == 1:
+            waiting.append((children[0], rest, rest))
+            continue
+        for position, child in enumerate(reversed(children)):
+            corner, bar = ("└─", "  ") if position == 0 else ("├─", "│ ")
+            waiting.append((child, rest + corner, rest + bar))
+
+
+def _line(node: Node, focus: bool) -> str:
+    mark = "◆" if focus else "●"
+    if (handoff := node.handoff) is None:
+        return f"○ {one_line(node.id, 8)}  (not stored here)"
+    revision = "revision  " if node.link == "revises" else ""
+    old = handoff.predecessor
+    way = f"{old.harness} {old.thread_id[:8]}" + (f" → {handoff.to}" if handoff.to else "")
+    parts = (
+        f"{mark} {handoff.id[:8]}",
+        one_line(handoff.created.replace("T", " ")[:16], 16),
+        one_line(way, 40),
+        node.state,
+        revision + one_line(handoff.goal.text, GOAL_WIDTH),
+    )
+    return "  ".join(parts)

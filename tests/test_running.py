@@ -1,0 +1,145 @@
+"""Whether a thread is still open in a program is told from real processes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import retry_until
+
+from tasuki.launch import running_elsewhere
+from tasuki.model import Thread
+
+linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc here")
+
+
+@pytest.fixture
+def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which Claude Code tells of its running sessions."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A running process."""
+    process = subprocess.Popen(["sleep", "100"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def program(folder: Path, name: str, *arguments: str) -> list[str]:
+    """A command whose first word is called `name` and that just waits."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(shutil.which("python3", path="/usr/bin:/bin") or sys.executable, folder / name)
+    return [str(folder / name), "-c", "import time; time.sleep(100)", *arguments]
+
+
+def start_of(pid: int) -> str:
+    """When a process began, as Claude Code writes it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def test_claude_tells(sessions: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """A session file of a running process names it with its pane; others are not counted."""
+    thread = Thread(harness="claude", id="s-1", path="/p/s-1.jsonl")
+    session = {"pid": sleeper.pid, "sessionId": "s-1", "status": "busy", "tmux": "c:@0.%0\x1b[31m"}
+    (sessions / "1.json").write_text(json.dumps(session))
+    (sessions / "2.json").write_text(json.dumps({**session, "sessionId": "s-2"}))
+    (sessions / "3.json").write_text("not json")
+    (sessions / "4.json").write_text(json.dumps({**session, "pid": 2**22 + 5}))
+    (sessions / "5.key").write_text("secret")
+
+    assert running_elsewhere(thread) == [
+        f"Claude Code (process {sleeper.pid}, tmux c:@0.%0) has this thread open and is busy."
+    ]
+
+
+@linux
+def test_a_reused_process_id(sessions: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """A process that began at another time than the session says is another one."""
+    thread = Thread(harness="claude", id="s-1", path="/p/s-1.jsonl")
+    session = {"pid": sleeper.pid, "sessionId": "s-1", "procStart": start_of(sleeper.pid)}
+    (sessions / "1.json").write_text(json.dumps(session))
+    assert 1 == len(running_elsewhere(thread))
+
+    (sessions / "1.json").write_text(json.dumps({**session, "procStart": "1"}))
+    assert [] == running_elsewhere(thread)
+
+
+def test_keys_are_never_read(sessions: Path) -> None:
+    """The secrets beside the session files stay unread."""
+    key = sessions / "1.key"
+    key.write_text("secret")
+    before = 1_000_000_000
+    os.utime(key, (before, before))
+
+    running_elsewhere(Thread(harness="claude", id="s-1", path="/p/s-1.jsonl"))
+
+    assert before == key.stat().st_atime
+
+
+@linux
+def test_an_open_file(tmp_path: Path) -> None:
+    """A program of the harness that holds the thread's file open is found."""
+    path = tmp_path / "rollout.jsonl"
+    path.touch()
+    thread = Thread(harness="codex", id="s-1", path=str(path))
+    assert [] == running_elsewhere(thread)
+    command = program(tmp_path / "bin", "codex")
+    with path.open() as held:
+        holder = subprocess.Popen(command, pass_fds=[held.fileno()])
+    try:
+        found = retry_until(lambda: running_elsewhere(thread))
+
+        assert [f"codex (process {holder.pid}) has this thread open."] == found
+        assert [] == running_elsewhere(Thread(harness="pi", id="s-1", path=str(path)))
+    finally:
+        holder.kill()
+        holder.wait()
+    assert [] == running_elsewhere(thread)
+
+
+@linux
+@pytest.mark.parametrize("argument", ["s-1", "/p/s-1.jsonl"])
+def test_an_argument(tmp_path: Path, argument: str) -> None:
+    """A program of the harness that was started with the thread's id or path is found."""
+    thread = Thread(harness="pi", id="s-1", path="/p/s-1.jsonl")
+    holder = subprocess.Popen(program(tmp_path / "bin", "pi", "--session", argument))
+    try:
+        assert 1 == len(retry_until(lambda: running_elsewhere(thread)))
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@linux
+def test_other_programs_do_not_count(tmp_path: Path) -> None:
+    """A reader of the file in a home folder called `pi` is no running pi."""
+    path = tmp_path / "pi" / "s-1.jsonl"
+    command = program(tmp_path / "pi", "less", str(path))
+    holder = subprocess.Popen(command)
+    try:
+        retry_until(lambda: b"less" in Path(f"/proc/{holder.pid}/cmdline").read_bytes())
+
+        assert [] == running_elsewhere(Thread(harness="pi", id="s-1", path=str(path)))
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_it_is_quick(tmp_path: Path) -> None:
+    """The look at all processes stays within its budget."""
+    thread = Thread(harness="codex", id="s-1", path=str(tmp_path / "x"))
+    start = time.perf_counter()
+    running_elsewhere(thread)
+
+    assert time.perf_counter() - start < 0.1
