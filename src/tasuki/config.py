@@ -9,7 +9,6 @@ choose an author, a model, an address or a command to run (`USER_ONLY`).
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -112,11 +111,13 @@ def _nearest(cwd: Path, name: str) -> Path | None:
 
 
 def _toml(path: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        return {}
+    import tomllib
+
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
     except OSError as exc:
         raise ConfigInvalid(f"Cannot read {path}: {exc.strerror}.") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:

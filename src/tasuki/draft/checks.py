@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasuki.draft import state
-from tasuki.draft.commands import runs
+from tasuki.draft.facts import Derived
 from tasuki.draft.text import comparable, one_line, terms
 from tasuki.harness.jsonl import occurring
-from tasuki.model import CommandItem, Draft, Dropped, Entry, Facts, FileItem, Item, Thread
+from tasuki.model import CommandItem, Draft, Dropped, Entry, FileItem, Item, Thread
 
 CAPS = {"files": 20, "commands": 10, "context": 12, "decisions": 8, "questions": 6, "state": 30, "asked": 20, "previous": 20}
 
@@ -30,25 +30,37 @@ _PENDING = ("in progress", "pending", "still to do", "next", "failed", "not pass
 _T = TypeVar("_T", Item, FileItem, CommandItem)
 
 
-class Searchable(msgspec.Struct, frozen=True):
-    """A thread prepared for searching: texts by ref, and its files."""
+class Searchable:
+    """The texts of a thread by ref, put together when they are first asked for."""
 
-    texts: dict[int, str]
-    user: dict[int, str]
-    sources: tuple[str, ...]
+    def __init__(self, thread: Thread) -> None:
+        self.entries = {e.ref: e for e in thread.entries}
+        self.sources = thread.sources
+        self._texts: dict[int, str] = {}
+        self._own: list[str] | None = None
 
+    def text(self, ref: int) -> str:
+        """Everything an entry holds; empty for an unknown ref."""
+        if ref not in self._texts:
+            entry = self.entries.get(ref)
+            self._texts[ref] = entry_text(entry) if entry else ""
+        return self._texts[ref]
 
-def prepared(thread: Thread) -> Searchable:
-    """All texts of a thread by ref, on one line each, and those of the user by themselves."""
-    return Searchable(
-        texts={e.ref: entry_text(e) for e in thread.entries},
-        user={
-            e.ref: comparable(e.text)
-            for e in thread.entries
-            if e.kind == "user" and e.origin in ("typed", "queued", "answer")
-        },
-        sources=thread.sources,
-    )
+    def anywhere(self, text: str) -> bool:
+        """Whether a text stands in some entry, or in the thread's files behind what was cut."""
+        if any(text in self.text(ref) for ref in self.entries):
+            return True
+        return bool(occurring(self.sources, [text]))
+
+    def by_user(self, words: str) -> bool:
+        """Whether the user wrote these words, white space and emphasis aside."""
+        if self._own is None:
+            self._own = [
+                comparable(e.text)
+                for e in self.entries.values()
+                if e.kind == "user" and e.origin in ("typed", "queued", "answer")
+            ]
+        return any(words in text for text in self._own)
 
 
 def entry_text(entry: Entry) -> str:
@@ -58,6 +70,8 @@ def entry_text(entry: Entry) -> str:
         return entry.text
     changes = [t for c in call.changes for t in (c.path, c.old, c.new)]
     todos = [t.text for t in call.todos or ()]
+    if not (changes or todos or call.detail or call.paths):
+        return f"{call.command}\n{call.output}"
     return "\n".join((entry.text, call.command, call.detail, *call.paths, *changes, *todos, call.output))
 
 
@@ -65,16 +79,15 @@ class Checker:
     """One pass over one draft."""
 
     def __init__(
-        self, draft: Draft, thread: Thread, facts: Facts, caps: dict[str, int], validate_files: bool
+        self, draft: Draft, thread: Thread, derived: Derived, caps: dict[str, int], validate: bool
     ) -> None:
         self.draft = draft
-        self.thread = thread
-        self.facts = facts
+        self.facts = derived.facts
         self.caps = {**CAPS, **caps}
-        self.validate_files = validate_files
-        self.search = prepared(thread)
+        self.validate_files = validate
+        self.search = Searchable(thread)
         self.dropped: list[Dropped] = []
-        self._known_commands = {one_line(r.command) for r in runs(thread.entries)}
+        self._known_commands = {one_line(r.command) for r in derived.runs}
 
     def checked(self) -> Draft:
         """The draft without what failed a check, and with the reasons."""
@@ -111,7 +124,7 @@ class Checker:
         return kept
 
     def _refs(self, refs: Sequence[int]) -> tuple[int, ...]:
-        return tuple(r for r in refs if r in self.search.texts)
+        return tuple(r for r in refs if r in self.search.entries)
 
     # -- files and commands ------------------------------------------------------------
 
@@ -169,8 +182,7 @@ class Checker:
         return ""
 
     def _said_by_user(self, words: str) -> bool:
-        words = words.removesuffix(" …")
-        return any(words in text for text in self.search.user.values())
+        return self.search.by_user(words.removesuffix(" …"))
 
     def _prose_reason(self, item: Item) -> str:
         """Why a line cannot stand: words put into the user's mouth, or code nobody saw."""
@@ -199,14 +211,10 @@ class Checker:
         wanted = one_line(text)
         if not wanted:
             return True
-        texts = self.search.texts
-        if any(text in texts[r] or wanted in one_line(texts[r]) for r in refs if r in texts):
+        cited = [self.search.text(r) for r in refs]
+        if any(text in t for t in cited) or any(wanted in one_line(t) for t in cited):
             return True
-        if any(text in t for t in texts.values()):
-            return True
-        if wanted in self._paths():
-            return True
-        return bool(occurring(self.search.sources, [text]))
+        return wanted in self._paths() or self.search.anywhere(text)
 
     def _paths(self) -> set[str]:
         return {f.path for f in self.facts.files} | {
@@ -217,7 +225,7 @@ class Checker:
 def check(
     draft: Draft,
     thread: Thread,
-    facts: Facts,
+    derived: Derived,
     *,
     caps: dict[str, int] | None = None,
     validate_files: bool = True,
@@ -226,7 +234,7 @@ def check(
 
     `validate_files=False` keeps unknown paths, labelled unverified.
     """
-    return Checker(draft, thread, facts, caps or {}, validate_files).checked()
+    return Checker(draft, thread, derived, caps or {}, validate_files).checked()
 
 
 def normal_path(path: str) -> str:

@@ -9,7 +9,7 @@ from tasuki.draft import commands, said, statements
 from tasuki.draft.commands import Run
 from tasuki.draft.files import file_facts, is_noise
 from tasuki.draft.statements import Statement
-from tasuki.draft.text import sentences, shorten
+from tasuki.draft.text import identifiers, sentences, shorten
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread, Todo
 
 _HANDOFF_ID = re.compile(r"tasuki read ([0-9a-f]{8,32})#n")
@@ -26,16 +26,20 @@ class Derived(Struct, frozen=True):
 
     facts: Facts
     statements: tuple[Statement, ...]
+    runs: tuple[Run, ...] = ()
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
 
 
-def derive(thread: Thread, revision: Revision | None = None) -> Derived:
-    """All facts of a thread. `revision` is what git says now, where somebody asked it."""
+def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> Derived:
+    """All facts of a thread. `revision` is what git says now, where somebody asked it.
+
+    The goal only widens what is looked at: old entries that name its identifiers.
+    """
     entries = thread.entries
     all_runs = commands.runs(entries)
     files = file_facts(thread, all_runs)
-    stated = [*statements.of_user(entries), *statements.of_assistant(entries)]
+    stated = [*statements.of_user(entries), *statements.of_assistant(entries, _focus(goal))]
     commits = commands.commits(all_runs)
     todos, todos_ref = _todos(entries)
     last_commit = commits[-1].ref if commits else 0
@@ -73,7 +77,12 @@ def derive(thread: Thread, revision: Revision | None = None) -> Derived:
         ),
         skill=thread.skills[-1] if thread.skills else "",
     )
-    return Derived(facts=facts, statements=tuple(stated), parent=parent)
+    return Derived(facts=facts, statements=tuple(stated), runs=tuple(all_runs), parent=parent)
+
+
+def _focus(goal: str) -> list[str]:
+    """Identifiers of a goal that are long enough to mean something."""
+    return [name for name in dict.fromkeys(identifiers(goal)) if len(name) >= 5][:8]
 
 
 def _quotes(stated: Iterable[Statement], kind: str, by_user: bool = False) -> tuple[Quote, ...]:

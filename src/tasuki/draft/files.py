@@ -1,6 +1,7 @@
 """Files of a thread: who was read, edited, made and removed, how often and how lately."""
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from tasuki.draft.commands import Run
@@ -10,12 +11,15 @@ from tasuki.model import Entry, FileChange, FileFact, Thread
 _READER = re.compile(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
 _REMOVER = re.compile(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
 _SYMBOL = re.compile(
-    r"(?m)^\s*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
+    r"(?m)^[ \t]*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
     r"(?:func(?:\s+\([^)]*\))?|def|class|fn|function\*?|interface|struct|enum|trait|impl|module|type)\s+([A-Za-z_]\w{2,})"
-    r"|^\s*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
-    r"|^\s*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?([A-Za-z_]\w{2,})\s*\("
+    r"|^[ \t]*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
+    r"|^[ \t]*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?([A-Za-z_]\w{2,})\s*\("
 )
 _MAX_SYMBOLS = 12
+_SYMBOL_EDITS = 8
+"""Edits of a file, the newest, whose names are looked for."""
+_SYMBOL_TEXT = 20_000
 _NOISE = ("/tmp/", "/private/tmp/", "/dev/", "/proc/", "node_modules/", ".git/")
 
 
@@ -26,7 +30,7 @@ class _File:
         self.mentioned: list[int] = []
         self.created = False
         self.deleted = False
-        self.symbols: dict[str, None] = {}
+        self.texts: deque[str] = deque(maxlen=_SYMBOL_EDITS)
 
 
 class FileTable:
@@ -62,9 +66,7 @@ class FileTable:
         file.edits.append(ref)
         file.created = file.created or (change.kind == "create" and not file.reads)
         file.deleted = change.kind == "delete"
-        for match in _SYMBOL.finditer(change.new + "\n" + change.old):
-            file.symbols.pop(name := next(g for g in match.groups() if g), None)
-            file.symbols[name] = None
+        file.texts.append(change.new or change.old)
 
     def mentioned(self, path: str, ref: int) -> None:
         """A file that is known already was named again."""
@@ -82,11 +84,22 @@ class FileTable:
                 created=f.created,
                 deleted=f.deleted,
                 mentioned=tuple(f.mentioned[-20:]),
-                symbols=tuple(reversed(list(f.symbols)))[:_MAX_SYMBOLS],
+                symbols=symbols(f.texts),
             )
             for path, f in self.files.items()
         ]
         return tuple(sorted(found, key=lambda f: -f.last))
+
+
+def symbols(texts: Iterable[str]) -> tuple[str, ...]:
+    """Names that are defined in some texts, those of the last text first."""
+    found: dict[str, None] = {}
+    for text in texts:
+        for match in _SYMBOL.finditer(text[:_SYMBOL_TEXT]):
+            name = next(g for g in match.groups() if g)
+            found.pop(name, None)
+            found[name] = None
+    return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
 
 
 def is_noise(path: str) -> bool:

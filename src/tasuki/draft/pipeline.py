@@ -58,7 +58,7 @@ def make(
     revision = probe.revision()
 
     report(EXTRACTING)
-    derived = derive(thread, revision)
+    derived = derive(thread, revision, goal.text)
     draft = offline.write(
         thread,
         derived,
@@ -74,7 +74,7 @@ def make(
     draft = checks.check(
         draft,
         thread,
-        derived.facts,
+        derived,
         caps=settings.limits(),
         validate_files=settings.validate_files,
     )

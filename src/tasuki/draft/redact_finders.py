@@ -6,10 +6,11 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from tasuki.draft import redact_patterns as shapes
+from tasuki.draft.redact_patterns import compiled
 
 
 class Span(NamedTuple):
@@ -22,23 +23,11 @@ class Span(NamedTuple):
 
 Finder = Callable[[str, int], Iterator[Span]]
 
-_REST = re.compile(r"[\w+/=-]*")
-
-
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
 _RUN = 20
 _NEEDLE = b"a" * _RUN
 _RUN_CHARS = bytes(
     97 if chr(i).isascii() and (chr(i).isalnum() or chr(i) in "_-.~") else 32 for i in range(256)
 )
-
-
-_DIGIT = re.compile(r"\d")
-_SEPARATOR = re.compile(r"[-_.~]+")
 
 
 def tokens(text: str, narrow: bytes) -> Iterator[Span]:
@@ -47,36 +36,31 @@ def tokens(text: str, narrow: bytes) -> Iterator[Span]:
     Only runs of 20 or more token characters are looked at, which `bytes.find` skips to; all known shapes but Hugging
     Face's have a digit, so other runs without one are passed over.
     """
-    mask = narrow.translate(_RUN_CHARS)
+    mask, digit = narrow.translate(_RUN_CHARS), compiled(r"\d").search
     at = mask.find(_NEEDLE)
     while at >= 0:
         end = mask.find(b" ", at + _RUN)
         end = len(mask) if end < 0 else end
-        if _DIGIT.search(text, at, end) or text.find("hf_", at, end) >= 0:
+        if digit(text, at, end) or text.find("hf_", at, end) >= 0:
             yield from _issued(text, at, end)
         at = mask.find(_NEEDLE, end)
 
 
 def _issued(text: str, start: int, end: int) -> Iterator[Span]:
     """Tokens at the start of the run and behind each separator in it."""
-    pattern = shapes.token_pattern()
-    for at in (
-        start,
-        *_after_escape(text, start),
-        *map(re.Match.end, _SEPARATOR.finditer(text, start, end)),
-    ):
-        found = pattern.match(text, at, end)
-        kind = found.lastgroup if found else None
-        if found and kind and shapes.is_issued(kind, found.group(kind)):
-            yield Span(*_widen(text, kind, *found.span(kind)), kind.replace("_", "-"))
+    separators = compiled(r"[-_.~]+").finditer(text, start, end)
+    for at in (start, *_after_escape(text, start), *[found.end() for found in separators]):
+        token = shapes.issued(text, at, end)
+        if token:
+            yield Span(*_widen(text, token[0], at, token[1]), token[0].replace("_", "-"))
 
 
-_ESCAPE = re.compile(r"(?<=\\)[nrt]|(?<=\\)u00[0-9a-fA-F]{2}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m")
+_ESCAPE = r"(?<=\\)[nrt]|(?<=\\)u00[0-9a-fA-F]{2}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m"
 
 
 def _after_escape(text: str, at: int) -> tuple[int, ...]:
     """Where the run goes on behind an escaped newline, a percent escape or a terminal colour that it starts with."""
-    found = _ESCAPE.match(text, at)
+    found = compiled(_ESCAPE).match(text, at)
     return (found.end(),) if found else ()
 
 
@@ -86,7 +70,7 @@ def _widen(text: str, kind: str, start: int, end: int) -> tuple[int, int]:
         while start and (text[start - 1].isdigit() or text[start - 1] == ":"):
             start -= 1
     if kind in ("stripe_key", "service_token"):
-        end = _REST.match(text, end).end()  # type: ignore[union-attr]
+        end = compiled(r"[\w+/=-]*").match(text, end).end()  # type: ignore[union-attr]
     return start, end
 
 

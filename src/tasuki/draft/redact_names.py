@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tasuki.draft import redact_patterns as shapes
-from tasuki.draft.redact_finders import Span, command, compiled, is_basic, piped
+from tasuki.draft.redact_finders import Span, command, is_basic, piped
+from tasuki.draft.redact_patterns import compiled
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
+
+
+_NEVER_AFTER = frozenset("().,;{}/@#&$%")  # what stands behind a name that is given no value there
 
 
 def named(text: str, lower: str) -> Iterator[Span]:
@@ -20,25 +24,25 @@ def named(text: str, lower: str) -> Iterator[Span]:
         at = lower.find(stem)
         while at >= 0:
             end = right.match(text, at).end()  # type: ignore[union-attr]
-            if end not in seen:
+            if (
+                text[end : end + 1] not in _NEVER_AFTER
+                and end not in seen
+                and shapes.may_end_name(text[at:end])
+            ):
                 seen.add(end)
                 start = at - left.match(text[max(0, at - 64) : at][::-1]).end()  # type: ignore[union-attr]
                 yield from _after_name(text, start, end)
             at = lower.find(stem, max(end, at + 1))
-    if "??" in lower and not text.isascii():  # two characters beyond Latin-1 in a row
-        yield from _foreign(text, shapes.FOREIGN)
-    if "\\u" in text:
-        yield from _foreign(text, shapes.ESCAPED)
+    yield from _foreign(text, lower)
 
 
-def _foreign(text: str, words: tuple[str, ...]) -> Iterator[Span]:
+def _foreign(text: str, lower: str) -> Iterator[Span]:
     """Values behind words for a password in other scripts, as such or in JSON's escapes."""
-    for word in words:
-        at = text.find(word)
-        while at >= 0:
-            at += len(word)
-            yield from _sentence(text, at, "password") or _assigned(text, at, at, "", "password")
-            at = text.find(word, at)
+    ends = [found.end() for found in compiled(shapes.ESCAPED).finditer(lower)]
+    for run in compiled(r"\?{2,}").finditer(lower) if not text.isascii() else ():
+        ends += [found.end() for found in compiled(shapes.FOREIGN).finditer(text, *run.span())]
+    for end in ends:
+        yield from _sentence(text, end, "password") or _assigned(text, end, end, "", "password")
 
 
 def _after_name(text: str, start: int, end: int) -> list[Span]:
@@ -75,7 +79,11 @@ _OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|mast
 
 def _two_words(text: str, start: int, name: str) -> str:
     """The kind of "API key" and the like, written as two words."""
-    if name.lower() == "key" and compiled(_OWNER).search(text[max(0, start - 11) : start]):
+    if (
+        name.lower() == "key"
+        and text[start - 1 : start] == " "
+        and compiled(_OWNER).search(text[max(0, start - 11) : start])
+    ):
         return "key"
     return ""
 

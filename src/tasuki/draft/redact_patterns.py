@@ -7,7 +7,7 @@ import would cost more than scanning an ordinary thread.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 # kind -> shape, in order of trial. Only what the issuer documents as secret; publishable keys (pk_…) are left out.
 _SHAPES: tuple[tuple[str, str], ...] = (
@@ -58,21 +58,36 @@ _ISSUED = frozenset(kind for kind, _ in _SHAPES) - {
 }
 
 
-@lru_cache(maxsize=1)
-def token_pattern() -> re.Pattern[str]:
-    """One pattern for all issuers' shapes, to match where a token may start; the name of its group is the kind."""
-    return re.compile("|".join(f"(?P<{kind}>{shape})" for kind, shape in _SHAPES))
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The compiled pattern; `re` has a cache of its own, but forgets and is slower to ask."""
+    return re.compile(pattern)
 
 
-_DUMMY = re.compile(
+_ANY_SHAPE = "|".join(shape for _, shape in _SHAPES)
+
+
+def issued(text: str, start: int, end: int) -> tuple[str, int] | None:
+    """The kind and the end of the issued token that starts at `start`, or None.
+
+    One pattern without groups decides, since that fails fastest; the kind is looked up after.
+    """
+    found = compiled(_ANY_SHAPE).match(text, start, end)
+    if not found:
+        return None
+    kind = next(kind for kind, shape in _SHAPES if compiled(shape).match(text, start, end))
+    return (kind, found.end()) if _is_issued(kind, found.group()) else None
+
+
+_DUMMY = (
     r"xxxx|\*\*\*|•••|\.\.\.|…|\[REDACTED|(?i:your[-_ ]?|change[-_]?me|replace[-_ ]?(?:me|with|this)|placeholder|redacted"
     r"|insert[-_ ]|dummy|example[-_. ]|[-_. ]example|<[a-z])|(.)\1{7}"
 )
 
 
-def is_issued(kind: str, value: str) -> bool:
+def _is_issued(kind: str, value: str) -> bool:
     """Whether a value of an issuer's shape is a token, not a placeholder or a name that happens to fit."""
-    if _DUMMY.search(value):
+    if compiled(_DUMMY).search(value):
         return False
     return kind in _ISSUED or is_random(value, often=8)
 
@@ -93,8 +108,9 @@ def is_random(value: str, often: int = 5) -> bool:
 # ---- names ---------------------------------------------------------------------------------------------------------
 
 STEMS = ("pass", "pwd", "secret", "token", "key", "auth", "cred", "contrase", "senha")
-FOREIGN = ("密码", "密碼", "密钥", "口令", "令牌", "パスワード", "トークン", "비밀번호", "пароль")
-ESCAPED = tuple(word.encode("unicode_escape").decode() for word in FOREIGN)
+_FOREIGN = ("密码", "密碼", "密钥", "口令", "令牌", "パスワード", "トークン", "비밀번호", "пароль")
+FOREIGN = "|".join(_FOREIGN)
+ESCAPED = r"\\u(?:" + "|".join(re.escape(ascii(word)[3:-1]) for word in _FOREIGN) + ")"
 
 _PASSWORDS = (
     "password|passwd|passwort|passphrase|passcode|pwd|passwrd|storepass|keypass|requirepass|masterauth|userpass|dbpass"
@@ -105,7 +121,7 @@ _OWNERS = frozenset(
     " app application license admin root session webhook jwt hmac crypto deploy subscription storage host function"
     " functions integration write read ingest server consumer project bot openai anthropic rails cookie".split()
 )
-_GLUED = re.compile(
+_GLUED = (
     r"(?:password|passwd|passphrase|passwort|pwd|secret|authtoken|accesstoken|apitoken|bearertoken|bottoken|apikey|secretkey|accesskey"
     r"|accountkey|authkey|privatekey|licensekey|pgpass)$"
 )
@@ -120,16 +136,23 @@ _NEUTRAL = frozenset(
     " invalid missing wrong show hide toggle forgot sort partition idempotency sync design css author authors"
     " authority certificate ssh valid expected unexpected image csrf index row column join bypass compass dedupe".split()
 )
-_SPLIT = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u00ff]+|\d+")
+_SPLIT = r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u00ff]+|\d+"
 
 
 def _words(name: str) -> list[str]:
-    words = [w.lower() for w in _SPLIT.findall(name)]
+    words = [w.lower() for w in compiled(_SPLIT).findall(name)]
     while len(words) > 1 and (
         words[-1].isdigit() or (words[-1] in _QUALIFIERS and words[-1] != "id")
     ):
         words.pop()
     return words
+
+
+@lru_cache(maxsize=4096)
+def may_end_name(tail: str) -> bool:
+    """Whether a name that ends in this, from one of STEMS on, can be the name of a secret."""
+    last = tail.lower()
+    return last in ("key", "auth", "passwd", "password-stdin") or bool(secret_name("api_" + tail))
 
 
 @lru_cache(maxsize=4096)
@@ -161,7 +184,7 @@ def secret_name(name: str) -> str:
         return "authorization"
     if name.isupper() and last == "key" and before:
         return "weak-key"
-    found = _GLUED.search(last)
+    found = compiled(_GLUED).search(last)
     return _glued_kind(found.group()) if found else ""
 
 
@@ -173,32 +196,28 @@ def _glued_kind(tail: str) -> str:
 
 # ---- values --------------------------------------------------------------------------------------------------------
 
-_REFERENCE = re.compile(
-    r"\$[\w{(\[]|\$\$|%[\w({]|\{|<|!|@\w+/|\(|\[|--?[a-z][a-z-]*(?:=|$)|`|&|\*+$"
+_REFERENCE = (
+    r"(?i)\$[\w{(\[]|\$\$|%[\w({]|\{|<|!|@\w+/|\(|\[|--?[a-z][a-z-]*(?:=|$)|`|&|\*+$"
     r"|(?:https?|file|op|env|vault|ref|ssm|arn|sha\d+|aws|gcp|secret|keyring|data|urn)(?::|\+)"
-    r"|(?:process|os|import|self|this|args|opts|config|settings|env|ctx|req|request|props|cfg|options|state|secrets)\.",
-    re.I,
+    r"|(?:process|os|import|self|this|args|opts|config|settings|env|ctx|req|request|props|cfg|options|state|secrets)\."
 )
-_CALL = re.compile(r"[A-Za-z_$][\w$.:]*[(\[]|.*(?:=>|->|\?\.|::|\(\)|\$\{|\{\{)")
-_FILE = re.compile(
+_CALL = r"[A-Za-z_$][\w$.:]*[(\[]|.*(?:=>|->|\?\.|::|\(\)|\$\{|\{\{)"
+_FILE = (
     r".*\.(?:json|txt|pem|key|ya?ml|env|py|tsx?|jsx?|go|rs|rb|md|toml|ini|cfg|conf|crt|html?|css|sh|java|php|sql|log|lock|com|io)"
     r"(?:[:#]\d+)*$"
 )  # fmt: skip
-_PATH = re.compile(r"(?:[~.]{0,2}/)?[\w.@-]+(?:/[\w.@:*-]+)+/?$")
-_DOTTED = re.compile(r"[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+$")
-_SNAKE = re.compile(r"_*[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+$")
-_CAMEL = re.compile(r"\$?[A-Za-z]?[a-z]+\d?(?:[A-Z][a-z]+\d?)*$|[A-Z][A-Z_]+\d?$")
-_TECHNICAL = re.compile(
-    r"(?:(?:sha|md|hs|rs|es|ps|utf|int|uint|float|base|aes|rsa|ed|oauth|http|ipv|argon|bcrypt|win|uuid|uuidv|web|gpt|python"
+_PATH = r"(?:[~.]{0,2}/)?[\w.@-]+(?:/[\w.@:*-]+)+/?$"
+_DOTTED = r"[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+$"
+_SNAKE = r"_*[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+$"
+_CAMEL = r"\$?[A-Za-z]?[a-z]+\d?(?:[A-Z][a-z]+\d?)*$|[A-Z][A-Z_]+\d?$"
+_TECHNICAL = (
+    r"(?i)(?:(?:sha|md|hs|rs|es|ps|utf|int|uint|float|base|aes|rsa|ed|oauth|http|ipv|argon|bcrypt|win|uuid|uuidv|web|gpt|python"
     r"|node|str|varchar|char)-?\d{1,4}(?:[-_.]?[a-z]{1,8}\d{0,4})?|[a-z]-?\d{1,5}|\d{1,4}[a-z]{1,2}|\d{1,4}(?:-[a-z]+){1,2}"
     r"|v?\d+(?:\.\d+)+(?:[-+.][\w.+-]*)?|\d{4}-\d\d-\d\d.*|\d\d?:\d\d.*|[\d.,:/_+-]+"
-    r"|[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}|claude-.*|gpt-.*|(?:toolu|msg|call|req|chatcmpl|resp)_.*)$",
-    re.I,
+    r"|[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}|claude-.*|gpt-.*|(?:toolu|msg|call|req|chatcmpl|resp)_.*)$"
 )
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", re.I)
-_HASH = re.compile(
-    r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})$", re.I
-)
+_UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$"
+_HASH = r"(?i)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})$"
 _COMMON = frozenset(
     "todo tbd password passwd passphrase pass secret token string str none null true false required optional undefined changeme"
     " example postgres admin root test guest user username minio mysql redis default disabled enabled invalid missing"
@@ -212,18 +231,20 @@ def is_placeholder(value: str) -> bool:
     """Whether the value stands for a secret (`$TOKEN`, `<your-token>`, `****`) or refers to one."""
     if len(value) < 4 or value.lower() in _COMMON or len(set(value)) <= 2:
         return True
-    return bool(_DUMMY.search(value) or _REFERENCE.match(value))
+    return bool(compiled(_DUMMY).search(value) or compiled(_REFERENCE).match(value))
 
 
 def is_reference(value: str) -> bool:
     """Whether the value is code, a path, a file, an address or a technical term."""
     if (
-        _CALL.match(value)
-        or _TECHNICAL.match(value)
-        or (_FILE.match(value) and not is_random(value))
+        compiled(_CALL).match(value)
+        or compiled(_TECHNICAL).match(value)
+        or (compiled(_FILE).match(value) and not is_random(value))
     ):
         return True
-    return bool((_PATH.match(value) or _DOTTED.match(value)) and not is_random(value))
+    return bool(
+        (compiled(_PATH).match(value) or compiled(_DOTTED).match(value)) and not is_random(value)
+    )
 
 
 def is_hard(value: str) -> bool:
@@ -234,7 +255,7 @@ def is_hard(value: str) -> bool:
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
     if len(value) < 6 or not letters:
         return False
-    if _CAMEL.match(value) or _SNAKE.match(value):
+    if compiled(_CAMEL).match(value) or compiled(_SNAKE).match(value):
         return len(value) >= 16 and is_random(value)
     return (
         digits >= 2
@@ -276,7 +297,10 @@ def is_phrase(value: str) -> bool:
 def is_weak_key_value(value: str) -> bool:
     """Whether the value of some *_KEY is random enough: not a hash, an id or a name."""
     return (
-        len(value) >= 20 and is_random(value) and not _UUID.match(value) and not _HASH.match(value)
+        len(value) >= 20
+        and is_random(value)
+        and not compiled(_UUID).match(value)
+        and not compiled(_HASH).match(value)
     )
 
 

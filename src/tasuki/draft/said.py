@@ -114,6 +114,7 @@ _BY_FIRST: dict[str, list[tuple[str, int]]] = {}
 for _flag, _phrases in (*_PHRASES.items(), (REVERSAL, _REVERSALS)):
     for _phrase in _phrases:
         _BY_FIRST.setdefault(_TOKEN.match(_phrase)[0], []).append((_phrase, _flag))  # type: ignore[index]
+_KNOWN = frozenset(_BY_WORD) | frozenset(_BY_FIRST)
 
 
 def marks(sentence: str) -> int:
@@ -122,7 +123,7 @@ def marks(sentence: str) -> int:
     if "’" in low:
         low = low.replace("’", "'")
     found = 0
-    for word in set(_TOKEN.findall(low)):
+    for word in _KNOWN.intersection(_TOKEN.findall(low)):
         found |= _BY_WORD.get(word, 0)
         if word in _BY_FIRST:
             for phrase, flag in _BY_FIRST[word]:

@@ -7,14 +7,15 @@ from typing import Literal
 from msgspec import Struct
 
 from tasuki.draft import said
-from tasuki.draft.text import comparable, one_line, own_words, sentences, shorten
+from tasuki.draft.text import comparable, own_words, sentences, shorten
 from tasuki.model import Entry, Quote
 
 StatementKind = Literal[
     "request", "constraint", "reversal", "decision", "question", "next", "rejected", "finding"
 ]
-MAX_CHARACTERS = 400_000
-"""Assistant text looked at, newest first; user text is always looked at in full."""
+MAX_CHARACTERS = 250_000
+"""Assistant text looked at in full, newest first. Of what is older, only entries that name
+something the goal names. User text is always looked at in full."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
 MAX_OWN_WORDS = 4_000
@@ -48,8 +49,8 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
         if entry.kind == "assistant":
             printed.append(entry.text)
         elif entry.kind == "user" and entry.origin in ("typed", "queued", "answer"):
-            before = one_line("\n".join(printed)).replace("**", "")
-            for sentence in sentences(own_words(entry.text)[:MAX_OWN_WORDS]):
+            before = "\n".join(printed)
+            for sentence in sentences(own_words(entry.text[: 2 * MAX_OWN_WORDS])[:MAX_OWN_WORDS]):
                 if len(sentence) < 40 or sentence not in before:
                     found.append(_by_user(sentence, entry))
     return found
@@ -70,10 +71,11 @@ def _by_user(sentence: str, entry: Entry) -> Statement:
     )
 
 
-def of_assistant(entries: Sequence[Entry]) -> list[Statement]:
+def of_assistant(entries: Sequence[Entry], focus: Sequence[str] = ()) -> list[Statement]:
     """What the agent said that is more than an announcement, oldest first.
 
-    Looks at the newest `MAX_CHARACTERS`, and drops a sentence that a later one repeats.
+    Looks at the newest `MAX_CHARACTERS` and at older entries in which one of the identifiers in
+    `focus` stands; drops a sentence that a later one repeats.
     """
     found: list[Statement] = []
     seen: set[str] = set()
@@ -82,8 +84,8 @@ def of_assistant(entries: Sequence[Entry]) -> list[Statement]:
         if entry.kind != "assistant":
             continue
         left -= len(entry.text)
-        if left < 0:
-            break
+        if left < 0 and not any(name in entry.text for name in focus):
+            continue
         for statement in _by_assistant(entry):
             key = comparable(statement.text).lower()
             if key not in seen:
@@ -94,17 +96,17 @@ def of_assistant(entries: Sequence[Entry]) -> list[Statement]:
 
 
 def _by_assistant(entry: Entry) -> Iterable[Statement]:
-    section = ""
+    section = 0
     for sentence in sentences(entry.text):
         if len(sentence) < 60 and sentence.endswith(":"):
-            section = sentence
+            section = said.marks(sentence)
         if said.is_narration(sentence):
             continue
         found = said.marks(sentence)
         weight = said.weight_assistant(sentence, found)
         if weight < 0.8:
             continue
-        kind = _assistant_kind(sentence, found, said.marks(section) if section else 0)
+        kind = _assistant_kind(sentence, found, section)
         if kind is not None:
             yield Statement(
                 text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=False

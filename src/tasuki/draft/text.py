@@ -179,9 +179,10 @@ _PASTE_LINE = re.compile(
 _PERSON = re.compile(
     r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|you|your|we|we'?re|we'?ll|let'?s|me|my|us|our|can|could|please|don'?t|do not|"
     r"must|never|always|only|should|want|need|make sure|keep|avoid|instead|no|yes|ok|ich|wir|bitte|nicht|nur|je|nous|"
-    r"il faut|yo|quiero|hay que)\b|[぀-ヿ㐀-鿿가-힯А-я]",
+    r"il faut|yo|quiero|hay que)\b",
     re.IGNORECASE,
 )
+_OTHER_SCRIPT = re.compile("[぀-ヿ㐀-鿿가-힯А-я]")
 _REPORT = re.compile(r"^\W*(?:(?:low|medium|high|critical|major|minor)(?: severity)?|(?:fixed|found) in \S+)\W*$", re.I | re.M)
 _LOG = re.compile(r"^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\]|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}")
 
@@ -210,5 +211,5 @@ def own_words(text: str) -> str:
         own = own[: report.start()].strip().rpartition("\n\n")[0]
     if len(own) > 400:
         paragraphs = own.split("\n\n")
-        own = "\n\n".join(p for i, p in enumerate(paragraphs) if i == 0 or _PERSON.search(p))
+        own = "\n\n".join(p for i, p in enumerate(paragraphs) if i == 0 or _PERSON.search(p) or _OTHER_SCRIPT.search(p))
     return own

@@ -1,6 +1,7 @@
 """Reading threads of Claude Code (2.0 and 2.1): one JSON object a line, linked into a tree."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ _HEAD_PARENT = re.compile(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
 _TAIL_UUID = re.compile(rb'"uuid": ?' + _UUID)
 _SKIM_TYPE = re.compile(rb'\A\{"type": ?"([a-z-]+)"')
 _PROGRESS = re.compile(rb'"type": ?"progress"')
+_SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _RESULT = b'"toolUseResult":'
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 _COMMAND = re.compile(r"<command-name>/?([^<]*)</command-name>")
@@ -229,6 +231,17 @@ class Reader:
         self.usage: _Usage | None = None
         self.node = -1
         self.offset = 0
+        self.last_line = _Line()
+        self.handlers: dict[str, Callable[[_Line], None]] = {
+            "assistant": self._on_assistant,
+            "user": self._on_user,
+            "system": self._on_system,
+            "attachment": self._on_attachment,
+            "queue-operation": self._on_queue_operation,
+            "custom-title": self._on_custom_title,
+            "ai-title": self._on_ai_title,
+            "summary": self._on_summary,
+        }
 
     def read(self) -> Thread:
         for offset, line in self.lines:
@@ -238,25 +251,23 @@ class Reader:
         return self._thread()
 
     def _parse(self, line: bytes) -> _Line | None:
-        head = line[:600]
-        if skim := _SKIM_TYPE.match(head):
-            if skim[1].decode() in SKIPPED:
+        if line.startswith(b'{"type"'):
+            if (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
                 return None
-        elif _PROGRESS.search(head) and self._skim_link(line, head):
+        elif b'"progress"' in (head := line[:600]) and self._skim_link(line, head):
             return None
-        if (cut := line.find(_RESULT)) > 0:
-            short = line[:cut].rstrip(b", ") + b"}"
-            try:
-                parsed = _LINE.decode(short)
+        try:
+            if (cut := line.find(_RESULT)) > 0:
+                parsed = _LINE.decode(line[:cut].rstrip(b", ") + b"}")
                 if parsed.uuid:
                     return parsed
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                pass
-        return self.lines.decode(_LINE, line)
+            return _LINE.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return self.lines.decode(_LINE, line)
 
     def _skim_link(self, line: bytes, head: bytes) -> bool:
         """Take only the link of a progress line, which may hold a whole sub-agent's message."""
-        parent = _HEAD_PARENT.match(head)
+        parent = _HEAD_PARENT.match(head) if _PROGRESS.search(head) else None
         at = line.rfind(b'"uuid":')
         uuid = _TAIL_UUID.match(line, at) if at >= 0 else None
         if not parent or not uuid:
@@ -271,25 +282,27 @@ class Reader:
         if line.uuid:
             self.node = self.tree.add(line.uuid, line.parentUuid or line.logicalParentUuid)
             self._meta(line)
-        handler = getattr(self, f"_on_{line.type.replace('-', '_')}", None)
-        if handler is not None:
+        if handler := self.handlers.get(line.type):
             handler(line)
         elif line.type not in SKIPPED:
             self.lines.unknown[line.type or "(no type)"] += 1
 
     def _meta(self, line: _Line) -> None:
-        meta = self.meta
+        """Keep what the head of the thread needs: mostly the first line and the last."""
+        last, self.last_line = self.last_line, line
+        if not last.uuid:
+            self.meta["started"] = line.timestamp
+            self.meta["id"] = line.sessionId
+        if line.cwd and "cwd" not in self.meta:
+            self.meta["cwd"] = line.cwd
+        if line.gitBranch and line.gitBranch is not last.gitBranch:
+            self.meta["branch"] = line.gitBranch
         if line.timestamp:
-            meta.setdefault("started", line.timestamp)
-            meta["updated"] = line.timestamp
-        if line.cwd:
-            meta.setdefault("cwd", line.cwd)
-        if line.gitBranch:
-            meta["branch"] = line.gitBranch
-        if line.sessionId:
-            meta["id"] = line.sessionId
+            self.meta["updated"] = line.timestamp
         if line.version:
-            meta["version"] = line.version
+            self.meta["version"] = line.version
+        if line.thinkingMetadata and line.thinkingMetadata.level:
+            self.meta["thinking"] = line.thinkingMetadata.level
 
     def _add(self, entry: Entry, message: str = "", node: int | None = None) -> int:
         node = self.node if node is None else node
@@ -468,7 +481,7 @@ class Reader:
         call = slot.entry.tool
         if call is None:
             return
-        code = tools.exit_code(output) if call.kind == "shell" else None
+        code = tools.exit_code(output) if error and call.kind == "shell" else None
         status: ToolStatus = "error" if error or code else "ok"
         if error and output.startswith(("The user doesn't want", "Request interrupted")):
             status = "refused"
@@ -481,17 +494,13 @@ class Reader:
                 status = "running"
         elif call.kind == "agent":
             self.background.ended(call.id, failed=error)
-        slot.entry = msgspec.structs.replace(
-            slot.entry,
-            tool=msgspec.structs.replace(
-                call,
-                output=clip(output, self.keep),
-                output_size=len(output),
-                status=status,
-                exit_code=0 if status == "ok" and call.kind == "shell" else code,
-                background=started[1] if started else call.background,
-            ),
-        )
+        ended = ToolCall(
+            call.id, call.name, call.kind, call.command, call.detail, call.paths, call.changes,
+            call.todos, clip(output, self.keep), len(output), status,
+            0 if status == "ok" and call.kind == "shell" else code,
+            started[1] if started else call.background,
+        )  # fmt: skip
+        slot.entry = msgspec.structs.replace(slot.entry, tool=ended)
         if line is not None:
             self._answer(line, slot, output, status)
 

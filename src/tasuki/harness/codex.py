@@ -12,23 +12,27 @@ from tasuki.harness.jsonl import both_ends
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
-HEAD_BYTES = 96 << 10
-TAIL_BYTES = 32 << 10
+HEAD_BYTES = 72 << 10
+TAIL_BYTES = 16 << 10
+FAR_BYTES = 256 << 10
+"""How far into a file the first prompt is looked for, behind long instructions."""
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
 
 _META = re.compile(rb'"type": ?"session_meta"')
 _ID = re.compile(rb'"id": ?"([^"]+)"')
-_CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
+_CWD = re.compile(rb'"cwd": ?("[^"\\]*(?:\\.[^"\\]*)*")')
+_ITEM = re.compile(rb'"item": ?\{"type": ?"(User|Agent)Message"')
 _TYPED = re.compile(
-    rb'"type": ?"user_message", ?"message": ?("(?:[^"\\]|\\.)*")'
-    rb'|"type": ?"UserMessage".{0,200}?"text": ?("(?:[^"\\]|\\.)*")'
+    rb'"type": ?"user_message", ?"message": ?("[^"\\]*(?:\\.[^"\\]*)*")'
+    rb'|"type": ?"UserMessage".{0,200}?"text": ?("[^"\\]*(?:\\.[^"\\]*)*")'
 )
-_TYPED_MARKS = (b'"user_message"', b'"UserMessage"')
-_SAID_MARKS = (b'"agent_message"', b'"AgentMessage"')
 _USAGE = re.compile(rb'"last_token_usage": ?\{[^}]*"total_tokens": ?(\d+)')
 _WINDOW = re.compile(rb'"model_context_window": ?(\d+)')
-_NAME = re.compile(rb'"thread_name": ?("(?:[^"\\]|\\.)*")')
+_NAME = re.compile(rb'"thread_name": ?("[^"\\]*(?:\\.[^"\\]*)*")')
+_TYPED_MARKS = (b'"user_message"', b'"UserMessage"')
+_KIND = slice(50, 150)
+"""Where the kind of a record stands in its line."""
 _READY = r"^› "
 
 
@@ -59,7 +63,13 @@ class Codex:
         first, last = both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
         if not first or not _META.search(first[0], 0, 300):
             return None
-        return _head(file, b"\n".join(first), b"\n".join(last))
+        head = _Head(file)
+        head.begin(first[0])
+        head.take_all(first[1:])
+        head.take_all(last)
+        if last and not head.words:
+            head.look_further()
+        return head.result(sum(map(len, first[1:])) + sum(map(len, last)), whole=not last)
 
     def read(self, path: Path) -> Thread:
         return Reader(path, lambda id: rollout(id, path)).read()
@@ -130,53 +140,65 @@ def _rollouts_in(folder: str) -> Iterator[ThreadFile]:
                 yield ThreadFile(path=Path(entry.path), modified=stat.st_mtime, bytes=stat.st_size)
 
 
-def _head(file: ThreadFile, first: bytes, last: bytes) -> ThreadHead | None:
-    words = _first_words(first)
-    id, cwd = _ID.search(first, 0, 2000), _CWD.search(first, 0, 4000)
-    if not id or not (words or last):
-        return None
-    usage = _last_of(_USAGE, b'"last_token_usage"', last) or _last_of(
-        _USAGE, b'"last_token_usage"', first
-    )
-    window = _last_of(_WINDOW, b'"model_context_window"', last) or _last_of(
-        _WINDOW, b'"model_context_window"', first
-    )
-    name = _last_of(_NAME, b'"thread_name"', last) or _last_of(_NAME, b'"thread_name"', first)
-    said = sum(first.count(m) + last.count(m) for m in _marks(first))
-    return ThreadHead(
-        harness="codex",
-        id=id[1].decode("utf-8", "replace"),
-        path=str(file.path),
-        cwd=_string(cwd[1]) if cwd else "",
-        name=_string(name) if name else "",
-        first_words=words,
-        modified=file.modified,
-        bytes=file.bytes,
-        messages=said if not last else round(said * file.bytes / (len(first) + len(last))),
-        exact=not last,
-        context_tokens=int(usage) if usage else None,
-        context_window=int(window) if window else None,
-    )
+class _Head:
+    """What both ends of a file say; lines are looked at, not decoded."""
 
+    def __init__(self, file: ThreadFile) -> None:
+        self.file = file
+        self.id = self.cwd = self.words = self.name = ""
+        self.said = 0
+        self.count = b""
 
-def _marks(first: bytes) -> tuple[bytes, bytes]:
-    """What marks a message of the user and one of the agent in this version's events."""
-    index = 0 if _TYPED_MARKS[0] in first else 1
-    return _TYPED_MARKS[index], _SAID_MARKS[index]
+    def begin(self, line: bytes) -> None:
+        """The `session_meta` line: instructions of many kB, behind what is wanted."""
+        id, cwd = _ID.search(line, 0, 2000), _CWD.search(line, 0, 4000)
+        self.id = id[1].decode("utf-8", "replace") if id else ""
+        self.cwd = _string(cwd[1]) if cwd else ""
 
+    def take_all(self, lines: list[bytes]) -> None:
+        """Lines in the order of the file; the kind of a record stands near its beginning."""
+        for line in lines:
+            kind = line[_KIND]
+            if b'_message"' in kind or (b'item_completed"' in kind and _ITEM.search(line, 60, 500)):
+                self.said += 1
+                if not self.words:
+                    self._typed(line)
+            elif b'token_count"' in kind:
+                self.count = line
+            elif b'thread_name_updated"' in kind and (name := _NAME.search(line)):
+                self.name = _string(name[1])
 
-def _first_words(first: bytes) -> str:
-    for mark in _TYPED_MARKS:
-        at = first.find(mark)
-        if at >= 0 and (match := _TYPED.search(first, max(at - 10, 0))):
-            return " ".join(_string(match[1] or match[2]).split())[:120]
-    return ""
+    def look_further(self) -> None:
+        """The first prompt stands behind instructions that fill the usual window."""
+        for line in both_ends(self.file.path, FAR_BYTES, 0)[0]:
+            if any(mark in line[:500] for mark in _TYPED_MARKS):
+                self._typed(line)
+                return
 
+    def _typed(self, line: bytes) -> None:
+        if match := _TYPED.search(line):
+            self.words = " ".join(_string(match[1] or match[2]).split())[:120]
 
-def _last_of(pattern: re.Pattern[bytes], mark: bytes, block: bytes) -> bytes | None:
-    at = block.rfind(mark)
-    match = pattern.match(block, at) if at >= 0 else None
-    return match[1] if match else None
+    def result(self, read: int, whole: bool) -> ThreadHead | None:
+        """The head; messages were counted in `read` bytes behind the first line."""
+        if not self.id or (whole and not self.words):
+            return None
+        file = self.file
+        usage, window = _USAGE.search(self.count), _WINDOW.search(self.count)
+        return ThreadHead(
+            harness="codex",
+            id=self.id,
+            path=str(file.path),
+            cwd=self.cwd,
+            name=self.name,
+            first_words=self.words,
+            modified=file.modified,
+            bytes=file.bytes,
+            messages=self.said if whole else round(self.said * file.bytes / (read or 1)),
+            exact=whole,
+            context_tokens=int(usage[1]) if usage else None,
+            context_window=int(window[1]) if window else None,
+        )
 
 
 def _string(raw: bytes) -> str:

@@ -25,7 +25,7 @@ from tasuki.harness.jsonl import (
 )
 from tasuki.model import Entry, Notice, Sidechain, Thread, ToolCall, ToolStatus
 
-_SKIM = re.compile(
+SKIM = re.compile(
     rb'\A\{"timestamp": ?"([^"]*)", ?(?:"ordinal": ?\d+, ?)?"type": ?"(\w+)", ?'
     rb'"payload": ?\{(?:"type": ?"(\w+)")?'
 )
@@ -153,7 +153,7 @@ class Reader:
             yield index, *chain[index]
 
     def _pass(self) -> None:
-        skim, table = _SKIM.match, self.table
+        skim, table = SKIM.match, self.table
         for offset, line in self.lines:
             self.offset = offset
             match = skim(line)

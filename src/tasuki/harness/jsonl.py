@@ -179,14 +179,14 @@ def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes
         first = os.read(fd, head)
         size = os.fstat(fd).st_size
         if size <= head:
-            return first.splitlines(), []
+            return first.rstrip(b"\n").split(b"\n"), []
         start = max(size - tail, head)
         last = os.pread(fd, size - start, start)
     except OSError:
         return [], []
     finally:
         os.close(fd)
-    return first.splitlines()[:-1], last.splitlines()[1:]
+    return first.split(b"\n")[:-1], last.rstrip(b"\n").split(b"\n")[1:]
 
 
 def mark_compacted(entries: list[Entry]) -> list[Entry]:

@@ -1,1 +1,62 @@
 """pi: `~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`. Seen: 0.73 to 1.5, and files of 2025."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasuki.harness import pi_format
+from tasuki.harness.pi_head import is_omp, is_session, read_head, sessions_in
+from tasuki.harness.pi_read import Reader
+from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.model import Thread, ThreadHead
+
+_READY = r"\d%/\d+(?:\.\d+)?[kM]"
+"""The footer tells how much of the context window is used: `1.2%/128k`."""
+
+
+def agent_folder() -> Path:
+    """Folder of pi; `PI_CODING_AGENT_DIR` moves it, as it moves that of omp."""
+    base = os.environ.get("PI_CODING_AGENT_DIR", "")
+    return Path(base) if base and ".omp" not in Path(base).parts else Path.home() / ".pi" / "agent"
+
+
+def folder_name(cwd: str) -> str:
+    """Folder name of a working directory: `--home-me-proj--`; symbolic links stay as they are."""
+    path = os.path.abspath(cwd).removeprefix("/")
+    return f"--{re.sub(r'[/:]', '-', path)}--"
+
+
+class Pi:
+    """The adapter of pi."""
+
+    name = "pi"
+    title = "pi"
+    program = "pi"
+    can_prefill = False
+
+    def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        folder = folder_name(str(cwd)) if cwd is not None else None
+        yield from sessions_in(agent_folder() / "sessions", folder)
+
+    def recognises(self, path: Path, first: bytes) -> bool:
+        return is_session(first) and not is_omp(path, first)
+
+    def head(self, file: ThreadFile) -> ThreadHead | None:
+        return read_head(file, self.name)
+
+    def read(self, path: Path) -> Thread:
+        return Reader(path, self.name).read()
+
+    def skill_command(self, skill: str) -> str:
+        return f"/skill:{skill}"
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """`pi --session FILE`: the file holds the past, the input the goal."""
+        folder = agent_folder() / "sessions" / folder_name(request.cwd)
+        return pi_format.plan(
+            request, folder, argv=(self.program, "--session"), ready=_READY, omp=False
+        )
+
+    def resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, "--session", thread.path)

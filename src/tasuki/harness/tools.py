@@ -38,8 +38,8 @@ _TODO_STATUS: dict[str, TodoStatus] = {
     "completed": "done", "done": "done", "cancelled": "dropped", "deleted": "dropped",
     "abandoned": "dropped", "blocked": "pending",
 }  # fmt: skip
-_PATCH_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_PATCH_MOVE = re.compile(r"\A\s*^\*\*\* Move to: (.+)$", re.MULTILINE)
+_PATCH_FILE = re.compile(r"\n\*\*\* (Add|Update|Delete) File: (.+)")
+_PATCH_MOVE = re.compile(r"\A\n\*\*\* Move to: (.+)")
 
 
 def kind(name: str) -> ToolKind:
@@ -65,6 +65,7 @@ def todos(items: Iterable[tuple[str, str]]) -> tuple[Todo, ...]:
 
 def patch_changes(patch: str) -> tuple[FileChange, ...]:
     """File changes of a patch in the `*** Begin Patch` form (Codex `apply_patch`)."""
+    patch = "\n" + patch.replace("\r\n", "\n")
     heads = list(_PATCH_FILE.finditer(patch))
     ends = [head.start() for head in heads[1:]] + [len(patch)]
     return tuple(

@@ -1,0 +1,95 @@
+"""oh-my-pi: `~/.omp/agent/sessions/<cwd>/<time>_<id>.jsonl`, a folder of the same name beside it.
+
+Seen: 14.9 and 18.2. Line 1 may be a title slot that is overwritten in place.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tasuki.harness import pi_format
+from tasuki.harness.pi_head import is_omp, is_session, read_head, sessions_in
+from tasuki.harness.pi_read import Reader
+from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.model import Sidechain, Thread, ThreadHead
+
+_READY = r"^\s*π > |^╰─"
+
+
+def agent_folder() -> Path:
+    """Folder of omp; `PI_CODING_AGENT_DIR` moves it if it points into an `.omp` folder."""
+    base = os.environ.get("PI_CODING_AGENT_DIR", "")
+    return Path(base) if base and ".omp" in Path(base).parts else Path.home() / ".omp" / "agent"
+
+
+def folder_name(cwd: str) -> str:
+    """Folder name of a working directory: `-proj` below home, `-tmp-x` below the temporary
+    folder, `--srv-x--` elsewhere; symbolic links are resolved."""
+    real = os.path.realpath(cwd)
+    for prefix, base in (("-", Path.home()), ("-tmp", Path(tempfile.gettempdir()))):
+        below = os.path.relpath(real, os.path.realpath(base))
+        if below == ".":
+            return prefix
+        if not below.startswith(".."):
+            return f"{prefix.removesuffix('-')}-{_dashed(below)}"
+    return f"--{_dashed(real.removeprefix('/'))}--"
+
+
+def _dashed(path: str) -> str:
+    return re.sub(r"[/:]", "-", path)
+
+
+class Omp:
+    """The adapter of oh-my-pi."""
+
+    name = "omp"
+    title = "oh-my-pi"
+    program = "omp"
+    can_prefill = False
+
+    def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        folder = folder_name(str(cwd)) if cwd is not None else None
+        yield from sessions_in(agent_folder() / "sessions", folder)
+
+    def recognises(self, path: Path, first: bytes) -> bool:
+        return is_session(first) and is_omp(path, first)
+
+    def head(self, file: ThreadFile) -> ThreadHead | None:
+        return read_head(file, self.name)
+
+    def read(self, path: Path) -> Thread:
+        thread = Reader(path, self.name).read()
+        beside = _beside(path)
+        if not beside:
+            return thread
+        chains = [p for p in beside if p.suffix == ".jsonl"]
+        return replace(
+            thread,
+            artifacts=tuple(str(p) for p in beside if p not in chains),
+            sidechains=tuple(Sidechain(id=p.stem, path=str(p)) for p in chains),
+        )
+
+    def skill_command(self, skill: str) -> str:
+        return f"/skill:{skill}"
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """`omp --resume FILE`: the file holds the past, the input the goal."""
+        folder = agent_folder() / "sessions" / folder_name(request.cwd)
+        return pi_format.plan(
+            request, folder, argv=(self.program, "--resume"), ready=_READY, omp=True
+        )
+
+    def resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, "--resume", thread.path)
+
+
+def _beside(path: Path) -> list[Path]:
+    """What the session made: plans, outputs and the records of its sub-agents."""
+    try:
+        return sorted(p for p in path.with_suffix("").rglob("*") if p.is_file())
+    except OSError:
+        return []

@@ -1,0 +1,485 @@
+"""Reading session files of pi (0.73 to 1.5, and of 2025) and omp (14 to 18)."""
+
+import re
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness import tools
+from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
+from tasuki.harness.pi_format import (
+    LINE,
+    Block,
+    Line,
+    Message,
+    Usage,
+    context_tokens,
+    model_name,
+    plain,
+)
+from tasuki.model import Entry, FileChange, Notice, Thread, Todo, ToolCall, ToolStatus
+
+SKIPPED = frozenset({
+    "label", "usage", "mode_change", "service_tier_change", "credential_pin", "reset_boundary",
+    "model_usage", "ttsr_injection", "session_init", "session_pin", "mcp_tool_selection", "leaf",
+    "custom",
+})  # fmt: skip
+"""Line types that say nothing about the conversation."""
+_SKILL = re.compile(r"\A/skill:([\w.:-]+)")
+_SKILL_BLOCK = re.compile(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
+_ANCHOR = re.compile(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
+_NEW_TEXT = re.compile(r"^\s*\+(.*)$", re.MULTILINE)
+_WALL_TIME = re.compile(r"\nWall time: [\d.]+ seconds\s*\Z")
+_EXITED = re.compile(r"(?:\A|\n)Command exited with code (-?\d+)\s*\Z")
+_ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted")
+
+
+class _Edit(Struct):
+    oldText: str = ""
+    newText: str = ""
+    old_text: str = ""
+    new_text: str = ""
+
+
+class _Arguments(Struct):
+    command: str = ""
+    path: str = ""
+    file_path: str = ""
+    oldText: str = ""
+    newText: str = ""
+    edits: list[_Edit] = []
+    content: str = ""
+    input: str = ""
+    pattern: str = ""
+    query: str = ""
+    url: str = ""
+    cwd: str = ""
+    description: str = ""
+    assignment: str = ""
+    task: str = ""
+    prompt: str = ""
+
+
+class _Task(Struct):
+    content: str = ""
+    text: str = ""
+    status: str = "pending"
+
+
+class _Phase(Struct):
+    tasks: list[_Task] = []
+
+
+class _Todos(Struct):
+    phases: list[_Phase] = []
+    todos: list[_Task] = []
+
+
+class _Slot(Struct):
+    """An entry under construction, and the line in the tree that it hangs on."""
+
+    entry: Entry
+    node: int
+
+
+_ARGUMENTS = msgspec.json.Decoder(_Arguments)
+_TODOS = msgspec.json.Decoder(_Todos)
+
+
+class _Tree:
+    """Who follows whom. A line without a parent field follows the line before it."""
+
+    def __init__(self) -> None:
+        self.parents: list[int] = []
+        self.index: dict[str, int] = {}
+        self.leaf = -1
+
+    def add(self, line: Line) -> int:
+        node = len(self.parents)
+        if not line.id:
+            parent = node - 1
+        elif line.parentId is None:
+            parent = -1
+        else:
+            parent = self.index.get(line.parentId, node - 1)
+        self.parents.append(parent)
+        if line.id:
+            self.index[line.id] = node
+        self.leaf = node
+        return node
+
+    def branch(self) -> bytearray:
+        """Which nodes lead to the last line, as flags."""
+        active = bytearray(len(self.parents))
+        node = self.leaf
+        while node >= 0 and not active[node]:
+            active[node] = 1
+            node = self.parents[node]
+        return active
+
+
+class Reader:
+    """One pass over one session file."""
+
+    def __init__(self, path: Path, harness: str) -> None:
+        self.path = path
+        self.harness = harness
+        self.lines = Lines(path)
+        self.keep = keep_limit(path)
+        self.tree = _Tree()
+        self.header: Line | None = None
+        self.slots: list[_Slot] = []
+        self.calls: dict[str, int] = {}
+        self.open: dict[str, int] = {}
+        """Calls of the last assistant message that have no result yet."""
+        self.removed: set[int] = set()
+        self.numbered: list[int] = []
+        """Node of each line of the file, for the indexes that old compactions hold."""
+        self.notices: list[tuple[int, Notice]] = []
+        self.background = tools.BackgroundLog()
+        self.skills: list[tuple[int, str]] = []
+        self.tool_names: dict[str, None] = {}
+        self.name = self.model = self.thinking = self.updated = ""
+        self.usage: Usage | None = None
+        self.node = -1
+        self.offset = 0
+
+    def read(self) -> Thread:
+        decode, lines = self.lines.decode, self.lines
+        for offset, raw in lines:
+            if (line := decode(LINE, raw)) is not None:
+                self.offset = offset
+                self._take(line)
+        return self._thread()
+
+    def _take(self, line: Line) -> None:
+        if line.type == "title":
+            self.name = line.title or ""
+            return
+        if line.type == "session":
+            if self.header is None:
+                self._begin(line)
+            return
+        if line.id and line.id in self.tree.index:
+            self.tree.leaf = self.tree.index[line.id]
+            return
+        self.node = self.tree.add(line)
+        self.numbered.append(self.node)
+        self.updated = line.timestamp or self.updated
+        handler = getattr(self, f"_on_{line.type}", None)
+        if handler is not None:
+            handler(line)
+        elif line.type not in SKIPPED:
+            self.lines.unknown[line.type or "(no type)"] += 1
+
+    def _begin(self, line: Line) -> None:
+        self.header = line
+        self.numbered.append(-1)
+        self.updated = line.timestamp
+        self.name = self.name or line.title or ""
+        self.thinking = line.thinkingLevel or ""
+        self.model = model_name(line)
+
+    def _add(self, entry: Entry) -> int:
+        self.slots.append(_Slot(entry=entry, node=self.node))
+        return len(self.slots) - 1
+
+    def _entry(
+        self, kind: str, line: Line, text: str = "", origin: str = "typed",
+        tool: ToolCall | None = None,
+    ) -> Entry:  # fmt: skip
+        return Entry(
+            ref=len(self.slots) + 1,
+            kind=kind,  # type: ignore[arg-type]
+            text=text,
+            at=line.timestamp,
+            id=line.id,
+            origin=origin,  # type: ignore[arg-type]
+            tool=tool,
+            offset=self.offset,
+        )
+
+    def _notice(self, kind: str, text: str) -> None:
+        notice = Notice(after=len(self.slots), kind=kind, text=text[:300])  # type: ignore[arg-type]
+        self.notices.append((self.node, notice))
+
+    # -- lines by type -----------------------------------------------------------------
+
+    def _on_message(self, line: Line) -> None:
+        message = line.message
+        if message is None:
+            return
+        if message.role == "toolResult":
+            self._result(message)
+            return
+        if message.role in ("user", "assistant"):
+            self._settle("unknown")
+        if message.role == "user":
+            self._said(line, plain(message.content), message.attribution == "agent")
+        elif message.role == "assistant":
+            self._on_assistant(line, message)
+        elif message.role == "bashExecution":
+            self._user_command(line, message)
+        elif message.role in ("developer", "hookMessage", "custom"):
+            self._notice("context", plain(message.content))
+
+    def _said(self, line: Line, text: str, by_agent: bool = False) -> None:
+        text = text.strip()
+        if not text:
+            return
+        if match := _SKILL_BLOCK.match(text):
+            text = f"/skill:{match[1]} {text[match.end() :]}".strip()
+        if match := _SKILL.match(text):
+            self.skills.append((self.node, match[1]))
+        origin = "handoff" if begins_handoff(text) else "harness" if by_agent else "typed"
+        self._add(self._entry("user", line, text, origin))
+
+    def _on_assistant(self, line: Line, message: Message) -> None:
+        content = message.content
+        if isinstance(content, str):
+            content = [Block(type="text", text=content)]
+        for block in content or ():
+            if block.type == "text" and block.text.strip():
+                self._add(self._entry("assistant", line, block.text))
+            elif block.type == "toolCall":
+                self._call(line, block)
+        if message.model:
+            self.model = (
+                f"{message.provider}/{message.model}" if message.provider else message.model
+            )
+        if message.usage and message.usage.input + message.usage.output:
+            self.usage = message.usage
+        if message.stopReason == "aborted":
+            self._settle("aborted")
+            self._notice("interrupted", message.errorMessage or "")
+        elif message.stopReason == "error":
+            self._settle("aborted")
+            self._notice("error", message.errorMessage or "")
+
+    def _call(self, line: Line, block: Block) -> None:
+        try:
+            given = _ARGUMENTS.decode(block.arguments)
+        except msgspec.MsgspecError:
+            given = _Arguments()
+        kind = tools.kind(block.name)
+        self.tool_names[block.name] = None
+        changes = _changes(kind, given)
+        path = given.path or given.file_path
+        paths = (path,) if path else tuple(dict.fromkeys(c.path for c in changes))
+        call = ToolCall(
+            id=block.id,
+            name=block.name,
+            kind=kind,
+            command=given.command if kind == "shell" else "",
+            detail=_detail(kind, given, block),
+            paths=paths,
+            changes=changes,
+            todos=_todos(block.arguments) if kind == "todo" else None,
+            status="running",
+            workdir=given.cwd,
+        )
+        index = self._add(self._entry("tool", line, tool=call))
+        self.calls[block.id] = self.open[block.id] = index
+        if kind == "agent":
+            self.background.started(block.id, "agent", call.detail, index + 1)
+
+    def _result(self, message: Message) -> None:
+        index = self.calls.get(message.toolCallId)
+        if index is None:
+            self.lines.unknown["toolResult without a call"] += 1
+            return
+        self.open.pop(message.toolCallId, None)
+        entry = self.slots[index].entry
+        call = entry.tool
+        assert call is not None
+        output, code = plain(message.content), None
+        status: ToolStatus = "error" if message.isError else "ok"
+        if message.isError and output.rstrip().endswith(_ABORTED):
+            status = "aborted"
+        elif call.kind == "shell":
+            output, code = _shell_result(output, message.isError)
+        changed = replace(
+            call,
+            output=clip(output, self.keep),
+            output_size=len(output),
+            exit_code=code,
+            status=status,
+        )
+        if call.kind == "todo":
+            changed = replace(changed, todos=_todos(message.details) or call.todos)
+        if call.kind == "agent":
+            self.background.ended(call.id, failed=message.isError)
+        self.slots[index].entry = replace(entry, tool=changed)
+
+    def _user_command(self, line: Line, message: Message) -> None:
+        status: ToolStatus = "error" if message.exitCode else "ok"
+        call = ToolCall(
+            id=line.id,
+            name="!",
+            kind="shell",
+            command=message.command,
+            output=clip(message.output, self.keep),
+            output_size=len(message.output),
+            exit_code=message.exitCode,
+            status="aborted" if message.cancelled else status,
+        )
+        self._add(self._entry("tool", line, origin="command", tool=call))
+
+    def _settle(self, status: ToolStatus) -> None:
+        """The conversation went on: calls that got no result will never get one."""
+        for index in self.open.values():
+            entry = self.slots[index].entry
+            if entry.tool:
+                self.slots[index].entry = replace(entry, tool=replace(entry.tool, status=status))
+                self.background.ended(entry.tool.id, failed=True)
+        self.open.clear()
+
+    def _on_custom_message(self, line: Line) -> None:
+        text = plain(line.content)
+        if line.customType == "handoff":
+            self._add(self._entry("user", line, text, "handoff"))
+        else:
+            self._notice("context", f"{line.customType}: {text}")
+
+    def _on_compaction(self, line: Line) -> None:
+        entry = self._entry("compaction", line, line.summary or "", "harness")
+        kept = self.tree.index.get(line.firstKeptEntryId or "", -1)
+        at = line.firstKeptEntryIndex
+        if at is not None and 0 <= at < len(self.numbered):
+            kept = self.numbered[at]
+        if kept >= 0:
+            first = next((s.entry.ref for s in self.slots if s.node >= kept), 0)
+            entry = replace(entry, kept_from=first)
+        self._add(entry)
+
+    def _on_branch_summary(self, line: Line) -> None:
+        self.notices.append(
+            (self.node, Notice(after=len(self.slots), kind="context", text=line.summary or ""))
+        )
+
+    def _on_model_change(self, line: Line) -> None:
+        self.model = model_name(line) or self.model
+
+    def _on_thinking_level_change(self, line: Line) -> None:
+        self.thinking = line.thinkingLevel or ""
+
+    def _on_session_info(self, line: Line) -> None:
+        self.name = line.name or ""
+
+    def _on_title_change(self, line: Line) -> None:
+        self.name = line.title or self.name
+
+    def _on_context_edit(self, line: Line) -> None:
+        target = self.tree.index.get(line.targetId, -1)
+        if bytes(line.replacement) == b"null" and target >= 0:
+            self.removed.add(target)
+
+    # -- the whole ---------------------------------------------------------------------
+
+    def _thread(self) -> Thread:
+        header = self.header
+        if header is None:
+            raise ThreadUnreadable(_why_unreadable(self.path, self.lines))
+        active = self.tree.branch()
+        live = [s for s in self.slots if active[s.node] and s.node not in self.removed]
+        notices = [n for node, n in self.notices if node < 0 or active[node]]
+        usage = self.usage
+        return Thread(
+            harness=self.harness,
+            id=header.id,
+            path=str(self.path),
+            cwd=header.cwd,
+            model=self.model,
+            thinking=self.thinking,
+            version=str(header.version or 1),
+            tools=tuple(self.tool_names),
+            name=self.name,
+            parent=header.parentSession or header.branchedFrom or "",
+            started=header.timestamp,
+            updated=self.updated,
+            context_tokens=context_tokens(usage) if usage else None,
+            entries=tuple(mark_compacted([s.entry for s in live])),
+            notices=tuple(notices),
+            background=self.background.items(),
+            skills=tuple(name for node, name in self.skills if active[node]),
+            aborted=bool(notices)
+            and notices[-1].kind == "interrupted"
+            and notices[-1].after == len(self.slots),
+            abandoned=len(self.slots) - len(live),
+            sources=(str(self.path),),
+            report=self.lines.report(),
+        )
+
+
+def _why_unreadable(path: Path, lines: Lines) -> str:
+    if lines.truncated or lines.broken:
+        return f"{path} holds no header of a pi session: it is cut off or damaged."
+    return f"{path} holds no pi session."
+
+
+def _shell_result(text: str, failed: bool) -> tuple[str, int | None]:
+    """Output without the harness's own last lines, and the exit code that they tell."""
+    if match := _WALL_TIME.search(text, max(len(text) - 60, 0)):
+        text = text[: match.start()].rstrip("\n")
+    if match := _EXITED.search(text, max(len(text) - 60, 0)):
+        return text[: match.start()].rstrip("\n"), int(match[1])
+    return text, None if failed else 0
+
+
+def _changes(kind: str, given: _Arguments) -> tuple[FileChange, ...]:
+    path = given.path or given.file_path
+    if kind == "write" and path:
+        return (FileChange(path=path, kind="create", new=given.content),)
+    if kind != "edit":
+        return ()
+    if given.input and (found := _anchored(given.input)):
+        return found
+    edits = list(given.edits)
+    if given.oldText or given.newText:
+        edits.insert(0, _Edit(oldText=given.oldText, newText=given.newText))
+    return tuple(
+        FileChange(path=path, kind="edit", old=e.oldText or e.old_text, new=e.newText or e.new_text)
+        for e in edits
+        if path
+    )
+
+
+def _anchored(patch: str) -> tuple[FileChange, ...]:
+    """Changes of an omp hashline edit: one section a file, headed `[PATH#HASH]` or `@PATH`.
+
+    The text taken out is named there by anchors alone, so only the new text is known.
+    """
+    if "*** Begin Patch" in patch:
+        return tools.patch_changes(patch)
+    heads = list(_ANCHOR.finditer(patch))
+    ends = [h.start() for h in heads[1:]] + [len(patch)] if heads else []
+    return tuple(
+        FileChange(
+            path=(head[1] or head[2]).strip(),
+            kind="edit",
+            new="\n".join(_NEW_TEXT.findall(patch[head.end() : end])),
+        )
+        for head, end in zip(heads, ends, strict=True)
+    )
+
+
+def _detail(kind: str, given: _Arguments, block: Block) -> str:
+    known = given.pattern or given.query or given.url
+    if kind == "agent":
+        return given.description or given.assignment or given.task or given.prompt
+    if known or kind in ("shell", "edit", "write", "read", "todo"):
+        return known
+    return bytes(block.arguments).decode("utf-8", "replace")[:300]
+
+
+def _todos(raw: Raw) -> tuple[Todo, ...] | None:
+    """Todos of an omp `todo` result (`details.phases`) or of a call that lists them all."""
+    try:
+        parsed = _TODOS.decode(raw)
+    except msgspec.MsgspecError:
+        return None
+    tasks = [t for p in parsed.phases for t in p.tasks] + parsed.todos
+    return tools.todos((t.content or t.text, t.status) for t in tasks) if tasks else None
