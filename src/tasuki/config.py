@@ -168,7 +168,9 @@ def _valid(settings: Settings) -> Settings:
         if getattr(settings, name) < 0:
             raise ConfigInvalid(f"{name} must not be negative; it is {getattr(settings, name)}.")
     if settings.budget < MIN_BUDGET:
-        raise ConfigInvalid(f"budget must be at least {MIN_BUDGET} tokens; it is {settings.budget}.")
+        raise ConfigInvalid(
+            f"budget must be at least {MIN_BUDGET} tokens; it is {settings.budget}."
+        )
     return settings
 
 

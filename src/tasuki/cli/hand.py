@@ -57,9 +57,7 @@ class Hand:
         self.tmux = tmux
         self.model = model or ""
         self.force = force
-        self.settings = config.load(
-            Path.cwd(), {"budget": budget, "author": author, "to": to}
-        )
+        self.settings = config.load(Path.cwd(), {"budget": budget, "author": author, "to": to})
         self.vault = Vault()
         self.stored = False
         self.warnings: list[str] = []
@@ -164,9 +162,13 @@ class Hand:
         report = thread.report
         if report.broken:
             numbers = ", ".join(str(b.line) for b in report.broken[:6])
-            self.warnings.append(f"{len(report.broken)} broken line(s) skipped in {thread.path}: {numbers}")
+            self.warnings.append(
+                f"{len(report.broken)} broken line(s) skipped in {thread.path}: {numbers}"
+            )
         if report.truncated_tail:
-            self.warnings.append("The last line of the thread is incomplete and was left out; it may be under way.")
+            self.warnings.append(
+                "The last line of the thread is incomplete and was left out; it may be under way."
+            )
         if report.unknown:
             kinds = ", ".join(f"{k} ×{n}" for k, n in list(report.unknown.items())[:6])
             self.warnings.append(f"Line types this version does not know: {kinds}")
@@ -177,7 +179,9 @@ class Hand:
             kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
             self.warnings.append(f"Redacted: {kinds}")
         for dropped in handoff.draft.dropped:
-            self.warnings.append(f"Dropped from {dropped.section}: {dropped.text[:120]!r}: {dropped.reason}")
+            self.warnings.append(
+                f"Dropped from {dropped.section}: {dropped.text[:120]!r}: {dropped.reason}"
+            )
 
     # -- without starting --------------------------------------------------------------
 
@@ -204,7 +208,9 @@ class Hand:
 
         way = copy(self.brief)
         self._say_warnings()
-        click.echo(f"The brief is on the clipboard ({way}). Handoff {self.made.handoff.id[:8]}.", err=True)
+        click.echo(
+            f"The brief is on the clipboard ({way}). Handoff {self.made.handoff.id[:8]}.", err=True
+        )
 
     def _say_warnings(self) -> None:
         for warning in self.warnings:
@@ -248,7 +254,9 @@ class Hand:
                 short = self._revised(self.made.handoff, result.text)[0].id[:8]
             click.echo(f"Saved as handoff {short}. See it: tasuki show {short}", err=True)
         else:
-            click.echo(f"Cancelled. {NOTHING_STARTED} The draft is kept: tasuki show {short}", err=True)
+            click.echo(
+                f"Cancelled. {NOTHING_STARTED} The draft is kept: tasuki show {short}", err=True
+            )
         return None
 
     def _revised(self, handoff: Handoff, text: str) -> tuple[Handoff, str]:
@@ -265,7 +273,9 @@ class Hand:
             goal=msgspec.structs.replace(handoff.goal, text=goal),
             tokens=briefs.size(context),
         )
-        context = context.replace(f"tasuki read {handoff.id[:8]}#n", f"tasuki read {revised.id[:8]}#n")
+        context = context.replace(
+            f"tasuki read {handoff.id[:8]}#n", f"tasuki read {revised.id[:8]}#n"
+        )
         text = briefs.join(context, goal)
         self._keep(revised, text, "revised")
         return revised, text
@@ -332,5 +342,3 @@ def now() -> str:
 def event(kind: str, **detail: str) -> HandoffEvent:
     """An event that happens now; empty details are left out."""
     return HandoffEvent(at=now(), kind=kind, detail={k: v for k, v in detail.items() if v})
-
-

@@ -20,21 +20,48 @@ Examples:
 )
 @click.argument("goal", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--goal-file", type=click.Path(allow_dash=True), help="Read the goal from a file, - for standard input.")
-@click.option("--from", "source", default="", metavar="THREAD", help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread of this folder.")
-@click.option("--to", metavar="HARNESS", help="Harness of the successor. Default: the predecessor's.")
-@click.option("--author", type=click.Choice(["offline"]), help="Who writes: offline uses facts and quotes alone.")
-@click.option("--budget", type=int, metavar="TOKENS", help="Hard bound of the brief without the goal.  [default: 2500]")
+@click.option(
+    "--goal-file",
+    type=click.Path(allow_dash=True),
+    help="Read the goal from a file, - for standard input.",
+)
+@click.option(
+    "--from",
+    "source",
+    default="",
+    metavar="THREAD",
+    help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread of this folder.",
+)
+@click.option(
+    "--to", metavar="HARNESS", help="Harness of the successor. Default: the predecessor's."
+)
+@click.option(
+    "--author",
+    type=click.Choice(["offline"]),
+    help="Who writes: offline uses facts and quotes alone.",
+)
+@click.option(
+    "--budget",
+    type=int,
+    metavar="TOKENS",
+    help="Hard bound of the brief without the goal.  [default: 2500]",
+)
 @click.option("--print", "printed", is_flag=True, help="Print the brief, start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, start nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Start without a review.")
 @click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")
-@click.option("--send", is_flag=True, help="Send the first prompt at once instead of filling it in.")
+@click.option(
+    "--send", is_flag=True, help="Send the first prompt at once instead of filling it in."
+)
 @click.option("--tmux", is_flag=True, help="Start in a new tmux window.")
-@click.option("--copy", "copied", is_flag=True, help="Put the brief on the clipboard, start nothing.")
+@click.option(
+    "--copy", "copied", is_flag=True, help="Put the brief on the clipboard, start nothing."
+)
 @click.option("--model", metavar="MODEL", help="Model of the successor, as its harness names it.")
 @click.option("--force", is_flag=True, help="Accept a vague goal, and a goal that holds a secret.")
-def handoff(goal: str | None, arguments: tuple[str, ...], goal_file: str | None, source: str, **flags: Any) -> None:
+def handoff(
+    goal: str | None, arguments: tuple[str, ...], goal_file: str | None, source: str, **flags: Any
+) -> None:
     """Hand a thread's work to a fresh one.
 
     GOAL says what the next thread should accomplish; it stands verbatim at the end of the brief.

@@ -9,7 +9,9 @@ from tasuki.cli.threads import age, visible
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def handoffs(limit: int, as_json: bool) -> None:
     """List the handoffs that were kept, newest first."""
@@ -28,7 +30,11 @@ def handoffs(limit: int, as_json: bool) -> None:
              "predecessor": h.predecessor, "tokens": h.tokens, "parent": h.parent}
             for h, s in zip(found, states, strict=True)
         ]  # fmt: skip
-        click.echo(msgspec.json.format(msgspec.json.encode({"version": 1, "handoffs": rows}), indent=2).decode())
+        click.echo(
+            msgspec.json.format(
+                msgspec.json.encode({"version": 1, "handoffs": rows}), indent=2
+            ).decode()
+        )
     elif not found:
         click.echo('No handoffs yet. Make one: tasuki handoff "what comes next"', err=True)
     for handoff, state in zip(found, states, strict=True) if not as_json else ():
@@ -61,12 +67,18 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
     if not only_brief:
         source = handoff.predecessor
         click.echo(f"Handoff {handoff.id}, {handoff.created}, {vault.state(id)}", err=True)
-        click.echo(f"From {source.harness} {source.thread_id} ({source.entries} entries) {source.path}", err=True)
+        click.echo(
+            f"From {source.harness} {source.thread_id} ({source.entries} entries) {source.path}",
+            err=True,
+        )
         for event in vault.events(id):
             detail = ", ".join(f"{k}: {v}" for k, v in event.detail.items())
             click.echo(visible(f"  {event.at}  {event.kind}  {detail}"), err=True)
         for dropped in handoff.draft.dropped:
-            click.echo(visible(f"  dropped from {dropped.section}: {dropped.text} ({dropped.reason})"), err=True)
+            click.echo(
+                visible(f"  dropped from {dropped.section}: {dropped.text} ({dropped.reason})"),
+                err=True,
+            )
         click.echo("", err=True)
     click.echo(vault.brief(id))
 

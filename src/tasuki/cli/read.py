@@ -20,7 +20,9 @@ def read(spec: str) -> None:
 
     match = _SPEC.fullmatch(spec.strip())
     if match is None or not match["refs"]:
-        raise click.UsageError("Name entries, for example: tasuki read 3fa9c1d2#12 or 3fa9c1d2#12-15,40")
+        raise click.UsageError(
+            "Name entries, for example: tasuki read 3fa9c1d2#12 or 3fa9c1d2#12-15,40"
+        )
     for text in entries(match["thread"].strip(), _numbers(match["refs"])):
         click.echo(text)
 

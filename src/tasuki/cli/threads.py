@@ -11,8 +11,12 @@ from tasuki.model import ThreadHead
 
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="Threads of all folders.")
-@click.option("--harness", "name", metavar="H", help="Only threads of this harness: claude, codex, pi, omp.")
-@click.option("--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many.")
+@click.option(
+    "--harness", "name", metavar="H", help="Only threads of this harness: claude, codex, pi, omp."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> None:
     """List the threads of this folder, newest first.

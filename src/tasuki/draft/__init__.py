@@ -1,0 +1,1 @@
+"""The craft: from a thread and a goal to a checked handoff."""

@@ -18,7 +18,16 @@ from tasuki.draft.text import comparable, one_line, terms
 from tasuki.harness.jsonl import occurring
 from tasuki.model import CommandItem, Draft, Dropped, Entry, FileItem, Item, Thread
 
-CAPS = {"files": 20, "commands": 10, "context": 12, "decisions": 8, "questions": 6, "state": 30, "asked": 20, "previous": 20}
+CAPS = {
+    "files": 20,
+    "commands": 10,
+    "context": 12,
+    "decisions": 8,
+    "questions": 6,
+    "state": 30,
+    "asked": 20,
+    "previous": 20,
+}
 
 PLACEHOLDERS = frozenset(
     "none n/a na null nil tbd todo ... … - – — unknown empty placeholder path/to/file path/to/file.ts "
@@ -72,7 +81,9 @@ def entry_text(entry: Entry) -> str:
     todos = [t.text for t in call.todos or ()]
     if not (changes or todos or call.detail or call.paths):
         return f"{call.command}\n{call.output}"
-    return "\n".join((entry.text, call.command, call.detail, *call.paths, *changes, *todos, call.output))
+    return "\n".join(
+        (entry.text, call.command, call.detail, *call.paths, *changes, *todos, call.output)
+    )
 
 
 class Checker:
@@ -99,9 +110,7 @@ class Checker:
         }
         for section in ("context", "decisions", "questions", "state"):
             changed[section] = self._items(section, getattr(draft, section), self._prose_reason)
-        return msgspec.structs.replace(
-            draft, **changed, dropped=(*draft.dropped, *self.dropped)
-        )
+        return msgspec.structs.replace(draft, **changed, dropped=(*draft.dropped, *self.dropped))
 
     def _drop(self, section: str, text: str, reason: str) -> None:
         self.dropped.append(Dropped(section=section, text=text, reason=reason))
@@ -187,7 +196,11 @@ class Checker:
     def _prose_reason(self, item: Item) -> str:
         """Why a line cannot stand: words put into the user's mouth, or code nobody saw."""
         quoted = _QUOTED.match(item.text)
-        if quoted and ("user" in item.label.lower()) and not self._said_by_user(comparable(quoted[1])):
+        if (
+            quoted
+            and ("user" in item.label.lower())
+            and not self._said_by_user(comparable(quoted[1]))
+        ):
             return "the user did not write this"
         for code in _CODE.findall(item.text):
             if not self._occurs(code.removesuffix(" …"), item.refs):

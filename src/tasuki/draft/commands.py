@@ -24,9 +24,9 @@ _CHECKS: tuple[tuple[Check, re.Pattern[str]], ...] = (
     (
         "lint",
         re.compile(
-            r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|prettier|black|gofmt|flake8|rubocop|shellcheck|"
-            r"(?:npm|pnpm|yarn|bun)\s+run\s+(?:check|lint|typecheck|format)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
-            r"(?:lint|check|fmt|format|typecheck)\S*|go\s+vet|scripts/check)\b"
+            r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|flake8|rubocop|shellcheck|prettier\s+(?:-c|--check)|black\s+--check|gofmt\s+-[ld]|"
+            r"(?:npm|pnpm|yarn|bun)\s+run\s+(?:check|lint|typecheck)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
+            r"(?:lint|check|typecheck)\S*|go\s+vet|scripts/check)\b"
         ),
     ),
     (
@@ -53,7 +53,9 @@ _OUTCOME = re.compile(
 _CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 _COMMIT_LINE = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
-_FILTERED = re.compile(r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\.")
+_FILTERED = re.compile(
+    r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
+)
 _SPLIT = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
 
 
@@ -123,11 +125,11 @@ def outcome(run: Run) -> str:
     """The line of a check's output that says how it went; empty if there is none."""
     best = ""
     for line in run.output.split("\n"):
-        if len(line) < 400 and _OUTCOME.match(line.strip()):
+        if len(line) < 400 and _OUTCOME.match(line.strip("= \t\r")):
             best = line
             if not run.ok and ("FAIL" in line or "failed" in line):
                 break
-    return shorten(one_line(best), 140)
+    return shorten(one_line(best).strip("= "), 140)
 
 
 def error_of(run: Run) -> str:
@@ -189,7 +191,9 @@ def short_command(command: str, limit: int = 260) -> str:
     return shorten(one_line(command), limit)
 
 
-_PLUMBING = re.compile(r"\s*(?:2>&1|2>/dev/null|>\s*/dev/null|\|\s*(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b.*)")
+_PLUMBING = re.compile(
+    r"\s*(?:2>&1|2>/dev/null|>\s*/dev/null|\|\s*(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b.*)"
+)
 
 
 def base_command(command: str) -> str:

@@ -18,7 +18,11 @@ def since_thread(thread: Thread, facts: Facts, limit: int = 6) -> list[Item]:
     if not thread.cwd:
         return []
     if not os.path.isdir(thread.cwd):
-        return [Item(text=f"the folder `{thread.cwd}` is not on this machine; nothing could be compared")]
+        return [
+            Item(
+                text=f"the folder `{thread.cwd}` is not on this machine; nothing could be compared"
+            )
+        ]
     return [*_git_drift(thread, facts.revision), *_file_drift(thread, facts.files, limit)]
 
 
@@ -32,7 +36,9 @@ def _git_drift(thread: Thread, revision: Revision) -> Iterator[Item]:
         count = git.git(thread.cwd, "rev-list", "--count", f"{recorded}..HEAD")
         more = f", {count.strip()} commits on" if count and count.strip() != "0" else ""
         refs = (revision.commits[-1].ref,) if revision.commits else ()
-        yield Item(text=f"HEAD: was `{recorded}`, is now `{revision.head_now[:9]}`{more}", refs=refs)
+        yield Item(
+            text=f"HEAD: was `{recorded}`, is now `{revision.head_now[:9]}`{more}", refs=refs
+        )
 
 
 def _file_drift(thread: Thread, files: Sequence[FileFact], limit: int) -> Iterator[Item]:

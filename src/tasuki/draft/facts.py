@@ -43,7 +43,9 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     commits = commands.commits(all_runs)
     todos, todos_ref = _todos(entries)
     last_commit = commits[-1].ref if commits else 0
-    last_green = max((r.ref for r in all_runs if r.check and r.check != "commit" and r.ok), default=0)
+    last_green = max(
+        (r.ref for r in all_runs if r.check and r.check != "commit" and r.ok), default=0
+    )
     revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
     edited = [f for f in files if f.edits and not is_noise(f.path)]
@@ -99,7 +101,7 @@ def _todos(entries: Sequence[Entry]) -> tuple[tuple[Todo, ...], int]:
 
 def _artifacts(thread: Thread) -> tuple[Quote, ...]:
     """Plans and scratch files with their paths."""
-    found: dict[str, int] = {path: 0 for path in thread.artifacts}
+    found: dict[str, int] = dict.fromkeys(thread.artifacts, 0)
     for entry in thread.entries:
         for change in entry.tool.changes if entry.tool else ():
             if is_noise(change.path) or "/plans/" in change.path:
@@ -145,7 +147,7 @@ def _best_sentence(texts: Sequence[Entry], after: int, before: int) -> Quote | N
         if after < entry.ref <= min(before, after + 40):
             for sentence in sentences(entry.text):
                 weight = said.weight_assistant(sentence, said.marks(sentence))
-                if weight >= 1.3 and (best is None or weight > best[0]):
+                if weight >= 0.85 and (best is None or weight > best[0]):
                     best = (weight, Quote(text=shorten(sentence), ref=entry.ref))
     return best[1] if best else None
 

@@ -20,7 +20,8 @@ _MAX_SYMBOLS = 12
 _SYMBOL_EDITS = 8
 """Edits of a file, the newest, whose names are looked for."""
 _SYMBOL_TEXT = 20_000
-_NOISE = ("/tmp/", "/private/tmp/", "/dev/", "/proc/", "node_modules/", ".git/")
+_NOISE = ("/tmp/", "/private/tmp/", "/dev/", "/proc/", "node_modules/", ".git/", "/pkg/mod/",
+          "site-packages/", "/.cargo/registry/", "/.claude/projects/", "/usr/")  # fmt: skip
 
 
 class _File:
@@ -103,7 +104,7 @@ def symbols(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_noise(path: str) -> bool:
-    """Whether a path is scratch space rather than the user's work."""
+    """Whether a path is scratch space or a dependency rather than the user's work."""
     return any(n in path for n in _NOISE)
 
 

@@ -26,7 +26,9 @@ class Relevance:
             term: math.log1p(len(texts) / (1 + sum(term in text for text in texts)))
             for term in weights
         }
-        self.weights = {t: w * rarity[t] for t, w in weights.items() if rarity[t] > 0.05}
+        self.weights: dict[str, float] = {
+            t: math.sqrt(w) * rarity[t] ** 1.5 for t, w in weights.items() if rarity[t] > 0.05
+        }
         self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
 
     def overlap(self, text: str) -> float:
@@ -36,7 +38,7 @@ class Relevance:
 
     def recency(self, ref: int) -> float:
         """1 for the newest entry, halved every half-life."""
-        return float(0.5 ** ((self.last - ref) / self.half_life))
+        return math.exp2((ref - self.last) / self.half_life)
 
     def statement(self, statement: Statement) -> float:
         """Worth of a sentence: what it says, what of the goal it shares, how late it came."""

@@ -118,7 +118,8 @@ def _recall(text: str, remembered: dict[str, str]) -> Iterator[Span]:
         while at >= 0:
             end = at + len(value)
             if not (
-                text[at - 1 : at].isalnum() and value[0].isalnum() or text[end : end + 1].isalnum()
+                (text[at - 1 : at].isalnum() and value[0].isalnum())
+                or text[end : end + 1].isalnum()
             ):
                 yield Span(at, end, kind)
             at = text.find(value, end)

@@ -55,7 +55,7 @@ def _issued(text: str, start: int, end: int) -> Iterator[Span]:
             yield Span(*_widen(text, token[0], at, token[1]), token[0].replace("_", "-"))
 
 
-_ESCAPE = r"(?<=\\)[nrt]|(?<=\\)u00[0-9a-fA-F]{2}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m"
+_ESCAPE = r"(?<=\\)[nrt]|(?<=\\)u[0-9a-fA-F]{4}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m"
 
 
 def _after_escape(text: str, at: int) -> tuple[int, ...]:
@@ -165,6 +165,13 @@ _ARG = r"\\*[\"']?(?P<v>[^\s\"'\\|<>]{4,512})"
 _COMMANDS = {
     "curl": r"\s(?:-u|--user|-U|--proxy-user)[ =]?\s*\\*[\"']?[^\s:\"'\\]{0,128}:(?P<v>[^\s\"'\\|<>]{4,512})",
     "mysql": r"\s-p" + _ARG,
+    "mariadb": r"\s-p" + _ARG,
+    "mongo": r"\s-p[ =]?" + _ARG,
+    "7z a": r"\s-p" + _ARG,
+    "lftp": r"\s(?:-u|--user)\s+\\*[\"']?[^\s,\"'\\]{1,64}," + _ARG,
+    "ldap": r"\s-w\s+" + _ARG,
+    "ssh-keygen": r"\s-[NP]\s+" + _ARG,
+    "http -": r"\s(?:-a|--auth)[ =]\\*[\"']?[^\s:\"'\\]{1,128}:" + _ARG,
     "redis-cli": r"\s-a\s+" + _ARG,
     "login ": r"\s-p[ =]" + _ARG,
     "sshpass": r"\s-p\s*" + _ARG,
@@ -202,6 +209,16 @@ def piped(text: str, at: int) -> Iterator[Span]:
     for found in compiled(_ECHO).finditer(text, start, at):
         if not shapes.is_placeholder(found["v"]):
             yield Span(*found.span("v"), "command-password")
+    given = compiled(r"[^\n]{0,100}<<<\s*" + _ARG).match(text, at)
+    if given and not shapes.is_placeholder(given["v"]):
+        yield Span(*given.span("v"), "command-password")
+
+
+def _access_token(text: str, at: int) -> Iterator[Span]:
+    """The value of a variable such as GITHUB_PAT."""
+    found = compiled(r"_PAT\\*[\"']?\s?[:=]\s?" + _ARG).match(text, at)
+    if found and shapes.is_bare_secret(found["v"]):
+        yield Span(*found.span("v"), "token")
 
 
 ANCHORED: tuple[tuple[str, Finder], ...] = (
@@ -212,5 +229,6 @@ ANCHORED: tuple[tuple[str, Finder], ...] = (
     ("basic ", _basic),
     ("cookie", _cookies),
     ("sig=", _signature),
-    *((name, partial(command, name)) for name in ("curl", "mysql", "redis-cli", "login ")),
+    *((name, partial(command, name)) for name in _COMMANDS if name not in ("sshpass", "htpasswd")),
+    ("_pat", _access_token),
 )

@@ -12,7 +12,7 @@ _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
 
 
-_NEVER_AFTER = frozenset("().,;{}/@#&$%")  # what stands behind a name that is given no value there
+_NEVER_AFTER = frozenset("();{}/@#&$%")  # what stands behind a name that is given no value there
 
 
 def named(text: str, lower: str) -> Iterator[Span]:
@@ -39,7 +39,7 @@ def named(text: str, lower: str) -> Iterator[Span]:
 def _foreign(text: str, lower: str) -> Iterator[Span]:
     """Values behind words for a password in other scripts, as such or in JSON's escapes."""
     ends = [found.end() for found in compiled(shapes.ESCAPED).finditer(lower)]
-    for run in compiled(r"\?{2,}").finditer(lower) if not text.isascii() else ():
+    for run in compiled(r"\?\?\?*").finditer(lower) if not text.isascii() else ():
         ends += [found.end() for found in compiled(shapes.FOREIGN).finditer(text, *run.span())]
     for end in ends:
         yield from _sentence(text, end, "password") or _assigned(text, end, end, "", "password")
@@ -50,8 +50,8 @@ def _after_name(text: str, start: int, end: int) -> list[Span]:
         start += 1
     name = text[start:end]
     end += 7 if text.startswith("\\u00f1a", end) else 0
-    if name.lower() in ("sshpass", "htpasswd"):
-        return list(command(name.lower(), text, end))
+    if name in ("sshpass", "htpasswd"):
+        return list(command(name, text, end))
     if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
         return list(piped(text, start))
     kind = shapes.secret_name(name) or _two_words(text, start, name)
@@ -59,19 +59,43 @@ def _after_name(text: str, start: int, end: int) -> list[Span]:
         return _pair(text, end)
     if not kind:
         return []
-    if kind == "pass":  # a verb, a verdict of tests, or a variable: only `pass=` and `pass:` count
-        return _assigned(text, start, end, name, "password") if _is_pass(text, start, end) else []
-    found = _assigned(text, start, end, name, kind)
+    if kind == "pass":  # also a verb and a verdict of tests
+        if not _is_pass(text, start, end):
+            return []
+        kind = "password"
+    if name == "auth" and (pair := compiled(_AUTH_PAIR).match(text, end)):
+        return _word(pair["v"], pair.start("v"), "password")
+    found = _assigned(text, start, end, name, kind) or _reversed(text, start, kind)
     if not found and kind != "weak-key":
         found = _sentence(text, end, kind) or _spaced(text, start, end, name, kind)
     return found
 
 
+_AUTH_PAIR = r"\s*=\s*\(\\*[\"'][^\"'\\\n]{1,64}\\*[\"'],\s*\\*[\"'](?P<v>[^\s\"'\\]{4,256})"
+_REVERSED = r"(?P<v>[!-~]{6,256})[`\"']?\s(?:is|was)\s(?:the|my|our|your|its)\s(?:\w{1,20}\s)?$"
+
+
+def _reversed(text: str, start: int, kind: str) -> list[Span]:
+    """The value in "… is the password"."""
+    if text[start - 1 : start] != " ":
+        return []
+    at = max(0, start - 300)
+    found = (
+        compiled(_REVERSED).search(text, at, start)
+        if compiled(r".*\b(?:is|was)\b").match(text, max(at, start - 36), start)
+        else None
+    )
+    if not found:
+        return []
+    word = found["v"].lstrip("`\"'")
+    return _word(word, found.end("v") - len(word), kind)
+
+
 def _is_pass(text: str, start: int, end: int) -> bool:
     """Whether `pass` is a name here: `pass=…`, `"pass": …`, `pass:…`, but not `PASS: TestLogin`."""
-    return compiled(r"\\*[\"']?\s?[:=]").match(text, end) is not None and not text.startswith(
-        "PASS:", start
-    )
+    return compiled(r"\\*[\"']?\s?[:=]|\sis\s").match(
+        text, end
+    ) is not None and not text.startswith("PASS:", start)
 
 
 _OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook)[ ]$"
@@ -91,7 +115,7 @@ def _two_words(text: str, start: int, name: str) -> str:
 # ---- name = value --------------------------------------------------------------------------------------------------
 
 _VALUE = (
-    r"(?:[bruBRU]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|str|bytes|Secret|new \w{1,30})\()?"
+    r"(?:[bruBRU]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|JSON\.stringify|str|bytes|Secret|new \w{1,30})\()?"
     r"(?P<q>\\*(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})))"
     r"|(?P<bare>[^\s\"'`\\]{4,1024}))"
 )
@@ -199,9 +223,9 @@ def _authorization(value: str, at: int, name: str) -> list[Span]:
 # ---- sentences -----------------------------------------------------------------------------------------------------
 
 _SENTENCE = (
-    r"(?:\s+(?:for|of|to|on|in|at|from|für|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s*\([^()\n]{1,40}\))?"
-    r"(?:\s+(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|to|as|equals)(?:\s+now)?(?=[\s:])\s*:?|\s*[:：=]|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a))"
-    r"\s*\*{0,2}(?:\\*[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
+    r"(?:\*\*)?(?:\s+(?:for|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s*\([^()\n]{1,40}\))?"
+    r"(?:\s+(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s+(?:now|still|currently|just|actually))?(?=[\s:])\s*:?|\s*[:：=]|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
+    r"(?:\s|\\n)*\*{0,2}(?:\\*[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
 )
 
 
@@ -238,17 +262,18 @@ def _pair(text: str, end: int) -> list[Span]:
 
 # ---- name, space, value --------------------------------------------------------------------------------------------
 
-_SPACED = r"[ \t]+(?:\\*[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
-_SETTER = (
-    r"(?i:(?:\b|\\n)login\s+\S{1,128}\s+|(?:\b|\\n)(?:set|env|setx|put|config)\s+(?:-\w+\s+){0,3})$"
-)
-_NEXT_LINE = r"\\*[\"']?\s*(?:,|\\n|\n)\s*\\*[\"']?value\\*[\"']?\s*[:=]\s*" + _VALUE
+_SPACED = r"[ \t]+(?:--?(?:body|value|b|v)[ =])?(?:\\*[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
+_SETTER = r"(?i:(?:\b|\\n)login\s+\S{1,128}\s+|(?:\b|\\n)(?:set|env|setx|put|config)\s+(?:-\w+\s+){0,3}(?://\S{1,100}:)?)$"
+_NEXT_LINE = r"\\*[\"']?(?:\s|,|\\n){1,40}\\*[\"']?value\\*[\"']?\s*[:=]\s*" + _VALUE
+
+
+_DEFAULT = r"\\*[\"']\s*\{[^{}]{0,200}?default\s*=\s*" + _VALUE
 
 
 def _spaced(text: str, start: int, end: int, name: str, kind: str) -> list[Span]:
     """The value behind a flag, `ENV NAME`, `set name`, .netrc's `password`, SQL's PASSWORD, or a manifest's `name:`."""
     before = text[max(0, start - 160) : start]
-    if before.endswith((": ", '"', "'", ":")):
+    if before.endswith((": ", '"', "'")):
         return _next_line(text, before, end, name, kind)
     found = compiled(_SPACED).match(text, end)
     if not found:
@@ -280,9 +305,12 @@ def _hard_literal(value: str, before: str) -> bool:
 
 def _next_line(text: str, before: str, end: int, name: str, kind: str) -> list[Span]:
     """The value of a manifest's `- name: DB_PASSWORD` / `value: …`."""
-    if not compiled(r"(?i:name|key)\\*[\"']?\s*[:=]\s*\\*[\"']?$").search(before):
+    if compiled(r"(?i:name|key)\\*[\"']?\s*[:=]\s*\\*[\"']?$").search(before):
+        found = compiled(_NEXT_LINE).match(text, end)
+    elif compiled(r"variable\s\\*[\"']$").search(before):
+        found = compiled(_DEFAULT).match(text, end)
+    else:
         return []
-    found = compiled(_NEXT_LINE).match(text, end)
     if not found:
         return []
     group = next(g for g in ("v1", "v2", "v3", "bare") if found[g])

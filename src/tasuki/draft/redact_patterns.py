@@ -50,12 +50,7 @@ _SHAPES: tuple[tuple[str, str], ...] = (
     ),
 )  # fmt: skip
 
-_ISSUED = frozenset(kind for kind, _ in _SHAPES) - {
-    "service_token",
-    "api_key",
-    "openai_key",
-    "huggingface_token",
-}
+_ISSUED = frozenset(kind for kind, _ in _SHAPES) - {"service_token", "api_key", "openai_key"}
 
 
 @cache
@@ -80,7 +75,7 @@ def issued(text: str, start: int, end: int) -> tuple[str, int] | None:
 
 
 _DUMMY = (
-    r"xxxx|\*\*\*|•••|\.\.\.|…|\[REDACTED|(?i:your[-_ ]?|change[-_]?me|replace[-_ ]?(?:me|with|this)|placeholder|redacted"
+    r"xxxx|\*\*\*|•••|\.\.\.|…|\[REDACTED|(?i:your(?:[-_ ]|key|token|secret|api|pass)|change[-_]?me|replace[-_ ]?(?:me|with|this)|placeholder|redacted"
     r"|insert[-_ ]|dummy|example[-_. ]|[-_. ]example|<[a-z])|(.)\1{7}"
 )
 
@@ -89,7 +84,7 @@ def _is_issued(kind: str, value: str) -> bool:
     """Whether a value of an issuer's shape is a token, not a placeholder or a name that happens to fit."""
     if compiled(_DUMMY).search(value):
         return False
-    return kind in _ISSUED or is_random(value, often=8)
+    return kind in _ISSUED or is_random(value, often=10)
 
 
 def is_random(value: str, often: int = 5) -> bool:
@@ -107,13 +102,13 @@ def is_random(value: str, often: int = 5) -> bool:
 
 # ---- names ---------------------------------------------------------------------------------------------------------
 
-STEMS = ("pass", "pwd", "secret", "token", "key", "auth", "cred", "contrase", "senha")
+STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "contrase", "senha")
 _FOREIGN = ("密码", "密碼", "密钥", "口令", "令牌", "パスワード", "トークン", "비밀번호", "пароль")
 FOREIGN = "|".join(_FOREIGN)
 ESCAPED = r"\\u(?:" + "|".join(re.escape(ascii(word)[3:-1]) for word in _FOREIGN) + ")"
 
 _PASSWORDS = (
-    "password|passwd|passwort|passphrase|passcode|pwd|passwrd|storepass|keypass|requirepass|masterauth|userpass|dbpass"
+    "password|passwd|passwort|pw|passphrase|passcode|pwd|passwrd|storepass|keypass|requirepass|masterauth|userpass|dbpass|sshpass"
     "|contraseña|contrasena|contrase|contraseñas|senha|passe"
 ).split("|")
 _OWNERS = frozenset(
@@ -127,7 +122,7 @@ _GLUED = (
 )
 _QUALIFIERS = frozenset(
     "value prod production staging stage dev test live old new current base64 b64 plain raw main default data str"
-    " string literal pem id".split()
+    " string literal pem id base".split()
 )
 # With one of these the name speaks about secrets, or is a cursor, a count or a text of a form.
 _NEUTRAL = frozenset(
@@ -308,8 +303,6 @@ def is_memorable(value: str) -> bool:
     """Whether the value is long and peculiar enough to be redacted wherever it stands without its context."""
     if not 8 <= len(value) <= 512 or any(c.isspace() for c in value):
         return False
-    return (
-        any(map(str.isdigit, value))
-        and any(map(str.isalpha, value))
-        or (len(value) >= 16 and is_random(value))
+    return (any(map(str.isdigit, value)) and any(map(str.isalpha, value))) or (
+        len(value) >= 16 and is_random(value)
     )

@@ -15,8 +15,8 @@ _WORDS: dict[int, str] = {
     WISH: "only must mustn't never always don't dont avoid keep without instead prefer should shouldn't leave stop "
     "can't cannot forbidden required require requires exactly want wants ensure nicht nur immer nie muss darf kein keine "
     "keinen bitte seulement toujours jamais doit sans pas nunca siempre solo sólo debe sin",
-    DECISION: "decided decide decision chose chosen choose opted agreed deliberately tradeoff rationale instead entschieden "
-    "stattdessen décidé plutôt decidimos decidido",
+    DECISION: "decided decision chose chosen opted agreed deliberately tradeoff rationale entschieden stattdessen décidé "
+    "plutôt decidimos decidido",
     FINDING: "because actually requires require depends otherwise gotcha caveat beware important importantly unless "
     "already since doesn't can't cannot cause caused culprit weil parce porque",
     FAILED: "reverted reverting abandoned disproportionate tried attempted regressed undid useless crashed flaky "
@@ -32,14 +32,14 @@ _PHRASES: dict[int, tuple[str, ...]] = {
     ),
     DECISION: (
         "settled on", "going with", "go with", "went with", "we'll use", "we will use", "i'll use", "let's use", "let's go",
-        "let's keep", "let's do", "let's make", "let's have", "switched to", "switch to", "instead of", "rather than",
-        "by design", "on purpose", "trade-off", "the reason", "en lugar", "en vez", "we use", "moved to",
+        "let's keep", "let's do", "let's make", "let's have", "switched to", "switch to", "by design", "on purpose", "trade-off", "en lugar", "en vez", "moved to", "we picked", "i picked",
+        "the choice", "stick with", "sticking with", "keep using", "i'm going to use", "we are using", "we're using",
     ),
     FINDING: (
         "root cause", "turns out", "turned out", "the issue is", "the issue was", "the problem is", "the problem was",
         "the bug is", "the bug was", "the trick", "the catch", "in fact", "the fix is", "the fix was", "fixed by",
         "depends on", "only when", "only if", "only after", "note that", "so that", "does not", "even though", "the same",
-        "the real", "liegt an", "à cause", "means that", "that's why", "which is why", "not just",
+        "the real", "liegt an", "à cause", "means that", "that's why", "which is why", "not just", "instead of", "rather than", "the reason",
     ),
     FAILED: (
         "didn't work", "doesn't work", "don't work", "did not work", "does not work", "won't work", "not working",
@@ -74,11 +74,23 @@ _REVERSAL_STARTS = (
 )  # fmt: skip
 _REVERSALS = (
     "undo that", "revert that", "roll it back", "roll that back", "roll this back", "drop that", "drop this", "drop the",
-    "no longer want", "no longer need", "changed my mind", "instead of that", "don't like", "get rid of", "cancel that",
+    "no longer want", "no longer need", "changed my mind", "instead of that", "don't like it", "don't like that", "don't like this", "cancel that",
     "cancel the", "cancel this", "forget the", "not anymore", "not any more", "scrap the", "scrap that", "back out",
 )  # fmt: skip
 _EAST_ASIAN: dict[int, tuple[str, ...]] = {
-    WISH: ("不要", "必须", "只能", "别", "不能", "请", "ないで", "必ず", "だけ", "しないで", "べき"),
+    WISH: (
+        "不要",
+        "必须",
+        "只能",
+        "别",
+        "不能",
+        "请",
+        "ないで",
+        "必ず",
+        "だけ",
+        "しないで",
+        "べき",
+    ),
     DECISION: ("决定", "改用", "选择", "決め", "採用", "使うことに"),
     FINDING: ("因为", "原因", "原来", "ため"),
     FAILED: ("失败", "不行", "行不通", "失敗", "うまくいか"),
@@ -131,6 +143,8 @@ def marks(sentence: str) -> int:
                     found |= flag
     if low.startswith(_REVERSAL_STARTS):
         found |= REVERSAL
+    elif len(low) > 160:
+        found &= ~REVERSAL
     if low.rstrip("\"')` ").endswith(("?", "？")):
         found |= OPEN
     if _DIGIT.search(low) and _NUMBER.search(low):
@@ -166,4 +180,5 @@ def weight_assistant(sentence: str, found: int) -> float:
     score = 0.4 + 1.0 * bool(found & FINDING) + 0.9 * bool(found & DECISION)
     score += 0.8 * bool(found & FAILED) + 0.6 * bool(found & NUMBER) + 0.7 * bool(found & OPEN)
     score += 0.5 * bool(found & NEXT) + 0.5 * ("`" in sentence) + 0.3 * bool(found & WISH)
-    return max(score - 0.5 * (len(sentence) < 40), 0.0)
+    score -= 0.5 * (len(sentence) < 40) + 0.5 * sentence.startswith("If ")
+    return max(score - 1.0 * sentence.endswith(":"), 0.0)

@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tasuki.draft.commands import is_selection, short_command
-from tasuki.draft.text import IDENTIFIER, one_line, shorten, terms
+from tasuki.draft.text import one_line, shorten, terms
 from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
 
 _MAX_NAMED = 6
-_ERROR_IN_GOAL = re.compile(r"(?i)\b(?:error|exception|fail\w*|panic|fatal|denied|refused|not found|cannot|undefined)\b")
+_ERROR_IN_GOAL = re.compile(
+    r"(?i)\b(?:error|exception|fail\w*|panic|fatal|denied|refused|not found|cannot|undefined)\b"
+)
 
 
 def items(thread: Thread, facts: Facts) -> Iterator[Item]:
@@ -34,7 +36,9 @@ def _names(paths: Sequence[str], limit: int = _MAX_NAMED) -> str:
 def _in_progress(thread: Thread, facts: Facts) -> Iterator[Item]:
     if thread.aborted and thread.entries:
         yield Item(
-            text="the user interrupted the last turn", refs=(thread.entries[-1].ref,), label="In progress"
+            text="the user interrupted the last turn",
+            refs=(thread.entries[-1].ref,),
+            label="In progress",
         )
     if not facts.uncommitted:
         return
@@ -85,7 +89,9 @@ def _todos(facts: Facts) -> Iterator[Item]:
             yield Item(text=shorten(one_line(todo.text)), refs=ref, label="In progress")
     pending = [one_line(t.text) for t in todos if t.status == "pending"]
     if pending:
-        yield Item(text=shorten("; ".join(pending), 600), refs=ref, label="Pending in its todo list")
+        yield Item(
+            text=shorten("; ".join(pending), 600), refs=ref, label="Pending in its todo list"
+        )
     dropped = [one_line(t.text) for t in todos if t.status == "dropped"]
     if dropped:
         yield Item(text=shorten("; ".join(dropped), 300), refs=ref, label="Not wanted any more")
@@ -111,7 +117,11 @@ def _done(facts: Facts) -> Iterator[Item]:
 def _running(facts: Facts) -> Iterator[Item]:
     for item in facts.running[-4:]:
         what = "sub-agent" if item.kind == "agent" else "background command"
-        yield Item(text=f"{what} `{shorten(item.label, 160)}` was not seen to end", refs=(item.ref,), label="Running")
+        yield Item(
+            text=f"{what} `{shorten(item.label, 160)}` was not seen to end",
+            refs=(item.ref,),
+            label="Running",
+        )
 
 
 def _refused(thread: Thread) -> Iterator[Item]:
@@ -157,11 +167,17 @@ def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
         line = line.strip()
         if len(line) < 20 or not _ERROR_IN_GOAL.search(line):
             continue
-        refs = [e.ref for e in thread.entries if line in e.text or (e.tool and line in e.tool.output)]
+        refs = [
+            e.ref for e in thread.entries if line in e.text or (e.tool and line in e.tool.output)
+        ]
         if not refs:
             continue
         edited = [f.path for f in facts.files if f.edits and f.edits[-1] > refs[0]]
-        tried = f"; edited since it was first seen, without curing it: {_names(edited)}" if edited else ""
+        tried = (
+            f"; edited since it was first seen, without curing it: {_names(edited)}"
+            if edited
+            else ""
+        )
         yield Item(
             text=f"the goal's `{shorten(one_line(line), 220)}` was seen before, to the letter{tried}",
             refs=tuple(refs[:1] + refs[-3:]),
@@ -171,46 +187,76 @@ def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
 
 
 _CODE_LINE = re.compile(r"^\s*(?:\d+[\t│|:→-]\s*|[\w./-]+:\d+:\s*)?(.*\S)\s*$")
-_DEFINES = re.compile(r"\b(?:func|def|class|type|struct|interface|const|var|let|function|fn|enum|trait|export)\b|[:=(]")
+_DEFINES = re.compile(
+    r"\b(?:func|def|class|type|struct|interface|const|var|let|function|fn|enum|trait|export|private|public)\b"
+)
+_NAME = re.compile(r"[A-Za-z_$][\w$]{4,}")
+_LOOKED_AT = 60
+"""Newest reads and edits in which the goal's names are looked for."""
 
 
 def goal_lines(thread: Thread, goal: str, limit: int = 6) -> Iterator[Item]:
-    """Lines of code in which the goal's identifiers stand, from the newest reads and edits."""
-    wanted = dict.fromkeys(m[0].rstrip("()") for m in IDENTIFIER.finditer(goal))
-    names = [w for w in wanted if len(w) >= 5 and not w[0].isdigit() and not w.startswith("-")][:8]
+    """Lines of code that the goal is about, from the newest reads and edits.
+
+    A name of the code counts when it stands in the goal, or when it is made of the goal's words
+    (`_eventListeners` for "event listeners").
+    """
+    looked = [(e, t) for e in reversed(thread.entries) if (t := _code_of(e))][:_LOOKED_AT]
     shown: set[str] = set()
-    for name in names:
-        if limit <= 0:
-            return
-        for item in _lines_with(thread.entries, name, shown):
-            limit -= 1
-            yield item
-            break
-
-
-def _lines_with(entries: Sequence[Entry], name: str, shown: set[str]) -> Iterator[Item]:
-    for entry in reversed(entries):
-        call = entry.tool
-        if call is None or call.kind not in ("read", "search", "shell", "edit", "write"):
-            continue
-        texts = [c.new for c in call.changes] or [call.output]
-        for text in texts:
-            if name not in text:
-                continue
-            line = _best_line(text, name)
-            if line and line not in shown:
+    for name in _names_of_goal(goal, [t for _, t in looked])[:limit]:
+        for entry, text in looked:
+            if name in text and (line := _best_line(text, name)) and line not in shown:
                 shown.add(line)
-                where = f" in `{call.paths[0].rsplit('/', 1)[-1]}`" if call.paths else ""
-                yield Item(text=f"`{name}`{where}: `{line.replace('`', chr(39))}`", refs=(entry.ref,))
+                call = entry.tool
+                where = f" in `{call.paths[0].rsplit('/', 1)[-1]}`" if call and call.paths else ""
+                yield Item(text=f"`{name}`{where}: `{line}`", refs=(entry.ref,))
+                break
+
+
+def _code_of(entry: Entry) -> str:
+    """Code that an entry shows or writes; empty for anything else."""
+    call = entry.tool
+    if call is None or call.status in ("error", "refused"):
+        return ""
+    if call.changes:
+        return "\n".join(c.new for c in call.changes)
+    if call.kind == "read" or (call.kind == "shell" and _SHOWS.match(call.command)):
+        return call.output
+    return ""
+
+
+_SHOWS = re.compile(r"^\s*(?:cd \S+ && )?(?:sed -n|cat |nl |head |tail -n)")
+
+
+def _names_of_goal(goal: str, texts: Sequence[str]) -> list[str]:
+    """Names in some code that a goal speaks of, the most telling first."""
+    low = goal.lower()
+    squeezed = re.sub(r"[^a-z0-9]", "", low)
+    wanted = {t for t in terms(goal) if len(t) >= 6}
+    found: dict[str, float] = {}
+    for text in texts:
+        for name in set(_NAME.findall(text)):
+            bare = name.strip("_$").lower()
+            if len(bare) < 5 or name in found:
+                continue
+            if name in goal:
+                found[name] = 3.0 if not name.islower() or "_" in name else 0.0
+            elif len(bare) >= 8 and bare in squeezed:
+                found[name] = 2.5
+            elif not name.islower() and any(w in bare and len(w) * 2 > len(bare) for w in wanted):
+                found[name] = 1.0
+    return [n for n, v in sorted(found.items(), key=lambda kv: (-kv[1], -len(kv[0]))) if v > 0]
 
 
 def _best_line(text: str, name: str) -> str:
     """The line that defines or uses a name most plainly."""
     candidates = []
+    pattern = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     for line in text.split("\n"):
-        if name in line and len(line) < 400 and (match := _CODE_LINE.match(line)):
+        if name not in line or len(line) >= 300 or "`" in line or not pattern.search(line):
+            continue
+        if match := _CODE_LINE.match(line):
             bare = one_line(match[1])
-            candidates.append((bool(_DEFINES.search(bare)), -len(bare), bare))
-    return shorten(max(candidates)[2], 200) if candidates else ""
-
-
+            comment = bare.startswith(("//", "#", "*", "/*"))
+            candidates.append((not comment, bool(_DEFINES.search(bare)), -len(bare), bare))
+    return shorten(max(candidates)[3], 200) if candidates else ""

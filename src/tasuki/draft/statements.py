@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tasuki.draft import said
-from tasuki.draft.text import comparable, own_words, sentences, shorten
+from tasuki.draft.text import comparable, one_line, own_words, sentences, shorten
 from tasuki.model import Entry, Quote
 
 StatementKind = Literal[
@@ -18,6 +18,8 @@ MAX_CHARACTERS = 250_000
 something the goal names. User text is always looked at in full."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
+WHOLE_MESSAGE = 260
+"""A message of the user up to this length is quoted as one."""
 MAX_OWN_WORDS = 4_000
 """A longer message of the user is taken to be pasted, but for its first paragraphs."""
 
@@ -50,10 +52,19 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
             printed.append(entry.text)
         elif entry.kind == "user" and entry.origin in ("typed", "queued", "answer"):
             before = "\n".join(printed)
-            for sentence in sentences(own_words(entry.text[: 2 * MAX_OWN_WORDS])[:MAX_OWN_WORDS]):
+            for sentence in _own_sentences(entry.text):
                 if len(sentence) < 40 or sentence not in before:
                     found.append(_by_user(sentence, entry))
     return found
+
+
+def _own_sentences(text: str) -> Iterable[str]:
+    """A short message as a whole, so that its sentences explain each other; a long one cut up."""
+    own = own_words(text[: 2 * MAX_OWN_WORDS])[:MAX_OWN_WORDS]
+    whole = one_line(own)
+    if len(whole) <= WHOLE_MESSAGE and "\n\n" not in own:
+        return (whole,) if len(whole) >= 8 else ()
+    return sentences(own)
 
 
 def _by_user(sentence: str, entry: Entry) -> Statement:
@@ -66,9 +77,7 @@ def _by_user(sentence: str, entry: Entry) -> Statement:
         kind = "constraint"
     elif found & said.DECISION or entry.origin == "answer":
         kind = "decision"
-    return Statement(
-        text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=True
-    )
+    return Statement(text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=True)
 
 
 def of_assistant(entries: Sequence[Entry], focus: Sequence[str] = ()) -> list[Statement]:

@@ -11,13 +11,11 @@ MAX_QUOTE = 320
 
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
-_SENTENCE_END = re.compile(
-    r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я])|[。！？]"
-)
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я])|[。！？]")
 _ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
 _BULLET_STARTS = frozenset("-*+•#>0123456789")
 _TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
-_EMPHASIS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__")
+_EMPHASIS = re.compile(r"(?<![*\w])(\*\*|__)(?=[^\s*_])(.+?)(?<=[^\s*_])\1(?![*\w])")
 _LETTER = re.compile(r"[^\W\d_]")
 
 IDENTIFIER = re.compile(
@@ -27,7 +25,7 @@ IDENTIFIER = re.compile(
 )
 WORD = re.compile(r"[^\W\d_][\w'’-]{2,}")
 PATH = re.compile(
-    r"(?<![\w/.@-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
+    r"(?<![\w/.@)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
     r"|(?<![\w/.@-])[\w@+-][\w.@+-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs"
     r"|swift|scala|sh|bash|zsh|fish|sql|html|css|scss|vue|svelte|json|jsonl|ya?ml|toml|ini|cfg|conf"
     r"|md|mdx|rst|txt|lock|mod|sum|proto|graphql|tf|nix|ex|exs|erl|hs|ml|lua|zig|dart|csv|env)\b"
@@ -59,7 +57,7 @@ def one_line(text: str) -> str:
 
 def comparable(text: str) -> str:
     """What two texts are compared by: white space folded, emphasis and quote marks dropped."""
-    return one_line(_EMPHASIS.sub("", text)).strip("\"'“”„«»` ")
+    return one_line(_EMPHASIS.sub(r"\2", text)).strip("\"'“”„«»` ")
 
 
 def shorten(text: str, limit: int = MAX_QUOTE) -> str:
@@ -111,7 +109,7 @@ def _split(lines: list[str]) -> Iterator[str]:
         return
     text = " ".join(" ".join(lines).split())
     if "**" in text or "__" in text:
-        text = _EMPHASIS.sub("", text)
+        text = _EMPHASIS.sub(r"\2", text)
     start = 0
     for match in _SENTENCE_END.finditer(text):
         if not text.endswith(_ABBREVIATIONS, start, match.start() + 1):
@@ -170,7 +168,7 @@ def error_line(output: str) -> str:
 
 _PASTE_LINE = re.compile(
     r"^(?:\s*[$❯›»]\s|\s{4,}\S|\t|\s*at \S+\s*\(|.*[{};]\s*$|[│┃|].*|\[?\d{4}-\d\d-\d\d|.*\b\w+\.\w{1,4}:\d+"
-    r"|\s*(?:error|warning|fatal|traceback|fail|ok|panic|exit status)\b.*|[+-]{3} |@@ |\S+\s+on\s+\S+.*\[.*\]"
+    r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: .*|traceback \(.*|fail\s{2,}.*|ok\s{2,}.*|exit status \d.*)|[+-]{3} |@@ |\S+\s+on\s+\S+.*\[.*\]"
     r"|\s*[\w./-]+\(\d+,\d+\)|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,})",
     re.IGNORECASE,
 )
@@ -183,8 +181,13 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 _OTHER_SCRIPT = re.compile("[぀-ヿ㐀-鿿가-힯А-я]")
-_REPORT = re.compile(r"^\W*(?:(?:low|medium|high|critical|major|minor)(?: severity)?|(?:fixed|found) in \S+)\W*$", re.I | re.M)
-_LOG = re.compile(r"^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\]|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}")
+_REPORT = re.compile(
+    r"^\W*(?:(?:low|medium|high|critical|major|minor)(?: severity)?|(?:fixed|found) in \S+)\W*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LOG = re.compile(
+    r"^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\]|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
+)
 
 
 def own_words(text: str) -> str:
@@ -199,17 +202,26 @@ def own_words(text: str) -> str:
         return head + ":"
     kept: list[str] = []
     fenced = False
+    pasted = 0
     for line in text.split("\n"):
         if _FENCE.match(line):
             fenced = not fenced
-            continue
         if fenced or _PASTE_LINE.match(line) or _LOG.search(line):
-            continue
-        kept.append(line)
+            pasted += 1
+        else:
+            kept.append(line)
+    if pasted >= 2:
+        kept = [
+            x for x in kept if not x or _PERSON.search(x) or _OTHER_SCRIPT.search(x) or "?" in x
+        ]
     own = "\n".join(kept).strip()
     if report := _REPORT.search(own):
         own = own[: report.start()].strip().rpartition("\n\n")[0]
     if len(own) > 400:
         paragraphs = own.split("\n\n")
-        own = "\n\n".join(p for i, p in enumerate(paragraphs) if i == 0 or _PERSON.search(p) or _OTHER_SCRIPT.search(p))
+        own = "\n\n".join(
+            p
+            for i, p in enumerate(paragraphs)
+            if i == 0 or _PERSON.search(p) or _OTHER_SCRIPT.search(p)
+        )
     return own

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from tasuki.harness.claude_format import Message, context_tokens
 from tasuki.harness.claude_read import Reader
 from tasuki.harness.jsonl import both_ends
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
@@ -26,32 +27,13 @@ _NOT_OURS = re.compile(rb'\A\s*\{"(?:timestamp|ordinal)"|"type": ?"session(?:_me
 _READY = r"^\s*[❯>]\s"
 
 
-class _Usage(Struct):
-    input_tokens: int = 0
-    cache_creation_input_tokens: int | None = 0
-    cache_read_input_tokens: int | None = 0
-    output_tokens: int = 0
-
-
-class _Part(Struct):
-    type: str = ""
-    text: str = ""
-
-
-class _Message(Struct):
-    role: str = ""
-    model: str = ""
-    content: str | list[_Part] | None = None
-    usage: _Usage | None = None
-
-
 class _Line(Struct):
     type: str = ""
     sessionId: str = ""
     cwd: str = ""
     isMeta: bool | None = False
     isSidechain: bool = False
-    message: _Message | None = None
+    message: Message | None = None
     customTitle: str = ""
     aiTitle: str = ""
     messageCount: int = 0
@@ -179,7 +161,7 @@ class _Head:
         if not self.words and parsed.type == "user" and message and not parsed.isMeta:
             self.words = _first_words(message)
         if message and message.usage and self.context is None and parsed.type == "assistant":
-            self.context = _context(message.usage)
+            self.context = context_tokens(message.usage)
 
     def from_end(self, line: bytes) -> None:
         if (parsed := self._decode(line)) is None or parsed.isSidechain:
@@ -188,7 +170,7 @@ class _Head:
         self.counted = self.counted or parsed.messageCount
         usage = parsed.message.usage if parsed.message else None
         if usage and parsed.type == "assistant" and not getattr(self, "_ended", False):
-            self.context, self._ended = _context(usage), True
+            self.context, self._ended = context_tokens(usage), True
 
     def _common(self, line: _Line) -> None:
         self.id = self.id or line.sessionId
@@ -221,12 +203,7 @@ class _Head:
         )
 
 
-def _context(usage: _Usage) -> int:
-    cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
-    return usage.input_tokens + cached + usage.output_tokens
-
-
-def _first_words(message: _Message) -> str:
+def _first_words(message: Message) -> str:
     content = message.content
     if not isinstance(content, str):
         content = " ".join(part.text for part in content or () if part.text)

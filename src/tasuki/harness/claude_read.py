@@ -5,12 +5,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import tools
+from tasuki.harness.claude_format import (
+    INPUT,
+    LINE,
+    Block,
+    Input,
+    Line,
+    Tree,
+    Usage,
+    changes,
+    context_tokens,
+    detail,
+    plain,
+    string,
+)
 from tasuki.harness.jsonl import Lines, clip, keep_limit
-from tasuki.model import Entry, FileChange, Notice, Sidechain, Thread, Todo, ToolCall, ToolStatus
+from tasuki.model import Entry, Notice, Sidechain, Thread, Todo, ToolCall, ToolStatus
 
 SKIPPED = frozenset(
     "progress file-history-snapshot file-history-delta last-prompt mode permission-mode "
@@ -61,112 +75,6 @@ _HARNESS_TAGS = (
 )  # fmt: skip
 
 
-class _Part(Struct):
-    type: str = ""
-    text: str = ""
-
-
-class _Block(Struct):
-    type: str = ""
-    text: str = ""
-    id: str = ""
-    name: str = ""
-    input: Raw = Raw(b"{}")
-    tool_use_id: str = ""
-    content: str | list[_Part] | None = None
-    is_error: bool | None = None
-
-
-class _Usage(Struct):
-    input_tokens: int = 0
-    cache_creation_input_tokens: int | None = 0
-    cache_read_input_tokens: int | None = 0
-    output_tokens: int = 0
-
-
-class _Message(Struct):
-    id: str = ""
-    model: str = ""
-    content: str | list[_Block] | None = None
-    usage: _Usage | None = None
-
-
-class _Origin(Struct):
-    kind: str = ""
-
-
-class _Attachment(Struct):
-    type: str = ""
-    prompt: Raw = Raw(b'""')
-    context: Raw = Raw(b"{}")
-    planFilePath: str = ""
-
-
-class _Thinking(Struct):
-    level: str = ""
-
-
-class _Line(Struct):
-    type: str = ""
-    subtype: str = ""
-    uuid: str = ""
-    parentUuid: str | None = None
-    logicalParentUuid: str | None = None
-    timestamp: str = ""
-    sessionId: str = ""
-    cwd: str = ""
-    gitBranch: str = ""
-    version: str = ""
-    isSidechain: bool = False
-    isMeta: bool | None = False
-    isCompactSummary: bool = False
-    isApiErrorMessage: bool = False
-    promptSource: str = ""
-    origin: _Origin | None = None
-    thinkingMetadata: _Thinking | None = None
-    message: _Message | None = None
-    attachment: _Attachment | None = None
-    operation: str = ""
-    content: Raw = Raw(b'""')
-    customTitle: str = ""
-    aiTitle: str = ""
-    summary: str = ""
-
-
-class _EditInput(Struct):
-    old_string: str = ""
-    new_string: str = ""
-
-
-class _TodoInput(Struct):
-    content: str = ""
-    status: str = ""
-
-
-class _Input(Struct):
-    command: str = ""
-    file_path: str = ""
-    notebook_path: str = ""
-    path: str = ""
-    pattern: str = ""
-    old_string: str = ""
-    new_string: str = ""
-    new_source: str = ""
-    content: str = ""
-    edits: list[_EditInput] = []
-    todos: list[_TodoInput] = []
-    subject: str = ""
-    taskId: str = ""
-    status: str = ""
-    description: str = ""
-    prompt: str = ""
-    url: str = ""
-    query: str = ""
-    skill: str = ""
-    plan: str = ""
-    run_in_background: bool = False
-
-
 class _Slot(Struct):
     """An entry under construction, and where in the tree its line hangs."""
 
@@ -175,51 +83,16 @@ class _Slot(Struct):
     message: str = ""
 
 
-_LINE = msgspec.json.Decoder(_Line)
-_INPUT = msgspec.json.Decoder(_Input)
-_TEXT = msgspec.json.Decoder(str)
-
-
-class _Tree:
-    """Who follows whom. Parallel calls may be written before their parents, and a line whose
-    parent never turns up follows the line before it."""
-
-    def __init__(self) -> None:
-        self.parents: list[int] = []
-        self._index: dict[str, int] = {}
-        self._later: dict[int, str] = {}
-
-    def add(self, uuid: str, parent: str | None) -> int:
-        node = len(self.parents)
-        known = self._index.get(parent) if parent else None
-        if known is None and parent:
-            self._later[node] = parent
-        self.parents.append(node - 1 if known is None else known)
-        self._index[uuid] = node
-        return node
-
-    def branch(self) -> bytearray:
-        """Which nodes lead to the last one, as flags."""
-        for node, parent in self._later.items():
-            self.parents[node] = self._index.get(parent, self.parents[node])
-        active = bytearray(len(self.parents))
-        node = len(self.parents) - 1
-        while node >= 0 and not active[node]:
-            active[node] = 1
-            node = self.parents[node]
-        return active
-
-
 class Reader:
     """One pass over one file."""
 
     def __init__(self, path: Path) -> None:
         self.lines = Lines(path)
         self.keep = keep_limit(path)
-        self.tree = _Tree()
+        self.tree = Tree()
         self.slots: list[_Slot] = []
         self.calls: dict[str, int] = {}
-        self.early: dict[str, tuple[_Line, _Block]] = {}
+        self.early: dict[str, tuple[Line, Block]] = {}
         self.notices: list[Notice] = []
         self.background = tools.BackgroundLog()
         self.queued: list[tuple[str, str, int]] = []
@@ -228,11 +101,11 @@ class Reader:
         self.artifacts: dict[str, None] = {}
         self.tool_names: dict[str, None] = {}
         self.meta: dict[str, str] = {}
-        self.usage: _Usage | None = None
+        self.usage: Usage | None = None
         self.node = -1
         self.offset = 0
-        self.last_line = _Line()
-        self.handlers: dict[str, Callable[[_Line], None]] = {
+        self.last_line = Line()
+        self.handlers: dict[str, Callable[[Line], None]] = {
             "assistant": self._on_assistant,
             "user": self._on_user,
             "system": self._on_system,
@@ -250,7 +123,7 @@ class Reader:
                 self._take(parsed)
         return self._thread()
 
-    def _parse(self, line: bytes) -> _Line | None:
+    def _parse(self, line: bytes) -> Line | None:
         if line.startswith(b'{"type"'):
             if (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
                 return None
@@ -258,12 +131,12 @@ class Reader:
             return None
         try:
             if (cut := line.find(_RESULT)) > 0:
-                parsed = _LINE.decode(line[:cut].rstrip(b", ") + b"}")
+                parsed = LINE.decode(line[:cut].rstrip(b", ") + b"}")
                 if parsed.uuid:
                     return parsed
-            return _LINE.decode(line)
+            return LINE.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return self.lines.decode(_LINE, line)
+            return self.lines.decode(LINE, line)
 
     def _skim_link(self, line: bytes, head: bytes) -> bool:
         """Take only the link of a progress line, which may hold a whole sub-agent's message."""
@@ -276,7 +149,7 @@ class Reader:
             self.node = self.tree.add(uuid[1].decode(), parent[1].decode() if parent[1] else None)
         return True
 
-    def _take(self, line: _Line) -> None:
+    def _take(self, line: Line) -> None:
         if line.isSidechain:
             return
         if line.uuid:
@@ -287,7 +160,7 @@ class Reader:
         elif line.type not in SKIPPED:
             self.lines.unknown[line.type or "(no type)"] += 1
 
-    def _meta(self, line: _Line) -> None:
+    def _meta(self, line: Line) -> None:
         """Keep what the head of the thread needs: mostly the first line and the last."""
         last, self.last_line = self.last_line, line
         if not last.uuid:
@@ -309,7 +182,7 @@ class Reader:
         self.slots.append(_Slot(entry=entry, node=node, message=message))
         return len(self.slots) - 1
 
-    def _entry(self, kind: str, line: _Line, text: str = "", origin: str = "typed") -> Entry:
+    def _entry(self, kind: str, line: Line, text: str = "", origin: str = "typed") -> Entry:
         return Entry(
             ref=len(self.slots) + 1,
             kind=kind,  # type: ignore[arg-type]
@@ -325,42 +198,41 @@ class Reader:
 
     # -- lines by type -----------------------------------------------------------------
 
-    def _on_assistant(self, line: _Line) -> None:
+    def _on_assistant(self, line: Line) -> None:
         message = line.message
         if message is None:
             return
         if line.isApiErrorMessage:
-            self._notice("error", _plain(message.content))
+            self._notice("error", plain(message.content))
             return
         if message.model and message.model != "<synthetic>":
             self.meta["model"] = message.model
             self.usage = message.usage or self.usage
         blocks = message.content
         if isinstance(blocks, str):
-            blocks = [_Block(type="text", text=blocks)]
+            blocks = [Block(type="text", text=blocks)]
         for block in blocks or ():
             if block.type == "text" and block.text.strip():
                 self._add(self._entry("assistant", line, block.text), message.id)
             elif block.type == "tool_use":
                 self._call(line, block, message.id)
 
-    def _call(self, line: _Line, block: _Block, message: str) -> None:
+    def _call(self, line: Line, block: Block, message: str) -> None:
         try:
-            given = _INPUT.decode(block.input)
+            given = INPUT.decode(block.input)
         except msgspec.MsgspecError:
-            given = _Input()
+            given = Input()
         kind = tools.kind(block.name)
         self.tool_names[block.name] = None
         path = given.file_path or given.notebook_path
-        changes = _changes(block.name, path, given)
         call = ToolCall(
             id=block.id,
             name=block.name,
             kind=kind,
             command=given.command if kind == "shell" else "",
-            detail=_detail(kind, given),
+            detail=detail(kind, given),
             paths=(path,) if path else (given.path,) if given.path else (),
-            changes=changes,
+            changes=changes(block.name, path, given),
             todos=self._todos(block.name, given),
             status="running",
             background=block.id if given.run_in_background else "",
@@ -370,13 +242,11 @@ class Reader:
         entry = msgspec.structs.replace(self._entry("tool", line), tool=call)
         self.calls[block.id] = self._add(entry, message)
         if kind == "agent":
-            self.background.started(
-                block.id, "agent", given.description or given.prompt, entry.ref
-            )
+            self.background.started(block.id, "agent", given.description or given.prompt, entry.ref)
         if early := self.early.pop(block.id, None):
             self._result(*early)
 
-    def _todos(self, name: str, given: _Input) -> tuple[Todo, ...] | None:
+    def _todos(self, name: str, given: Input) -> tuple[Todo, ...] | None:
         if name == "TodoWrite":
             return tools.todos((t.content, t.status) for t in given.todos)
         if name == "TaskCreate" and given.subject:
@@ -389,10 +259,10 @@ class Reader:
             return None
         return tuple(self.tasks.values())
 
-    def _on_user(self, line: _Line) -> None:
+    def _on_user(self, line: Line) -> None:
         content = line.message.content if line.message else None
         if line.isCompactSummary:
-            self._add(self._entry("compaction", line, _plain(content), "harness"))
+            self._add(self._entry("compaction", line, plain(content), "harness"))
             return
         if isinstance(content, str):
             self._said(line, content)
@@ -409,7 +279,7 @@ class Reader:
         if texts:
             self._said(line, "\n".join(texts))
 
-    def _said(self, line: _Line, text: str) -> None:
+    def _said(self, line: Line, text: str) -> None:
         """Text of user role: the user's, or one of the many that the program writes."""
         text = _REMINDER.sub("", text).strip()
         if not text:
@@ -431,7 +301,7 @@ class Reader:
         else:
             self._typed(line, text)
 
-    def _typed(self, line: _Line, text: str) -> None:
+    def _typed(self, line: Line, text: str) -> None:
         origin = "queued" if line.promptSource == "queued" else "typed"
         if line.promptSource == "system" or (line.origin and line.origin.kind not in ("", "human")):
             origin = "harness"
@@ -440,7 +310,7 @@ class Reader:
         self.queued = [q for q in self.queued if q[0] != text]
         self._add(self._entry("user", line, text, origin))
 
-    def _slash(self, line: _Line, name: str, text: str) -> None:
+    def _slash(self, line: Line, name: str, text: str) -> None:
         args = _COMMAND_ARGS.search(text)
         words = args[1].strip() if args else ""
         if name in BUILT_IN_COMMANDS:
@@ -449,7 +319,7 @@ class Reader:
         self.skills.append(name)
         self._add(self._entry("user", line, f"/{name} {words}".strip()))
 
-    def _user_command(self, line: _Line, command: str) -> None:
+    def _user_command(self, line: Line, command: str) -> None:
         call = ToolCall(id=line.uuid, name="!", kind="shell", command=command, status="ok")
         entry = self._entry("tool", line, origin="command")
         self.calls["!"] = self._add(msgspec.structs.replace(entry, tool=call))
@@ -467,16 +337,14 @@ class Reader:
                 self.background.ended(match[1].strip(), failed=failed)
         self._notice("note", text[:300])
 
-    def _result(self, line: _Line, block: _Block) -> None:
+    def _result(self, line: Line, block: Block) -> None:
         index = self.calls.get(block.tool_use_id)
         if index is None:
             self.early[block.tool_use_id] = (line, block)
         else:
-            self._finish(index, _plain(block.content), error=bool(block.is_error), line=line)
+            self._finish(index, plain(block.content), error=bool(block.is_error), line=line)
 
-    def _finish(
-        self, index: int, output: str, error: bool, line: _Line | None = None
-    ) -> None:
+    def _finish(self, index: int, output: str, error: bool, line: Line | None = None) -> None:
         slot = self.slots[index]
         call = slot.entry.tool
         if call is None:
@@ -504,7 +372,7 @@ class Reader:
         if line is not None:
             self._answer(line, slot, output, status)
 
-    def _answer(self, line: _Line, slot: _Slot, output: str, status: ToolStatus) -> None:
+    def _answer(self, line: Line, slot: _Slot, output: str, status: ToolStatus) -> None:
         """The user's own words inside a tool result."""
         call = slot.entry.tool
         if call is None:
@@ -516,37 +384,39 @@ class Reader:
         if call.name == "ExitPlanMode" and (plan := _PLAN_FILE.search(output)):
             self.artifacts[plan[1]] = None
 
-    def _on_system(self, line: _Line) -> None:
+    def _on_system(self, line: Line) -> None:
         if line.subtype == "local_command":
-            text = _string(line.content)
+            text = string(line.content)
             if (match := _COMMAND.search(text)) and match[1].strip() not in BUILT_IN_COMMANDS:
                 self._notice("note", text[:300])
         elif line.subtype == "api_error":
-            self._notice("error", _string(line.content)[:300])
+            self._notice("error", string(line.content)[:300])
 
-    def _on_attachment(self, line: _Line) -> None:
+    def _on_attachment(self, line: Line) -> None:
         attachment = line.attachment
         if attachment is None:
             return
         if attachment.type == "queued_command":
-            text = _string(attachment.prompt)
+            text = string(attachment.prompt)
             if text.startswith("<task-notification>"):
                 self._task_ended(text)
             elif text:
                 self._typed_queued(line, text)
         elif attachment.type == "session_context":
-            if match := _HEAD_COMMIT.search(bytes(attachment.context).decode().replace("\\n", "\n")):
+            if match := _HEAD_COMMIT.search(
+                bytes(attachment.context).decode().replace("\\n", "\n")
+            ):
                 self.meta["head"] = match[1]
         elif attachment.planFilePath:
             self.artifacts[attachment.planFilePath] = None
 
-    def _typed_queued(self, line: _Line, text: str) -> None:
+    def _typed_queued(self, line: Line, text: str) -> None:
         self.queued = [q for q in self.queued if q[0] != text]
         self._add(self._entry("user", line, text, "queued"))
 
-    def _on_queue_operation(self, line: _Line) -> None:
+    def _on_queue_operation(self, line: Line) -> None:
         """Words typed while the agent worked: a `remove` means they went into the turn."""
-        text = _string(line.content).strip()
+        text = string(line.content).strip()
         if line.operation == "enqueue" and text:
             if text.startswith("<task-notification>"):
                 self._task_ended(text)
@@ -562,13 +432,13 @@ class Reader:
         elif line.operation == "dequeue" and self.queued:
             self.queued.pop(0)
 
-    def _on_custom_title(self, line: _Line) -> None:
+    def _on_custom_title(self, line: Line) -> None:
         self.meta["title"] = line.customTitle
 
-    def _on_ai_title(self, line: _Line) -> None:
+    def _on_ai_title(self, line: Line) -> None:
         self.meta["ai_title"] = line.aiTitle
 
-    def _on_summary(self, line: _Line) -> None:
+    def _on_summary(self, line: Line) -> None:
         self.meta["summary"] = line.summary
 
     # -- the whole ---------------------------------------------------------------------
@@ -598,7 +468,7 @@ class Reader:
             name=meta.get("title") or meta.get("ai_title") or meta.get("summary", ""),
             started=meta.get("started", ""),
             updated=meta.get("updated", ""),
-            context_tokens=_context(usage) if usage else None,
+            context_tokens=context_tokens(usage) if usage else None,
             entries=tuple(entries),
             notices=tuple(self.notices),
             background=self.background.items(),
@@ -617,8 +487,7 @@ class Reader:
 def _mark_compacted(entries: list[Entry]) -> list[Entry]:
     last = max((i for i, e in enumerate(entries) if e.kind == "compaction"), default=0)
     return [
-        msgspec.structs.replace(e, compacted=True) if i < last else e
-        for i, e in enumerate(entries)
+        msgspec.structs.replace(e, compacted=True) if i < last else e for i, e in enumerate(entries)
     ]
 
 
@@ -628,11 +497,6 @@ def _why_unreadable(path: Path, lines: Lines) -> str:
     return f"{path} holds no conversation of Claude Code."
 
 
-def _context(usage: _Usage) -> int:
-    cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
-    return usage.input_tokens + cached + usage.output_tokens
-
-
 def _sidechains(path: Path) -> tuple[Sidechain, ...]:
     """Records of sub-agents beside a thread; empty ones and warm-ups say nothing."""
     found = []
@@ -640,45 +504,3 @@ def _sidechains(path: Path) -> tuple[Sidechain, ...]:
         if file.stat().st_size:
             found.append(Sidechain(id=file.stem.removeprefix("agent-"), path=str(file)))
     return tuple(found)
-
-
-def _changes(name: str, path: str, given: _Input) -> tuple[FileChange, ...]:
-    if not path:
-        return ()
-    if name == "Write":
-        return (FileChange(path=path, kind="create", new=given.content),)
-    if name == "MultiEdit":
-        return tuple(
-            FileChange(path=path, kind="edit", old=e.old_string, new=e.new_string)
-            for e in given.edits
-        )
-    if name == "Edit":
-        return (FileChange(path=path, kind="edit", old=given.old_string, new=given.new_string),)
-    if name == "NotebookEdit":
-        return (FileChange(path=path, kind="edit", new=given.new_source),)
-    return ()
-
-
-def _detail(kind: str, given: _Input) -> str:
-    return (
-        given.pattern or given.url or given.query or given.skill or given.plan
-        or (given.subject or given.description if kind in ("agent", "todo", "shell") else "")
-    )  # fmt: skip
-
-
-def _plain(content: str | list[_Block] | list[_Part] | None) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.text for part in content or () if part.text)
-
-
-def _string(raw: Raw) -> str:
-    """A JSON string, or the texts of a list of blocks; empty for anything else."""
-    try:
-        return _TEXT.decode(raw)
-    except msgspec.MsgspecError:
-        pass
-    try:
-        return _plain(msgspec.json.decode(raw, type=list[_Part]))
-    except msgspec.MsgspecError:
-        return ""

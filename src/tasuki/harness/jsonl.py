@@ -68,6 +68,7 @@ class Lines:
 
     def _read(self, file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         offset, end = 0, self.end if self.end is not None else sys.maxsize
+        line = b"\n"
         for line in file:
             if offset >= end:
                 break
@@ -76,6 +77,8 @@ class Lines:
                 yield offset, line
             offset += len(line)
         self.bytes = offset
+        if not line.endswith(b"\n") and not _is_json(line):
+            self.truncated = True
 
     def decode(self, decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
         """One line as a struct, repaired if need be; None if it is broken, which is noted."""
@@ -117,6 +120,14 @@ class Lines:
             truncated_tail=self.truncated,
             notes=tuple(notes),
         )
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(repaired(line))
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def merged(reports: Iterable[ReadReport]) -> ReadReport:

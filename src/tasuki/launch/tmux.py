@@ -189,7 +189,7 @@ def start_in_tmux(plan: LaunchPlan, name: str = "", socket: str = "", brief: str
 
 
 def _chained(commands: Sequence[Sequence[str]]) -> list[str]:
-    """tmux's own form of several commands in one call; a `;` at an argument's end is escaped."""
+    """Tmux's own form of several commands in one call; a `;` at an argument's end is escaped."""
     words: list[str] = []
     for number, parts in enumerate(commands):
         words += [";"] if number else []
@@ -272,15 +272,15 @@ def _is_ready(screen: Screen, plan: LaunchPlan) -> bool:
 
 def _fill(tmux: Tmux, pane: str, plan: LaunchPlan) -> bool:
     """Paste the text, submit it if the plan says so; whether the screen took notice of it."""
-    before = _settled(tmux, pane, 1.0)
+    before = settled(tmux, pane, 1.0)
     tmux.paste(pane, plan.paste)
-    changed = _settled(tmux, pane, 3.0, before) != before
+    changed = settled(tmux, pane, 3.0, before) != before
     if plan.submit and changed:
         tmux.press_enter(pane)
     return changed
 
 
-def _settled(tmux: Tmux, pane: str, limit: float, before: str | None = None) -> str:
+def settled(tmux: Tmux, pane: str, limit: float, before: str | None = None) -> str:
     """The screen once it stands still; with `before`, once it stands still and differs from it."""
     deadline = time.monotonic() + limit
     text, since = tmux.screen(pane).text, time.monotonic()

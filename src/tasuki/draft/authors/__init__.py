@@ -1,0 +1,1 @@
+"""Ways of writing a draft, one file each."""

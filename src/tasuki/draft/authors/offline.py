@@ -34,6 +34,7 @@ SHARE = {"asked": 10, "state": 18, "previous": 6}
 FILES_WANTED = 9
 REJECTED_FLOOR = 1.1
 NEXT_FLOOR = 1.3
+QUESTION_FLOOR = 0.9
 """Scores under which a sentence is not worth a line; seen on real threads."""
 
 # What is taken first: (section, how many of it in this round). Later rounds fill what is left.
@@ -78,7 +79,12 @@ def write(
 
 
 def _offer(
-    thread: Thread, derived: Derived, goal: Goal, relevance: Relevance, limits: Limits, reasons: bool
+    thread: Thread,
+    derived: Derived,
+    goal: Goal,
+    relevance: Relevance,
+    limits: Limits,
+    reasons: bool,
 ) -> dict[str, list[Any]]:
     """Everything worth a line, by section, best first, within the caps."""
     facts = derived.facts
@@ -94,9 +100,15 @@ def _offer(
         *_context(thread, derived.statements, goal, relevance, limits["context"], taken),
     ]
     return {
-        "previous": [Item(text=q.text, refs=(q.ref,)) for q in facts.previous][: SHARE["previous"] * 2],
+        "previous": [Item(text=q.text, refs=(q.ref,)) for q in facts.previous][
+            : SHARE["previous"] * 2
+        ],
         "context": context[: limits["context"]],
-        "state": [*state.items(thread, facts), *_merge(rejected, next_steps), *state.lessons(facts, relevance.lesson)],
+        "state": [
+            *state.items(thread, facts),
+            *_merge(rejected, next_steps),
+            *state.lessons(facts, relevance.lesson),
+        ],
         "asked": asked[: SHARE["asked"] * 2],
         "decisions": decisions,
         "questions": questions,
@@ -125,7 +137,9 @@ def _take(statements: Iterable[Statement], taken: set[str]) -> Iterator[Statemen
             yield statement
 
 
-def _asked(statements: Sequence[Statement], relevance: Relevance, taken: set[str]) -> Iterator[Item]:
+def _asked(
+    statements: Sequence[Statement], relevance: Relevance, taken: set[str]
+) -> Iterator[Item]:
     """The user's standing wishes, numbers and last requests, to the letter."""
     own = [s for s in statements if s.by_user and s.kind != "reversal"]
     last_refs = sorted({s.ref for s in own})[-3:]
@@ -168,15 +182,24 @@ def _next_steps(derived: Derived, relevance: Relevance, taken: set[str]) -> Iter
         for s in derived.statements
         if s.kind == "next" and not state.done_since(s.text, s.ref, derived.facts)
     ]
-    yield from (_said(s, "Still to do, as said then") for s in _take(best(_over(scored, NEXT_FLOOR), 4), taken))
+    yield from (
+        _said(s, "Still to do, as said then")
+        for s in _take(best(_over(scored, NEXT_FLOOR), 4), taken)
+    )
 
 
-def _over(scored: Iterable[tuple[float, Statement]], floor: float) -> Iterator[tuple[float, Statement]]:
+def _over(
+    scored: Iterable[tuple[float, Statement]], floor: float
+) -> Iterator[tuple[float, Statement]]:
     return ((score, s) for score, s in scored if score >= floor)
 
 
 def _questions(
-    thread: Thread, statements: Sequence[Statement], relevance: Relevance, limit: int, taken: set[str]
+    thread: Thread,
+    statements: Sequence[Statement],
+    relevance: Relevance,
+    limit: int,
+    taken: set[str],
 ) -> Iterator[Item]:
     last_user = max((e.ref for e in thread.entries if e.kind == "user"), default=0)
     scored = []
@@ -184,7 +207,7 @@ def _questions(
         if statement.kind == "question":
             answered = statement.text.rstrip(")`\"' ").endswith("?") and statement.ref < last_user
             scored.append((relevance.statement(statement) * (0.5 if answered else 1.0), statement))
-    yield from (_said(s) for s in _take(best(scored, limit), taken))
+    yield from (_said(s) for s in _take(best(_over(scored, QUESTION_FLOOR), limit), taken))
 
 
 def _context(
@@ -221,7 +244,7 @@ def _files(
         yield FileItem(
             path=file.path,
             reason=_why_file(file, relevance) if reasons else "",
-            refs=tuple((*file.reads[-1:], *file.edits[-2:])),
+            refs=(*file.reads[-1:], *file.edits[-2:]),
         )
 
 
@@ -264,7 +287,9 @@ def _commands(
 def _note(command: CommandFact) -> str:
     if not command.ok:
         return f"failed: {command.error}" if command.error else "failed"
-    selection = " (a selection)" if command.check == "test" and is_selection(command.command) else ""
+    selection = (
+        " (a selection)" if command.check == "test" and is_selection(command.command) else ""
+    )
     return f"{command.outcome or 'ok'}{selection}" if command.check else "ok"
 
 

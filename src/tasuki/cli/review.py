@@ -1,0 +1,283 @@
+"""The review screen: the brief to edit, beside the entries of the thread that it rests on."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+from rich.text import Text
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import (
+    Footer,
+    Label,
+    OptionList,
+    Static,
+    TabbedContent,
+    TabPane,
+    TextArea,
+)
+from textual.widgets.option_list import Option
+
+from tasuki.draft.brief import item_line, split
+from tasuki.model import Entry, Item, Thread, tokens
+from tasuki.plain import plain, shown
+
+Action = Literal["start", "save", "cancel"]
+
+_BRACKETS = re.compile(r"\[(#\d+[^\]\n]*)\]")
+_NUMBER = re.compile(r"#(\d+)")
+_RULE = "─" * 24
+
+
+class ReviewResult(Struct, frozen=True):
+    """What the user decided, and the brief as they left it."""
+
+    action: Action
+    text: str
+
+
+def review(
+    brief: str,
+    thread: Thread,
+    left_out: Sequence[Item] = (),
+    warnings: Sequence[str] = (),
+    budget: int = 0,
+) -> ReviewResult:
+    """Show the brief for review in this terminal; returns what the user decided.
+
+    `budget` bounds the brief without its goal, in tokens; 0 for none. A brief that was not
+    edited comes back to the letter.
+    """
+    app = ReviewApp(brief, thread, left_out, warnings, budget)
+    app.run()
+    return app.result
+
+
+def refs_in(line: str) -> tuple[int, ...]:
+    """The entries that a line of a brief names: `[#12, #40]` gives 12 and 40."""
+    numbers = (int(n) for marks in _BRACKETS.findall(line) for n in _NUMBER.findall(marks))
+    return tuple(dict.fromkeys(numbers))
+
+
+def entry_text(entry: Entry) -> Text:
+    """One entry in full, safe for a terminal, its first line bold."""
+    tool = entry.tool
+    who = f"{tool.name} ({tool.status})" if tool else entry.kind
+    when = entry.at.replace("T", " ")[:16]
+    text = Text(shown(f"#{entry.ref} {who}  {when}".rstrip()), style="bold")
+    body = "\n".join(part for part in (entry.text, *_tool_parts(entry)) if part)
+    return text.append("\n" + shown(body).rstrip("\n"), style="not bold")
+
+
+def _tool_parts(entry: Entry) -> Iterable[str]:
+    if (tool := entry.tool) is None:
+        return
+    yield f"$ {tool.command}" if tool.command else ""
+    yield tool.detail
+    changed = {change.path for change in tool.changes}
+    yield from (path for path in tool.paths if path not in changed)
+    for change in tool.changes:
+        yield f"{change.kind} {change.path}"
+        yield from (f"- {line}" for line in change.old.splitlines())
+        yield from (f"+ {line}" for line in change.new.splitlines())
+    yield from (f"[{todo.status}] {todo.text}" for todo in tool.todos or ())
+    yield tool.output
+    if tool.exit_code:
+        yield f"exit status {tool.exit_code}"
+
+
+class Discard(ModalScreen[bool]):
+    """Asks whether edits may be thrown away."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Throw away"),
+        Binding("n,escape,ctrl+c,ctrl+q", "answer(False)", "Go on editing", priority=True),
+    ]
+
+    def compose(self) -> ComposeResult:
+        yield Label(
+            "Throw your changes away? Nothing is stored or started.\n\n[y] yes   [n] no",
+            markup=False,
+        )
+
+    def action_answer(self, answer: bool) -> None:
+        """Close the question."""
+        self.dismiss(answer)
+
+
+class Brief(TextArea):
+    """The brief as an editor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.focus_next", "Other side", show=True),
+        Binding("ctrl+z", "undo", "Undo", show=True),
+    ]
+
+
+class LeftOut(OptionList):
+    """What did not fit the budget; each item can be put into the brief."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,i", "select", "Insert", show=True)]
+
+
+class Pane(VerticalScroll, can_focus=True):
+    """Text to scroll through with the arrow keys."""
+
+
+class ReviewApp(App[None]):
+    """The screen as an application; `result` holds the decision."""
+
+    TITLE = "tasuki"
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
+        (0, "-narrow"),
+        (100, "-wide"),
+    ]
+    CSS = """
+    #title { height: 1; padding: 0 1; text-style: bold; }
+    #sides { height: 1fr; }
+    Brief, #about { border: round $foreground 50%; height: 1fr; padding: 0; }
+    Brief:focus, #about:focus-within { border: heavy $foreground; }
+    .-narrow #sides { layout: vertical; }
+    .-narrow #about { height: 45%; }
+    Pane, LeftOut { height: 1fr; border: none; padding: 0 1; background: transparent; }
+    TabPane { padding: 0; }
+    TabbedContent, ContentSwitcher { height: 1fr; }
+    Discard { align: center middle; }
+    Discard Label { border: heavy $foreground; padding: 1 2; width: auto; background: $background; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "decide('start')", "Start", priority=True),
+        Binding("f2,ctrl+w", "decide('save')", "Save only", key_display="F2", priority=True),
+        Binding("escape,ctrl+c,ctrl+q", "cancel", "Cancel", key_display="Esc", priority=True),
+        Binding("f3", "next_tab", "Next tab", priority=True),
+    ]
+
+    def __init__(
+        self,
+        brief: str,
+        thread: Thread,
+        left_out: Sequence[Item] = (),
+        warnings: Sequence[str] = (),
+        budget: int = 0,
+    ) -> None:
+        super().__init__()
+        self.brief, self.shown_brief = brief, plain(brief)
+        self.thread, self.left_out, self.warnings = thread, tuple(left_out), tuple(warnings)
+        self.budget = budget
+        self.entries = {entry.ref: entry for entry in thread.entries}
+        self.refs: tuple[int, ...] | None = None
+        self.result = ReviewResult("cancel", brief)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        with Horizontal(id="sides"):
+            yield Brief(self.shown_brief, id="brief", show_line_numbers=False)
+            with TabbedContent(id="about"):
+                with TabPane("Entries", id="entries"), Pane():
+                    yield Static(id="cited", markup=False)
+                with TabPane(f"Left out ({len(self.left_out)})", id="left-out"):
+                    yield from self._left_out()
+                with TabPane(f"Warnings ({len(self.warnings)})", id="warnings"), Pane():
+                    yield Static(_as_list(self.warnings), markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Start on the brief, in the terminal's own colours."""
+        light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+        for theme in ("ansi-light" if light else "ansi-dark", "textual-ansi"):
+            if theme in self.available_themes:
+                self.theme = theme
+                break
+        self.query_one(Brief).focus()
+        self._show_size()
+
+    def on_resize(self) -> None:
+        """The title is cut to the width."""
+        self._show_size()
+
+    def _left_out(self) -> ComposeResult:
+        if not self.left_out:
+            yield Pane(Static("Nothing was left out.", markup=False))
+            return
+        options = [Option(Text(shown(item_line(item)))) for item in self.left_out]
+        yield LeftOut(*options, markup=False)
+
+    @on(TextArea.Changed)
+    def _show_size(self) -> None:
+        text = self.query_one(Brief).text
+        size = tokens(split(text)[0])
+        of = f" of {self.budget:,}" if self.budget else ""
+        over = "  OVER BUDGET" if self.budget and size > self.budget else ""
+        edited = "  edited" if text != self.shown_brief else ""
+        who = shown(f"{self.thread.harness} {self.thread.id[:8]} {self.thread.name}").strip()
+        self.query_one("#title", Static).update(
+            f"Brief: {size:,}{of} tokens without the goal{over}{edited}   {who}"
+        )
+
+    @on(TextArea.SelectionChanged)
+    def _show_entries(self) -> None:
+        brief = self.query_one(Brief)
+        refs = refs_in(brief.document.get_line(brief.cursor_location[0]))
+        if refs != self.refs:
+            self.refs = refs
+            self.query_one("#cited", Static).update(self._cited(refs))
+            self.query_one("#entries Pane", Pane).scroll_home(animate=False)
+
+    def _cited(self, refs: tuple[int, ...]) -> Text:
+        if not refs:
+            return Text("This line names no entries. Lines that end in [#n] do.")
+        parts = []
+        for ref in refs:
+            if entry := self.entries.get(ref):
+                parts.append(entry_text(entry))
+            else:
+                parts.append(Text(f"#{ref} is not among the entries of this thread."))
+        return Text(f"\n{_RULE}\n").join(parts)
+
+    @on(OptionList.OptionSelected)
+    def _insert(self, event: OptionList.OptionSelected) -> None:
+        """Put an item below the cursor's line, once."""
+        brief = self.query_one(Brief)
+        row = brief.cursor_location[0]
+        line = brief.document.get_line(row)
+        new = plain(item_line(self.left_out[event.option_index]))
+        text, down = (f"\n{new}", 1) if line.strip() else (new, 0)
+        brief.insert(text, (row, len(line)))
+        brief.move_cursor((row + down, 0))
+        event.option_list.disable_option_at_index(event.option_index)
+
+    def action_next_tab(self) -> None:
+        """Show the next of the three tabs, and go there."""
+        tabs = self.query_one(TabbedContent)
+        names = [pane.id or "" for pane in self.query(TabPane)]
+        tabs.active = names[(names.index(tabs.active) + 1) % len(names)]
+        if (pane := tabs.active_pane) is not None and (inside := pane.query("Pane, LeftOut")):
+            inside.first().focus()
+
+    def action_decide(self, action: Action) -> None:
+        """Leave with a decision; the text as it was where nobody changed it."""
+        text = self.query_one(Brief).text
+        self.result = ReviewResult(action, self.brief if text == self.shown_brief else text)
+        self.exit()
+
+    def action_cancel(self) -> None:
+        """Leave without storing anything; asks first where the brief was edited."""
+        if self.query_one(Brief).text == self.shown_brief:
+            self.exit()
+        else:
+            self.push_screen(Discard(), self._discarded)
+
+    def _discarded(self, yes: bool | None) -> None:
+        if yes:
+            self.exit()
+
+
+def _as_list(warnings: Sequence[str]) -> str:
+    lines = (f"- {shown(warning)}" for warning in warnings)
+    return "\n".join(lines) or "No warnings."

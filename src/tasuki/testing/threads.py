@@ -1,0 +1,133 @@
+"""Synthetic threads in each harness's own format, for tests and for cases with planted facts."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from tasuki.testing import thread_formats
+from tasuki.testing.thread_formats import Clock, Ended, Record
+
+
+class ThreadBuilder:
+    """Writes a thread step by step: `ThreadBuilder("codex").user("Fix it").write(path)`.
+
+    `harness` is `claude`, `codex`, `pi` or `omp`. Ids and times are the same at every run;
+    `seed` makes the ids of several threads differ. Nothing is written before `write`.
+    """
+
+    def __init__(self, harness: str, cwd: str = "/home/dev/proj", seed: int = 0) -> None:
+        self.harness = harness
+        self._format = thread_formats.of(harness, cwd, Clock(seed))
+        self.id = self._format.id
+        self.records: list[Record] = list(self._format.begin())
+
+    def _with(self, records: list[Record]) -> Self:
+        self.records.extend(records)
+        return self
+
+    def user(self, text: str) -> Self:
+        """The user typed a prompt."""
+        return self._with(self._format.user(text))
+
+    def assistant(self, text: str) -> Self:
+        """The agent said something."""
+        return self._with(self._format.assistant(text))
+
+    def shell(self, command: str, output: str = "", code: int = 0) -> Self:
+        """The agent ran a command that ended."""
+        return self._with(self._format.shell(command, output, code))
+
+    def edit(self, path: str, old: str, new: str) -> Self:
+        """The agent replaced a text in a file."""
+        return self._with(self._format.edit(path, old, new))
+
+    def create(self, path: str, content: str) -> Self:
+        """The agent wrote a new file."""
+        return self._with(self._format.write(path, content))
+
+    def read(self, path: str, content: str = "") -> Self:
+        """The agent read a file; in Codex, with `cat`."""
+        return self._with(self._format.read(path, content))
+
+    def todos(self, *items: tuple[str, str]) -> Self:
+        """The agent wrote its todo list: pairs of text and `pending`, `in_progress`, `completed`."""
+        return self._with(self._format.todos(items))
+
+    def compaction(self, summary: str) -> Self:
+        """The harness put a summary in place of what came before."""
+        return self._with(self._format.compaction(summary))
+
+    def interrupted(self) -> Self:
+        """The user pressed Escape."""
+        return self._with(self._format.interrupted())
+
+    def background(self, command: str, ended: Ended = "running") -> Self:
+        """The agent started a command and went on; it may have been seen to end."""
+        return self._with(self._format.background(command, ended))
+
+    def agent(self, task: str, ended: Ended = "done") -> Self:
+        """The agent gave a task to a sub-agent."""
+        return self._with(self._format.agent(task, ended))
+
+    def sidechain(self, text: str) -> Self:
+        """A sub-agent's words inside the same file; only Claude Code has such lines."""
+        return self._with(self._format.sidechain(text))
+
+    def handoff(self, context: str) -> Self:
+        """The thread begins with the brief of an earlier handoff."""
+        return self._with(self._format.handoff(context))
+
+    def raw(self, **record: Any) -> Self:
+        """A record as it is."""
+        return self._with([record])
+
+    def text(self) -> str:
+        """The whole file."""
+        lines = (json.dumps(r, ensure_ascii=False, separators=(",", ":")) for r in self.records)
+        return "".join(f"{line}\n" for line in lines)
+
+    def write(self, path: Path) -> Path:
+        """Write the thread; a folder gets a file named as the harness would name it."""
+        if path.is_dir():
+            path = path / self.file_name()
+        path.write_text(self.text(), encoding="utf-8")
+        return path
+
+    def file_name(self) -> str:
+        """The name that the harness would give the file."""
+        if self.harness == "codex":
+            return f"rollout-2026-01-05T09-00-01-{self.id}.jsonl"
+        if self.harness == "claude":
+            return f"{self.id}.jsonl"
+        return f"2026-01-05T09-00-01-000Z_{self.id}.jsonl"
+
+
+STORY_TODOS: Sequence[tuple[str, str]] = (
+    ("Raise the timeout", "completed"),
+    ("Write a test", "in_progress"),
+    ("Tell the user", "pending"),
+)
+STORY_SUMMARY = "We are fixing the timeout of the login."
+
+
+def story(harness: str, cwd: str = "/home/dev/proj") -> ThreadBuilder:
+    """A thread in which everything happens that a contract asks about."""
+    return (
+        ThreadBuilder(harness, cwd)
+        .handoff("- Earlier work: the login form. [#7]")
+        .user("Please fix the login timeout; keep it under 30 s — not more")
+        .assistant("I look at the code first.")
+        .read("src/login.py", "TIMEOUT = 5\n")
+        .sidechain("SIDECHAIN-WORDS that no entry may hold")
+        .compaction(STORY_SUMMARY)
+        .shell("pytest -q tests/test_login.py", "1 failed: timeout\n", 1)
+        .edit("src/login.py", "TIMEOUT = 5", "TIMEOUT = 25")
+        .create("tests/test_timeout.py", "def test_timeout():\n    assert True")
+        .shell("pytest -q", "2 passed\n", 0)
+        .todos(*STORY_TODOS)
+        .agent("Review the change", "done")
+        .interrupted()
+        .user("Go on")
+        .background("npm run dev", "running")
+    )

@@ -1,0 +1,134 @@
+"""What the tests with real programs share: an isolated home, a scripted model, a terminal."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from terminals import Terminal
+from waiting import retry_until
+
+from tasuki.launch.tmux import settled
+from tasuki.testing.model_server import ModelServer, Rule, Step
+
+ANSWER = "The scripted answer."
+PI_ENV = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+CLAUDE_ENV = {
+    "ANTHROPIC_AUTH_TOKEN": "dummy",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marker of these tests."""
+    config.addinivalue_line("markers", "e2e: starts real programs, installed from npm")
+
+
+class World:
+    """A home, a project and a scripted model that a real program lives in."""
+
+    def __init__(self, folder: Path, model: ModelServer, patch: pytest.MonkeyPatch) -> None:
+        self.home, self.project, self.programs = (folder / n for n in ("home", "proj", "bin"))
+        self.model, self.patch, self.folder = model, patch, folder
+        for made in (self.home, self.project, self.programs, folder / "tmp"):
+            made.mkdir()
+        path = f"{self.programs}:{os.environ['PATH']}"
+        for name in list(os.environ):
+            patch.delenv(name)
+        self.set(PATH=path, HOME=str(self.home), TERM="xterm-256color", LANG="C.UTF-8")
+        self.set(TMPDIR=str(folder / "tmp"), SHELL="/bin/sh")
+        init = ["git", "init", "-q", "-b", "main", str(self.project)]
+        subprocess.run(init, check=True)
+        self.terminal = Terminal(self.home, dict(os.environ))
+
+    def set(self, **variables: str) -> None:
+        """Set environment variables, for this process and so for what it starts."""
+        for name, value in variables.items():
+            self.patch.setenv(name, value)
+
+    def program(self, name: str, command: Sequence[str]) -> None:
+        """Put a program on the PATH."""
+        path = self.programs / name
+        path.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        path.chmod(0o755)
+        self.terminal.env.update(os.environ)
+
+    def write(self, path: str, content: object) -> None:
+        """Write a JSON file of the home."""
+        target = self.home / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(content))
+
+    def shows(self, pane: str, text: str, seconds: float = 20.0) -> str:
+        """The screen once it shows a text, line breaks not counted."""
+
+        def screen() -> str:
+            now = self.terminal.screen(pane).text
+            return now if text in now or text in " ".join(now.split()) else ""
+
+        return retry_until(screen, seconds)
+
+    def until_quiet(self, pane: str) -> str:
+        """The screen once it stands still for 0.3 s."""
+        return settled(self.terminal, pane, 5.0)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A world of the test's own, ended with it."""
+    if not shutil.which("tmux"):
+        pytest.skip("tmux is not installed")
+    rules = [Rule("and then", (Step("A second answer."),))]
+    with ModelServer(rules, Step(ANSWER), tmp_path / "model.jsonl") as model:
+        made = World(tmp_path.resolve(), model, monkeypatch)
+        yield made
+        made.terminal.end()
+
+
+@pytest.fixture
+def with_pi(world: World) -> World:
+    """A world with pi, whose only model is the scripted one."""
+    import install
+
+    command = install.pi()
+    compat = {"supportsDeveloperRole": False, "supportsReasoningEffort": False}
+    provider = {
+        "baseUrl": f"{world.model.url}/v1",
+        "api": "openai-completions",
+        "apiKey": "dummy-key",
+        "compat": compat,
+        "models": [{"id": "scripted", "contextWindow": 128000, "maxTokens": 8000}],
+    }
+    settings = {"defaultProvider": "local", "defaultModel": "scripted", "quietStartup": True}
+    world.write(".pi/agent/models.json", {"providers": {"local": provider}})
+    world.write(".pi/agent/settings.json", {**settings, "enableInstallTelemetry": False})
+    world.set(**PI_ENV)
+    world.program("pi", command)
+    return world
+
+
+@pytest.fixture
+def with_claude(world: World) -> World:
+    """A world with Claude Code, onboarded, that trusts the project and talks to the model."""
+    import install
+
+    command = install.claude()
+    trusted = {str(world.project): {"hasTrustDialogAccepted": True}}
+    seen = {"hasCompletedOnboarding": True, "hasSeenAutoDefaultNudge": True, "theme": "dark"}
+    world.write(".claude.json", {**seen, "projects": trusted})
+    permissions = {"defaultMode": "acceptEdits", "allow": ["Read"]}
+    world.write(
+        ".claude/settings.json", {"permissions": permissions, "promptSuggestionEnabled": False}
+    )
+    world.set(**CLAUDE_ENV, ANTHROPIC_BASE_URL=world.model.url)
+    world.program("claude", command)
+    return world
