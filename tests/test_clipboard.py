@@ -58,7 +58,7 @@ def test_programs(
     monkeypatch.setenv(display, ":0")
 
     assert name == copy("grüße\n\ttab")
-    assert "grüße\n\ttab" == (tmp_path / "copied").read_text()
+    assert (tmp_path / "copied").read_text() == "grüße\n\ttab"
 
 
 def test_a_program_that_fails_or_hangs(
@@ -73,7 +73,7 @@ def test_a_program_that_fails_or_hangs(
     script(nothing_here, "xsel", f"cat > {tmp_path}/copied; sleep 3 &")
     start = time.monotonic()
 
-    assert "xsel" == copy("text")
+    assert copy("text") == "xsel"
     assert time.monotonic() - start < 2.5
 
 
@@ -102,7 +102,7 @@ def test_the_terminal_itself(terminal: Terminal, tmp_path: Path) -> None:
     pane = terminal.open([sys.executable, "-c", CODE, "grüße"], tmp_path)
 
     assert "the terminal (OSC 52)" in terminal.shows(pane, "[ended 0]")
-    assert "grüße" == retry_until(lambda: terminal.run(("show-buffer",)))
+    assert retry_until(lambda: terminal.run(("show-buffer",))) == "grüße"
 
 
 def test_too_long_for_the_terminal(terminal: Terminal, tmp_path: Path) -> None:

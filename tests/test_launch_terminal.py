@@ -93,9 +93,9 @@ def test_in_the_foreground(terminal: Terminal, tmp_path: Path) -> None:
 
     launched, kept = run.result()
 
-    assert (7, "here", "terminal kept") == (launched.code, launched.how, kept)
-    assert "1" == run.events("start")[0]["env"]["T_X"]
-    assert [100, 30] == run.events("start")[0]["size"]
+    assert (launched.code, launched.how, kept) == (7, "here", "terminal kept")
+    assert run.events("start")[0]["env"]["T_X"] == "1"
+    assert run.events("start")[0]["size"] == [100, 30]
     assert "back\n[ended 0]" in run.terminal.shows(run.pane, "[ended")
 
 
@@ -108,7 +108,7 @@ def test_ctrl_c_is_the_programs(terminal: Terminal, tmp_path: Path) -> None:
 
     launched, kept = run.result()
 
-    assert (130, "terminal kept") == (launched.code, kept)
+    assert (launched.code, kept) == (130, "terminal kept")
 
 
 def test_a_killed_program_leaves_a_usable_terminal(terminal: Terminal, tmp_path: Path) -> None:
@@ -119,24 +119,24 @@ def test_a_killed_program_leaves_a_usable_terminal(terminal: Terminal, tmp_path:
 
     launched, kept = run.result()
 
-    assert (137, "terminal kept") == (launched.code, kept)
+    assert (launched.code, kept) == (137, "terminal kept")
     run.terminal.shows(run.pane, "[ended")
-    assert "1" == run.terminal.run(("display-message", "-p", "-t", run.pane, "#{cursor_flag}"))[0]
+    assert run.terminal.run(("display-message", "-p", "-t", run.pane, "#{cursor_flag}"))[0] == "1"
 
 
 def test_the_text_is_typed_in(terminal: Terminal, tmp_path: Path) -> None:
     """The relay types the text as one paste once the program is ready, and does not submit."""
     run = Run(terminal, tmp_path, paste="# Goal\n\tfix ✓\x1b[201~\r", env={"T_DELAY": "0.5"})
 
-    assert "# Goal\r\tfix ✓[201~\r" == run.wait("paste")["text"]
+    assert run.wait("paste")["text"] == "# Goal\r\tfix ✓[201~\r"
     run.terminal.shows(run.pane, "ready> [pasted")
     run.keys("ä", "Enter")
-    assert "# Goal\r\tfix ✓[201~\r" == run.wait("enter")["text"][:19]
+    assert run.wait("enter")["text"][:19] == "# Goal\r\tfix ✓[201~\r"
     run.keys("q")
 
     launched, kept = run.result()
-    assert (7, True, "terminal kept") == (launched.code, launched.filled, kept)
-    assert [100, 30] == run.events("start")[0]["size"]
+    assert (launched.code, launched.filled, kept) == (7, True, "terminal kept")
+    assert run.events("start")[0]["size"] == [100, 30]
     assert "back" in run.terminal.shows(run.pane, "[ended 0]")
 
 
@@ -144,10 +144,10 @@ def test_the_relay_submits(terminal: Terminal, tmp_path: Path) -> None:
     """With `submit` Enter follows the paste, once."""
     run = Run(terminal, tmp_path, paste="one\ntwo", submit=True)
 
-    assert "one\rtwo" == run.wait("enter")["text"]
+    assert run.wait("enter")["text"] == "one\rtwo"
     run.keys("q")
     run.result()
-    assert 1 == len(run.events("enter"))
+    assert len(run.events("enter")) == 1
 
 
 def test_a_long_text_is_typed_in(terminal: Terminal, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_size_follows(terminal: Terminal, tmp_path: Path) -> None:
     run.wait("paste")
     run.terminal.run(("resize-window", "-t", run.pane, "-x", "71", "-y", "19"))
 
-    assert [71, 19] == run.wait("size")["size"]
+    assert run.wait("size")["size"] == [71, 19]
 
 
 def test_ctrl_z_stops_both(terminal: Terminal, tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_ctrl_z_stops_both(terminal: Terminal, tmp_path: Path) -> None:
     run.wait("resumed")
     run.keys("x", "Enter")
 
-    assert "some textx" == run.wait("enter")["text"]
+    assert run.wait("enter")["text"] == "some textx"
     run.keys("q")
-    assert "terminal kept" == run.result()[1]
+    assert run.result()[1] == "terminal kept"
 
 
 def test_ctrl_z_without_a_shell(terminal: Terminal, tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_killed_under_the_relay(terminal: Terminal, tmp_path: Path) -> None:
 
     launched, kept = run.result()
 
-    assert (137, "terminal kept") == (launched.code, kept)
+    assert (launched.code, kept) == (137, "terminal kept")
     run.terminal.shows(run.pane, "[ended")
     flags = ("display-message", "-p", "-t", run.pane, "#{cursor_flag}#{alternate_on}")
-    assert "10" == run.terminal.run(flags).strip()
+    assert run.terminal.run(flags).strip() == "10"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -245,7 +245,7 @@ def test_never_ready(terminal: Terminal, tmp_path: Path) -> None:
     launched, _ = run.result()
 
     assert not launched.filled
-    assert [] == run.events("paste")
+    assert run.events("paste") == []
 
 
 def test_a_program_that_dies_at_once(terminal: Terminal, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_program_that_dies_at_once(terminal: Terminal, tmp_path: Path) -> None
 
     launched, kept = run.result()
 
-    assert (1, False, "terminal kept") == (launched.code, launched.filled, kept)
+    assert (launched.code, launched.filled, kept) == (1, False, "terminal kept")
     assert "no such session: yes" in run.terminal.shows(run.pane, "[ended")
 
 
@@ -266,8 +266,8 @@ def test_planned_files(terminal: Terminal, tmp_path: Path, paste: str) -> None:
     run = Run(terminal, tmp_path, paste=paste, files=files, argv=("cat", str(path)))
 
     run.terminal.shows(run.pane, "{}")
-    assert 0 == run.result()[0].code
-    assert "{}\n" == path.read_text()
+    assert run.result()[0].code == 0
+    assert path.read_text() == "{}\n"
 
 
 def test_missing_program(terminal: Terminal, tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_missing_program(terminal: Terminal, tmp_path: Path) -> None:
 
     assert told.startswith("HarnessMissing: The program codex is not on your PATH.")
     assert "npm install -g @openai/codex" in told
-    assert "terminal kept" == kept
+    assert kept == "terminal kept"
 
 
 def test_without_a_terminal(tmp_path: Path) -> None:
@@ -330,4 +330,4 @@ def test_modes_are_followed_across_pieces() -> None:
         output.take(bytes([byte]))
 
     assert output.takes_pastes
-    assert b"\x1b[?1006l\x1b[?2004l\x1b[<u\x1b[?25h" == output.undo()
+    assert output.undo() == b"\x1b[?1006l\x1b[?2004l\x1b[<u\x1b[?25h"

@@ -67,7 +67,7 @@ def test_text_stands_unsent(terminal: Terminal, log: Path) -> None:
     launched = start(wanted, "tmux", name="tasuki 1234", socket=terminal.socket)
 
     assert [text.replace("\n", "\r")] == [e["text"] for e in events(log, "paste")]
-    assert [] == events(log, "enter")
+    assert events(log, "enter") == []
     assert launched.filled
     assert "ready> [pasted" in terminal.screen(launched.pane).text
     assert re.fullmatch(r"tasuki:\d+", launched.target)
@@ -81,7 +81,7 @@ def test_submit_presses_enter_once(terminal: Terminal, log: Path) -> None:
     """With `submit` the text is sent, once."""
     start(plan(log, paste="one\ntwo", submit=True), "tmux", socket=terminal.socket)
 
-    assert ["one\rtwo"] == [e["text"] for e in retry_until(lambda: events(log, "enter"))]
+    assert [e["text"] for e in retry_until(lambda: events(log, "enter"))] == ["one\rtwo"]
 
 
 def test_control_characters_do_not_end_the_paste(terminal: Terminal, log: Path) -> None:
@@ -90,8 +90,8 @@ def test_control_characters_do_not_end_the_paste(terminal: Terminal, log: Path) 
 
     start(plan(log, paste=text), "tmux", socket=terminal.socket)
 
-    assert ["start[201~\rrm -rf201~ end"] == [e["text"] for e in events(log, "paste")]
-    assert [] == events(log, "enter") + events(log, "typed")
+    assert [e["text"] for e in events(log, "paste")] == ["start[201~\rrm -rf201~ end"]
+    assert events(log, "enter") + events(log, "typed") == []
 
 
 def test_a_long_text(terminal: Terminal, log: Path) -> None:
@@ -121,13 +121,13 @@ def test_arguments_and_environment(
     told = events(log, "start")[0]
     assert ["--prefill", brief, ";", "#{pane_id}"] == told["argv"]
     assert wanted.cwd == told["cwd"]
-    assert "a'b\"c\nd;" == told["env"]["T_MINE"]
-    assert "yes" == told["env"]["T_PLAN"]
+    assert told["env"]["T_MINE"] == "a'b\"c\nd;"
+    assert told["env"]["T_PLAN"] == "yes"
     assert "CLAUDECODE" not in told["env"]
-    assert "dumb" != told["env"]["TERM"]
+    assert told["env"]["TERM"] != "dumb"
     assert launched.pane == told["env"]["TMUX_PANE"]
     assert not launched.filled
-    assert [] == [p for p in log.parent.rglob("*") if p.name in ("x", "y")]
+    assert [p for p in log.parent.rglob("*") if p.name in ("x", "y")] == []
 
 
 def test_a_secret_of_the_environment_is_on_no_command_line(
@@ -147,7 +147,7 @@ def test_a_secret_of_the_environment_is_on_no_command_line(
 
     assert seen
     assert not [c for c in seen if "sk-very-secret" in str(c) or "brief itself" in str(c)]
-    assert "sk-very-secret" == events(log, "start")[0]["env"]["T_KEY"]
+    assert events(log, "start")[0]["env"]["T_KEY"] == "sk-very-secret"
 
 
 def test_a_second_window_joins_the_session(terminal: Terminal, log: Path) -> None:
@@ -156,8 +156,8 @@ def test_a_second_window_joins_the_session(terminal: Terminal, log: Path) -> Non
     second = start(plan(log), "tmux", name="two", socket=terminal.socket)
 
     assert first.pane != second.pane
-    assert "tasuki" == second.target.partition(":")[0]
-    assert ["one", "two"] == [pane.split()[1] for pane in terminal.panes()]
+    assert second.target.partition(":")[0] == "tasuki"
+    assert [pane.split()[1] for pane in terminal.panes()] == ["one", "two"]
 
 
 def test_a_session_with_a_longer_name_is_left_alone(terminal: Terminal, log: Path) -> None:
@@ -195,10 +195,10 @@ def test_inside_tmux(terminal: Terminal, log: Path) -> None:
     launched = retry_until(told, 20)
 
     assert launched is not None
-    assert "mine:1" == launched.target
-    assert () == launched.attach
-    assert ["hello"] == [e["text"] for e in events(log, "paste")]
-    assert ["first", "next"] == [pane.split()[1] for pane in terminal.panes()]
+    assert launched.target == "mine:1"
+    assert launched.attach == ()
+    assert [e["text"] for e in events(log, "paste")] == ["hello"]
+    assert [pane.split()[1] for pane in terminal.panes()] == ["first", "next"]
 
 
 def test_planned_files_are_written_first(terminal: Terminal, log: Path) -> None:
@@ -208,8 +208,8 @@ def test_planned_files_are_written_first(terminal: Terminal, log: Path) -> None:
 
     start(wanted, "tmux", socket=terminal.socket)
 
-    assert b"first\r\nsecond \xe2\x9c\x93\n" == path.read_bytes()
-    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert path.read_bytes() == b"first\r\nsecond \xe2\x9c\x93\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_file_is_never_overwritten(terminal: Terminal, log: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_file_is_never_overwritten(terminal: Terminal, log: Path) -> None:
     with pytest.raises(LaunchFailed, match=r"s\.jsonl exists already"):
         start(plan(log, files=files), "tmux", socket=terminal.socket)
 
-    assert "mine" == path.read_text()
+    assert path.read_text() == "mine"
     assert not (log.parent / "other").exists()
     assert not log.exists()
 
@@ -256,7 +256,7 @@ def test_never_ready(terminal: Terminal, log: Path, monkeypatch: pytest.MonkeyPa
         start(wanted, "tmux", socket=terminal.socket, brief="/v/brief.md")
 
     assert terminal.panes()[0].split()[0] in str(told.value)
-    assert [] == events(log, "paste") + events(log, "typed")
+    assert events(log, "paste") + events(log, "typed") == []
 
 
 def test_a_window_closes_when_its_program_ends(terminal: Terminal, log: Path) -> None:
@@ -292,8 +292,10 @@ def test_two_starts_at_once(terminal: Terminal, log: Path) -> None:
         for n, each in enumerate(logs):
             pool.submit(start, plan(each, paste=f"text {n}"), "tmux", socket=terminal.socket)
 
-    assert [["text 0"], ["text 1"], ["text 2"]] == [
-        [e["text"] for e in events(each, "paste")] for each in logs
+    assert [[e["text"] for e in events(each, "paste")] for each in logs] == [
+        ["text 0"],
+        ["text 1"],
+        ["text 2"],
     ]
 
 

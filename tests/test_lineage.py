@@ -28,8 +28,8 @@ def vault(tmp_path: Path) -> Vault:
 
 def test_nothing_stored(vault: Vault) -> None:
     """An empty vault has no lineage."""
-    assert () == lineage(vault).roots
-    assert "" == draw(lineage(vault))
+    assert lineage(vault).roots == ()
+    assert draw(lineage(vault)) == ""
 
 
 def test_a_chain_of_five(vault: Vault) -> None:
@@ -94,7 +94,7 @@ def test_a_successor_thread_links(vault: Vault) -> None:
     tree = lineage(vault)
 
     assert (name(1), name(3)) == tree.roots
-    assert "thread" == tree.nodes[name(2)].link
+    assert tree.nodes[name(2)].link == "thread"
     assert {name(1), name(2)} == set(lineage(vault, name(2)).nodes)
 
 
@@ -117,7 +117,7 @@ def test_a_circle_of_threads(vault: Vault) -> None:
     vault.save(made(name(1), created=day(1), thread="one"), "brief")
     vault.append(name(1), event("delivered", successor_thread="one"))
 
-    assert 1 == len(draw(lineage(vault, name(1))).splitlines())
+    assert len(draw(lineage(vault, name(1))).splitlines()) == 1
 
 
 def test_a_missing_parent(vault: Vault) -> None:
@@ -129,8 +129,8 @@ def test_a_missing_parent(vault: Vault) -> None:
     lines = draw(lineage(vault)).splitlines()
 
     assert lines[0].startswith("● 00000001")
-    assert "○ feedbee…  (not stored here)" == lines[1]
-    assert 4 == len(lines)
+    assert lines[1] == "○ feedbee…  (not stored here)"
+    assert len(lines) == 4
 
 
 def test_nothing_reaches_the_terminal(vault: Vault) -> None:
@@ -164,8 +164,8 @@ def test_a_long_chain(vault: Vault) -> None:
 
     tree = lineage(vault)
 
-    assert 1201 == len(draw(tree).splitlines())
-    assert 1201 == len(tree.chain(name(1201)))
+    assert len(draw(tree).splitlines()) == 1201
+    assert len(tree.chain(name(1201))) == 1201
 
 
 def test_unknown(vault: Vault) -> None:

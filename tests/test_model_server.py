@@ -79,8 +79,8 @@ def test_text(server: ModelServer, api: str, stream: bool) -> None:
     """A text arrives to the letter, whole or streamed."""
     answer = post(server, PATHS[api], ask(api, ("user", "a long one"), stream=stream))
 
-    assert LONG == texts(api, answer)
-    assert "a long one" == server.log[0].prompt
+    assert texts(api, answer) == LONG
+    assert server.log[0].prompt == "a long one"
 
 
 @pytest.mark.parametrize("api", list(PATHS))
@@ -97,7 +97,7 @@ def test_the_step_follows_from_the_request(server: ModelServer, api: str) -> Non
         messages = body["input" if api == "responses" else "messages"]
         messages += [{"role": "assistant", "content": answer}, result]
 
-    assert [0, 1, 2] == [request.step for request in server.log]
+    assert [request.step for request in server.log] == [0, 1, 2]
 
 
 def test_calls(server: ModelServer) -> None:
@@ -137,9 +137,9 @@ def test_tool_results_are_no_prompts(server: ModelServer) -> None:
         {"type": "function_call_output", "call_id": "c", "output": "long"},
     ]
 
-    assert "Done." == texts("messages", post(server, PATHS["messages"], body))
-    assert "Done." == texts("responses", post(server, PATHS["responses"], {"input": items}))
-    assert [("write it", 1)] * 2 == [(request.prompt, request.step) for request in server.log]
+    assert texts("messages", post(server, PATHS["messages"], body)) == "Done."
+    assert texts("responses", post(server, PATHS["responses"], {"input": items})) == "Done."
+    assert [(request.prompt, request.step) for request in server.log] == [("write it", 1)] * 2
 
 
 def test_errors_and_delays(server: ModelServer) -> None:
@@ -148,8 +148,8 @@ def test_errors_and_delays(server: ModelServer) -> None:
     start = time.monotonic()
     post(server, PATHS["chat"], ask("chat", ("user", "slow")))
 
-    assert 529 == failed["status"]
-    assert "overloaded" == failed["error"]["message"]
+    assert failed["status"] == 529
+    assert failed["error"]["message"] == "overloaded"
     assert time.monotonic() - start >= 0.4
 
 
@@ -160,10 +160,10 @@ def test_the_log(server: ModelServer, tmp_path: Path) -> None:
     post(server, "/v1/messages/count_tokens", body)
 
     assert body == server.log[0].body
-    assert 2 == server.log[0].count("long")
-    assert ["system", "user"] == [turn.role for turn in server.log[0].turns]
+    assert server.log[0].count("long") == 2
+    assert [turn.role for turn in server.log[0].turns] == ["system", "user"]
     assert [server.log[0]] == server.asked("^long$")
-    assert ["POST /v1/messages/count_tokens"] == server.other
+    assert server.other == ["POST /v1/messages/count_tokens"]
     assert body == json.loads((tmp_path / "log.jsonl").read_text())["body"]
 
 
@@ -171,9 +171,9 @@ def test_other_addresses(server: ModelServer) -> None:
     """Models are listed; anything else is not there; nothing but loopback is bound."""
     connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]))
     connection.request("GET", "/v1/models")
-    assert "scripted" == json.loads(connection.getresponse().read())["data"][0]["id"]
+    assert json.loads(connection.getresponse().read())["data"][0]["id"] == "scripted"
     connection.request("POST", "/nowhere", b"not json")
-    assert 404 == connection.getresponse().status
+    assert connection.getresponse().status == 404
     connection.close()
 
     assert server.url.startswith("http://127.0.0.1:")
@@ -185,4 +185,4 @@ def test_a_reader_that_goes_away(server: ModelServer) -> None:
     connection.request("POST", PATHS["chat"], json.dumps(ask("chat", ("user", "slow"))).encode())
     connection.close()
 
-    assert LONG == texts("chat", post(server, PATHS["chat"], ask("chat", ("user", "long"))))
+    assert texts("chat", post(server, PATHS["chat"], ask("chat", ("user", "long")))) == LONG

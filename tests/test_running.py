@@ -69,10 +69,10 @@ def test_a_reused_process_id(sessions: Path, sleeper: subprocess.Popen[bytes]) -
     thread = Thread(harness="claude", id="s-1", path="/p/s-1.jsonl")
     session = {"pid": sleeper.pid, "sessionId": "s-1", "procStart": start_of(sleeper.pid)}
     (sessions / "1.json").write_text(json.dumps(session))
-    assert 1 == len(running_elsewhere(thread))
+    assert len(running_elsewhere(thread)) == 1
 
     (sessions / "1.json").write_text(json.dumps({**session, "procStart": "1"}))
-    assert [] == running_elsewhere(thread)
+    assert running_elsewhere(thread) == []
 
 
 def test_keys_are_never_read(sessions: Path) -> None:
@@ -93,7 +93,7 @@ def test_an_open_file(tmp_path: Path) -> None:
     path = tmp_path / "rollout.jsonl"
     path.touch()
     thread = Thread(harness="codex", id="s-1", path=str(path))
-    assert [] == running_elsewhere(thread)
+    assert running_elsewhere(thread) == []
     command = program(tmp_path / "bin", "codex")
     with path.open() as held:
         holder = subprocess.Popen(command, pass_fds=[held.fileno()])
@@ -101,11 +101,11 @@ def test_an_open_file(tmp_path: Path) -> None:
         found = retry_until(lambda: running_elsewhere(thread))
 
         assert [f"codex (process {holder.pid}) has this thread open."] == found
-        assert [] == running_elsewhere(Thread(harness="pi", id="s-1", path=str(path)))
+        assert running_elsewhere(Thread(harness="pi", id="s-1", path=str(path))) == []
     finally:
         holder.kill()
         holder.wait()
-    assert [] == running_elsewhere(thread)
+    assert running_elsewhere(thread) == []
 
 
 @linux
@@ -115,7 +115,7 @@ def test_an_argument(tmp_path: Path, argument: str) -> None:
     thread = Thread(harness="pi", id="s-1", path="/p/s-1.jsonl")
     holder = subprocess.Popen(program(tmp_path / "bin", "pi", "--session", argument))
     try:
-        assert 1 == len(retry_until(lambda: running_elsewhere(thread)))
+        assert len(retry_until(lambda: running_elsewhere(thread))) == 1
     finally:
         holder.kill()
         holder.wait()
@@ -130,7 +130,7 @@ def test_other_programs_do_not_count(tmp_path: Path) -> None:
     try:
         retry_until(lambda: b"less" in Path(f"/proc/{holder.pid}/cmdline").read_bytes())
 
-        assert [] == running_elsewhere(Thread(harness="pi", id="s-1", path=str(path)))
+        assert running_elsewhere(Thread(harness="pi", id="s-1", path=str(path))) == []
     finally:
         holder.kill()
         holder.wait()

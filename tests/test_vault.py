@@ -49,9 +49,9 @@ def test_what_is_saved_comes_back(vault: Vault) -> None:
 
     assert folder == vault.root / handoff.id
     assert handoff == vault.get(handoff.id)
-    assert "# Brief\r\n\ttabs, ✓ and no newline at the end" == vault.brief(handoff.id[:6])
+    assert vault.brief(handoff.id[:6]) == "# Brief\r\n\ttabs, ✓ and no newline at the end"
     assert [handoff] == vault.all()
-    assert [] == vault.problems
+    assert vault.problems == []
 
 
 def test_only_the_user_can_read(vault: Vault) -> None:
@@ -70,8 +70,8 @@ def test_only_the_user_can_read(vault: Vault) -> None:
         "brief.md": 0o600,
         "events.jsonl": 0o600,
     } == (modes)
-    assert 0o700 == stat.S_IMODE(vault.root.stat().st_mode)
-    assert 0o700 == stat.S_IMODE(vault.root.parent.stat().st_mode)
+    assert stat.S_IMODE(vault.root.stat().st_mode) == 0o700
+    assert stat.S_IMODE(vault.root.parent.stat().st_mode) == 0o700
 
 
 def test_data_folder_follows_the_environment(
@@ -89,14 +89,14 @@ def test_import_is_light() -> None:
 
     out = subprocess.check_output([sys.executable, "-c", code], text=True)
 
-    assert "False" == out.strip()
+    assert out.strip() == "False"
 
 
 def test_ids_are_random_and_valid() -> None:
     """An id is 32 hexadecimal digits, and no two are the same."""
     ids = {new_id() for _ in range(1000)}
 
-    assert 1000 == len(ids)
+    assert len(ids) == 1000
     assert all(len(id) == 32 and int(id, 16) >= 0 for id in ids)
 
 
@@ -127,7 +127,7 @@ def test_unknown_and_ambiguous_prefixes(vault: Vault) -> None:
         vault.get("9999")
     with pytest.raises(HandoffNotFound, match=r"2 handoffs begin with abcd: abcd0000, abcd1111"):
         vault.get("abcd")
-    assert "abcd" + "1" * 28 == vault.get("ABCD1").id
+    assert vault.get("ABCD1").id == "abcd" + "1" * 28
 
 
 def test_newest_first(vault: Vault) -> None:
@@ -150,11 +150,11 @@ def test_damaged_folders_are_reported(vault: Vault) -> None:
     (vault.root / "notes.txt").write_text("not ours")
 
     assert [good] == vault.all()
-    assert 3 == len(vault.problems)
+    assert len(vault.problems) == 3
     assert any(empty.id in problem for problem in vault.problems)
     with pytest.raises(HandoffNotFound, match=r"may still be readable: .*brief\.md"):
         vault.get(wrong.id)
-    assert "brief" == vault.brief(wrong.id)
+    assert vault.brief(wrong.id) == "brief"
 
 
 def test_what_is_stored_is_never_rewritten(vault: Vault) -> None:
@@ -166,7 +166,7 @@ def test_what_is_stored_is_never_rewritten(vault: Vault) -> None:
         vault.save(made(first.id, goal="Something else altogether"), "second")
 
     assert first == vault.get(first.id)
-    assert "first" == vault.brief(first.id)
+    assert vault.brief(first.id) == "first"
     assert [first.id] == os.listdir(vault.root)
 
 
@@ -179,9 +179,9 @@ def test_events_are_appended(vault: Vault) -> None:
     for kind in ("drafted", "started", "delivered"):
         vault.append(handoff.id[:8], event(kind, pane="%1\n✓"))
 
-    assert ["drafted", "started", "delivered"] == [e.kind for e in vault.events(handoff.id)]
-    assert "%1\n✓" == vault.events(handoff.id)[0].detail["pane"]
-    assert 3 == (folder / "events.jsonl").read_bytes().count(b"\n")
+    assert [e.kind for e in vault.events(handoff.id)] == ["drafted", "started", "delivered"]
+    assert vault.events(handoff.id)[0].detail["pane"] == "%1\n✓"
+    assert (folder / "events.jsonl").read_bytes().count(b"\n") == 3
     assert before == (folder / "handoff.json").read_bytes()
 
 
@@ -190,8 +190,8 @@ def test_no_events_yet(vault: Vault) -> None:
     handoff = made()
     vault.save(handoff, "brief")
 
-    assert [] == vault.events(handoff.id)
-    assert "draft" == vault.state(handoff.id)
+    assert vault.events(handoff.id) == []
+    assert vault.state(handoff.id) == "draft"
 
 
 def test_a_truncated_last_line_is_accepted(vault: Vault) -> None:
@@ -201,9 +201,9 @@ def test_a_truncated_last_line_is_accepted(vault: Vault) -> None:
     with (folder / "events.jsonl").open("ab") as stream:
         stream.write(b'{"at":"2025-11-02T10:00:01Z","kind":"deliv')
 
-    assert ["started"] == [e.kind for e in vault.events(folder.name)]
+    assert [e.kind for e in vault.events(folder.name)] == ["started"]
     vault.append(folder.name, event("acknowledged"))
-    assert ["started", "acknowledged"] == [e.kind for e in vault.events(folder.name)]
+    assert [e.kind for e in vault.events(folder.name)] == ["started", "acknowledged"]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_cited_entries_can_be_opened(vault: Vault) -> None:
     handoff = made()
     vault.save(handoff, "brief")
 
-    assert ["always"] == [c.text for c in cited(vault.get(handoff.id), [9, 3])]
+    assert [c.text for c in cited(vault.get(handoff.id), [9, 3])] == ["always"]
 
 
 def test_two_processes_save_at_once(vault: Vault) -> None:
@@ -253,10 +253,10 @@ def test_two_processes_save_at_once(vault: Vault) -> None:
 
     workers = [subprocess.Popen(command) for _ in range(8)]
 
-    assert [0] * 8 == [worker.wait() for worker in workers]
-    assert 201 == len(vault.all())
-    assert 200 == len(vault.events(shared.id))
-    assert [] == [name for name in os.listdir(vault.root) if name.startswith(".")]
+    assert [worker.wait() for worker in workers] == [0] * 8
+    assert len(vault.all()) == 201
+    assert len(vault.events(shared.id)) == 200
+    assert [name for name in os.listdir(vault.root) if name.startswith(".")] == []
 
 
 def test_one_id_is_won_once(vault: Vault) -> None:
@@ -272,8 +272,8 @@ def test_one_id_is_won_once(vault: Vault) -> None:
 
     ends = sorted(w.wait() for w in [subprocess.Popen(command) for _ in range(4)])
 
-    assert [0, 9, 9, 9] == ends
-    assert "brief" == vault.brief("abab")
+    assert ends == [0, 9, 9, 9]
+    assert vault.brief("abab") == "brief"
 
 
 def test_a_killed_process_leaves_nothing_visible(vault: Vault) -> None:
@@ -287,12 +287,12 @@ def test_a_killed_process_leaves_nothing_visible(vault: Vault) -> None:
     )
     command = [sys.executable, "-c", code, str(vault.root), str(Path(__file__).parent)]
 
-    assert -signal.SIGKILL == subprocess.run(command, check=False).returncode
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
 
     left = [name for name in os.listdir(vault.root) if name.startswith(".new-")]
-    assert 1 == len(left)
-    assert 1 == len(vault.all())
-    assert [] == vault.problems
+    assert len(left) == 1
+    assert len(vault.all()) == 1
+    assert vault.problems == []
     vault.save(made(), "brief")
     assert (vault.root / left[0]).exists()
     hour_ago = time.time() - 3700
@@ -324,9 +324,9 @@ def test_disk_full_while_appending(mount: Path) -> None:
     with pytest.raises(StoreFailed, match=r"event could not be added .* the disk is full"):
         vault.append(kept.id, event("drift", text="x" * 1_000_000))
 
-    assert ["started"] == [e.kind for e in vault.events(kept.id)]
+    assert [e.kind for e in vault.events(kept.id)] == ["started"]
     vault.append(kept.id, event("delivered"))
-    assert "delivered" == vault.state(kept.id)
+    assert vault.state(kept.id) == "delivered"
 
 
 def test_file_size_limit(vault: Vault) -> None:
@@ -341,7 +341,7 @@ def test_file_size_limit(vault: Vault) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, old)
 
-    assert [] == vault.all()
+    assert vault.all() == []
 
 
 def test_read_only(mount: Path) -> None:
@@ -378,7 +378,7 @@ def test_a_file_in_the_way() -> None:
     with tempfile.NamedTemporaryFile() as file:
         with pytest.raises(StoreFailed, match="is a file, not a folder"):
             Vault(Path(file.name)).save(made(), "brief")
-        assert [] == Vault(Path(file.name)).all()
+        assert Vault(Path(file.name)).all() == []
 
 
 def test_a_goal_that_no_file_can_hold(vault: Vault) -> None:
@@ -386,7 +386,7 @@ def test_a_goal_that_no_file_can_hold(vault: Vault) -> None:
     with pytest.raises(StoreFailed, match="Take it out of the goal"):
         vault.save(made(goal="broken \udc80 argument"), "brief")
 
-    assert [] == vault.all()
+    assert vault.all() == []
 
 
 def test_stored_form_is_stable(vault: Vault) -> None:
@@ -395,5 +395,5 @@ def test_stored_form_is_stable(vault: Vault) -> None:
 
     text = (folder / "handoff.json").read_text()
 
-    assert 1 == json.loads(text)["version"]
+    assert json.loads(text)["version"] == 1
     assert text.startswith("{\n  ")

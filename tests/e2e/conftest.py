@@ -13,11 +13,11 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from terminals import Terminal
-from waiting import retry_until
+from terminals import Terminal  # noqa: E402
+from waiting import retry_until  # noqa: E402
 
-from tasuki.launch.tmux import settled
-from tasuki.testing.model_server import ModelServer, Rule, Step
+from tasuki.launch.tmux import settled  # noqa: E402
+from tasuki.testing.model_server import ModelServer, Rule, Step  # noqa: E402
 
 ANSWER = "The scripted answer."
 PI_ENV = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import (
-    Footer,
     Label,
     OptionList,
     Static,
@@ -23,7 +22,7 @@ from textual.widgets import (
 )
 from textual.widgets.option_list import Option
 
-from tasuki.draft.brief import item_line, split
+from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, item_line, split
 from tasuki.model import Entry, Item, Thread, tokens
 from tasuki.plain import plain, shown
 
@@ -32,6 +31,8 @@ Action = Literal["start", "save", "cancel"]
 _BRACKETS = re.compile(r"\[(#\d+[^\]\n]*)\]")
 _NUMBER = re.compile(r"#(\d+)")
 _RULE = "─" * 24
+KEYS = "^S start  F2 save only  Esc cancel  Tab move  F3 next tab  ^Z undo"
+KEYS_LEFT_OUT = "Enter insert  Tab move  F3 next tab  ^S start  F2 save only  Esc cancel"
 
 
 class ReviewResult(Struct, frozen=True):
@@ -62,6 +63,18 @@ def refs_in(line: str) -> tuple[int, ...]:
     """The entries that a line of a brief names: `[#12, #40]` gives 12 and 40."""
     numbers = (int(n) for marks in _BRACKETS.findall(line) for n in _NUMBER.findall(marks))
     return tuple(dict.fromkeys(numbers))
+
+
+def insertion_row(lines: Sequence[str], cursor: int) -> int:
+    """The row below which an item goes: the cursor's, or the last of the record if that is outside.
+
+    What comes from the thread is data and stays inside the record; a brief that holds no record
+    takes it at the cursor.
+    """
+    if FENCE_OPEN not in lines or FENCE_CLOSE not in lines:
+        return cursor
+    first, last = lines.index(FENCE_OPEN), lines.index(FENCE_CLOSE)
+    return cursor if first <= cursor < last else max(first, last - 1)
 
 
 def entry_text(entry: Entry) -> Text:
@@ -110,19 +123,10 @@ class Discard(ModalScreen[bool]):
         self.dismiss(answer)
 
 
-class Brief(TextArea):
-    """The brief as an editor."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "app.focus_next", "Other side", show=True),
-        Binding("ctrl+z", "undo", "Undo", show=True),
-    ]
-
-
 class LeftOut(OptionList):
     """What did not fit the budget; each item can be put into the brief."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,i", "select", "Insert", show=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,i", "select", "Insert")]
 
 
 class Pane(VerticalScroll, can_focus=True):
@@ -134,27 +138,34 @@ class ReviewApp(App[None]):
 
     TITLE = "tasuki"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
-        (0, "-narrow"),
-        (100, "-wide"),
-    ]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
     CSS = """
-    #title { height: 1; padding: 0 1; text-style: bold; }
+    #title { height: 1; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
     #sides { height: 1fr; }
-    Brief, #about { border: round $foreground 50%; height: 1fr; padding: 0; }
-    Brief:focus, #about:focus-within { border: heavy $foreground; }
+    #keys { height: 1; padding: 0 1; }
+    TextArea, #about { border: round $foreground 50%; height: 1fr; width: 1fr; padding: 0; }
+    TextArea:focus, #about:focus-within { border: heavy $foreground; }
     .-narrow #sides { layout: vertical; }
-    .-narrow #about { height: 45%; }
+    .-narrow #about { height: 40%; }
+    .-narrow #about:focus-within { height: 65%; }
     Pane, LeftOut { height: 1fr; border: none; padding: 0 1; background: transparent; }
     TabPane { padding: 0; }
+    TextArea .text-area--cursor { color: $foreground; background: $background; text-style: reverse; }
+    TextArea .text-area--selection { color: $foreground; background: $background; text-style: reverse; }
+    LeftOut > .option-list--option-highlighted { color: $foreground; background: $background;
+        text-style: bold; }
+    LeftOut:focus > .option-list--option-highlighted { text-style: reverse; }
+    * { scrollbar-size-vertical: 1; scrollbar-background: $background;
+        scrollbar-background-hover: $background; scrollbar-background-active: $background;
+        scrollbar-color: $foreground 50%; }
     TabbedContent, ContentSwitcher { height: 1fr; }
     Discard { align: center middle; }
     Discard Label { border: heavy $foreground; padding: 1 2; width: auto; background: $background; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "decide('start')", "Start", priority=True),
-        Binding("f2,ctrl+w", "decide('save')", "Save only", key_display="F2", priority=True),
-        Binding("escape,ctrl+c,ctrl+q", "cancel", "Cancel", key_display="Esc", priority=True),
+        Binding("f2,ctrl+w", "decide('save')", "Save only", priority=True),
+        Binding("escape,ctrl+c,ctrl+q", "cancel", "Cancel", priority=True),
         Binding("f3", "next_tab", "Next tab", priority=True),
     ]
 
@@ -166,7 +177,7 @@ class ReviewApp(App[None]):
         warnings: Sequence[str] = (),
         budget: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.brief, self.shown_brief = brief, plain(brief)
         self.thread, self.left_out, self.warnings = thread, tuple(left_out), tuple(warnings)
         self.budget = budget
@@ -177,7 +188,7 @@ class ReviewApp(App[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         with Horizontal(id="sides"):
-            yield Brief(self.shown_brief, id="brief", show_line_numbers=False)
+            yield TextArea(self.shown_brief, id="brief")
             with TabbedContent(id="about"):
                 with TabPane("Entries", id="entries"), Pane():
                     yield Static(id="cited", markup=False)
@@ -185,7 +196,7 @@ class ReviewApp(App[None]):
                     yield from self._left_out()
                 with TabPane(f"Warnings ({len(self.warnings)})", id="warnings"), Pane():
                     yield Static(_as_list(self.warnings), markup=False)
-        yield Footer()
+        yield Static(KEYS, id="keys", markup=False)
 
     def on_mount(self) -> None:
         """Start on the brief, in the terminal's own colours."""
@@ -194,8 +205,13 @@ class ReviewApp(App[None]):
             if theme in self.available_themes:
                 self.theme = theme
                 break
-        self.query_one(Brief).focus()
+        self.query_one(TextArea).focus()
         self._show_size()
+
+    def on_descendant_focus(self) -> None:
+        """The keys that count are those of the side one is on."""
+        inserting = isinstance(self.focused, LeftOut)
+        self.query_one("#keys", Static).update(KEYS_LEFT_OUT if inserting else KEYS)
 
     def on_resize(self) -> None:
         """The title is cut to the width."""
@@ -210,7 +226,7 @@ class ReviewApp(App[None]):
 
     @on(TextArea.Changed)
     def _show_size(self) -> None:
-        text = self.query_one(Brief).text
+        text = self.query_one(TextArea).text
         size = tokens(split(text)[0])
         of = f" of {self.budget:,}" if self.budget else ""
         over = "  OVER BUDGET" if self.budget and size > self.budget else ""
@@ -222,7 +238,7 @@ class ReviewApp(App[None]):
 
     @on(TextArea.SelectionChanged)
     def _show_entries(self) -> None:
-        brief = self.query_one(Brief)
+        brief = self.query_one(TextArea)
         refs = refs_in(brief.document.get_line(brief.cursor_location[0]))
         if refs != self.refs:
             self.refs = refs
@@ -242,33 +258,39 @@ class ReviewApp(App[None]):
 
     @on(OptionList.OptionSelected)
     def _insert(self, event: OptionList.OptionSelected) -> None:
-        """Put an item below the cursor's line, once."""
-        brief = self.query_one(Brief)
-        row = brief.cursor_location[0]
-        line = brief.document.get_line(row)
-        new = plain(item_line(self.left_out[event.option_index]))
-        text, down = (f"\n{new}", 1) if line.strip() else (new, 0)
-        brief.insert(text, (row, len(line)))
-        brief.move_cursor((row + down, 0))
-        event.option_list.disable_option_at_index(event.option_index)
+        """Put an item below the cursor's line, once; never outside the record of the past."""
+        brief = self.query_one(TextArea)
+        index = event.option_index
+        line = item_line(self.left_out[index])
+        row = insertion_row(brief.text.split("\n"), brief.cursor_location[0])
+        brief.insert(f"\n{plain(line)}", (row, len(brief.document.get_line(row))))
+        brief.move_cursor((row + 1, 0))
+        event.option_list.replace_option_prompt_at_index(index, Text(f"✓ {shown(line)}"))
+        event.option_list.disable_option_at_index(index)
+        event.option_list.action_cursor_down()
 
     def action_next_tab(self) -> None:
         """Show the next of the three tabs, and go there."""
         tabs = self.query_one(TabbedContent)
         names = [pane.id or "" for pane in self.query(TabPane)]
         tabs.active = names[(names.index(tabs.active) + 1) % len(names)]
-        if (pane := tabs.active_pane) is not None and (inside := pane.query("Pane, LeftOut")):
+        self.call_after_refresh(self._focus_tab, tabs.active)
+
+    def _focus_tab(self, name: str) -> None:
+        """Go to a tab, unless another was shown since: its focus would bring it back."""
+        tabs = self.query_one(TabbedContent)
+        if tabs.active == name and (inside := self.query(f"#{name} Pane, #{name} LeftOut")):
             inside.first().focus()
 
     def action_decide(self, action: Action) -> None:
         """Leave with a decision; the text as it was where nobody changed it."""
-        text = self.query_one(Brief).text
+        text = self.query_one(TextArea).text
         self.result = ReviewResult(action, self.brief if text == self.shown_brief else text)
         self.exit()
 
     def action_cancel(self) -> None:
         """Leave without storing anything; asks first where the brief was edited."""
-        if self.query_one(Brief).text == self.shown_brief:
+        if self.query_one(TextArea).text == self.shown_brief:
             self.exit()
         else:
             self.push_screen(Discard(), self._discarded)

@@ -50,6 +50,7 @@ _OUTCOME = re.compile(
     r"(?i)^(?:FAIL|ok\s|PASS|---\s+FAIL|OK\b|Success|test result|Tests?:|=+ .*(?:passed|failed|error).* =+|Found \d+|"
     r"all checks passed|.*\b\d+ (?:passed|failed|passing|failing|errors?|issues?|problems?|failures?)\b)"
 )
+_VERDICT = re.compile(r"\b(?:pass(?:ed|ing)?|fail(?:ed|ing|ures?)?|ok)\b", re.IGNORECASE)
 _CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 _COMMIT_LINE = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
@@ -123,12 +124,16 @@ def runs(entries: Iterable[Entry]) -> list[Run]:
 
 def outcome(run: Run) -> str:
     """The line of a check's output that says how it went; empty if there is none."""
-    best = ""
+    best, weight = "", 0
     for line in run.output.split("\n"):
-        if len(line) < 400 and _OUTCOME.match(line.strip("= \t\r")):
+        if len(line) >= 400 or not _OUTCOME.match(line.strip("= \t\r")):
+            continue
+        says = 2 if _VERDICT.search(line) else 1
+        if says >= weight:
+            best, weight = line, says
+        if not run.ok and _FAILED_OUTPUT.search(line):
             best = line
-            if not run.ok and ("FAIL" in line or "failed" in line):
-                break
+            break
     return shorten(one_line(best).strip("= "), 140)
 
 

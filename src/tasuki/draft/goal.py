@@ -18,10 +18,10 @@ _VAGUE = frozenset(
     "sure help me handle start begin make better improve done with our my your to step one a an from here code project "
     "what was were doing let's lets let us of in on is be get back "
     # German
-    "weiter weitermachen mach mache fortsetzen fortfahren fertig bitte den die das fehler beheben behebe reparieren "
+    "weiter weitermachen machen mach mache fortsetzen fortfahren fertig bitte den die das fehler beheben behebe reparieren "
     "rest alles und nun jetzt aufgabe so wie vorher "
     # French
-    "continuer continuez continue poursuivre poursuis reprendre reprends corrige corriger le la les bogue erreur "
+    "continuer continuez continue poursuivre poursuis reprendre reprends corrige corriger le la les bogue bogues erreur erreurs "
     "suite finir termine terminer tout s'il te vous plaît "
     # Spanish, Portuguese, Italian
     "continuar continúa continua sigue seguir siga arregla arreglar corrige corregir el error los errores todo termina "

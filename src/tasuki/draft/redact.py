@@ -7,6 +7,7 @@ passed to. What is caught and what is left alone, with figures: docs/redaction.m
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,12 +98,11 @@ def find(text: str) -> list[Span]:
 
 
 def _settle(text: str, spans: list[Span]) -> list[Span]:
-    """Spans in order; of overlapping ones the earliest, then the longest; none that touches a mark."""
+    """Spans in order; overlapping ones joined under the kind of the first; none that touches a mark."""
     if spans and "[REDACTED:" in text:
         marks = [m.span() for m in MARK.finditer(text)]
-        spans = [
-            s for s in spans if not any(s.start < end and start < s.end for start, end in marks)
-        ]
+        starts = [start for start, _ in marks]
+        spans = [s for s in spans if not _touches(marks, bisect_left(starts, s.end), s.start)]
     settled: list[Span] = []
     for span in sorted(spans, key=lambda s: (s.start, -s.end)):
         if not settled or span.start >= settled[-1].end:
@@ -110,6 +110,11 @@ def _settle(text: str, spans: list[Span]) -> list[Span]:
         elif span.end > settled[-1].end:
             settled[-1] = Span(settled[-1].start, span.end, settled[-1].kind)
     return settled
+
+
+def _touches(marks: list[tuple[int, int]], following: int, start: int) -> bool:
+    """Whether the last mark before the one numbered `following` reaches beyond `start`."""
+    return following > 0 and marks[following - 1][1] > start
 
 
 def _recall(text: str, remembered: dict[str, str]) -> Iterator[Span]:

@@ -76,7 +76,7 @@ def _widen(text: str, kind: str, start: int, end: int) -> tuple[int, int]:
 
 _KEY_BLOCK = (
     r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?P<v>(?:(?!-----)[A-Za-z0-9+/=\s\\:,.()-]){16,200000})(?:-----END [A-Z0-9 ]{1,40}-----)?"
+    r"(?P<v>(?:(?!-----)[A-Za-z0-9+/=\s\\:,.()>|-]){16,200000})(?:-----END [A-Z0-9 ]{1,40}-----)?"
 )
 
 

@@ -15,7 +15,7 @@ _SENTENCE_END = re.compile(r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я])|[
 _ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
 _BULLET_STARTS = frozenset("-*+•#>0123456789")
 _TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
-_EMPHASIS = re.compile(r"(?<![*\w])(\*\*|__)(?=[^\s*_])(.+?)(?<=[^\s*_])\1(?![*\w])")
+_EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
 _LETTER = re.compile(r"[^\W\d_]")
 
 IDENTIFIER = re.compile(
@@ -57,7 +57,7 @@ def one_line(text: str) -> str:
 
 def comparable(text: str) -> str:
     """What two texts are compared by: white space folded, emphasis and quote marks dropped."""
-    return one_line(_EMPHASIS.sub(r"\2", text)).strip("\"'“”„«»` ")
+    return one_line(_EMPHASIS.sub(r"\1", text)).strip("\"'“”„«»` ")
 
 
 def shorten(text: str, limit: int = MAX_QUOTE) -> str:
@@ -69,7 +69,7 @@ def shorten(text: str, limit: int = MAX_QUOTE) -> str:
         return text
     cut = text[: limit - 2]
     at = cut.rfind(" ")
-    return cut[: max(at, limit // 8)].rstrip(" ,;:") + " …"
+    return f"{cut[: max(at, 0)].rstrip(' ,;:')} …".lstrip()
 
 
 def prose_lines(text: str) -> Iterator[str]:
@@ -108,8 +108,8 @@ def _split(lines: list[str]) -> Iterator[str]:
     if not lines:
         return
     text = " ".join(" ".join(lines).split())
-    if "**" in text or "__" in text:
-        text = _EMPHASIS.sub(r"\2", text)
+    if "**" in text:
+        text = _EMPHASIS.sub(r"\1", text)
     start = 0
     for match in _SENTENCE_END.finditer(text):
         if not text.endswith(_ABBREVIATIONS, start, match.start() + 1):

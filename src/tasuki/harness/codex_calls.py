@@ -253,13 +253,10 @@ def _parsed_output(text: str) -> tuple[int | None, str, str]:
         return code, output, ""
     at = text.find(_BODY)
     match = _STATE.search(text, max(at - 200, 0), at) if at >= 0 else _STATE.match(text)
-    if match is None:
-        return None, text, ""
-    return (
-        int(match[1]) if match[1] else None,
-        text[at + len(_BODY) :] if at >= 0 else "",
-        (match[2] or ""),
-    )
+    output = text[at + len(_BODY) :] if at >= 0 else ""
+    if match:
+        return int(match[1]) if match[1] else None, output, match[2] or ""
+    return None, output if output and text.startswith("Wall time: ") else text, ""
 
 
 def shell_result(text: str) -> tuple[int | None, str]:

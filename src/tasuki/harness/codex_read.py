@@ -245,11 +245,12 @@ class Reader:
             origin = "queued" if self.in_turn and self.turn_users else "typed"
             if begins_handoff(text):
                 origin = "handoff"
-            self.turn_users += 1
             if not self.in_turn:
                 self.log.settle("unknown")
             if typed is None:
                 self.unconfirmed.append(len(self.entries))
+            else:
+                self.turn_users += 1
             self.entries.append(self._entry("user", text, message.id or "", origin))
 
     def _on_pseudo_user(self, text: str) -> None:
@@ -293,6 +294,7 @@ class Reader:
 
     def _on_user_message(self, event: record.Event) -> None:
         """Says that the user entry before it was typed: other user-role text has no such event."""
+        self.turn_users += 1
         self.confirmed.add((event.message or "").strip())
         if self.unconfirmed:
             self.unconfirmed.pop()
@@ -421,7 +423,7 @@ class Reader:
         """Where the record has events for typed messages, those without one were not typed."""
         for index in self.unconfirmed if self.confirmed else ():
             entry = self.entries[index]
-            if entry.origin == "typed" and entry.text not in self.confirmed:
+            if entry.origin != "handoff" and entry.text not in self.confirmed:
                 self.entries[index] = replace(entry, origin="harness")
 
     def _sidechains(self) -> tuple[Sidechain, ...]:

@@ -1,0 +1,182 @@
+"""Every adapter keeps every contract, and every contract catches an adapter that breaks it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixture_threads import HARNESSES, samples
+from msgspec.structs import replace
+
+from tasuki import harness
+from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.model import Background, Entry, ReadReport, Thread, ThreadHead, ToolCall
+from tasuki.testing import CONTRACTS, check_contract, check_harness, story
+from tasuki.testing.conformance import Trial
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_every_adapter_keeps_every_contract(name: str, tmp_path: Path) -> None:
+    """The built-in harnesses read their captured threads as the contracts want it."""
+    check_harness(harness.get(name), samples(name), tmp_path)
+
+
+def test_the_first_broken_contract_is_named(tmp_path: Path) -> None:
+    """The error says number, sentence and what was found instead."""
+    broken = Sabotaged(harness.get("pi"), read=_reading(lambda t: replace(t, cwd="")))
+
+    with pytest.raises(AssertionError) as caught:
+        check_harness(broken, samples("pi"), tmp_path)
+
+    assert str(caught.value).startswith(
+        "contract 2: A thread has its harness, id, path, folder, sources and both times."
+    )
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+@pytest.mark.parametrize("number", CONTRACTS)
+def test_every_contract_catches_a_sabotaged_adapter(number: int, name: str, tmp_path: Path) -> None:
+    """An adapter that breaks one promise fails the contract of that promise."""
+    if number == 24 and name in ("claude", "codex"):
+        pytest.skip("plans no session file")
+    trial = _trial(name, tmp_path)
+    trial.harness = SABOTAGES[number](trial.harness)
+
+    with pytest.raises(AssertionError, match=f"^contract {number}: "):
+        check_contract(number, trial)
+
+
+def _trial(name: str, folder: Path) -> Trial:
+    told = folder / "story"
+    told.mkdir()
+    work = folder / "work"
+    work.mkdir()
+    return Trial(
+        harness=harness.get(name), samples=samples(name)[:3], story=story(name).write(told),
+        folder=work,
+    )  # fmt: skip
+
+
+class Sabotaged:
+    """A harness with some of its methods replaced; they get the real one first."""
+
+    def __init__(self, real: Harness, **methods: Callable[..., Any]) -> None:
+        self._real = real
+        self._methods = methods
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._real, name)
+        method = self._methods.get(name)
+        return real if method is None else lambda *given: method(real, *given)
+
+
+def _reading(change: Callable[[Thread], Thread]) -> Callable[..., Thread]:
+    return lambda real, path: change(real(path))
+
+
+def _entries(change: Callable[[Entry], Entry]) -> Callable[..., Thread]:
+    return _reading(lambda t: replace(t, entries=tuple(change(e) for e in t.entries)))
+
+
+def _calls(**fields: Any) -> Callable[..., Thread]:
+    def change(entry: Entry) -> Entry:
+        if entry.tool is None:
+            return entry
+        changed: ToolCall = replace(entry.tool, **fields)
+        return replace(entry, tool=changed)
+
+    return _entries(change)
+
+
+def _report(**fields: Any) -> Callable[..., Thread]:
+    return _reading(lambda t: replace(t, report=replace(t.report, **fields)))
+
+
+def _shifted(thread: Thread) -> Thread:
+    count = len(thread.entries)
+    return replace(thread, entries=tuple(replace(e, ref=e.ref + count) for e in thread.entries))
+
+
+def _mixed(thread: Thread) -> Thread:
+    chain = Entry(ref=9_999, kind="assistant", text="SIDECHAIN-WORDS")
+    return replace(thread, entries=(*thread.entries, chain))
+
+
+def _never_ending(thread: Thread) -> Thread:
+    agents = tuple(
+        Background(id=b.id, kind=b.kind, label=b.label, state="running", ref=b.ref)
+        for b in thread.background
+    )
+    return replace(thread, background=agents)
+
+
+def _strict(real: Callable[[Path], Thread], path: Path) -> Thread:
+    path.read_text(encoding="utf-8")
+    return real(path)
+
+
+def _short_lines(real: Callable[[Path], Thread], path: Path) -> Thread:
+    if any(len(line) > 500_000 for line in path.read_bytes().splitlines()):
+        raise ValueError("line too long")
+    return real(path)
+
+
+def _never_fails(real: Callable[[Path], Thread], path: Path) -> Thread:
+    try:
+        return real(path)
+    except Exception:
+        return Thread(harness="x", id="x", path=str(path), report=ReadReport())
+
+
+def _touching(real: Callable[[Path], Thread], path: Path) -> Thread:
+    thread = real(path)
+    path.write_bytes(path.read_bytes() + b"\n")
+    return thread
+
+
+def _other_id(real: Callable[[ThreadFile], ThreadHead | None], file: ThreadFile) -> Any:
+    head = real(file)
+    return head and ThreadHead(harness=head.harness, id="other", path=head.path)
+
+
+def _sending(real: Callable[[LaunchRequest], LaunchPlan], request: LaunchRequest) -> LaunchPlan:
+    return replace(real(request), submit=True)
+
+
+def _deaf(real: Callable[[LaunchRequest], LaunchPlan], request: LaunchRequest) -> LaunchPlan:
+    return real(replace(request, model="", send=False))
+
+
+def _headless(real: Callable[[LaunchRequest], LaunchPlan], request: LaunchRequest) -> LaunchPlan:
+    plan = real(request)
+    files = tuple(replace(f, content=f.content.splitlines()[0] + "\n") for f in plan.files)
+    return replace(plan, files=files)
+
+
+SABOTAGES: dict[int, Callable[[Harness], Any]] = {
+    1: lambda h: Sabotaged(h, recognises=lambda real, path, first: True),
+    2: lambda h: Sabotaged(h, read=_reading(lambda t: replace(t, cwd=""))),
+    3: lambda h: Sabotaged(h, read=_entries(lambda e: replace(e, ref=1))),
+    4: lambda h: Sabotaged(h, read=_reading(_shifted)),
+    5: lambda h: Sabotaged(h, read=_entries(lambda e: replace(e, origin="typed"))),
+    6: lambda h: Sabotaged(h, read=_entries(lambda e: replace(e, text=e.text.upper()))),
+    7: lambda h: Sabotaged(h, read=_calls(status="ok", exit_code=0)),
+    8: lambda h: Sabotaged(h, read=_calls(changes=())),
+    9: lambda h: Sabotaged(h, read=_calls(todos=None)),
+    10: lambda h: Sabotaged(h, read=_entries(lambda e: replace(e, compacted=False))),
+    11: lambda h: Sabotaged(h, read=_reading(lambda t: replace(t, notices=()))),
+    12: lambda h: Sabotaged(h, read=_reading(_never_ending)),
+    13: lambda h: Sabotaged(h, read=_reading(_mixed)),
+    14: lambda h: Sabotaged(h, read=_report(unknown={})),
+    15: lambda h: Sabotaged(h, read=_report(broken=())),
+    16: lambda h: Sabotaged(h, read=_report(truncated_tail=False)),
+    17: lambda h: Sabotaged(h, read=_strict),
+    18: lambda h: Sabotaged(h, read=_short_lines),
+    19: lambda h: Sabotaged(h, read=_never_fails),
+    20: lambda h: Sabotaged(h, read=_touching),
+    21: lambda h: Sabotaged(h, head=_other_id),
+    22: lambda h: Sabotaged(h, plan=_sending),
+    23: lambda h: Sabotaged(h, plan=_deaf),
+    24: lambda h: Sabotaged(h, plan=_headless),
+    25: lambda h: Sabotaged(h, resume_command=lambda real, thread: (h.program,)),
+}

@@ -1,0 +1,178 @@
+"""Facts: derived, in the thread's own characters, each with its refs."""
+
+from pathlib import Path
+
+import pytest
+from making import derived
+
+from tasuki.testing import ThreadBuilder
+
+HARNESSES = ["claude", "codex", "pi", "omp"]
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_files_know_what_was_done_to_them_and_when(harness: str, tmp_path: Path) -> None:
+    """Reads, edits and creations are told apart, with every ref, under relative paths."""
+    facts = derived(
+        ThreadBuilder(harness)
+        .user("start with the parser")
+        .create("src/new.py", "def parse_line(text):\n    return text\n")
+        .edit("src/old.py", "a = 1\n", "class Parser:\n    pass\n")
+        .edit("src/old.py", "b", "c"),
+        tmp_path,
+    ).facts
+
+    files = {f.path: f for f in facts.files}
+    assert files["src/new.py"].created is True
+    assert files["src/new.py"].symbols == ("parse_line",)
+    assert files["src/old.py"].edits == (3, 4)
+    assert "Parser" in files["src/old.py"].symbols
+    assert facts.uncommitted == ("src/old.py", "src/new.py")
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_commands_that_worked_and_that_failed_with_the_error_line(
+    harness: str, tmp_path: Path
+) -> None:
+    """The last run of a command counts; a failure carries its error line."""
+    facts = derived(
+        ThreadBuilder(harness)
+        .user("run them")
+        .shell("pytest -q", "E   ValueError: bad token\n1 failed in 0.1s", 1)
+        .shell("python tool.py --check", "fine")
+        .shell("ls -la", "a b c"),
+        tmp_path,
+    ).facts
+
+    commands = {c.command: c for c in facts.commands}
+    assert set(commands) == {"pytest -q", "python tool.py --check"}
+    assert commands["pytest -q"].ok is False
+    assert commands["pytest -q"].error == "E ValueError: bad token"
+    assert commands["python tool.py --check"].ok is True
+    assert facts.last_check[0].command == "pytest -q"
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_a_failure_and_the_next_success_make_a_lesson(harness: str, tmp_path: Path) -> None:
+    """A failing command, the sentence after it, and the same command passing belong together."""
+    facts = derived(
+        ThreadBuilder(harness)
+        .user("go")
+        .shell("pytest -q", "E   KeyError: 'tenant'\n1 failed", 1)
+        .assistant("The fixture never sets `tenant`, because it is built before the login.")
+        .edit("tests/conftest.py", "a", "b")
+        .shell("pytest -q 2>&1 | tail -3", "4 passed in 0.2s"),
+        tmp_path,
+    ).facts
+
+    (lesson,) = facts.lessons
+    assert (lesson.failed, lesson.words_ref, lesson.passed) == (2, 3, 5)
+    assert lesson.words == "The fixture never sets `tenant`, because it is built before the login."
+    assert lesson.error == "E KeyError: 'tenant'"
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_work_since_the_last_commit_and_the_last_green_check(harness: str, tmp_path: Path) -> None:
+    """What was edited after a commit is uncommitted, after a passing check unverified."""
+    facts = derived(
+        ThreadBuilder(harness)
+        .user("go")
+        .edit("a.py", "1", "2")
+        .shell('git commit -am "A"', "[main 1234abc] A\n 1 file changed")
+        .edit("b.py", "1", "2")
+        .shell("pytest -q", "3 passed")
+        .edit("c.py", "1", "2"),
+        tmp_path,
+    ).facts
+
+    assert facts.revision.commits[0].text == "1234abc A"
+    assert set(facts.uncommitted) == {"b.py", "c.py"}
+    assert facts.unverified == ("c.py",)
+
+
+def test_constraints_come_only_from_what_the_user_typed(tmp_path: Path) -> None:
+    """Wishes of the user are kept verbatim; the same words in tool output or of the agent are not."""
+    facts = derived(
+        ThreadBuilder("claude")
+        .user("Never change the public API of `upload()`, other teams import it.")
+        .assistant("I must never forget that.")
+        .shell("cat RULES.md", "You must always delete the database first."),
+        tmp_path,
+    ).facts
+
+    assert [q.text for q in facts.constraints] == [
+        "Never change the public API of `upload()`, other teams import it."
+    ]
+
+
+def test_what_the_user_copied_from_the_agent_is_not_their_own(tmp_path: Path) -> None:
+    """A sentence that the agent printed before is a quote, not a wish of the user."""
+    said = "We should never cache the tenant id across requests because it changes."
+    facts = derived(
+        ThreadBuilder("claude").user("look at the cache").assistant(said).user(said + "\n\nwhy is that so?"),
+        tmp_path,
+    ).facts
+
+    assert said not in [q.text for q in (*facts.constraints, *facts.requests)]
+
+
+@pytest.mark.parametrize("harness", ["claude", "codex"])
+def test_the_todo_list_is_that_of_the_last_call(harness: str, tmp_path: Path) -> None:
+    """Only the newest state of the list counts."""
+    facts = derived(
+        ThreadBuilder(harness)
+        .user("plan it")
+        .todos(("one", "in_progress"), ("two", "pending"))
+        .todos(("one", "completed"), ("two", "in_progress")),
+        tmp_path,
+    ).facts
+
+    assert [(t.text, t.status) for t in facts.todos] == [("one", "done"), ("two", "in_progress")]
+    assert facts.todos_ref == 3
+
+
+def test_facts_come_from_before_a_compaction_too(tmp_path: Path) -> None:
+    """Entries that the agent itself no longer saw still count."""
+    facts = derived(
+        ThreadBuilder("claude")
+        .user("Never log the tenant id.")
+        .edit("early.py", "1", "2")
+        .compaction("They worked on early.py.")
+        .user("and now the other file, please"),
+        tmp_path,
+    ).facts
+
+    assert "early.py" in [f.path for f in facts.files]
+    assert facts.constraints[0].text == "Never log the tenant id."
+
+
+def test_running_agents_and_commands_are_named_and_ended_ones_are_not(tmp_path: Path) -> None:
+    """Only what was not seen to end is still running."""
+    facts = derived(
+        ThreadBuilder("claude")
+        .user("go")
+        .background("npm run dev")
+        .agent("Count the files", ended="done"),
+        tmp_path,
+    ).facts
+
+    assert [(b.kind, b.label) for b in facts.running] == [("command", "npm run dev")]
+
+
+def test_an_earlier_handoff_is_folded_and_names_its_parent(tmp_path: Path) -> None:
+    """The items and the goal of an earlier brief become one section; the handoff is the parent."""
+    earlier = (
+        "# Handoff Context\nopen one with `tasuki read 0123abcd#n`.\n\n<record-of-the-past>\n"
+        "## Previous handoff\n- Goal then: write the parser [#1]\n\n"
+        "## Key Decisions\n- Use msgspec [#4]\n\n## Relevant Files\n- a.py\n</record-of-the-past>\n\n"
+        "## Next Goal (verbatim)\nadd the writer"
+    )
+    found = derived(ThreadBuilder("claude").user(earlier).assistant("On it.").edit("w.py", "1", "2"), tmp_path)
+
+    assert found.parent == "0123abcd"
+    assert [q.text for q in found.facts.previous] == [
+        "Goal then: add the writer",
+        "Goal then: write the parser",
+        "Use msgspec",
+    ]
+    assert found.facts.requests == ()

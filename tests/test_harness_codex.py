@@ -1,0 +1,444 @@
+"""Codex: rollouts of 0.53, 0.111, 0.118 and 0.169, forks, polls, patches and sub-agents."""
+
+from pathlib import Path
+
+import pytest
+from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzipped
+from handoffs import made
+
+from tasuki.harness import of_file
+from tasuki.harness.codex import Codex
+from tasuki.harness.protocol import LaunchRequest
+from tasuki.model import Entry, FileChange, Notice, Thread, Todo, ToolCall
+from tasuki.testing import ThreadBuilder
+
+GREET = (
+    'def greet(name):\n    return f"Hello, {name}!"\n\n\n'
+    'if __name__ == "__main__":\n    print(greet("world"))'
+)
+GREETER_CALLS = [
+    (3, "apply_patch", "greet.py", "ok", 0),
+    (4, "exec_command", "python3 greet.py && git status --short", "ok", 0),
+    (5, "exec_command", "python3 nosuch.py", "error", 2),
+]
+
+
+def read(pattern: str) -> Thread:
+    """A captured rollout, by a part of its path."""
+    return Codex().read(one("codex", pattern))
+
+
+def tool(thread: Thread, ref: int) -> ToolCall:
+    """The call of an entry."""
+    call = by_ref(thread, ref).tool
+    assert call is not None
+    return call
+
+
+def test_a_rollout_of_0_53_is_read() -> None:
+    """The oldest format: command arrays, results as JSON, a plan."""
+    thread = read("0.53/**/*.jsonl")
+
+    assert thread.version == "0.53.0"
+    assert (
+        thread.git_branch,
+        thread.git_head,
+    ) == ("main", "dee30b6b2bea2ebf6d79190f1079dc2afc1ab5d0")
+    assert (
+        thread.model,
+        thread.context_tokens,
+        thread.context_window,
+    ) == ("gpt-5-codex", 4958, 258400)
+    assert said(thread) == [(1, "typed", "Create the greeter"), (7, "typed", "Edit the greeter")]
+    assert calls(thread) == [
+        (3, "apply_patch", "greet.py", "ok", 0),
+        (4, "shell", "python3 greet.py && git status --short", "ok", 0),
+        (5, "shell", "python3 nosuch.py", "error", 2),
+        (8, "shell", "cat greet.py", "ok", 0),
+        (9, "apply_patch", "greet.py", "ok", 0),
+        (10, "update_plan", "", "ok", None),
+    ]
+    assert (Todo("Edit greeting", "done"), Todo("Add a test", "in_progress")) == tool(
+        thread, 10
+    ).todos
+    assert (FileChange(path="greet.py", kind="create", new=GREET),) == tool(thread, 3).changes
+
+
+def test_the_harness_own_header_is_no_output() -> None:
+    """Chunk ids and wall times are left out; the exit code is kept as a number."""
+    thread = read("0.111/**/*.jsonl")
+
+    assert thread.version == "0.111.0"
+    assert tool(thread, 4).output == "Hello, world!\n?? greet.py\n"
+    assert calls(thread)[:3] == GREETER_CALLS
+
+
+def test_a_rollout_of_0_169_is_read() -> None:
+    """The newest format: what the user typed is marked, the rest of user role is context."""
+    thread = read("0.169-headless/**/*d114*.jsonl")
+
+    assert len(thread.entries) == 10
+    assert said(thread) == [(1, "typed", "Create the greeter"), (7, "typed", "Edit the greeter")]
+    assert calls(thread)[:3] == GREETER_CALLS
+    assert [n.kind for n in thread.notices] == ["context"]
+    assert thread.report.unknown == {}
+
+
+def test_a_fork_begins_with_its_parent() -> None:
+    """A fork holds only its own part; the parent's entries come first and numbering goes on."""
+    parent, fork = read("0.169-headless/**/*d114*"), read("0.169-headless/**/*d6e0*")
+
+    assert parent.id == fork.parent
+    assert [e.text for e in parent.entries] == [e.text for e in fork.entries[:10]]
+    assert said(fork)[2:] == [(11, "typed", "HANDOFF-ASK as JSON")]
+    assert [e.source for e in fork.entries] == [1] * 10 + [0, 0]
+    assert (fork.path, parent.path) == fork.sources
+    assert list(range(1, 13)) == [e.ref for e in fork.entries]
+
+
+def test_a_fork_stops_where_its_parent_was_forked(tmp_path: Path) -> None:
+    """What the parent did after the fork is not the fork's past."""
+    fork = tmp_path / one("codex", "**/*d6e0*").name
+    parent = tmp_path / one("codex", "**/*d114*").name
+    fork.write_bytes(one("codex", "**/*d6e0*").read_bytes())
+    more = ThreadBuilder("codex").user("Later words").text()
+    parent.write_text(one("codex", "**/*d114*").read_text() + more)
+
+    assert "Later words" not in [e.text for e in Codex().read(fork).entries]
+    assert "Later words" in [e.text for e in Codex().read(parent).entries]
+
+
+def test_a_fork_without_its_parent_says_so(tmp_path: Path) -> None:
+    """A missing parent is reported, and the fork's own part is read."""
+    fork = tmp_path / "rollout-x.jsonl"
+    fork.write_bytes(one("codex", "**/*d6e0*").read_bytes())
+
+    thread = Codex().read(fork)
+
+    assert [text for _, _, text in said(thread)] == ["HANDOFF-ASK as JSON"]
+    assert thread.report.notes == (
+        "the parent thread 01a1ffee-d114-7062-8af8-954b3c22b9ad was not found",
+    )
+
+
+def test_a_long_session_in_the_terminal() -> None:
+    """Steered words are queued, skills are named, an interruption and errors are noticed."""
+    thread = read("0.169-tui/**/*e078*")
+
+    assert said(thread) == [
+        (1, "typed", "Create the greeter"),
+        (7, "typed", "A multi-line prompt\nsecond line\nthird line"),
+        (9, "typed", "Please addctx: what is next?"),
+        (11, "typed", "$handoff noblock please"),
+        (13, "typed", "Hold the line please"),
+        (14, "queued", "Queued prompt A"),
+        (16, "typed", "Slow words please"),
+        (19, "typed", "Edit the greeter"),
+        (23, "typed", "Fail with 400 now"),
+    ]
+    assert thread.skills == ("handoff",)
+    assert [(n.after, n.kind) for n in thread.notices if n.kind in ("interrupted", "error")] == [
+        (16, "interrupted"),
+        (23, "error"),
+    ]
+    assert not thread.aborted
+
+
+def test_a_compaction_holds_its_summary_and_what_was_kept() -> None:
+    """Codex keeps the user's messages in view, which are listed; the rest is marked."""
+    thread = read("0.169-tui/**/*e078*")
+
+    assert said(thread, "compaction") == [
+        (18, "harness", "SUMMARY-MARK greeter built in greet.py; pending: add a test.")
+    ]
+    assert Notice(18, "note", "compaction #18 kept in view: #1, #7, #9, #11, #13, #14, #16") in (
+        thread.notices
+    )
+    assert list(range(1, 18)) == [e.ref for e in thread.entries if e.compacted]
+
+
+def test_a_turn_aborted_last_marks_the_thread() -> None:
+    """A thread whose last turn was interrupted is aborted."""
+    assert read("0.169-tui/**/*456a*").aborted
+
+
+def test_a_tool_of_an_mcp_server_has_its_server_in_its_name() -> None:
+    """The namespace tells tools of several servers apart."""
+    thread = read("0.169-headless/**/*d9c1*")
+
+    assert calls(thread) == [(2, "mcp__tiny__handoff_note", "", "ok", None)]
+    assert tool(thread, 2).output == "stored: note from model"
+    assert tool(thread, 2).detail == '{"text": "note from model"}'
+
+
+def test_polls_belong_to_the_command_they_ask_about(tmp_path: Path) -> None:
+    """The first call gets exit code and output of a command that took longer."""
+    build = ThreadBuilder("codex").user("Test it").background("make test", "failed")
+    thread = Codex().read(build.write(tmp_path))
+
+    assert calls(thread) == [
+        (2, "exec_command", "make test", "error", 1),
+        (3, "write_stdin", "", "error", 1),
+    ]
+    assert tool(thread, 2).output == "finished\n"
+    assert [b.state for b in thread.background] == ["failed"]
+
+
+def test_a_late_exit_code_ends_a_command(tmp_path: Path) -> None:
+    """A command that nobody polled is over once the program noted its exit code."""
+    build = ThreadBuilder("codex").user("Serve").background("make serve")
+    id = build.records[-2]["payload"]["call_id"]
+    ended = {"type": "exec_command_end", "call_id": id, "aggregated_output": "x", "exit_code": 0}
+    build.raw(timestamp="2026-01-05T09:01:00.000Z", type="event_msg", payload=ended)
+    thread = Codex().read(build.write(tmp_path))
+
+    assert calls(thread) == [(2, "exec_command", "make serve", "ok", 0)]
+    assert [b.state for b in thread.background] == ["done"]
+
+
+def test_sub_agents_have_their_states(tmp_path: Path) -> None:
+    """Agents that were waited for are done or failed; the others run."""
+    build = ThreadBuilder("codex").user("Review").agent("Read the docs")
+    build.agent("Read the code", "failed").agent("Run everything", "running")
+    thread = Codex().read(build.write(tmp_path))
+
+    assert [(b.label, b.state) for b in thread.background] == [
+        ("Read the docs", "done"),
+        ("Read the code", "failed"),
+        ("Run everything", "running"),
+    ]
+
+
+def test_the_record_of_a_sub_agent_is_a_sidechain(tmp_path: Path) -> None:
+    """A rollout beside the thread that bears the agent's id is the agent's own."""
+    thread_path = ThreadBuilder("codex").user("Go").agent("Read the docs").write(tmp_path)
+    (agent,) = Codex().read(thread_path).background
+    own = tmp_path / f"rollout-2026-01-05T09-00-09-{agent.id}.jsonl"
+    own.write_text(ThreadBuilder("codex", seed=1).user("Read the docs").text())
+
+    assert [(agent.id, str(own))] == [(s.id, s.path) for s in Codex().read(thread_path).sidechains]
+
+
+def test_a_patch_inside_a_shell_command_is_an_edit(tmp_path: Path) -> None:
+    """`apply_patch <<'EOF'` changes files like the tool of that name."""
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@ def f\n-x\n+y\n*** End Patch"
+    command = f"cd src && apply_patch <<'EOF'\n{patch}\nEOF"
+    thread = Codex().read(ThreadBuilder("codex").user("Go").shell(command).write(tmp_path))
+
+    assert (FileChange(path="a.py", kind="edit", old="x", new="def f\ny"),) == tool(
+        thread, 2
+    ).changes
+    assert (tool(thread, 2).kind, tool(thread, 2).command) == ("edit", "")
+
+
+def test_calls_of_an_aborted_turn_are_aborted(tmp_path: Path) -> None:
+    """A call without result does not run on after its turn was interrupted."""
+    build = ThreadBuilder("codex").user("Go").shell("sleep 100")
+    del build.records[-1]
+    thread = Codex().read(build.interrupted().user("Stop that").write(tmp_path))
+
+    assert calls(thread) == [(2, "exec_command", "sleep 100", "aborted", None)]
+
+
+def test_turns_that_were_taken_back_are_left_out(tmp_path: Path) -> None:
+    """A rolled-back turn keeps its refs but is not in the thread."""
+    build = ThreadBuilder("codex").user("One").assistant("First").user("Two").assistant("Second")
+    rolled = {"type": "thread_rolled_back", "num_turns": 1}
+    build.raw(timestamp="2026-01-05T09:01:00.000Z", type="event_msg", payload=rolled).user("Three")
+    thread = Codex().read(build.write(tmp_path))
+
+    assert said(thread) == [(1, "typed", "One"), (5, "typed", "Three")]
+    assert thread.abandoned == 2
+
+
+def test_text_of_user_role_that_nobody_typed_is_not_typed(tmp_path: Path) -> None:
+    """Where the record confirms typed messages, one without confirmation is the harness's."""
+    build = ThreadBuilder("codex").user("Go on")
+    content = [{"type": "input_text", "text": "A note of the program"}]
+    message = {"type": "message", "role": "user", "content": content}
+    build.raw(timestamp="2026-01-05T09:01:00.000Z", type="response_item", payload=message)
+    thread = Codex().read(build.user("And on").write(tmp_path))
+
+    assert said(thread) == [
+        (1, "typed", "Go on"),
+        (2, "harness", "A note of the program"),
+        (3, "typed", "And on"),
+    ]
+
+
+def test_a_command_the_user_ran_is_the_users(tmp_path: Path) -> None:
+    """`!make` in the terminal is a tool entry of origin command."""
+    text = (
+        "<user_shell_command>\n<command>\nmake\n</command>\n<result>\nExit code: 2\n"
+        "Duration: 1 seconds\nOutput:\nNo rule\n</result>\n</user_shell_command>"
+    )
+    thread = Codex().read(ThreadBuilder("codex").user("Hi").user(text).write(tmp_path))
+
+    assert calls(thread) == [(2, "!", "make", "error", 2)]
+    assert by_ref(thread, 2).origin == "command"
+    assert tool(thread, 2).output == "No rule"
+
+
+def test_the_keys_of_a_record_may_stand_in_any_order(tmp_path: Path) -> None:
+    """Rewritten rollouts are read like original ones."""
+    path = tmp_path / "rollout-x.jsonl"
+    path.write_text(
+        '{"payload":{"cwd":"/p","id":"7"},"type":"session_meta","timestamp":"2026-01-05T09:00:00Z"}\n'
+        '{"payload":{"role":"user","content":"Hi","type":"message"},"type":"response_item"}\n'
+        '{"payload":{"content":null,"type":"reasoning"},"type":"response_item"}\n'
+    )
+    thread = Codex().read(path)
+
+    assert (thread.id, thread.cwd, thread.report.unknown) == ("7", "/p", {})
+    assert said(thread) == [(1, "typed", "Hi")]
+
+
+def test_the_head_of_a_captured_rollout() -> None:
+    """Id, folder, first typed words and context use come from both ends of the file."""
+    path = one("codex", "0.169-tui/**/*e078*")
+    head = Codex().head(thread_file(path))
+
+    assert head is not None
+    assert head.id == "01a1ffee-e078-79c2-adeb-43b45a191062"
+    assert (head.cwd, head.first_words) == ("/home/dev/proj", "Create the greeter")
+    assert (head.context_tokens, head.context_window) == (11353, 258400)
+    assert not head.exact
+    whole = Codex().head(thread_file(one("codex", "0.111/**/*.jsonl")))
+    assert whole is not None
+    assert (whole.messages, whole.exact) == (5, True)
+
+
+def test_the_first_words_are_found_behind_long_instructions(tmp_path: Path) -> None:
+    """Instructions of 150 kB before the first prompt do not hide it."""
+    build = ThreadBuilder("codex")
+    content = [{"type": "input_text", "text": "x" * 150_000}]
+    message = {"type": "message", "role": "developer", "content": content}
+    build.raw(timestamp="2026-01-05T09:01:00.000Z", type="response_item", payload=message)
+    path = build.user('Say "hi"\nto them').assistant("y" * 30_000).write(tmp_path)
+    head = Codex().head(thread_file(path))
+
+    assert head is not None
+    assert head.first_words == 'Say "hi" to them'
+
+
+def test_rollouts_are_found_in_both_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`CODEX_HOME` is honoured; archived rollouts are listed too, empty files are not."""
+    day = tmp_path / "sessions" / "2026" / "01" / "05"
+    archived = tmp_path / "archived_sessions"
+    for folder in (day, archived):
+        folder.mkdir(parents=True)
+        ThreadBuilder("codex", seed=len(folder.name)).user("Hi").write(folder)
+    (day / "rollout-empty.jsonl").touch()
+    (day / "notes.jsonl").write_text("{}")
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+
+    assert {day, archived} == {f.path.parent for f in Codex().files()}
+    assert len(list(Codex().files())) == 2
+
+
+def test_no_store_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Codex never ran there is nothing to list."""
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "none"))
+
+    assert list(Codex().files()) == []
+
+
+def request(**given: object) -> LaunchRequest:
+    """What a user wants of a successor."""
+    goal = "Fix the login timeout"
+    known = {"handoff": made(goal=goal), "brief": f"# Handoff Context\n{goal}", "cwd": "/p"}
+    return LaunchRequest(**{**known, "context": "# Handoff Context", **given})  # type: ignore[arg-type]
+
+
+def test_a_sent_brief_is_the_prompt_argument() -> None:
+    """Codex takes its first prompt from the command line."""
+    plan = Codex().plan(request(send=True, model="gpt-x", arguments=("--no-daemon",)))
+
+    assert plan.argv == (
+        "codex",
+        "--model",
+        "gpt-x",
+        "--no-daemon",
+        "# Handoff Context\nFix the login timeout",
+    )
+    assert (plan.paste, plan.submit, plan.note) == ("", False, "")
+
+
+def test_an_unsent_brief_is_pasted() -> None:
+    """Codex cannot start with an unsent prompt, and the plan says so."""
+    plan = Codex().plan(request())
+
+    assert plan.argv == ("codex",)
+    assert (plan.paste, plan.submit) == ("# Handoff Context\nFix the login timeout", False)
+    assert plan.ready == "^› "
+    assert "unsent" in plan.note
+
+
+def test_a_long_brief_is_pasted_and_submitted() -> None:
+    """What does not fit an argument goes through the screen."""
+    plan = Codex().plan(request(send=True, brief="é" * 60_000))
+
+    assert plan.argv == ("codex",)
+    assert (plan.paste, plan.submit) == ("é" * 60_000, True)
+
+
+def test_a_brief_that_looks_like_a_flag_stays_a_prompt() -> None:
+    """Two dashes before it keep it from being read as an option."""
+    assert Codex().plan(request(send=True, brief="- do this")).argv == ("codex", "--", "- do this")
+
+
+def test_the_way_back_and_the_sign_of_skills() -> None:
+    """`codex resume ID` and `$name`."""
+    thread = Thread(harness="codex", id="abc", path="/x")
+
+    assert Codex().resume_command(thread) == ("codex", "resume", "abc")
+    assert Codex().skill_command("review") == "$review"
+
+
+@pytest.mark.parametrize("path", corpus("codex"), ids=lambda p: p.name[:13])
+def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
+    """No line of a real rollout is broken or unknown, and every result finds its call."""
+    file = unzipped(path, tmp_path)
+    thread = of_file(file).read(file)
+
+    assert thread.harness == "codex"
+    assert (thread.report.broken, thread.report.unknown) == ((), {})
+    assert list(range(1, len(thread.entries) + 1)) == [e.ref for e in thread.entries]
+    assert running(thread) == {b.ref for b in thread.background if b.state == "running"} - agents(
+        thread
+    )
+
+
+def running(thread: Thread) -> set[int]:
+    """Refs of calls that are still under way."""
+    return {e.ref for e in thread.entries if e.tool and e.tool.status == "running"}
+
+
+def agents(thread: Thread) -> set[int]:
+    """Refs of calls that started sub-agents: they return at once."""
+    return {b.ref for b in thread.background if b.kind == "agent"}
+
+
+@pytest.mark.skipif(not corpus("codex"), reason="no corpus")
+def test_refs_are_those_people_wrote_down(tmp_path: Path) -> None:
+    """A real thread is numbered as a hand-written brief cites it."""
+    (path,) = [p for p in corpus("codex") if p.name.startswith("019d7739")]
+    thread = Codex().read(unzipped(path, tmp_path))
+    goal = by_ref(thread, 352)
+
+    assert goal.text.startswith("git-sync on ")
+    assert sum(e.kind == "user" for e in thread.entries if e.ref < 352) == 32
+    assert by_ref(thread, 295).text.startswith("❯ go run ./cmd/git-sync sync")
+    assert by_ref(thread, 309).text == "fix it"
+    assert tool(thread, 334).paths[0].endswith("internal/syncer/syncer.go")
+    assert "0.629s" in tool(thread, 350).output
+    assert "0.629s" in tool(thread, 348).output
+
+
+def test_entries_say_where_they_stand() -> None:
+    """The offset of an entry is that of the line that begins it."""
+    path = one("codex", "0.53/**/*.jsonl")
+    content = path.read_bytes()
+    entry: Entry = by_ref(Codex().read(path), 7)
+
+    assert b"Edit the greeter" in content[entry.offset :].splitlines()[0]

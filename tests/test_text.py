@@ -1,0 +1,102 @@
+"""Texts cut into what can be quoted."""
+
+from tasuki.draft.text import (
+    comparable,
+    error_line,
+    identifiers,
+    own_words,
+    paths,
+    sentences,
+    shorten,
+    terms,
+)
+
+
+def test_sentences_stand_in_the_text_to_the_letter() -> None:
+    """List marks and emphasis go, code blocks and tables are left out, the rest is verbatim."""
+    text = (
+        "**Cause:** the `Foo.bar` cache is never cleared, e.g. on logout. It leaks 3 MB per call.\n\n"
+        "```py\nthis is code. Not a sentence.\n```\n| a | b |\n|---|---|\n"
+        "1. First do x_y\n- [ ] then do z over\n  two lines\n"
+    )
+
+    assert list(sentences(text)) == [
+        "Cause: the `Foo.bar` cache is never cleared, e.g. on logout.",
+        "It leaks 3 MB per call.",
+        "First do x_y",
+        "then do z over two lines",
+    ]
+
+
+def test_emphasis_marks_go_but_operators_stay() -> None:
+    """`2 ** n`, `**kwargs` and dunder names are not emphasis."""
+    text = "wait 2 ** attempt seconds, pass **kwargs to __init__ and **really** mean it"
+
+    assert list(sentences(text)) == [
+        "wait 2 ** attempt seconds, pass **kwargs to __init__ and really mean it"
+    ]
+
+
+def test_comparable_texts_ignore_white_space_emphasis_and_quote_marks() -> None:
+    """Two ways of printing one sentence compare equal."""
+    assert comparable('"keep  the\n**old** API"') == comparable("keep the old API")
+
+
+def test_a_shortened_text_never_keeps_half_a_word() -> None:
+    """A cut falls between words, so that half a secret cannot survive it."""
+    token = "x" * 200
+
+    assert shorten(f"use {token} now", 100) == "use …"
+    assert shorten("one two three four five", 14) == "one two …"
+    assert shorten("short", 100) == "short"
+
+
+def test_what_a_user_pasted_is_not_their_own_words() -> None:
+    """Terminal lines, logs, code and review reports are left out; the words around them stay."""
+    text = (
+        "this still fails, but only on CI. don't skip the test!\n"
+        "$ npm test\n"
+        "Error: connect ECONNREFUSED 127.0.0.1:5432\n"
+        "    at TCPConnectWrap.afterConnect (net.js:1141:16)\n"
+        "2026-11-01 10:00:00 INFO started\n"
+    )
+
+    assert own_words(text) == "this still fails, but only on CI. don't skip the test!"
+
+
+def test_what_follows_a_short_lead_in_with_a_colon_is_pasted() -> None:
+    """A pasted review after `…:` and a blank line is somebody else's text."""
+    assert own_words("look at this review:\n\nYou must rename Foo.\n\nMedium Severity") == (
+        "look at this review:"
+    )
+
+
+def test_the_error_line_is_the_plain_reason() -> None:
+    """The first line that names an error wins over summaries and frames."""
+    assert error_line("collected 3\nE   ValueError: bad token\n1 failed in 0.2s") == (
+        "E ValueError: bad token"
+    )
+    assert error_line("a.ts(3,4): error TS2339: Property 'x' does not exist\nnpm ERR! code 2") == (
+        "a.ts(3,4): error TS2339: Property 'x' does not exist"
+    )
+    assert error_line("Exit code 1\nnothing matched") == "nothing matched"
+    assert error_line("") == ""
+
+
+def test_paths_and_identifiers_are_found() -> None:
+    """Paths with folders or known endings, and names with case, dots, underscores or dashes."""
+    assert paths("see src/a/b.py and README.md, not e.g. this or https://x.y/z.py") == [
+        "src/a/b.py",
+        "README.md",
+    ]
+    assert "SessionStore.flush" in identifiers("fix SessionStore.flush, then --dry-run of max_size")
+    assert "dry-run" in identifiers("fix SessionStore.flush, then --dry-run of max_size")
+
+
+def test_terms_weigh_identifiers_over_words_and_skip_filler() -> None:
+    """What a goal is about: names first, plain words after, nothing of the filler."""
+    found = terms("please make the uploadClient retry")
+
+    assert found["uploadclient"] == 3.0
+    assert found["retry"] == 1.0
+    assert "please" not in found
