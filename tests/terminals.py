@@ -34,7 +34,11 @@ class Terminal(Tmux):
     def open(self, command: Sequence[str], cwd: Path, width: int = 100, height: int = 30) -> str:
         """Run a command in a new session; its pane. The pane stays when the command ends."""
         words = ["env", "-i", *(f"{name}={value}" for name, value in self.env.items())]
-        line = shlex.join([*words, *command]) + '; printf "[ended %s]" $?; exec sleep 600'
+        line = (
+            "trap : INT; "
+            + shlex.join([*words, *command])
+            + '; printf "[ended %s]" $?; exec sleep 600'
+        )
         size = ("-x", str(width), "-y", str(height))
         made = ("new-session", "-d", *size, "-P", "-F", "#{pane_id}", "/bin/sh", "-c", line)
         return self.run(made, cwd=str(cwd), env=self.env).strip()

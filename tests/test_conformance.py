@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from tasuki import harness
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Background, Entry, ReadReport, Thread, ThreadHead, ToolCall
-from tasuki.testing import CONTRACTS, check_contract, check_harness, story
-from tasuki.testing.conformance import Trial
+from tasuki.testing import CONTRACTS, Trial, check_contract, check_harness, story
 
 
 @pytest.mark.parametrize("name", HARNESSES)
-def test_every_adapter_keeps_every_contract(name: str, tmp_path: Path) -> None:
+def test_every_adapter_keeps_every_contract(name: str) -> None:
     """The built-in harnesses read their captured threads as the contracts want it."""
-    check_harness(harness.get(name), samples(name), tmp_path)
+    check_harness(harness.get(name), samples(name))
 
 
 def test_the_first_broken_contract_is_named(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ GREET = (
     'def greet(name):\n    return f"Hello, {name}!"\n\n\n'
     'if __name__ == "__main__":\n    print(greet("world"))'
 )
+OTHER_ID = "fffefdfc-0000-4000-8000-000000000001"
 GREETER_CALLS = [
     (3, "apply_patch", "greet.py", "ok", 0),
     (4, "exec_command", "python3 greet.py && git status --short", "ok", 0),
@@ -106,6 +107,23 @@ def test_a_fork_stops_where_its_parent_was_forked(tmp_path: Path) -> None:
 
     assert "Later words" not in [e.text for e in Codex().read(fork).entries]
     assert "Later words" in [e.text for e in Codex().read(parent).entries]
+
+
+def test_a_parent_is_found_by_the_day_its_id_tells(tmp_path: Path) -> None:
+    """A fork of a later day, or of an archived thread, finds its parent."""
+    later = tmp_path / "sessions" / "2026" / "12" / "24"
+    day = tmp_path / "sessions" / "2026" / "11" / "21"
+    archived = tmp_path / "archived_sessions"
+    for folder in (later, day, archived):
+        folder.mkdir(parents=True)
+    fork, parent = one("codex", "**/*d6e0*"), one("codex", "**/*d114*")
+    path = later / fork.name
+    path.write_bytes(fork.read_bytes())
+    for folder in (day, archived):
+        (folder / parent.name).write_bytes(parent.read_bytes())
+
+        assert Codex().read(path).sources == (str(path), str(folder / parent.name))
+        (folder / parent.name).unlink()
 
 
 def test_a_fork_without_its_parent_says_so(tmp_path: Path) -> None:
@@ -319,6 +337,27 @@ def test_the_first_words_are_found_behind_long_instructions(tmp_path: Path) -> N
 
     assert head is not None
     assert head.first_words == 'Say "hi" to them'
+
+
+def test_a_head_with_very_long_instructions_is_read(tmp_path: Path) -> None:
+    """The first line alone may be larger than what is read at first."""
+    build = ThreadBuilder("codex")
+    build.records[0]["payload"]["base_instructions"] = {"text": "x" * 120_000}
+    head = Codex().head(thread_file(build.user("Hi").assistant("y" * 90_000).write(tmp_path)))
+
+    assert head is not None
+    assert (head.id, head.first_words) == (build.id, "Hi")
+
+
+def test_an_agent_whose_id_tells_no_day_has_no_record(tmp_path: Path) -> None:
+    """Ids of other kinds are looked for beside the thread alone."""
+    build = ThreadBuilder("codex").user("Go").agent("Read the docs")
+    text = build.text().replace(Codex().read(build.write(tmp_path)).background[0].id, OTHER_ID)
+    path = tmp_path / "rollout-x.jsonl"
+    path.write_text(text)
+
+    assert [b.id for b in Codex().read(path).background] == [OTHER_ID]
+    assert Codex().read(path).sidechains == ()
 
 
 def test_rollouts_are_found_in_both_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

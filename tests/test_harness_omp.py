@@ -63,7 +63,7 @@ def test_compactions_name_what_was_kept(tmp_path: Path) -> None:
     """Cut before the branching, the file holds a handoff compaction and a soft one."""
     lines = one("omp", "tui/*16-483Z*.jsonl").read_bytes().splitlines(keepends=True)
     path = tmp_path / "before.jsonl"
-    path.write_bytes(b"".join(lines[:27]))
+    path.write_bytes(b"".join(lines[:28]))
     found = [e for e in Omp().read(path).entries if e.kind == "compaction"]
 
     assert [(e.ref, e.kept_from) for e in found] == [(9, 8), (14, 13), (19, 18)]

@@ -13,6 +13,7 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+import install  # noqa: E402
 from terminals import Terminal  # noqa: E402
 from waiting import retry_until  # noqa: E402
 
@@ -31,6 +32,29 @@ CLAUDE_ENV = {
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marker of these tests."""
     config.addinivalue_line("markers", "e2e: starts real programs, installed from npm")
+
+
+CODEX_CONFIG = """\
+model = "gpt-5.5"
+model_provider = "local"
+approval_policy = "never"
+check_for_update_on_startup = false
+[model_providers.local]
+name = "Local"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "LOCAL_KEY"
+request_max_retries = 1
+stream_max_retries = 1
+[projects."{project}"]
+trust_level = "trusted"
+[tui]
+screen_reader_detection_done = true
+[tui.model_availability_nux]
+"gpt-6.1-sol" = 1
+[notice.model_migrations]
+"gpt-5.5" = "gpt-6-sol"
+"""
 
 
 class World:
@@ -94,12 +118,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         made.terminal.end()
 
 
-@pytest.fixture
-def with_pi(world: World) -> World:
-    """A world with pi, whose only model is the scripted one."""
-    import install
+@pytest.fixture(scope="session")
+def pi() -> list[str]:
+    """The command of pi, installed with the user's own settings of npm."""
+    return install.pi()
 
-    command = install.pi()
+
+@pytest.fixture
+def with_pi(pi: list[str], world: World) -> World:
+    """A world with pi, whose only model is the scripted one."""
     compat = {"supportsDeveloperRole": False, "supportsReasoningEffort": False}
     provider = {
         "baseUrl": f"{world.model.url}/v1",
@@ -112,16 +139,19 @@ def with_pi(world: World) -> World:
     world.write(".pi/agent/models.json", {"providers": {"local": provider}})
     world.write(".pi/agent/settings.json", {**settings, "enableInstallTelemetry": False})
     world.set(**PI_ENV)
-    world.program("pi", command)
+    world.program("pi", pi)
     return world
 
 
-@pytest.fixture
-def with_claude(world: World) -> World:
-    """A world with Claude Code, onboarded, that trusts the project and talks to the model."""
-    import install
+@pytest.fixture(scope="session")
+def claude() -> list[str]:
+    """The command of Claude Code, installed with the user's own settings of npm."""
+    return install.claude()
 
-    command = install.claude()
+
+@pytest.fixture
+def with_claude(claude: list[str], world: World) -> World:
+    """A world with Claude Code, onboarded, that trusts the project and talks to the model."""
     trusted = {str(world.project): {"hasTrustDialogAccepted": True}}
     seen = {"hasCompletedOnboarding": True, "hasSeenAutoDefaultNudge": True, "theme": "dark"}
     world.write(".claude.json", {**seen, "projects": trusted})
@@ -130,5 +160,22 @@ def with_claude(world: World) -> World:
         ".claude/settings.json", {"permissions": permissions, "promptSuggestionEnabled": False}
     )
     world.set(**CLAUDE_ENV, ANTHROPIC_BASE_URL=world.model.url)
-    world.program("claude", command)
+    world.program("claude", claude)
+    return world
+
+
+@pytest.fixture(scope="session")
+def codex() -> list[str]:
+    """The command of Codex, installed with the user's own settings of npm."""
+    return install.codex()
+
+
+@pytest.fixture
+def with_codex(codex: list[str], world: World) -> World:
+    """A world with Codex, that trusts the project and talks to the model."""
+    config = world.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(CODEX_CONFIG.format(url=world.model.url, project=world.project))
+    world.set(LOCAL_KEY="dummy")
+    world.program("codex", codex)
     return world

@@ -19,6 +19,8 @@ PI_PACKAGES = ("jiti", "typebox", "@silvia-odwyer/photon-node", "quickjs-wasi")
 """The dependencies that pi's bundle loads; the others are built into it."""
 CLAUDE = "2.1.330"
 """A version with `--prefill`; 2.0.76, the last one in plain JavaScript, has none."""
+CODEX = "0.169.0"
+"""Twenty times as large as pi: its tests run where `TASUKI_E2E=all`."""
 NPM_SECONDS = 600
 
 
@@ -46,6 +48,15 @@ def claude() -> list[str]:
     package = f"@anthropic-ai/claude-code@{CLAUDE}"
     folder = _installed(f"claude-{CLAUDE}", lambda folder: _npm_install(folder, package))
     return [str(folder / "node_modules" / ".bin" / "claude")]
+
+
+def codex() -> list[str]:
+    """The command of Codex; its tests are skipped unless all programs are asked for."""
+    if os.environ.get("TASUKI_E2E") != "all":
+        pytest.skip("Codex is 400 MB: set TASUKI_E2E=all to test with it")
+    package = f"@openai/codex@{CODEX}"
+    folder = _installed(f"codex-{CODEX}", lambda folder: _npm_install(folder, package))
+    return [str(folder / "node_modules" / ".bin" / "codex")]
 
 
 def _version(program: str) -> tuple[int, ...]:

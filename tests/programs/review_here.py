@@ -41,7 +41,11 @@ THREAD = Thread(
     name="Login \x1b[2Jtimeouts",
     entries=(
         Entry(1, "user", "Why does the login time out?", at="2025-11-02T10:00:00Z"),
-        Entry(3, "assistant", "The pool is \x1b[31mclosed\x9b2J too [bold]early[/].\n" + "More. " * 400),
+        Entry(
+            3,
+            "assistant",
+            "The pool is \x1b[31mclosed\x9b2J too [bold]early[/].\n" + "More. " * 400,
+        ),
         Entry(4, "tool", tool=TOOL, at="2025-11-02T10:03:00Z"),
     ),
 )
@@ -49,7 +53,10 @@ LEFT_OUT = (
     Item("The tests need a database \x1b[31m[bold]on port 5433[/bold]", (1,), "Note"),
     Item("A long item that does not fit on one line of a narrow pane, and so has to wrap", (3, 4)),
 )
-WARNINGS = ("src/auth.py changed on disk since the thread\x1b[2J", "Dropped: /nowhere (not in the thread)")
+WARNINGS = (
+    "src/auth.py changed on disk since the thread\x1b[2J",
+    "Dropped: /nowhere (not in the thread)",
+)
 
 
 def main() -> None:

@@ -30,6 +30,8 @@ Action = Literal["start", "save", "cancel"]
 
 _BRACKETS = re.compile(r"\[(#\d+[^\]\n]*)\]")
 _NUMBER = re.compile(r"#(\d+)")
+LONGEST = 60_000
+"""Characters of one entry that are laid out; more would hold the screen up for a second."""
 _RULE = "─" * 24
 KEYS = "^S start  F2 save only  Esc cancel  Tab move  F3 next tab  ^Z undo"
 KEYS_LEFT_OUT = "Enter insert  Tab move  F3 next tab  ^S start  F2 save only  Esc cancel"
@@ -84,6 +86,8 @@ def entry_text(entry: Entry) -> Text:
     when = entry.at.replace("T", " ")[:16]
     text = Text(shown(f"#{entry.ref} {who}  {when}".rstrip()), style="bold")
     body = "\n".join(part for part in (entry.text, *_tool_parts(entry)) if part)
+    if (more := len(body) - LONGEST) > 0:
+        body = f"{body[:LONGEST]}\n… {more:,} more characters: tasuki read"
     return text.append("\n" + shown(body).rstrip("\n"), style="not bold")
 
 
@@ -109,7 +113,7 @@ class Discard(ModalScreen[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Throw away"),
-        Binding("n,escape,ctrl+c,ctrl+q", "answer(False)", "Go on editing", priority=True),
+        Binding("n", "answer(False)", "Go on editing"),
     ]
 
     def compose(self) -> ComposeResult:
@@ -154,7 +158,7 @@ class ReviewApp(App[None]):
     TextArea .text-area--selection { color: $foreground; background: $background; text-style: reverse; }
     LeftOut > .option-list--option-highlighted { color: $foreground; background: $background;
         text-style: bold; }
-    LeftOut:focus > .option-list--option-highlighted { text-style: reverse; }
+    LeftOut:focus > .option-list--option-highlighted { text-style: bold underline; }
     * { scrollbar-size-vertical: 1; scrollbar-background: $background;
         scrollbar-background-hover: $background; scrollbar-background-active: $background;
         scrollbar-color: $foreground 50%; }
@@ -207,6 +211,7 @@ class ReviewApp(App[None]):
                 break
         self.query_one(TextArea).focus()
         self._show_size()
+        self._show_entries()
 
     def on_descendant_focus(self) -> None:
         """The keys that count are those of the side one is on."""
@@ -263,7 +268,7 @@ class ReviewApp(App[None]):
         index = event.option_index
         line = item_line(self.left_out[index])
         row = insertion_row(brief.text.split("\n"), brief.cursor_location[0])
-        brief.insert(f"\n{plain(line)}", (row, len(brief.document.get_line(row))))
+        brief.insert(f"\n{shown(line)}", (row, len(brief.document.get_line(row))))
         brief.move_cursor((row + 1, 0))
         event.option_list.replace_option_prompt_at_index(index, Text(f"✓ {shown(line)}"))
         event.option_list.disable_option_at_index(index)
@@ -283,16 +288,26 @@ class ReviewApp(App[None]):
             inside.first().focus()
 
     def action_decide(self, action: Action) -> None:
-        """Leave with a decision; the text as it was where nobody changed it."""
+        """Leave with a decision, once everything typed before it is in the brief."""
+        if not isinstance(self.screen, Discard):
+            self.query_one(TextArea).call_later(self._decide, action)
+
+    def action_cancel(self) -> None:
+        """Leave without storing anything; asks first where the brief was edited."""
+        if isinstance(self.screen, Discard):
+            self.screen.dismiss(False)
+        else:
+            self.query_one(TextArea).call_later(self._cancel)
+
+    def _decide(self, action: Action) -> None:
         text = self.query_one(TextArea).text
         self.result = ReviewResult(action, self.brief if text == self.shown_brief else text)
         self.exit()
 
-    def action_cancel(self) -> None:
-        """Leave without storing anything; asks first where the brief was edited."""
+    def _cancel(self) -> None:
         if self.query_one(TextArea).text == self.shown_brief:
             self.exit()
-        else:
+        elif not isinstance(self.screen, Discard):
             self.push_screen(Discard(), self._discarded)
 
     def _discarded(self, yes: bool | None) -> None:

@@ -84,7 +84,7 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
 
 def _focus(goal: str) -> list[str]:
     """Identifiers of a goal that are long enough to mean something."""
-    return [name for name in dict.fromkeys(identifiers(goal)) if len(name) >= 5][:8]
+    return [name for name in dict.fromkeys(identifiers(goal[:20_000])) if len(name) >= 5][:8]
 
 
 def _quotes(stated: Iterable[Statement], kind: str, by_user: bool = False) -> tuple[Quote, ...]:
@@ -145,7 +145,7 @@ def _best_sentence(texts: Sequence[Entry], after: int, before: int) -> Quote | N
     best: tuple[float, Quote] | None = None
     for entry in texts:
         if after < entry.ref <= min(before, after + 40):
-            for sentence in sentences(entry.text):
+            for sentence in sentences(entry.text[:20_000]):
                 weight = said.weight_assistant(sentence, said.marks(sentence))
                 if weight >= 0.85 and (best is None or weight > best[0]):
                     best = (weight, Quote(text=shorten(sentence), ref=entry.ref))

@@ -14,13 +14,17 @@ MIN_HALF_LIFE = 40
 """Entries after which recency counts half, at least; a sixth of the thread if that is more."""
 
 
+MAX_TERMS = 60
+"""Terms of a goal that are used, the first ones."""
+
+
 class Relevance:
     """Scores texts and entries against one goal in one thread."""
 
     def __init__(self, goal: str, corpus: Iterable[str], last_ref: int) -> None:
         self.last = last_ref
         self.half_life = max(MIN_HALF_LIFE, last_ref / 6)
-        weights = terms(goal)
+        weights = dict(list(terms(goal).items())[:MAX_TERMS])
         texts = [text.lower() for text in corpus]
         rarity = {
             term: math.log1p(len(texts) / (1 + sum(term in text for text in texts)))

@@ -135,9 +135,9 @@ def _detect(text: str) -> Iterator[Span]:
     narrow = text.encode("latin-1", "replace")
     lower = narrow.lower().decode("latin-1")
     yield from tokens(text, narrow)
-    for anchor, finder in ANCHORED:
+    for anchor, step, finder in ANCHORED:
         at = lower.find(anchor)
         while at >= 0:
             yield from finder(text, at)
-            at = lower.find(anchor, at + len(anchor))
+            at = lower.find(anchor, at + step)
     yield from named(text, lower)

@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from tasuki.draft import redact_patterns as shapes
@@ -24,6 +25,7 @@ class Span(NamedTuple):
 Finder = Callable[[str, int], Iterator[Span]]
 
 _RUN = 20
+_MOST_PARTS = 200  # separators in one run; text with more is no text that people or programs write
 _NEEDLE = b"a" * _RUN
 _RUN_CHARS = bytes(
     97 if chr(i).isascii() and (chr(i).isalnum() or chr(i) in "_-.~") else 32 for i in range(256)
@@ -49,7 +51,8 @@ def tokens(text: str, narrow: bytes) -> Iterator[Span]:
 def _issued(text: str, start: int, end: int) -> Iterator[Span]:
     """Tokens at the start of the run and behind each separator in it."""
     separators = compiled(r"[-_.~]+").finditer(text, start, end)
-    for at in (start, *_after_escape(text, start), *[found.end() for found in separators]):
+    inside = [found.end() for found in islice(separators, _MOST_PARTS)]
+    for at in (start, *_after_escape(text, start), *inside):
         token = shapes.issued(text, at, end)
         if token:
             yield Span(*_widen(text, token[0], at, token[1]), token[0].replace("_", "-"))
@@ -132,9 +135,9 @@ def is_basic(value: str) -> bool:
     return ":" in plain and plain.isprintable()
 
 
-_COOKIES = r"(?i:cookies?)\\*[\"']?(?:\s*[:=,]\s*|\s+)\\*[\"']?(?P<v>[^\n\r\"'\\]{6,4096})"
+_COOKIES = r"(?i:cookies?)\\*[\"']?(?:\s*[:=,]\s*|\s+)\\*[\"']?(?P<v>[^\n\r\"'\\]{6,2048})"
 _COOKIE = (
-    r"(?i:[\w.-]*(?:sess|sid|auth|token|jwt|csrf|xsrf|remember|secret|identity|login|aspx|clearance|__host)[\w.-]*)"
+    r"(?i:\b[\w.-]{0,32}(?:sess|sid|auth|token|jwt|csrf|xsrf|remember|secret|identity|login|aspx|clearance|__host)[\w.-]{0,32})"
     r"=(?P<v>[^\s;,\"'\\]{8,4096})"
 )
 
@@ -221,14 +224,20 @@ def _access_token(text: str, at: int) -> Iterator[Span]:
         yield Span(*found.span("v"), "token")
 
 
-ANCHORED: tuple[tuple[str, Finder], ...] = (
-    ("-----begin", _key_block),
-    ("://", _url),
-    (":\\/\\/", _url),
-    ("bearer", _bearer),
-    ("basic ", _basic),
-    ("cookie", _cookies),
-    ("sig=", _signature),
-    *((name, partial(command, name)) for name in _COMMANDS if name not in ("sshpass", "htpasswd")),
-    ("_pat", _access_token),
+# What to search for, how far to go on from there before searching again, and who looks at the place. The step behind a
+# command is long, since its arguments are looked for in the 600 characters after it.
+ANCHORED: tuple[tuple[str, int, Finder], ...] = (
+    ("-----begin", 10, _key_block),
+    ("://", 3, _url),
+    (":\\/\\/", 5, _url),
+    ("bearer", 6, _bearer),
+    ("basic ", 6, _basic),
+    ("cookie", 6, _cookies),
+    ("sig=", 4, _signature),
+    ("_pat", 4, _access_token),
+    *(
+        (name, 200, partial(command, name))
+        for name in _COMMANDS
+        if name not in ("sshpass", "htpasswd")
+    ),
 )

@@ -176,6 +176,8 @@ def _bare(
     """A span for a value without quotes; `compact` is `NAME=value`, where a plain word counts as well."""
     if kind == "authorization":
         return _authorization(text[at : text.find("\n", at) % (len(text) + 1)][:2048], at, name)
+    if shapes.is_run_on(value):
+        return []
     shell = compact and name.isupper()
     value = _cut(value, shell=shell, query=query)
     if text[at + len(value) : at + len(value) + 1] in ("(", "["):
@@ -245,6 +247,8 @@ def _sentence(text: str, end: int, kind: str) -> list[Span]:
 
 def _word(value: str, at: int, kind: str) -> list[Span]:
     """A span for a bare word of a sentence, without the punctuation that follows it."""
+    if shapes.is_run_on(value):
+        return []
     word = compiled(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
     cut = _cut(word, shell=False, query=False)
     called, value = word[len(cut) : len(cut) + 1] in ("(", "["), cut.rstrip("!?*")

@@ -59,6 +59,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+_LONGEST = 4096  # characters of a token; what is longer is redacted up to here, and bounds the work on hostile text
 _ANY_SHAPE = "|".join(shape for _, shape in _SHAPES)
 
 
@@ -67,6 +68,7 @@ def issued(text: str, start: int, end: int) -> tuple[str, int] | None:
 
     One pattern without groups decides, since that fails fastest; the kind is looked up after.
     """
+    end = min(end, start + _LONGEST)
     found = compiled(_ANY_SHAPE).match(text, start, end)
     if not found:
         return None
@@ -92,6 +94,7 @@ def is_random(value: str, often: int = 5) -> bool:
 
     Once in `often` characters suffices where there are digits, twice as often is demanded of letters alone.
     """
+    value = value[:256]
     classes = [
         "d" if c.isdigit() else "u" if c.isupper() else "l" if c.isalpha() else "-" for c in value
     ]
@@ -222,9 +225,17 @@ _COMMON = frozenset(
 )
 
 
+def is_run_on(value: str) -> bool:
+    """Whether the value is a chain of further assignments, of which each is looked at by itself."""
+    return value.count("=") > 8 or value.count(":") > 16
+
+
 def is_placeholder(value: str) -> bool:
     """Whether the value stands for a secret (`$TOKEN`, `<your-token>`, `****`) or refers to one."""
-    if len(value) < 4 or value.lower() in _COMMON or len(set(value)) <= 2:
+    if len(value) < 4 or is_run_on(value) or len(set(value)) <= 2:
+        return True
+    value = value[:256]
+    if value.lower() in _COMMON:
         return True
     return bool(compiled(_DUMMY).search(value) or compiled(_REFERENCE).match(value))
 
@@ -247,6 +258,7 @@ def is_hard(value: str) -> bool:
 
     Demanded of values without quotes, where code, prose and secrets are spelled alike.
     """
+    value = value[:256]
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
     if len(value) < 6 or not letters:
         return False

@@ -163,8 +163,8 @@ def done_since(text: str, ref: int, facts: Facts) -> bool:
 
 def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
     """Error lines of the goal that the thread has seen before: what was tried since did not help."""
-    for line in goal.split("\n"):
-        line = line.strip()
+    for line in goal.split("\n")[:60]:
+        line = line.strip()[:600]
         if len(line) < 20 or not _ERROR_IN_GOAL.search(line):
             continue
         refs = [
@@ -230,7 +230,7 @@ _SHOWS = re.compile(r"^\s*(?:cd \S+ && )?(?:sed -n|cat |nl |head |tail -n)")
 
 def _names_of_goal(goal: str, texts: Sequence[str]) -> list[str]:
     """Names in some code that a goal speaks of, the most telling first."""
-    low = goal.lower()
+    low = goal[:20_000].lower()
     squeezed = re.sub(r"[^a-z0-9]", "", low)
     wanted = {t for t in terms(goal) if len(t) >= 6}
     found: dict[str, float] = {}

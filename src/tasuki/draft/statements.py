@@ -18,6 +18,7 @@ MAX_CHARACTERS = 250_000
 something the goal names. User text is always looked at in full."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
+MAX_SENTENCE = 1_200
 WHOLE_MESSAGE = 260
 """A message of the user up to this length is quoted as one."""
 MAX_OWN_WORDS = 4_000
@@ -68,6 +69,7 @@ def _own_sentences(text: str) -> Iterable[str]:
 
 
 def _by_user(sentence: str, entry: Entry) -> Statement:
+    sentence = sentence[:MAX_SENTENCE]
     found = said.marks(sentence)
     weight = said.weight_user(sentence, found)
     kind: StatementKind = "request"
@@ -107,6 +109,7 @@ def of_assistant(entries: Sequence[Entry], focus: Sequence[str] = ()) -> list[St
 def _by_assistant(entry: Entry) -> Iterable[Statement]:
     section = 0
     for sentence in sentences(entry.text):
+        sentence = sentence[:MAX_SENTENCE]
         if len(sentence) < 60 and sentence.endswith(":"):
             section = said.marks(sentence)
         if said.is_narration(sentence):

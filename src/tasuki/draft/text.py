@@ -9,6 +9,12 @@ from collections.abc import Iterator
 MAX_QUOTE = 320
 """Characters of one quoted sentence; a longer one is cut at a word and ends in ` …`."""
 
+MAX_NAME = 160
+MAX_GOAL_WORDS = 20_000
+"""Characters of a goal in which terms are looked for."""
+MAX_LINE = 3_000
+"""A longer line of a user's message is taken to be pasted."""
+
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я])|[。！？]")
@@ -18,11 +24,10 @@ _TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
 _EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
 _LETTER = re.compile(r"[^\W\d_]")
 
-IDENTIFIER = re.compile(
-    r"(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|/|-|#)[\w$]+)+(?:\(\))?"
-    r"|[a-z]+[A-Z][\w$]*|[A-Z]+[a-z0-9]+[A-Z][\w$]*|\w+_\w+|_\w+"
-    r"|[A-Z][A-Z0-9]{2,}|--?[a-z][\w-]+|\d[\w.]*[\w%]|\d)"
+_TOKEN = re.compile(
+    r"--?[a-z][\w-]+|[A-Za-z_$][\w$]*(?:(?:\.|::|->|/|-|#)[\w$]+)*(?:\(\))?|\d[\w.]*%?"
 )
+_NAMELIKE = re.compile(r"[a-z][A-Z]|[A-Z]{3}|[_.:>/#$()%-]|\A\d")
 WORD = re.compile(r"[^\W\d_][\w'’-]{2,}")
 PATH = re.compile(
     r"(?<![\w/.@)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
@@ -126,19 +131,20 @@ def _worth(sentence: str) -> Iterator[str]:
 
 def identifiers(text: str) -> list[str]:
     """Code-like tokens: names with case or underscores, paths, flags, numbers."""
-    return [m[0].strip("-") for m in IDENTIFIER.finditer(text)]
+    found = (m[0].strip("-").rstrip(".") for m in _TOKEN.finditer(text))
+    return [t for t in found if len(t) <= MAX_NAME and _NAMELIKE.search(t)]
 
 
 def terms(text: str) -> dict[str, float]:
     """What a goal is about, lower case, with weights: identifiers 3, parts of them and words 1."""
     found: dict[str, float] = {}
-    for token in identifiers(text):
+    for token in identifiers(text[:MAX_GOAL_WORDS]):
         if len(token) >= 3:
             found[token.lower()] = 3.0
             for part in re.split(r"[^\w]+|_|(?<=[a-z])(?=[A-Z])", token):
                 if len(part) >= 4 and part.lower() not in _STOP:
                     found.setdefault(part.lower(), 1.0)
-    for match in WORD.finditer(text):
+    for match in WORD.finditer(text[:MAX_GOAL_WORDS]):
         word = match[0].lower()
         if word not in _STOP and len(word) >= 3:
             found.setdefault(word[:-1] if len(word) > 4 and word.endswith("s") else word, 1.0)
@@ -206,7 +212,7 @@ def own_words(text: str) -> str:
     for line in text.split("\n"):
         if _FENCE.match(line):
             fenced = not fenced
-        if fenced or _PASTE_LINE.match(line) or _LOG.search(line):
+        if fenced or len(line) > MAX_LINE or _PASTE_LINE.match(line) or _LOG.search(line):
             pasted += 1
         else:
             kept.append(line)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ _TYPED = re.compile(
 _USAGE = re.compile(rb'"last_token_usage": ?\{[^}]*"total_tokens": ?(\d+)')
 _WINDOW = re.compile(rb'"model_context_window": ?(\d+)')
 _NAME = re.compile(rb'"thread_name": ?("[^"\\]*(?:\\.[^"\\]*)*")')
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TYPED_MARKS = (b'"user_message"', b'"UserMessage"')
 _KIND = slice(50, 150)
 """Where the kind of a record stands in its line."""
@@ -61,6 +63,8 @@ class Codex:
 
     def head(self, file: ThreadFile) -> ThreadHead | None:
         first, last = both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
+        if not first:
+            first, last = both_ends(file.path, FAR_BYTES, TAIL_BYTES)
         if not first or not _META.search(first[0], 0, 300):
             return None
         head = _Head(file)
@@ -102,25 +106,34 @@ class Codex:
 
 
 def rollout(id: str, near: Path) -> Path | None:
-    """The rollout of a thread, by its id: beside another one, else anywhere in the same store."""
-    if not re.fullmatch(r"[\w-]+", id):
+    """The rollout of a thread, by its id: beside another one, or elsewhere in the store.
+
+    Ids are UUIDs of version 7, so they tell the day, and with it the folder.
+    """
+    if not _UUID.fullmatch(id):
         return None
     pattern = f"rollout-*-{id}.jsonl"
-    for folder in dict.fromkeys((near.parent, *_stores(near))):
-        found = folder.glob(pattern) if folder == near.parent else folder.rglob(pattern)
-        if path := next(found, None):
-            return path
-    return None
+    folders = [near.parent, *(f for store in _stores(near) for f in _folders(store, id))]
+    found = (path for folder in dict.fromkeys(folders) for path in folder.glob(pattern))
+    return next(found, None)
 
 
 def _stores(near: Path) -> Iterator[Path]:
     for parent in near.parents:
         if parent.name in ("sessions", "archived_sessions"):
-            yield parent
-            yield parent.parent / "sessions"
-            yield parent.parent / "archived_sessions"
-    yield home() / "sessions"
-    yield home() / "archived_sessions"
+            yield parent.parent
+    yield home()
+
+
+def _folders(store: Path, id: str) -> Iterator[Path]:
+    yield store / "archived_sessions"
+    try:
+        began = datetime.fromtimestamp(int(id.replace("-", "")[:12], 16) / 1000, UTC)
+    except (ValueError, OverflowError):
+        return  # an id of another kind
+    for days in (0, -1, 1):
+        day = began + timedelta(days=days)
+        yield store / "sessions" / f"{day:%Y}" / f"{day:%m}" / f"{day:%d}"
 
 
 def _rollouts_in(folder: str) -> Iterator[ThreadFile]:

@@ -17,7 +17,7 @@ from tasuki.harness.pi_read import Reader
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Sidechain, Thread, ThreadHead
 
-_READY = r"^\s*π > |^╰─"
+_READY = r"^\s*π > "
 
 
 def agent_folder() -> Path:

@@ -67,8 +67,6 @@ def read_head(file: ThreadFile, harness: str) -> ThreadHead | None:
     head = _Head()
     for line in first:
         head.from_start(line)
-        if head.words:
-            break
     for line in reversed(last or first):
         if head.from_end(line):
             break
@@ -97,37 +95,36 @@ class _Head:
     def __init__(self) -> None:
         self.id = self.cwd = self.name = self.words = ""
         self.context: int | None = None
+        self._named = False
 
     def from_start(self, raw: bytes) -> None:
+        """Take in a line, first one first."""
+        if self.words and _MESSAGE.search(raw, 0, 60):
+            return
         if (line := _decoded(raw)) is None:
             return
         if line.type == "session" and not self.id:
             self.id, self.cwd = line.id, line.cwd
-        self._title(line)
+        self.name = _name(line) or self.name
         if line.type == "message" and line.message and line.message.role == "user":
             self.words = _words(plain(line.message.content))
-        elif line.type == "custom_message" and line.customType == "handoff" and not self.words:
-            self.handoff = _words(plain(line.content))
 
     def from_end(self, raw: bytes) -> bool:
         """Take in a line, last one first; True once nothing more is wanted."""
-        if not _MESSAGE.search(raw, 0, 60):
-            if (line := _decoded(raw)) is not None:
-                self._title(line, newer=True)
+        if (line := _decoded(raw)) is None:
             return False
-        if (line := _decoded(raw)) is None or line.message is None:
-            return False
-        usage = line.message.usage
+        if (name := _name(line)) and not self._named:
+            self.name, self._named = name, True
+        usage = line.message.usage if line.message else None
         if usage and usage.input + usage.output:
             self.context = context_tokens(usage)
         return self.context is not None
 
-    def _title(self, line: Line, newer: bool = False) -> None:
-        name = line.title if line.type in ("title", "title_change", "session") else ""
-        if line.type == "session_info":
-            name = line.name
-        if name and (newer or not self.name):
-            self.name = name
+
+def _name(line: Line) -> str:
+    if line.type == "session_info":
+        return line.name or ""
+    return line.title or "" if line.type in ("title", "title_change", "session") else ""
 
 
 def _decoded(raw: bytes) -> Line | None:

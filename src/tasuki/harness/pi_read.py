@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import tools
 from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
+from tasuki.harness.pi_calls import shell_result, todos_of, tool_call
 from tasuki.harness.pi_format import (
     LINE,
     Block,
@@ -20,7 +20,7 @@ from tasuki.harness.pi_format import (
     model_name,
     plain,
 )
-from tasuki.model import Entry, FileChange, Notice, Thread, Todo, ToolCall, ToolStatus
+from tasuki.model import Entry, Notice, Thread, ToolCall, ToolStatus
 
 SKIPPED = frozenset({
     "label", "usage", "mode_change", "service_tier_change", "credential_pin", "reset_boundary",
@@ -30,52 +30,7 @@ SKIPPED = frozenset({
 """Line types that say nothing about the conversation."""
 _SKILL = re.compile(r"\A/skill:([\w.:-]+)")
 _SKILL_BLOCK = re.compile(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
-_ANCHOR = re.compile(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
-_NEW_TEXT = re.compile(r"^\s*\+(.*)$", re.MULTILINE)
-_WALL_TIME = re.compile(r"\nWall time: [\d.]+ seconds\s*\Z")
-_EXITED = re.compile(r"(?:\A|\n)Command exited with code (-?\d+)\s*\Z")
 _ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted")
-
-
-class _Edit(Struct):
-    oldText: str = ""
-    newText: str = ""
-    old_text: str = ""
-    new_text: str = ""
-
-
-class _Arguments(Struct):
-    command: str = ""
-    path: str = ""
-    file_path: str = ""
-    oldText: str = ""
-    newText: str = ""
-    edits: list[_Edit] = []
-    content: str = ""
-    input: str = ""
-    pattern: str = ""
-    query: str = ""
-    url: str = ""
-    cwd: str = ""
-    description: str = ""
-    assignment: str = ""
-    task: str = ""
-    prompt: str = ""
-
-
-class _Task(Struct):
-    content: str = ""
-    text: str = ""
-    status: str = "pending"
-
-
-class _Phase(Struct):
-    tasks: list[_Task] = []
-
-
-class _Todos(Struct):
-    phases: list[_Phase] = []
-    todos: list[_Task] = []
 
 
 class _Slot(Struct):
@@ -83,10 +38,6 @@ class _Slot(Struct):
 
     entry: Entry
     node: int
-
-
-_ARGUMENTS = msgspec.json.Decoder(_Arguments)
-_TODOS = msgspec.json.Decoder(_Todos)
 
 
 class _Tree:
@@ -260,30 +211,11 @@ class Reader:
             self._notice("error", message.errorMessage or "")
 
     def _call(self, line: Line, block: Block) -> None:
-        try:
-            given = _ARGUMENTS.decode(block.arguments)
-        except msgspec.MsgspecError:
-            given = _Arguments()
-        kind = tools.kind(block.name)
-        self.tool_names[block.name] = None
-        changes = _changes(kind, given)
-        path = given.path or given.file_path
-        paths = (path,) if path else tuple(dict.fromkeys(c.path for c in changes))
-        call = ToolCall(
-            id=block.id,
-            name=block.name,
-            kind=kind,
-            command=given.command if kind == "shell" else "",
-            detail=_detail(kind, given, block),
-            paths=paths,
-            changes=changes,
-            todos=_todos(block.arguments) if kind == "todo" else None,
-            status="running",
-            workdir=given.cwd,
-        )
+        call = tool_call(block)
+        self.tool_names[call.name] = None
         index = self._add(self._entry("tool", line, tool=call))
         self.calls[block.id] = self.open[block.id] = index
-        if kind == "agent":
+        if call.kind == "agent":
             self.background.started(block.id, "agent", call.detail, index + 1)
 
     def _result(self, message: Message) -> None:
@@ -300,7 +232,7 @@ class Reader:
         if message.isError and output.rstrip().endswith(_ABORTED):
             status = "aborted"
         elif call.kind == "shell":
-            output, code = _shell_result(output, message.isError)
+            output, code = shell_result(output, message.isError)
         changed = replace(
             call,
             output=clip(output, self.keep),
@@ -309,7 +241,7 @@ class Reader:
             status=status,
         )
         if call.kind == "todo":
-            changed = replace(changed, todos=_todos(message.details) or call.todos)
+            changed = replace(changed, todos=todos_of(message.details) or call.todos)
         if call.kind == "agent":
             self.background.ended(call.id, failed=message.isError)
         self.slots[index].entry = replace(entry, tool=changed)
@@ -418,68 +350,3 @@ def _why_unreadable(path: Path, lines: Lines) -> str:
     if lines.truncated or lines.broken:
         return f"{path} holds no header of a pi session: it is cut off or damaged."
     return f"{path} holds no pi session."
-
-
-def _shell_result(text: str, failed: bool) -> tuple[str, int | None]:
-    """Output without the harness's own last lines, and the exit code that they tell."""
-    if match := _WALL_TIME.search(text, max(len(text) - 60, 0)):
-        text = text[: match.start()].rstrip("\n")
-    if match := _EXITED.search(text, max(len(text) - 60, 0)):
-        return text[: match.start()].rstrip("\n"), int(match[1])
-    return text, None if failed else 0
-
-
-def _changes(kind: str, given: _Arguments) -> tuple[FileChange, ...]:
-    path = given.path or given.file_path
-    if kind == "write" and path:
-        return (FileChange(path=path, kind="create", new=given.content),)
-    if kind != "edit":
-        return ()
-    if given.input and (found := _anchored(given.input)):
-        return found
-    edits = list(given.edits)
-    if given.oldText or given.newText:
-        edits.insert(0, _Edit(oldText=given.oldText, newText=given.newText))
-    return tuple(
-        FileChange(path=path, kind="edit", old=e.oldText or e.old_text, new=e.newText or e.new_text)
-        for e in edits
-        if path
-    )
-
-
-def _anchored(patch: str) -> tuple[FileChange, ...]:
-    """Changes of an omp hashline edit: one section a file, headed `[PATH#HASH]` or `@PATH`.
-
-    The text taken out is named there by anchors alone, so only the new text is known.
-    """
-    if "*** Begin Patch" in patch:
-        return tools.patch_changes(patch)
-    heads = list(_ANCHOR.finditer(patch))
-    ends = [h.start() for h in heads[1:]] + [len(patch)] if heads else []
-    return tuple(
-        FileChange(
-            path=(head[1] or head[2]).strip(),
-            kind="edit",
-            new="\n".join(_NEW_TEXT.findall(patch[head.end() : end])),
-        )
-        for head, end in zip(heads, ends, strict=True)
-    )
-
-
-def _detail(kind: str, given: _Arguments, block: Block) -> str:
-    known = given.pattern or given.query or given.url
-    if kind == "agent":
-        return given.description or given.assignment or given.task or given.prompt
-    if known or kind in ("shell", "edit", "write", "read", "todo"):
-        return known
-    return bytes(block.arguments).decode("utf-8", "replace")[:300]
-
-
-def _todos(raw: Raw) -> tuple[Todo, ...] | None:
-    """Todos of an omp `todo` result (`details.phases`) or of a call that lists them all."""
-    try:
-        parsed = _TODOS.decode(raw)
-    except msgspec.MsgspecError:
-        return None
-    tasks = [t for p in parsed.phases for t in p.tasks] + parsed.todos
-    return tools.todos((t.content or t.text, t.status) for t in tasks) if tasks else None

@@ -39,6 +39,8 @@ _TODO_STATUS: dict[str, TodoStatus] = {
     "abandoned": "dropped", "blocked": "pending",
 }  # fmt: skip
 _PATCH_FILE = re.compile(r"\n\*\*\* (Add|Update|Delete) File: (.+)")
+_PATCH_OLD = re.compile(r"\n-(.*)")
+_PATCH_NEW = re.compile(r"\n(?:\+|@@ )(.*)")
 _PATCH_MOVE = re.compile(r"\A\n\*\*\* Move to: (.+)")
 
 
@@ -78,10 +80,7 @@ def patch_changes(patch: str) -> tuple[FileChange, ...]:
 def _changes_of_file(action: str, path: str, body: str) -> list[FileChange]:
     if action == "Delete":
         return [FileChange(path=path, kind="delete")]
-    lines = body.split("\n")
-    old = "\n".join([line[1:] for line in lines if line[:1] == "-"])
-    added = (line for line in lines if line[:1] == "+" or line[:3] == "@@ ")
-    new = "\n".join([line[1:] if line[0] == "+" else line[3:] for line in added])
+    old, new = "\n".join(_PATCH_OLD.findall(body)), "\n".join(_PATCH_NEW.findall(body))
     if moved := _PATCH_MOVE.search(body):
         renamed = FileChange(path=moved[1].strip(), kind="rename", old=old, new=new)
         return [FileChange(path=path, kind="delete"), renamed]

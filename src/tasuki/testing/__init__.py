@@ -4,7 +4,8 @@
 writes threads in the formats of the built-in harnesses.
 """
 
-from tasuki.testing.conformance import CONTRACTS, check_contract, check_harness
+from tasuki.testing.conformance import check_contract, check_harness
+from tasuki.testing.contracts import CONTRACTS, Trial
 from tasuki.testing.threads import ThreadBuilder, story
 
-__all__ = ["CONTRACTS", "ThreadBuilder", "check_contract", "check_harness", "story"]
+__all__ = ["CONTRACTS", "ThreadBuilder", "Trial", "check_contract", "check_harness", "story"]

@@ -1,0 +1,420 @@
+"""The contracts that every harness adapter must keep.
+
+A contract takes a `Trial` and raises AssertionError. Those on broken input change copies of the
+samples as JSON Lines; those on content read the `story`, which holds known events.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness.jsonl import occurring
+from tasuki.harness.protocol import Harness, LaunchRequest, ThreadFile
+from tasuki.model import Draft, Entry, Goal, Handoff, Predecessor, Thread
+from tasuki.testing.threads import STORY_SUMMARY, STORY_TODOS
+
+ORIGINS = {"typed", "queued", "answer", "harness", "command", "handoff"}
+MEGABYTE = 1_000_000
+
+
+class Trial(Struct):
+    """What a contract is tried on."""
+
+    harness: Harness
+    samples: Sequence[Path]
+    """Real thread files of the harness."""
+    story: Path
+    """The thread of `tasuki.testing.story`, in the harness's format."""
+    folder: Path
+    """An empty folder to work in."""
+
+    def read(self, path: Path) -> Thread:
+        return self.harness.read(path)
+
+    def copy(self, content: bytes, like: Path) -> Path:
+        """A thread file with other content under the same name."""
+        folder = self.folder / f"copy-{sum(1 for _ in self.folder.iterdir())}"
+        folder.mkdir()
+        path = folder / like.name
+        path.write_bytes(content)
+        return path
+
+    def file(self, path: Path) -> ThreadFile:
+        stat = path.stat()
+        return ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
+
+
+Contract = Callable[[Trial], None]
+CONTRACTS: dict[int, Contract] = {}
+"""All contracts by number; numbers are never given anew."""
+
+
+def contract(number: int) -> Callable[[Contract], Contract]:
+    """Put a function among the contracts."""
+
+    def put(function: Contract) -> Contract:
+        CONTRACTS[number] = function
+        return function
+
+    return put
+
+
+# -- what a thread is ----------------------------------------------------------------------
+
+
+@contract(1)
+def knows_its_files(trial: Trial) -> None:
+    """A harness recognises its own files by their first 8 KiB, and no others."""
+    for path in (*trial.samples, trial.story):
+        assert trial.harness.recognises(path, path.read_bytes()[:8192]), path.name
+    for other in (b"", b"{}\n", b'{"messages":[]}', b"# notes\n", b"\x00\x01\x02"):
+        assert not trial.harness.recognises(Path("/x/notes.txt"), other), other
+
+
+@contract(2)
+def says_whose_thread_it_is(trial: Trial) -> None:
+    """A thread has its harness, id, path, folder, sources and both times."""
+    for path in (*trial.samples, trial.story):
+        thread = trial.read(path)
+        assert thread.harness == trial.harness.name, thread.harness
+        assert thread.id and thread.cwd, path.name
+        assert thread.path == str(path), thread.path
+        assert str(path) in thread.sources, thread.sources
+        assert "" < thread.started <= thread.updated, (thread.started, thread.updated)
+
+
+@contract(3)
+def numbers_its_entries(trial: Trial) -> None:
+    """Refs begin at 1 or later, are unique, and grow; abandoned entries keep theirs."""
+    for path in (*trial.samples, trial.story):
+        thread = trial.read(path)
+        refs = [e.ref for e in thread.entries]
+        assert refs == sorted(set(refs)), path.name
+        assert not refs or refs[0] >= 1, path.name
+        assert not refs or refs[-1] <= len(refs) + thread.abandoned, path.name
+
+
+@contract(4)
+def never_renumbers(trial: Trial) -> None:
+    """What is appended to a file changes no ref of what was there."""
+    for path in (*trial.samples, trial.story):
+        alone = trial.copy(path.read_bytes(), path)
+        whole = {e.ref: _identity(e) for e in trial.read(alone).entries}
+        lines = path.read_bytes().splitlines(keepends=True)
+        for part in (len(lines) // 3, len(lines) // 2, len(lines) - 2):
+            prefix = trial.copy(b"".join(lines[: max(part, 2)]), path)
+            with contextlib.suppress(ThreadUnreadable):
+                for entry in trial.read(prefix).entries:
+                    known = whole.get(entry.ref, _identity(entry))
+                    assert known == _identity(entry), f"#{entry.ref} of {path.name}"
+
+
+@contract(5)
+def says_who_speaks(trial: Trial) -> None:
+    """Every entry has its kind's content, and user entries an origin."""
+    for path in (*trial.samples, trial.story):
+        for entry in trial.read(path).entries:
+            assert entry.kind in ("user", "assistant", "tool", "compaction"), entry.kind
+            assert entry.origin in ORIGINS, entry.origin
+            assert (entry.tool is not None) == (entry.kind == "tool"), entry.ref
+            assert entry.text.strip() or entry.kind in ("tool", "compaction"), entry.ref
+            assert entry.tool is None or entry.tool.name, entry.ref
+    told = [(e.origin, e.text) for e in trial.read(trial.story).entries if e.kind == "user"]
+    typed = [text for origin, text in told if origin == "typed"]
+    assert typed == ["Please fix the login timeout; keep it under 30 s — not more", "Go on"], told
+    assert told[0][0] == "handoff", told[0]
+
+
+@contract(6)
+def keeps_the_users_words(trial: Trial) -> None:
+    """What the user typed is there to the letter."""
+    for path in (*trial.samples, trial.story):
+        thread = trial.read(path)
+        texts = [e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"]
+        lines = {line for t in texts if not t.startswith("/") for line in t.splitlines() if line}
+        assert not lines - occurring(thread.sources, lines), path.name
+
+
+@contract(7)
+def ties_calls_to_results(trial: Trial) -> None:
+    """A call holds its command, output, exit code and status."""
+    failed, passed = _story_calls(trial, "pytest")
+    assert failed.tool and passed.tool
+    assert failed.tool.kind == passed.tool.kind == "shell", failed.tool.kind
+    assert failed.tool.command == "pytest -q tests/test_login.py", failed.tool.command
+    assert "1 failed: timeout" in failed.tool.output, failed.tool.output
+    assert (failed.tool.status, failed.tool.exit_code) == ("error", 1), failed.tool.status
+    assert (passed.tool.status, passed.tool.exit_code) == ("ok", 0), passed.tool.status
+
+
+@contract(8)
+def shows_what_changed(trial: Trial) -> None:
+    """Edits and new files are there with paths and texts."""
+    calls = [e.tool for e in trial.read(trial.story).entries if e.tool]
+    changes = [c for call in calls for c in call.changes]
+    assert [c.path for c in changes] == ["src/login.py", "tests/test_timeout.py"], changes
+    assert [c.kind for c in changes] == ["edit", "create"], changes
+    assert (changes[0].old, changes[0].new) == ("TIMEOUT = 5", "TIMEOUT = 25"), changes[0]
+    assert changes[1].new.startswith("def test_timeout"), changes[1]
+
+
+@contract(9)
+def shows_the_todos(trial: Trial) -> None:
+    """A todo list or plan is there with the state of each item."""
+    lists = [e.tool.todos for e in trial.read(trial.story).entries if e.tool and e.tool.todos]
+    assert lists, "no todos"
+    assert [t.text for t in lists[-1]] == [text for text, _ in STORY_TODOS], lists[-1]
+    assert [t.status for t in lists[-1]] == ["done", "in_progress", "pending"], lists[-1]
+
+
+@contract(10)
+def marks_what_was_compacted(trial: Trial) -> None:
+    """Entries before the last compaction are kept, and marked; it holds its summary."""
+    for path in (*trial.samples, trial.story):
+        entries = trial.read(path).entries
+        last = max((i for i, e in enumerate(entries) if e.kind == "compaction"), default=0)
+        assert [e.compacted for e in entries] == [i < last for i in range(len(entries))], path.name
+    entries = trial.read(trial.story).entries
+    summary = next((e for e in entries if e.kind == "compaction"), None)
+    assert summary is not None and STORY_SUMMARY in summary.text, "no summary"
+    assert sum(e.compacted for e in entries) == 4, [e.ref for e in entries if e.compacted]
+
+
+@contract(11)
+def notes_interruptions(trial: Trial) -> None:
+    """An interruption is a notice at its place, and `aborted` if nothing followed."""
+    thread = trial.read(trial.story)
+    marks = [n.after for n in thread.notices if n.kind == "interrupted"]
+    going_on = next(e.ref for e in thread.entries if e.text == "Go on")
+    assert marks == [going_on - 1], marks
+    assert not thread.aborted
+    lines = trial.story.read_bytes().splitlines(keepends=True)
+    later = next(i for i, line in enumerate(lines) if b'"Go on"' in line)
+    cut = later - 1 if b'"task_started"' in lines[later - 1] else later
+    assert trial.read(trial.copy(b"".join(lines[:cut]), trial.story)).aborted, "not aborted"
+
+
+@contract(12)
+def knows_what_still_runs(trial: Trial) -> None:
+    """Sub-agents and background commands have their state."""
+    thread = trial.read(trial.story)
+    agents = [b.state for b in thread.background if b.kind == "agent"]
+    assert agents == ["done"], agents
+    (server,) = _story_calls(trial, "npm")
+    assert server.tool and server.tool.status == "running", server.tool
+    commands = [b for b in thread.background if b.kind == "command"]
+    assert all(b.state == "running" and b.ref == server.ref for b in commands), commands
+
+
+@contract(13)
+def keeps_sidechains_apart(trial: Trial) -> None:
+    """A sub-agent's own words are no entries of the thread."""
+    for entry in trial.read(trial.story).entries:
+        assert "SIDECHAIN-WORDS" not in entry.text, entry.ref
+    for path in trial.samples:
+        thread = trial.read(path)
+        assert thread.path not in [s.path for s in thread.sidechains], path.name
+
+
+# -- what may be wrong with a file ---------------------------------------------------------
+
+
+@contract(14)
+def reports_unknown_lines(trial: Trial) -> None:
+    """A line of a type nobody knows is counted and changes nothing else."""
+    for path in trial.samples:
+        lines = path.read_bytes().splitlines(keepends=True)
+        before = trial.read(trial.copy(b"".join(lines), path))
+        strange = json.dumps({"type": "x-unheard-of", "payload": {"type": "strange"}}).encode()
+        lines.insert(len(lines) // 2, strange + b"\n")
+        after = trial.read(trial.copy(b"".join(lines), path))
+        counted = sum(after.report.unknown.values()) - sum(before.report.unknown.values())
+        assert counted == 1, after.report.unknown
+        assert _told(after) == _told(before), path.name
+
+
+@contract(15)
+def survives_broken_lines(trial: Trial) -> None:
+    """A broken line is skipped and reported with its number."""
+    for path in trial.samples:
+        lines = path.read_bytes().splitlines(keepends=True)
+        before = trial.read(trial.copy(b"".join(lines), path))
+        at = len(lines) // 2
+        lines.insert(at, b'{"type":"message", "broken\n')
+        after = trial.read(trial.copy(b"".join(lines), path))
+        assert [b.line for b in after.report.broken] == [at + 1], after.report.broken
+        assert after.report.broken[0].reason, "no reason"
+        assert _told(after) == _told(before), path.name
+
+
+@contract(16)
+def accepts_a_truncated_tail(trial: Trial) -> None:
+    """A last line that is cut off is a file under way, not a broken one."""
+    for path in trial.samples:
+        content = path.read_bytes().rstrip(b"\n")
+        last = len(content.splitlines()[-1])
+        thread = trial.read(trial.copy(content[: len(content) - last // 2], path))
+        assert thread.report.truncated_tail, path.name
+        assert not thread.report.broken, thread.report.broken
+
+
+@contract(17)
+def survives_foreign_bytes(trial: Trial) -> None:
+    """Bytes that are no UTF-8 lose neither their line nor their neighbours."""
+    before = trial.read(trial.story)
+    content = trial.story.read_bytes().replace(b"look at the code", b"look \xff\xfe the code")
+    after = trial.read(trial.copy(content, trial.story))
+    assert not after.report.broken, after.report.broken
+    assert len(after.entries) == len(before.entries), len(after.entries)
+    said = next(e.text for e in after.entries if e.kind == "assistant")
+    assert said.startswith("I look ") and said.endswith(" the code first."), said
+
+
+@contract(18)
+def reads_a_megabyte_line(trial: Trial) -> None:
+    """A line of 1 MB is a line."""
+    content = trial.story.read_bytes().replace(b"look at the code", b"look " + b"x" * MEGABYTE)
+    thread = trial.read(trial.copy(content, trial.story))
+    said = next(e.text for e in thread.entries if e.kind == "assistant")
+    assert len(said) >= MEGABYTE, len(said)
+    assert not thread.report.broken, thread.report.broken
+
+
+@contract(19)
+def says_what_is_unreadable(trial: Trial) -> None:
+    """A file that is empty, half-written or gone raises ThreadUnreadable with its path."""
+    beginning = trial.samples[0].read_bytes()[:40]
+    for content in (b"", b"\n\n", beginning, b"no thread at all\n"):
+        _assert_unreadable(trial, trial.copy(content, trial.samples[0]))
+    _assert_unreadable(trial, trial.folder / "gone.jsonl")
+    _assert_unreadable(trial, trial.folder)
+
+
+@contract(20)
+def never_writes(trial: Trial) -> None:
+    """Reading leaves bytes, times and folder as they were."""
+    path = trial.copy(trial.samples[0].read_bytes(), trial.samples[0])
+    before = (path.read_bytes(), path.stat().st_mtime_ns, sorted(path.parent.iterdir()))
+    trial.read(path)
+    trial.harness.head(trial.file(path))
+    after = (path.read_bytes(), path.stat().st_mtime_ns, sorted(path.parent.iterdir()))
+    assert after == before, path.name
+
+
+@contract(21)
+def lists_what_it_reads(trial: Trial) -> None:
+    """A head says what the thread says: id, folder, name, first words."""
+    for path in (*trial.samples, trial.story):
+        thread = trial.read(path)
+        head = trial.harness.head(trial.file(path))
+        assert head is not None, path.name
+        assert (head.harness, head.id, head.cwd) == (thread.harness, thread.id, thread.cwd), head
+        assert head.path == str(path) and head.bytes == path.stat().st_size, head
+        said = {" ".join(e.text.split())[:120] for e in thread.entries if e.kind == "user"}
+        assert not head.first_words or thread.abandoned or head.first_words in said, head
+    assert trial.harness.head(trial.file(trial.copy(b"", trial.story))) is None
+    assert trial.harness.head(trial.file(trial.copy(b"\xff{\n", trial.story))) is None
+
+
+# -- how a successor starts ----------------------------------------------------------------
+
+
+@contract(22)
+def plans_an_unsent_successor(trial: Trial) -> None:
+    """A plan carries brief and goal once, sends nothing unasked, and does nothing itself."""
+    request = _request(trial)
+    plan = trial.harness.plan(request)
+    parts = [*plan.argv, plan.paste, *(_unescaped(f.content) for f in plan.files)]
+    assert plan.argv[0] == trial.harness.program, plan.argv
+    assert plan.cwd == request.cwd, plan.cwd
+    assert sum(request.context in part for part in parts) == 1, "the past"
+    assert any(request.handoff.goal.text in p for p in (*plan.argv, plan.paste)), "the goal"
+    assert not plan.submit, "submitted"
+    assert plan.ready or not plan.paste, "pasted without knowing when"
+    assert not any(Path(f.path).exists() for f in plan.files), "written already"
+
+
+@contract(23)
+def plans_a_sent_successor(trial: Trial) -> None:
+    """With `send`, the goal is an argument, or pasted and submitted; the model is passed on."""
+    request = replace(_request(trial), send=True, model="provider/model-x", arguments=("--flag",))
+    plan = trial.harness.plan(request)
+    sent = [a for a in plan.argv if request.handoff.goal.text in a]
+    assert bool(sent) != bool(plan.paste and plan.submit), plan.argv
+    assert not plan.paste or plan.submit, "pasted and left"
+    assert "provider/model-x" in plan.argv and "--flag" in plan.argv, plan.argv
+    long = replace(request, brief=request.brief + "x" * 200_000)
+    assert all(len(a) < 128 << 10 for a in trial.harness.plan(long).argv), "argument too long"
+
+
+@contract(24)
+def reads_what_it_planned(trial: Trial) -> None:
+    """A session file that a plan writes is a thread of the harness that holds the handoff."""
+    plan = trial.harness.plan(_request(trial))
+    for file in plan.files:
+        path = trial.copy(file.content.encode(), Path(file.path))
+        assert trial.harness.recognises(Path(file.path), path.read_bytes()[:8192]), file.path
+        thread = trial.read(path)
+        assert thread.id == plan.thread_id, thread.id
+        assert [e.origin for e in thread.entries] == ["handoff"], thread.entries
+        assert "## What was decided" in thread.entries[0].text, thread.entries[0].text
+
+
+@contract(25)
+def goes_back_to_a_thread(trial: Trial) -> None:
+    """The resume command names the thread; a skill has a sign of its own, or none."""
+    thread = trial.read(trial.story)
+    command = trial.harness.resume_command(thread)
+    assert command[0] == trial.harness.program, command
+    assert any(thread.id in part or thread.path in part for part in command[1:]), command
+    skill = trial.harness.skill_command("review")
+    assert not skill or (skill[0] in "/$@" and skill.endswith("review")), skill
+
+
+# -- helpers -------------------------------------------------------------------------------
+
+
+def _identity(entry: Entry) -> tuple[str, str, str, str]:
+    tool = entry.tool
+    return entry.kind, entry.text, tool.id if tool else "", tool.command if tool else ""
+
+
+def _told(thread: Thread) -> list[tuple[int, str, str]]:
+    return [(e.ref, e.kind, e.text) for e in thread.entries]
+
+
+def _story_calls(trial: Trial, program: str) -> list[Entry]:
+    entries = trial.read(trial.story).entries
+    return [e for e in entries if e.tool and e.tool.command.startswith(program)]
+
+
+def _assert_unreadable(trial: Trial, path: Path) -> None:
+    try:
+        trial.read(path)
+    except ThreadUnreadable as exc:
+        assert str(path) in str(exc), exc
+    else:
+        raise AssertionError(f"{path.name} was read")
+
+
+def _unescaped(content: str) -> str:
+    """The strings of a planned file, so that quoted texts can be found in it."""
+    return content.replace("\\n", "\n").replace('\\"', '"')
+
+
+def _request(trial: Trial) -> LaunchRequest:
+    goal = Goal(text="Write the test of the timeout")
+    past = "# Handoff Context\n\n## What was decided\n- 25 s"
+    thread = Predecessor(harness=trial.harness.name, thread_id="t-1", path="/gone/t-1.jsonl")
+    handoff = Handoff(
+        id="0199", created="2026-01-05T10:00:00Z", goal=goal, predecessor=thread,
+        draft=Draft(goal=goal),
+    )  # fmt: skip
+    brief = f"{past}\n\n## Next Goal (verbatim)\n{goal.text}"
+    cwd = str(trial.folder)
+    return LaunchRequest(handoff=handoff, brief=brief, context=past, cwd=cwd)

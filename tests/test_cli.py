@@ -1,0 +1,229 @@
+"""The command as a user and as a program calls it: real processes, no terminal."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasuki.harness.claude import folder_name
+from tasuki.testing import ThreadBuilder, story
+
+GOAL = "make the retries configurable and cover them with a test"
+
+
+class World:
+    """A home folder, a project, and the program in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = root / "home"
+        self.project = root / "proj"
+        self.data = root / "data"
+        self.project.mkdir(parents=True)
+        self.home.mkdir()
+        self.env = {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "TASUKI_DATA": str(self.data),
+            "TASUKI_CONFIG": str(root / "none.toml"),
+            "LANG": "C.UTF-8",
+        }
+
+    def run(self, *arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        """Run tasuki in the project."""
+        return subprocess.run(
+            (sys.executable, "-m", "tasuki", *arguments),
+            cwd=self.project, env={**self.env, **env}, input=stdin, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+
+    def thread(self, builder: ThreadBuilder | None = None) -> Path:
+        """A thread of Claude Code of this project, where Claude Code keeps it."""
+        folder = self.home / ".claude" / "projects" / folder_name(self.project)
+        folder.mkdir(parents=True, exist_ok=True)
+        return (builder or story("claude", cwd=str(self.project))).write(folder)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A fresh world."""
+    return World(tmp_path)
+
+
+def test_without_a_terminal_the_brief_is_printed_and_nothing_started(world: World) -> None:
+    """The newest thread here gives a brief on standard output; it is kept as a draft."""
+    world.thread()
+    done = world.run("handoff", GOAL)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Handoff Context\n")
+    assert done.stdout.endswith(f"## Next Goal (verbatim)\n{GOAL}\n")
+    listed = world.run("handoffs")
+    assert listed.stdout.split()[2] == "draft"
+    assert "claude → claude" in listed.stdout
+
+
+def test_json_is_one_versioned_document(world: World) -> None:
+    """`--json` gives the brief, the record and the warnings, and nothing else on standard output."""
+    world.thread()
+    done = world.run("handoff", "--json", "--to", "pi", GOAL)
+    document = json.loads(done.stdout)
+
+    assert document["version"] == 1
+    assert document["goal"] == GOAL
+    assert document["handoff"]["to"] == "pi"
+    assert document["handoff"]["predecessor"]["harness"] == "claude"
+    assert document["brief"].endswith(GOAL)
+    assert document["stored"] is True
+
+
+def test_a_goal_file_is_taken_to_the_letter(world: World) -> None:
+    """A goal of many lines comes from a file or from standard input."""
+    world.thread()
+    goal = "first line of the goal\n\n  indented\n- item"
+    (world.project / "goal.md").write_text(goal + "\n")
+
+    assert world.run("handoff", "--goal-file", "goal.md").stdout.endswith(f"(verbatim)\n{goal}\n")
+    assert world.run("handoff", "--goal-file", "-", stdin=goal).stdout.endswith(f"(verbatim)\n{goal}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("handoff", "continue"), 3, "Be specific: what should the next thread accomplish?"),
+        (("handoff",), 3, "A handoff needs a goal."),
+        (("handoff", "--budget", "5", GOAL), 2, "at least 300"),
+        (("handoff", "--to", "emacs", GOAL), 2, "Unknown harness 'emacs'"),
+        (("handoff", "--from", "/nowhere.jsonl", GOAL), 1, "No file /nowhere.jsonl"),
+        (("handoff", "--from", "@9", GOAL), 1, "only 1 thread"),
+        (("handoff", "--goal-file", "/nowhere", "x"), 2, "Cannot read the goal from /nowhere"),
+        (("handoff", "--nonsense"), 2, "No such option"),
+        (("hand",), 2, "Did you mean: tasuki handoff?"),
+        (("show", "zzzz"), 1, "is no handoff id"),
+        (("show", "abcd"), 1, "No handoff abcd"),
+        (("read", "abcd"), 2, "Name entries"),
+        (("read", "@1#999"), 1, "There is no entry #999"),
+        (("threads", "--harness", "vim"), 2, "Unknown harness 'vim'"),
+    ],
+)  # fmt: skip
+def test_wrong_calls_say_what_to_do_and_exit_as_documented(
+    world: World, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    """Each mistake has its message on standard error, its exit code, and no traceback."""
+    world.thread()
+    done = world.run(*arguments)
+
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_force_hands_off_with_a_vague_goal(world: World) -> None:
+    """`--force` overrides the goal rules."""
+    world.thread()
+    done = world.run("handoff", "--force", "continue")
+
+    assert done.returncode == 0
+    assert done.stdout.endswith("(verbatim)\ncontinue\n")
+
+
+def test_a_secret_in_the_goal_needs_a_confirmation(world: World) -> None:
+    """The goal is never altered, so a secret in it stops a program unless it insists."""
+    world.thread()
+    goal = "push with the token " + "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+    refused = world.run("handoff", goal)
+    assert refused.returncode == 3
+    assert "seems to hold a secret (github" in refused.stderr
+    assert goal.split()[-1] not in refused.stderr
+    assert world.run("handoff", "--force", goal).stdout.endswith(goal + "\n")
+
+
+def test_references_can_be_opened_from_the_handoff(world: World) -> None:
+    """`tasuki read ID#n` shows the entry from the thread, and from the handoff once that is gone."""
+    path = world.thread()
+    handoff = json.loads(world.run("handoff", "--json", GOAL).stdout)["handoff"]
+    ref = handoff["citations"][0]["ref"]
+
+    shown = world.run("read", f"{handoff['id'][:8]}#{ref}")
+    assert shown.returncode == 0, shown.stderr
+    assert f"── #{ref} " in shown.stdout
+    path.unlink()
+    kept = world.run("read", f"{handoff['id'][:8]}#{ref}")
+    assert "(as kept with the handoff)" in kept.stdout
+    assert kept.stdout.partition("\n")[2].strip() in shown.stdout
+
+
+def test_lineage_draws_a_chain_of_handoffs(world: World) -> None:
+    """A thread that began with a brief hangs under the handoff it came from."""
+    world.thread()
+    first = json.loads(world.run("handoff", "--json", GOAL).stdout)
+    second = (
+        ThreadBuilder("claude", cwd=str(world.project), seed=7).user(first["brief"]).assistant("Done with the retries.")
+    )
+    path = world.thread(second)
+    next_goal = "document the retries in the README"
+    document = json.loads(world.run("handoff", "--json", "--from", str(path), next_goal).stdout)
+
+    assert document["handoff"]["parent"] == first["id"]
+    assert "Goal then: " + GOAL in document["brief"]
+    drawn = world.run("lineage", document["id"][:8]).stdout
+    assert drawn.index(first["id"][:8]) < drawn.index(document["id"][:8])
+
+
+def test_broken_lines_and_truncation_are_reported_and_lose_nothing_else(world: World) -> None:
+    """A damaged thread still gives a brief, and says which lines were skipped."""
+    path = world.thread()
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines.insert(3, b'{"type":"assistant", broken\n')
+    path.write_bytes(b"".join(lines) + b'{"type":"user","uuid":"x","mess')
+    done = world.run("handoff", GOAL)
+
+    assert done.returncode == 0
+    assert f"1 broken line(s) skipped in {path}: 4" in done.stderr
+    assert "The last line of the thread is incomplete" in done.stderr
+
+
+def test_a_brief_is_printed_even_when_it_cannot_be_kept(world: World) -> None:
+    """A full or unwritable store is a warning when the brief is on its way out anyway."""
+    world.thread()
+    world.data.write_text("a file where a folder should be")
+    done = world.run("handoff", "--print", GOAL)
+
+    assert done.returncode == 0
+    assert done.stdout.endswith(GOAL + "\n")
+    assert "The brief is complete, but not kept." in done.stderr
+
+
+def test_threads_lists_this_folder_and_json_is_versioned(world: World) -> None:
+    """A table for people, a document for programs; an empty folder says where to look."""
+    assert "Threads of other folders: tasuki threads --all" in world.run("threads").stderr
+    world.thread()
+
+    table = world.run("threads").stdout
+    assert "@1" in table
+    assert "claude" in table
+    document = json.loads(world.run("threads", "--all", "--json").stdout)
+    assert document["version"] == 1
+    assert document["threads"][0]["harness"] == "claude"
+
+
+def test_a_closed_pipe_is_no_traceback(world: World) -> None:
+    """`tasuki handoff … | head -1` ends quietly."""
+    world.thread()
+    done = subprocess.run(
+        f"{sys.executable} -m tasuki handoff '{GOAL}' | head -1",
+        shell=True, cwd=world.project, env=world.env, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+    assert done.stdout == "# Handoff Context\n"
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(world: World, shell: str) -> None:
+    """Each shell gets its script."""
+    assert "_TASUKI_COMPLETE" in world.run("completion", shell).stdout

@@ -1,0 +1,199 @@
+"""Claude Code: threads of 2.0 and 2.1 as they were captured, and what they may also hold."""
+
+from pathlib import Path
+
+import pytest
+from fixture_threads import by_ref, calls, corpus, one, said, samples, thread_file, unzipped
+from handoffs import made
+
+from tasuki.harness import of_file
+from tasuki.harness.claude import Claude, folder_name
+from tasuki.harness.protocol import LaunchRequest
+from tasuki.model import FileChange, Thread, Todo, ToolCall
+from tasuki.testing import ThreadBuilder
+
+
+def read(pattern: str) -> Thread:
+    """A captured thread, by a part of its path."""
+    return Claude().read(one("claude", pattern))
+
+
+def tool(thread: Thread, ref: int) -> ToolCall:
+    """The call of an entry."""
+    call = by_ref(thread, ref).tool
+    assert call is not None
+    return call
+
+
+def test_a_thread_of_2_0_is_read() -> None:
+    """Calls, todos and a compaction of the older format."""
+    thread = read("2.0.76/8a846500*.jsonl")
+
+    assert (thread.version, thread.git_branch) == ("2.0.76", "main")
+    assert said(thread) == [
+        (1, "typed", "Create the greeter"),
+        (7, "typed", "Edit the greeter"),
+        (14, "typed", "Spawn a helper please"),
+    ]
+    assert calls(thread) == [
+        (3, "Write", "/home/dev/proj/greet.py", "ok", None),
+        (4, "Bash", "python3 greet.py && git status --short", "ok", 0),
+        (5, "Bash", "python3 nosuch.py", "error", 2),
+        (8, "Read", "/home/dev/proj/greet.py", "ok", None),
+        (9, "Edit", "/home/dev/proj/greet.py", "ok", None),
+        (10, "TodoWrite", "", "ok", None),
+        (16, "Agent", "", "error", None),
+    ]
+    assert tool(thread, 10).todos == (Todo("Edit greeting", "done"), Todo("Add a test", "pending"))
+    assert [e.ref for e in thread.entries if e.compacted] == list(range(1, 12))
+    assert thread.report.unknown == {}
+
+
+def test_a_thread_of_2_1_is_read() -> None:
+    """The same work in the newer format, with the commit it began at."""
+    thread = read("2.1.330-headless/22a608f2*.jsonl")
+
+    assert (thread.version, thread.git_head, thread.model) == (
+        "2.1.330",
+        "75caee5",
+        "claude-opus-5-5",
+    )
+    assert tool(thread, 9).changes == (
+        FileChange(path="/home/dev/proj/greet.py", kind="edit", old="Hello", new="Good day"),
+    )
+    assert thread.context_tokens == 13697
+    assert thread.report.unknown == {}
+
+
+def test_a_long_session_in_the_terminal() -> None:
+    """What the user typed, queued, refused and interrupted is told apart."""
+    thread = read("2.1.330-tui/8b1603a1*3*.jsonl")
+
+    assert [(ref, origin) for ref, origin, _ in said(thread)] == [
+        (1, "typed"),
+        (7, "typed"),
+        (9, "typed"),
+        (11, "typed"),
+        (13, "typed"),
+        (15, "queued"),
+        (17, "typed"),
+        (19, "typed"),
+        (21, "typed"),
+        (26, "typed"),
+        (28, "typed"),
+    ]
+    assert said(thread)[3][2] == "/handoff noblock please"
+    assert thread.skills == ("handoff",)
+    assert calls(thread)[3] == (20, "Bash", "touch asked.txt", "refused", None)
+    assert [n.after for n in thread.notices if n.kind == "interrupted"] == [18, 20]
+    assert [n.text for n in thread.notices if n.kind == "error"] == [
+        "API Error: 400 scripted bad request"
+    ]
+    assert [(e.ref, e.kind) for e in thread.entries if e.kind == "compaction"] == [
+        (27, "compaction")
+    ]
+
+
+def test_the_record_of_a_sub_agent_is_a_sidechain() -> None:
+    """Its file lies beside the thread, its words are no entries, its end was notified."""
+    thread = read("2.1.330-tui/8b1603a1*3*.jsonl")
+
+    assert [s.id for s in thread.sidechains] == ["a204228130d1e71a5"]
+    assert [(b.label, b.state, b.ref) for b in thread.background] == [("Count files", "done", 23)]
+    assert "SUBAGENT-TASK count the files" not in [e.text for e in thread.entries]
+
+
+def test_an_automatic_compaction_is_marked() -> None:
+    """The turn goes on after it."""
+    thread = read("2.1.330-tui/7f00a334*.jsonl")
+
+    assert [(e.ref, e.kind) for e in thread.entries if not e.compacted] == [
+        (10, "compaction"),
+        (11, "assistant"),
+    ]
+
+
+def test_a_thread_is_whole_without_its_first_half(tmp_path: Path) -> None:
+    """A line whose parent is gone follows the line before it."""
+    lines = one("claude", "2.0.76/8a846500*.jsonl").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "half.jsonl"
+    path.write_bytes(b"".join(lines[len(lines) // 2 :]))
+
+    assert said(Claude().read(path)) == [(5, "typed", "Spawn a helper please")]
+
+
+@pytest.mark.parametrize("path", samples("claude"), ids=lambda p: p.name[:8])
+def test_the_head_says_what_the_thread_says(path: Path) -> None:
+    """Id, folder and context use come from both ends of the file."""
+    head, thread = Claude().head(thread_file(path)), Claude().read(path)
+
+    assert head is not None
+    assert (head.id, head.cwd) == (thread.id, thread.cwd)
+    assert head.context_tokens == thread.context_tokens
+
+
+def test_threads_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`CLAUDE_CONFIG_DIR` is honoured; records of sub-agents and empty files are not listed."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    folder = tmp_path / "projects" / folder_name(Path("/home/dev/my.proj"))
+    folder.mkdir(parents=True)
+    path = ThreadBuilder("claude", "/home/dev/my.proj").user("Hi").write(folder)
+    (folder / "agent-1.jsonl").write_text("{}\n")
+    (folder / "00000000-0000-0000-0000-000000000000.jsonl").touch()
+
+    assert folder.name == "-home-dev-my-proj"
+    assert [f.path for f in Claude().files(Path("/home/dev/my.proj"))] == [path]
+    assert [f.path for f in Claude().files()] == [path]
+    assert list(Claude().files(Path("/home/dev/other"))) == []
+
+
+def request(**given: object) -> LaunchRequest:
+    """What a user wants of a successor."""
+    known = {"handoff": made(), "brief": "brief\nof two lines", "context": "past", "cwd": "/p"}
+    return LaunchRequest(**{**known, **given})  # type: ignore[arg-type]
+
+
+def test_an_unsent_brief_stands_in_the_input() -> None:
+    """`--prefill`, and none of the variables that would make it a child session."""
+    plan = Claude().plan(request())
+
+    assert plan.argv == ("claude", "--prefill", "brief\nof two lines")
+    assert (plan.paste, plan.submit) == ("", False)
+    assert "CLAUDE_CODE_CHILD_SESSION" in plan.unset
+
+
+def test_a_sent_brief_is_the_prompt() -> None:
+    """With the model before it."""
+    plan = Claude().plan(request(send=True, model="opus"))
+
+    assert plan.argv == ("claude", "--model", "opus", "brief\nof two lines")
+
+
+def test_the_way_back_and_the_sign_of_skills() -> None:
+    """`claude --resume ID` and `/name`."""
+    thread = Thread(harness="claude", id="abc", path="/x")
+
+    assert Claude().resume_command(thread) == ("claude", "--resume", "abc")
+    assert Claude().skill_command("review") == "/review"
+
+
+@pytest.mark.parametrize("path", corpus("claude"), ids=lambda p: p.name[:8])
+def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
+    """No line of a real thread is broken, and refs are unique and grow."""
+    file = unzipped(path, tmp_path)
+    thread = of_file(file).read(file)
+    refs = [e.ref for e in thread.entries]
+
+    assert thread.harness == "claude"
+    assert thread.report.broken == ()
+    assert refs == sorted(set(refs))
+
+
+@pytest.mark.skipif(not corpus("claude"), reason="no corpus")
+def test_refs_are_those_people_wrote_down(tmp_path: Path) -> None:
+    """A real thread is numbered as a hand-written brief cites it."""
+    (path,) = [p for p in corpus("claude") if p.name.startswith("124cf89f")]
+    thread = Claude().read(unzipped(path, tmp_path))
+
+    assert "git commit" in tool(thread, 324).command
+    assert "c827f33" in tool(thread, 324).output

@@ -1,0 +1,46 @@
+"""Start-up: nothing heavy is loaded before it is needed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tasuki
+from tasuki.testing import story
+
+HEAVY = (
+    "dbos", "sqlalchemy", "pydantic_ai", "pydantic", "mcp", "litestar", "uvicorn", "jinja2", "textual", "rich",
+    "apprise", "acp", "asyncio", "http.server", "urllib.request", "unittest", "xml", "email",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("--help",), ("handoff", "--help"), ("handoff", "--print", "--from", "{}", "cover the parser with tests")]
+)  # fmt: skip
+def test_nothing_heavy_is_imported(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """`tasuki --version` and a printed handoff load none of the heavy packages."""
+    path = story("claude").write(tmp_path)
+    program = (
+        "import sys; sys.argv = ['tasuki', *%r]\n"
+        "from tasuki.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as e: code = e.code\n"
+        "sys.stderr.write('LOADED ' + ' '.join(sys.modules))\n"
+        "sys.exit(code)"
+    ) % ([a.format(path) for a in arguments],)
+    done = subprocess.run(
+        (sys.executable, "-c", program),
+        capture_output=True, text=True, timeout=60, env={"HOME": str(tmp_path), "TASUKI_DATA": str(tmp_path / "d"), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    loaded = set(done.stderr.rpartition("LOADED ")[2].split())
+
+    assert done.returncode == 0, done.stderr
+    assert loaded, done.stderr
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    """What users may import from the package itself."""
+    assert tasuki.__all__ == ["__version__"]
+    assert len(tasuki.__all__) <= 20

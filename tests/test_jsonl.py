@@ -1,0 +1,261 @@
+"""Files that are damaged, growing, huge or gone."""
+
+import contextlib
+import json
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from fixture_threads import HARNESSES, samples
+
+from tasuki import harness
+from tasuki.errors import ThreadNotFound, ThreadUnreadable
+from tasuki.harness.jsonl import (
+    KEEP_HUGE,
+    KEEP_WHOLE,
+    Lines,
+    both_ends,
+    clip,
+    keep_limit,
+    occurring,
+    repaired,
+)
+from tasuki.model import BrokenLine
+from tasuki.testing import ThreadBuilder
+
+VALUE = msgspec.json.Decoder()
+
+
+def decoded(path: Path) -> tuple[Lines, list[object]]:
+    """The lines of a file after all were decoded, and what was decoded."""
+    lines = Lines(path)
+    return lines, [v for _, line in lines if (v := lines.decode(VALUE, line)) is not None]
+
+
+def written(folder: Path, content: bytes) -> Path:
+    """A file with some content."""
+    path = folder / "thread.jsonl"
+    path.write_bytes(content)
+    return path
+
+
+def test_a_broken_line_is_reported_by_number(tmp_path: Path) -> None:
+    """Blank lines count as lines; the others are read."""
+    path = written(tmp_path, b'{"a":1}\n\n{"b":\n{"c":3}\n')
+    lines, values = decoded(path)
+
+    assert values == [{"a": 1}, {"c": 3}]
+    assert lines.report().broken == (
+        BrokenLine(line=3, reason="Input data was truncated", path=str(path)),
+    )
+    assert (lines.report().lines, lines.report().bytes) == (4, 23)
+
+
+def test_a_truncated_tail_is_accepted(tmp_path: Path) -> None:
+    """A file under way ends in the middle of a line."""
+    lines, values = decoded(written(tmp_path, b'{"a":1}\n{"b":'))
+
+    assert values == [{"a": 1}]
+    assert (lines.report().truncated_tail, lines.report().broken) == (True, ())
+
+
+def test_a_whole_last_line_needs_no_line_end(tmp_path: Path) -> None:
+    """The last line may be complete without its line end."""
+    lines, values = decoded(written(tmp_path, b'{"a":1}\n{"b":2}'))
+
+    assert values == [{"a": 1}, {"b": 2}]
+    assert not lines.report().truncated_tail
+
+
+def test_many_broken_lines_are_counted_and_not_listed(tmp_path: Path) -> None:
+    """Fifty are named, the rest is a number."""
+    lines, values = decoded(written(tmp_path, b"{\n" * 70))
+
+    assert values == []
+    assert len(lines.report().broken) == 50
+    assert lines.report().notes == ("20 more broken lines",)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b'"caf\xe9"', "caf\\xe9"),
+        (b'"\xff\xfe"', "\\xff\\xfe"),
+        (b'"a\\ud83d"', "a�"),
+        (b'"\\udc00b"', "�b"),
+        (b'"\\ud83d\\ude00"', "\U0001f600"),
+        ('"schön"'.encode(), "schön"),
+    ],
+)
+def test_strings_that_are_no_unicode_survive(line: bytes, text: str) -> None:
+    """Foreign bytes are written out, halves of surrogate pairs replaced."""
+    assert json.loads(repaired(line)) == text
+
+
+def test_deep_nesting_is_a_broken_line(tmp_path: Path) -> None:
+    """A line nested ten thousand deep costs that line alone."""
+    content = b"[" * 10_000 + b"]" * 10_000 + b'\n{"a":1}\n'
+    lines, values = decoded(written(tmp_path, content))
+
+    assert values == [{"a": 1}]
+    assert [b.line for b in lines.report().broken] == [1]
+
+
+def test_windows_line_ends_are_line_ends(tmp_path: Path) -> None:
+    """A carriage return belongs to the line end."""
+    assert decoded(written(tmp_path, b'{"a":1}\r\n{"b":2}\r\n'))[1] == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+@pytest.mark.parametrize(
+    "content", [b"", b"\n \n", b"\x00\x01\x02\xff" * 300, b"[" * 100_000, b"\xef\xbb\xbf"]
+)
+def test_what_is_no_thread_is_unreadable(name: str, content: bytes, tmp_path: Path) -> None:
+    """Empty and binary files raise an error that names the file."""
+    path = written(tmp_path, content)
+
+    with pytest.raises(ThreadUnreadable, match=r"thread\.jsonl"):
+        harness.get(name).read(path)
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_vanished_file_is_unreadable(name: str, tmp_path: Path) -> None:
+    """A file that is gone by the time it is read."""
+    with pytest.raises(ThreadUnreadable, match="vanished"):
+        harness.get(name).read(tmp_path / "gone.jsonl")
+
+
+def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
+    """The reason is the system's own word."""
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    path = written(tmp_path, b"{}\n")
+    path.chmod(0)
+
+    with pytest.raises(ThreadUnreadable, match="Permission denied"):
+        harness.get("claude").read(path)
+
+
+def test_the_harness_of_a_file_is_found_or_refused(tmp_path: Path) -> None:
+    """What nobody knows is named; what is not there is another error."""
+    for name in HARNESSES:
+        assert {harness.of_file(p).name for p in samples(name)} == {name}
+    with pytest.raises(ThreadUnreadable, match="not a thread of a known harness"):
+        harness.of_file(written(tmp_path, b'{"hello":"world"}\n'))
+    with pytest.raises(ThreadUnreadable, match="is empty"):
+        harness.of_file(written(tmp_path, b"\n"))
+    with pytest.raises(ThreadNotFound, match="No file"):
+        harness.of_file(tmp_path / "gone.jsonl")
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_file_can_be_read_while_it_grows(name: str, tmp_path: Path) -> None:
+    """Every reading of a file under way is a beginning of the last one."""
+    build = ThreadBuilder(name).user("Go")
+    for number in range(200):
+        build.assistant(f"Answer {number} " + "x" * 200)
+    content = build.text().encode()
+    path = written(tmp_path, content[: len(content) // 4])
+    stop = threading.Event()
+
+    def grow() -> None:
+        with path.open("ab", buffering=0) as file:
+            for at in range(len(content) // 4, len(content), 997):
+                file.write(content[at : at + 997])
+        stop.set()
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    seen = [harness.get(name).read(path)]
+    while not stop.is_set():
+        seen.append(harness.get(name).read(path))
+    writer.join()
+    whole = [e.text for e in harness.get(name).read(path).entries]
+
+    assert len(whole) == 201
+    assert all([e.text for e in t.entries] == whole[: len(t.entries)] for t in seen)
+    assert not any(t.report.broken for t in seen)
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_reading_leaves_the_file_alone(name: str) -> None:
+    """Bytes and times of the captured threads stay as they are."""
+    for path in samples(name):
+        before = (path.read_bytes(), path.stat().st_mtime_ns)
+        harness.get(name).read(path)
+
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+def test_both_ends_hold_whole_lines_and_never_overlap(tmp_path: Path) -> None:
+    """Cut lines are left out; a small file has no tail of its own."""
+    path = written(tmp_path, b"".join(b'{"n":%03d}\n' % n for n in range(100)))
+    first, last = both_ends(path, 95, 47)
+
+    assert first == [b'{"n":%03d}' % n for n in range(9)]
+    assert last == [b'{"n":%03d}' % n for n in range(96, 100)]
+    assert both_ends(written(tmp_path, b'{"n":1}\n'), 95, 47) == ([b'{"n":1}'], [])
+    assert both_ends(tmp_path / "gone", 95, 47) == ([], [])
+
+
+def test_long_outputs_are_cut_in_the_middle() -> None:
+    """Head and tail say most; what was left out is said."""
+    assert clip("short", 10) == "short"
+    assert clip("a" * 60 + "b" * 60, 30) == ("a" * 20 + "\n… 90 characters left out …\n" + "b" * 10)
+
+
+def test_huge_files_keep_less_of_each_output(tmp_path: Path) -> None:
+    """Memory stays bounded by what is kept."""
+    path = written(tmp_path, b"")
+    assert keep_limit(path) == KEEP_WHOLE
+    with path.open("r+b") as file:
+        file.truncate(300 << 20)
+
+    assert keep_limit(path) == KEEP_HUGE
+    assert keep_limit(tmp_path / "gone") == KEEP_WHOLE
+
+
+def test_texts_are_found_in_the_bytes_of_a_thread(tmp_path: Path) -> None:
+    """Whatever was clipped in memory, and however the harness escaped it."""
+    path = written(tmp_path, b'{"t":"say \\"hi\\"\\n\\u00fcber alles"}\n{"t":"\xc3\xbcberall"}\n')
+    wanted = {'say "hi"\nüber', "überall", "nowhere", ""}
+
+    assert occurring([str(path)], wanted) == {'say "hi"\nüber', "überall"}
+    assert occurring([str(tmp_path / "gone")], wanted) == set()
+
+
+def test_a_text_across_two_blocks_is_found(tmp_path: Path) -> None:
+    """Blocks overlap by the longest text wanted."""
+    content = b"x" * ((1 << 20) - 3) + b"needle" + b"y" * 100
+
+    assert occurring([str(written(tmp_path, content))], ["needle"]) == {"needle"}
+
+
+def test_a_parent_is_read_up_to_its_end(tmp_path: Path) -> None:
+    """A line that begins behind the end is not read."""
+    path = written(tmp_path, b'{"a":1}\n{"b":2}\n{"c":3}\n')
+    lines = Lines(path, end=16)
+
+    assert [offset for offset, _ in lines] == [0, 8]
+    assert (lines.number, lines.bytes) == (2, 16)
+
+
+def test_a_captured_thread_survives_any_single_cut(tmp_path: Path) -> None:
+    """Wherever a file is cut off, it is read or refused, and no line counts as broken."""
+    for name in HARNESSES:
+        content = min((p.read_bytes() for p in samples(name)), key=len)
+        for at in range(0, len(content), max(len(content) // 60, 1)):
+            path = written(tmp_path, content[:at])
+            with contextlib.suppress(ThreadUnreadable):
+                assert harness.get(name).read(path).report.broken == ()
+
+
+def test_a_thread_of_another_harness_is_refused() -> None:
+    """An adapter does not make a thread out of another program's file."""
+    for name in HARNESSES:
+        for other in HARNESSES:
+            if {name, other} not in ({"pi", "omp"}, {name}):
+                with pytest.raises(ThreadUnreadable):
+                    harness.get(name).read(samples(other)[0])
