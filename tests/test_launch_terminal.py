@@ -167,10 +167,16 @@ def test_the_size_follows(terminal: Terminal, tmp_path: Path) -> None:
     assert run.wait("size")["size"] == [71, 19]
 
 
-def test_ctrl_z_stops_both(terminal: Terminal, tmp_path: Path) -> None:
-    """Ctrl-Z gives the shell back its terminal, and `fg` goes on where it was."""
-    run = Run(terminal, tmp_path, shell=True, paste="some text")
-    run.wait("paste")
+@pytest.mark.parametrize("alone", ["", "1"])
+@pytest.mark.parametrize("paste", ["", "some text"])
+def test_ctrl_z_stops_both(terminal: Terminal, tmp_path: Path, paste: str, alone: str) -> None:
+    """Ctrl-Z gives the shell back its terminal, and `fg` goes on where it was.
+
+    Programs stop their whole group, or themselves alone; either way, with the relay or without.
+    """
+    env = {"T_ALONE": alone} if alone else {}
+    run = Run(terminal, tmp_path, shell=True, paste=paste, env=env)
+    run.terminal.shows(run.pane, "ready> [pasted" if paste else "ready>")
     run.keys("C-z")
     run.wait("suspended")
     run.terminal.shows(run.pane, "Stopped")
@@ -180,7 +186,7 @@ def test_ctrl_z_stops_both(terminal: Terminal, tmp_path: Path) -> None:
     run.wait("resumed")
     run.keys("x", "Enter")
 
-    assert run.wait("enter")["text"] == "some textx"
+    assert run.wait("enter")["text"] == f"{paste}x"
     run.keys("q")
     assert run.result()[1] == "terminal kept"
 
@@ -210,16 +216,32 @@ def test_killed_under_the_relay(terminal: Terminal, tmp_path: Path) -> None:
     assert run.terminal.run(flags).strip() == "10"
 
 
+def test_an_order_to_end_is_passed_on(terminal: Terminal, tmp_path: Path) -> None:
+    """tasuki told to end ends the program, and goes on to keep its events."""
+    run = Run(terminal, tmp_path, argv=("sh", "-c", "echo up; exec sleep 100"))
+    run.terminal.shows(run.pane, "up")
+    os.kill(starter(run), signal.SIGTERM)
+
+    launched, kept = run.result()
+
+    assert (launched.code, kept) == (143, "terminal kept")
+
+
+def starter(run: Run) -> int:
+    """The process of tasuki below the pane's shell."""
+    shell = run.terminal.run(("display-message", "-p", "-t", run.pane, "#{pane_pid}")).strip()
+    children = Path(f"/proc/{shell}/task/{shell}/children")
+    if not children.exists():
+        pytest.skip("the children of a process cannot be listed here")
+    return int(children.read_text().split()[0])
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_an_order_to_end(terminal: Terminal, tmp_path: Path, number: int) -> None:
     """tasuki told to end puts the terminal back, and the program ends with it."""
     run = Run(terminal, tmp_path, paste="x")
     run.wait("paste")
-    shell = run.terminal.run(("display-message", "-p", "-t", run.pane, "#{pane_pid}")).strip()
-    children = Path(f"/proc/{shell}/task/{shell}/children")
-    if not children.exists():
-        pytest.skip("the children of a process cannot be listed here")
-    tasuki = int(children.read_text().split()[0])
+    tasuki = starter(run)
     program = descendants(tasuki)
     os.kill(tasuki, number)
 

@@ -72,7 +72,10 @@ class Prompt:
         """Stop, as Ctrl-Z asks."""
         self.tell("suspended")
         termios.tcsetattr(0, termios.TCSADRAIN, self.before)
-        os.kill(0, signal.SIGTSTP)
+        if os.environ.get("T_ALONE"):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            os.kill(0, signal.SIGTSTP)
         tty.setraw(0)
         self.tell("resumed")
 

@@ -15,11 +15,21 @@ Examples:
 """
 
 
-@click.command(
-    epilog=EPILOG, context_settings={"allow_extra_args": True, "allow_interspersed_args": True}
-)
+class AfterDashes(click.Command):
+    """A command whose arguments after `--` belong to the successor's program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta["arguments"] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS...]"]
+
+
+@click.command(cls=AfterDashes, epilog=EPILOG)
 @click.argument("goal", required=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.argument("more", nargs=-1, metavar="")
 @click.option(
     "--goal-file",
     type=click.Path(allow_dash=True),
@@ -59,8 +69,14 @@ Examples:
 )
 @click.option("--model", metavar="MODEL", help="Model of the successor, as its harness names it.")
 @click.option("--force", is_flag=True, help="Accept a vague goal, and a goal that holds a secret.")
+@click.pass_context
 def handoff(
-    goal: str | None, arguments: tuple[str, ...], goal_file: str | None, source: str, **flags: Any
+    ctx: click.Context,
+    goal: str | None,
+    more: tuple[str, ...],
+    goal_file: str | None,
+    source: str,
+    **flags: Any,
 ) -> None:
     """Hand a thread's work to a fresh one.
 
@@ -75,11 +91,13 @@ def handoff(
     gc.disable()  # A thread is one large, acyclic, short-lived graph.
     from tasuki.cli.hand import Hand
 
+    if more:
+        raise click.UsageError(f'Put the goal in quotes: tasuki handoff "{goal} {more[0]} …"')
     if goal_file is not None:
         if goal is not None:
-            arguments = (goal, *arguments)
+            raise click.UsageError("Give the goal, or a file with it, not both.")
         goal = _read_goal(goal_file)
-    Hand(source, arguments, **flags).over(goal)
+    Hand(source, ctx.meta["arguments"], **flags).over(goal)
 
 
 def _read_goal(name: str) -> str:

@@ -110,8 +110,8 @@ def _url(text: str, at: int) -> Iterator[Span]:
         yield Span(*found.span("pw"), "url-password")
 
 
-_BEARER = r"(?i:bearer)(?:\s+|%20|\\?[\"']?\s*[:=]\s*\\?[\"']?)(?P<v>[^\s\"'\\`<>,;]{8,4096})"
-_BASIC = r"(?i:basic)\s+(?P<v>[A-Za-z0-9+/_-]{8,1024}={0,2})"
+_BEARER = r"(?i:bearer)(?:\s{1,9}|%20|\\?[\"']?\s{0,9}[:=]\s{0,9}\\?[\"']?)(?P<v>[^\s\"'\\`<>,;]{8,4096})"
+_BASIC = r"(?i:basic)\s{1,9}(?P<v>[A-Za-z0-9+/_-]{8,1024}={0,2})"
 
 
 def _bearer(text: str, at: int) -> Iterator[Span]:
@@ -135,7 +135,7 @@ def is_basic(value: str) -> bool:
     return ":" in plain and plain.isprintable()
 
 
-_COOKIES = r"(?i:cookies?)\\*[\"']?(?:\s*[:=,]\s*|\s+)\\*[\"']?(?P<v>[^\n\r\"'\\]{6,2048})"
+_COOKIES = r"(?i:cookies?)\\{0,8}[\"']?(?:\s{0,9}[:=,]\s{0,9}|\s{1,9})\\{0,8}[\"']?(?P<v>[^\n\r\"'\\]{6,2048})"
 _COOKIE = (
     r"(?i:\b[\w.-]{0,32}(?:sess|sid|auth|token|jwt|csrf|xsrf|remember|secret|identity|login|aspx|clearance|__host)[\w.-]{0,32})"
     r"=(?P<v>[^\s;,\"'\\]{8,4096})"
@@ -164,23 +164,24 @@ def _signature(text: str, at: int) -> Iterator[Span]:
         yield Span(*found.span("v"), "sas-signature")
 
 
-_ARG = r"\\*[\"']?(?P<v>[^\s\"'\\|<>]{4,512})"
+_ARG = r"\\{0,8}[\"']?(?P<v>[^\s\"'\\|<>]{4,512})"
 _COMMANDS = {
-    "curl": r"\s(?:-u|--user|-U|--proxy-user)[ =]?\s*\\*[\"']?[^\s:\"'\\]{0,128}:(?P<v>[^\s\"'\\|<>]{4,512})",
+    "curl": r"\s(?:-u|--user|-U|--proxy-user)[ =]?\s{0,9}\\{0,8}[\"']?[^\s:\"'\\]{0,128}:(?P<v>[^\s\"'\\|<>]{4,512})",
     "mysql": r"\s-p" + _ARG,
     "mariadb": r"\s-p" + _ARG,
     "mongo": r"\s-p[ =]?" + _ARG,
     "7z a": r"\s-p" + _ARG,
-    "lftp": r"\s(?:-u|--user)\s+\\*[\"']?[^\s,\"'\\]{1,64}," + _ARG,
-    "ldap": r"\s-w\s+" + _ARG,
-    "ssh-keygen": r"\s-[NP]\s+" + _ARG,
-    "http -": r"\s(?:-a|--auth)[ =]\\*[\"']?[^\s:\"'\\]{1,128}:" + _ARG,
-    "redis-cli": r"\s-a\s+" + _ARG,
+    "lftp": r"\s(?:-u|--user)\s{1,9}\\{0,8}[\"']?[^\s,\"'\\]{1,64}," + _ARG,
+    "ldap": r"\s-w\s{1,9}" + _ARG,
+    "ssh-keygen": r"\s-[NP]\s{1,9}" + _ARG,
+    "http -": r"\s(?:-a|--auth)[ =]\\{0,8}[\"']?[^\s:\"'\\]{1,128}:" + _ARG,
+    "redis-cli": r"\s-a\s{1,9}" + _ARG,
     "login ": r"\s-p[ =]" + _ARG,
-    "sshpass": r"\s-p\s*" + _ARG,
-    "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s+|\w+\s+(?:-\S+\s+){0,4}\S+\s+)\S+\s+" + _ARG,
+    "sshpass": r"\s-p\s{0,9}" + _ARG,
+    "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s{1,9}|\w+\s{1,9}(?:-\S+\s{1,9}){0,4}\S+\s{1,9})\S+\s{1,9}" + _ARG,
 }
-_ECHO = r"(?:echo|printf)\s+(?:-\w+\s+|\\*[\"']?%s(?:\\+n)?\\*[\"']?\s+){0,2}\\*[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\*[\"']?\s*\|"
+BY_NAME = ("sshpass", "htpasswd")  # found as names already, since `pass` is searched for
+_ECHO = r"(?:echo|printf)\s{1,9}(?:-\w+\s{1,9}|\\{0,8}[\"']?%s(?:\\+n)?\\{0,8}[\"']?\s{1,9}){0,2}\\{0,8}[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\{0,8}[\"']?\s{0,9}\|"
 
 
 def _line_after(text: str, at: int) -> int:
@@ -197,12 +198,12 @@ def _line_after(text: str, at: int) -> int:
 
 def command(name: str, text: str, at: int) -> Iterator[Span]:
     """A password among the arguments of a command that takes it without a telling name."""
-    end = _line_after(text, at)
+    end = min(_line_after(text, at), at + (120 if name in BY_NAME else 600))
     for found in compiled(_COMMANDS[name]).finditer(text, at, end):
         if not shapes.is_placeholder(found["v"]) and not found["v"].isdigit():
             yield Span(*found.span("v"), "command-password")
     if name == "curl":
-        for found in compiled(r"\s-b\s*\\*[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(text, at, end):
+        for found in compiled(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(text, at, end):
             yield from _cookie_values(text, *found.span("v"))
 
 
@@ -212,14 +213,14 @@ def piped(text: str, at: int) -> Iterator[Span]:
     for found in compiled(_ECHO).finditer(text, start, at):
         if not shapes.is_placeholder(found["v"]):
             yield Span(*found.span("v"), "command-password")
-    given = compiled(r"[^\n]{0,100}<<<\s*" + _ARG).match(text, at)
+    given = compiled(r"[^\n]{0,100}<<<\s{0,9}" + _ARG).match(text, at)
     if given and not shapes.is_placeholder(given["v"]):
         yield Span(*given.span("v"), "command-password")
 
 
 def _access_token(text: str, at: int) -> Iterator[Span]:
     """The value of a variable such as GITHUB_PAT."""
-    found = compiled(r"_PAT\\*[\"']?\s?[:=]\s?" + _ARG).match(text, at)
+    found = compiled(r"_PAT\\{0,8}[\"']?\s?[:=]\s?" + _ARG).match(text, at)
     if found and shapes.is_bare_secret(found["v"]):
         yield Span(*found.span("v"), "token")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tasuki.draft import redact_patterns as shapes
-from tasuki.draft.redact_finders import Span, command, is_basic, piped
+from tasuki.draft.redact_finders import BY_NAME, Span, command, is_basic, piped
 from tasuki.draft.redact_patterns import compiled
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
@@ -50,7 +50,7 @@ def _after_name(text: str, start: int, end: int) -> list[Span]:
         start += 1
     name = text[start:end]
     end += 7 if text.startswith("\\u00f1a", end) else 0
-    if name in ("sshpass", "htpasswd"):
+    if name in BY_NAME:
         return list(command(name, text, end))
     if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
         return list(piped(text, start))
@@ -71,7 +71,7 @@ def _after_name(text: str, start: int, end: int) -> list[Span]:
     return found
 
 
-_AUTH_PAIR = r"\s*=\s*\(\\*[\"'][^\"'\\\n]{1,64}\\*[\"'],\s*\\*[\"'](?P<v>[^\s\"'\\]{4,256})"
+_AUTH_PAIR = r"\s{0,9}=\s{0,9}\(\\{0,8}[\"'][^\"'\\\n]{1,64}\\{0,8}[\"'],\s{0,9}\\{0,8}[\"'](?P<v>[^\s\"'\\]{4,256})"
 _REVERSED = r"(?P<v>[!-~]{6,256})[`\"']?\s(?:is|was)\s(?:the|my|our|your|its)\s(?:\w{1,20}\s)?$"
 
 
@@ -93,7 +93,7 @@ def _reversed(text: str, start: int, kind: str) -> list[Span]:
 
 def _is_pass(text: str, start: int, end: int) -> bool:
     """Whether `pass` is a name here: `pass=…`, `"pass": …`, `pass:…`, but not `PASS: TestLogin`."""
-    return compiled(r"\\*[\"']?\s?[:=]|\sis\s").match(
+    return compiled(r"\\{0,8}[\"']?\s?[:=]|\sis\s").match(
         text, end
     ) is not None and not text.startswith("PASS:", start)
 
@@ -116,13 +116,13 @@ def _two_words(text: str, start: int, name: str) -> str:
 
 _VALUE = (
     r"(?:[bruBRU]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|JSON\.stringify|str|bytes|Secret|new \w{1,30})\()?"
-    r"(?P<q>\\*(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})))"
+    r"(?P<q>\\{0,8}(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})))"
     r"|(?P<bare>[^\s\"'`\\]{4,1024}))"
 )
 _ASSIGN = (
-    r"(?P<close>\\*[\"'`]?\]?|\*\*)(?:[ \t]?\([^()\n]{1,40}\))?[?!]?"
-    r"(?P<op>:[ ]*&?[A-Za-z][\w.<>|\[\] ?]{0,40}?[ ]=(?![=>])|[ \t]*(?::=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
-    r"(?P<gap>\*{0,2}[ \t]*)" + _VALUE
+    r"(?P<close>\\{0,8}[\"'`]?\]?|\*\*)(?:[ \t]?\([^()\n]{1,40}\))?[?!]?"
+    r"(?P<op>:[ ]{0,9}&?[A-Za-z][\w.<>|\[\] ?]{0,40}?[ ]=(?![=>])|[ \t]{0,40}(?::=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
+    r"(?P<gap>\*{0,2}[ \t]{0,40})" + _VALUE
 )
 
 
@@ -225,9 +225,9 @@ def _authorization(value: str, at: int, name: str) -> list[Span]:
 # ---- sentences -----------------------------------------------------------------------------------------------------
 
 _SENTENCE = (
-    r"(?:\*\*)?(?:\s+(?:for|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s*\([^()\n]{1,40}\))?"
-    r"(?:\s+(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s+(?:now|still|currently|just|actually))?(?=[\s:])\s*:?|\s*[:：=]|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
-    r"(?:\s|\\n)*\*{0,2}(?:\\*[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
+    r"(?:\*\*)?(?:\s{1,9}(?:for|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s{0,9}\([^()\n]{1,40}\))?"
+    r"(?:\s{1,9}(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s{1,9}(?:now|still|currently|just|actually))?(?=[\s:])\s{0,9}:?|\s{0,9}[:：=]|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
+    r"(?:\s|\\n){0,9}\*{0,2}(?:\\{0,8}[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
 )
 
 
@@ -255,7 +255,7 @@ def _word(value: str, at: int, kind: str) -> list[Span]:
     return [Span(at, at + len(value), kind)] if shapes.is_bare_secret(value) and not called else []
 
 
-_PAIR = r"\\*[\"'`]?\s*(?:are|is|:|=)?\s*[\"'`]?[\w.@+-]{1,64}[\"'`]?\s*(?:/|:|,|and)\s*(?:\\*[\"'`])?(?P<v>[^\s\"'`\\<>]{6,256})"
+_PAIR = r"\\{0,8}[\"'`]?\s{0,9}(?:are|is|:|=)?\s{0,9}[\"'`]?[\w.@+-]{1,64}[\"'`]?\s{0,9}(?:/|:|,|and)\s{0,9}(?:\\{0,8}[\"'`])?(?P<v>[^\s\"'`\\<>]{6,256})"
 
 
 def _pair(text: str, end: int) -> list[Span]:
@@ -266,12 +266,12 @@ def _pair(text: str, end: int) -> list[Span]:
 
 # ---- name, space, value --------------------------------------------------------------------------------------------
 
-_SPACED = r"[ \t]+(?:--?(?:body|value|b|v)[ =])?(?:\\*[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
-_SETTER = r"(?i:(?:\b|\\n)login\s+\S{1,128}\s+|(?:\b|\\n)(?:set|env|setx|put|config)\s+(?:-\w+\s+){0,3}(?://\S{1,100}:)?)$"
-_NEXT_LINE = r"\\*[\"']?(?:\s|,|\\n){1,40}\\*[\"']?value\\*[\"']?\s*[:=]\s*" + _VALUE
+_SPACED = r"[ \t]{1,40}(?:--?(?:body|value|b|v)[ =])?(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
+_SETTER = r"(?i:(?:\b|\\n)login\s{1,9}\S{1,128}\s{1,9}|(?:\b|\\n)(?:set|env|setx|put|config)\s{1,9}(?:-\w+\s{1,9}){0,3}(?://\S{1,100}:)?)$"
+_NEXT_LINE = r"\\{0,8}[\"']?(?:\s|,|\\n){1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}" + _VALUE
 
 
-_DEFAULT = r"\\*[\"']\s*\{[^{}]{0,200}?default\s*=\s*" + _VALUE
+_DEFAULT = r"\\{0,8}[\"']\s{0,9}\{[^{}]{0,200}?default\s{0,9}=\s{0,9}" + _VALUE
 
 
 def _spaced(text: str, start: int, end: int, name: str, kind: str) -> list[Span]:
@@ -309,9 +309,9 @@ def _hard_literal(value: str, before: str) -> bool:
 
 def _next_line(text: str, before: str, end: int, name: str, kind: str) -> list[Span]:
     """The value of a manifest's `- name: DB_PASSWORD` / `value: …`."""
-    if compiled(r"(?i:name|key)\\*[\"']?\s*[:=]\s*\\*[\"']?$").search(before):
+    if compiled(r"(?i:name|key)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?$").search(before):
         found = compiled(_NEXT_LINE).match(text, end)
-    elif compiled(r"variable\s\\*[\"']$").search(before):
+    elif compiled(r"variable\s\\{0,8}[\"']$").search(before):
         found = compiled(_DEFAULT).match(text, end)
     else:
         return []

@@ -41,11 +41,10 @@ def start_here(plan: LaunchPlan) -> Launched:
     with _terminal_kept():
         with planned_files(plan):
             program = _spawn(argv, plan.cwd, env)
-        with _interrupts_left_to_the_program():
-            status = program.wait()
-    if status < 0:
+        with _signals_left_to(program):
+            code = _wait(program)
+    if code > 128:
         print(LEFT_ON, end="", flush=True)
-    code = 128 - status if status < 0 else status
     return Launched("here", _device(), pid=program.pid, code=code)
 
 
@@ -67,18 +66,35 @@ def _terminal_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _interrupts_left_to_the_program() -> Iterator[None]:
-    """Let Ctrl-C and Ctrl-\\ reach the program alone: it shares this terminal."""
+def _signals_left_to(program: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ctrl-C and Ctrl-\\ reach the program by the terminal; an order to end is passed on."""
 
     def nothing(number: int, frame: FrameType | None) -> None:
         """A handler, not SIG_IGN: the program would inherit that."""
 
-    before = {number: signal.signal(number, nothing) for number in (signal.SIGINT, signal.SIGQUIT)}
+    def end(number: int, frame: FrameType | None) -> None:
+        program.send_signal(number)
+
+    wanted = {signal.SIGINT: nothing, signal.SIGQUIT: nothing, signal.SIGTERM: end}
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _wait(program: subprocess.Popen[bytes]) -> int:
+    """Exit status of the program. Where it stops itself (Ctrl-Z) tasuki stops with it."""
+    while True:
+        _, status = os.waitpid(program.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            break
+        os.kill(0, signal.SIGTSTP)  # ignored where no shell could continue us
+        os.kill(program.pid, signal.SIGCONT)
+    code = os.waitstatus_to_exitcode(status)
+    program.returncode = code
+    return 128 - code if code < 0 else code
 
 
 def _device() -> str:
