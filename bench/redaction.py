@@ -7,9 +7,11 @@ CORPUS is a folder of threads, JSON or JSON lines, plain or gzipped; the marks m
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -30,6 +32,7 @@ from secrets_third import third  # noqa: E402
 from tasuki.draft.redact import Redactor, find, redact  # noqa: E402
 
 Clean = Callable[[str], str]
+KEPT = contextlib.ExitStack()
 
 
 def main() -> None:
@@ -39,7 +42,9 @@ def main() -> None:
         kinds, contexts = {s.kind for s in samples}, {s.context.split("/")[0] for s in samples}
         print(f"{name}: {len(samples)} samples, {len(kinds)} kinds, {len(contexts)} contexts")
     lookalikes, text = texts(), ordinary_text()
-    print(f"look-alikes: {len(lookalikes)}; ordinary text: {len(text) / 1e6:.1f} MB of Python's library\n")
+    print(
+        f"look-alikes: {len(lookalikes)}; ordinary text: {len(text) / 1e6:.1f} MB of Python's library\n"
+    )
     print(f"{'engine':26}{'tuned':>8}{'held-out':>10}{'false +':>9}{'MB/s':>8}{'import ms':>11}")
     for name, module, make in ENGINES:
         if importlib.util.find_spec(module.split(".")[0]) is None:
@@ -70,8 +75,7 @@ def detect_secrets() -> Clean:
     from detect_secrets.core.scan import scan_line
     from detect_secrets.settings import default_settings
 
-    settings = default_settings()
-    settings.__enter__()
+    KEPT.enter_context(default_settings())
 
     def clean(text: str) -> str:
         values = {s.secret_value for line in text.split("\n") for s in scan_line(line)}
@@ -84,7 +88,7 @@ def betterleaks() -> Clean:
     """betterleaks, which is gitleaks' successor, through its Python binding."""
     from betterleaks import scan_string
 
-    return lambda text: without(text, {f.match.secret if hasattr(f, "match") else f.secret for f in scan_string(text)})
+    return lambda text: without(text, {f.match.value for f in scan_string(text)})
 
 
 def scrubbers() -> Clean:
@@ -146,7 +150,11 @@ def import_milliseconds(module: str) -> float:
         f"import sys, time; sys.path.insert(0, {str(ROOT / 'src')!r}); import re, typing, base64; a = time.process_time()\n"
         f"import {module}\nprint((time.process_time() - a) * 1000)"
     )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True) for _ in range(7)]
+    quiet = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=quiet)
+        for _ in range(7)
+    ]
     return min(float(r.stdout or "nan") for r in runs)
 
 
@@ -182,7 +190,9 @@ def print_misses(samples: list[Sample]) -> None:
     for sample in samples:
         if leaked(sample, redact(sample.text)[0]):
             missed[sample.context] = missed.get(sample.context, 0) + 1
-    print("\nheld-out contexts with misses:", ", ".join(f"{k} {v}" for k, v in sorted(missed.items())))
+    print(
+        "\nheld-out contexts with misses:", ", ".join(f"{k} {v}" for k, v in sorted(missed.items()))
+    )
 
 
 # ---- a corpus ------------------------------------------------------------------------------------------------------
@@ -215,17 +225,24 @@ def print_corpus(folder: Path) -> None:
     """Every distinct mark made in the threads of the folder, with what stands before it, to be judged by eye."""
     size, marks, seen = 0, 0, dict[tuple[str, str], tuple[int, str]]()
     start = time.process_time()
-    for path in sorted(p for p in folder.rglob("*") if p.name.endswith((".gz", ".jsonl", ".json", ".md"))):
+    for path in sorted(
+        p for p in folder.rglob("*") if p.name.endswith((".gz", ".jsonl", ".json", ".md"))
+    ):
         redactor = Redactor()
         for text in thread_texts(path):
             size += len(text)
             redactor.redact(text)
             for span in find(text):
                 key = (span.kind, text[span.start : span.end][:48])
-                seen[key] = (seen.get(key, (0, ""))[0] + 1, text[max(0, span.start - 60) : span.start])
+                seen[key] = (
+                    seen.get(key, (0, ""))[0] + 1,
+                    text[max(0, span.start - 60) : span.start],
+                )
         marks += sum(redactor.counts.values())
     taken = time.process_time() - start
-    print(f"\ncorpus: {size / 1e6:.1f} MB of text, {marks} marks, {len(seen)} distinct, {taken:.1f} s")
+    print(
+        f"\ncorpus: {size / 1e6:.1f} MB of text, {marks} marks, {len(seen)} distinct, {taken:.1f} s"
+    )
     for (kind, value), (count, before) in sorted(seen.items()):
         print(f"  {kind} ×{count}: {before!r} → {value!r}")
 

@@ -17,7 +17,9 @@ ALNUM = string.ascii_letters + string.digits
 UPPER = string.ascii_uppercase + string.digits
 LOWER = string.ascii_lowercase + string.digits
 HEX = "0123456789abcdef"
-WORDS = "harbor copper violet ladder magnet pepper tunnel winter garden rocket silver falcon".split()
+WORDS = (
+    "harbor copper violet ladder magnet pepper tunnel winter garden rocket silver falcon".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,19 @@ SELF_EVIDENT: dict[str, Callable[[random.Random], tuple[str, str]]] = {
     "github-classic": prefixed("ghp_", ALNUM, 36),
     "github-oauth": prefixed("gho_", ALNUM, 36),
     "github-server": prefixed("ghs_", ALNUM, 36),
-    "github-fine": lambda r: (f"github_pat_{pick(r, ALNUM, 22)}_{pick(r, ALNUM, 59)}", "github_pat_"),
+    "github-fine": lambda r: (
+        f"github_pat_{pick(r, ALNUM, 22)}_{pick(r, ALNUM, 59)}",
+        "github_pat_",
+    ),
     "openai": lambda r: (f"sk-{pick(r, ALNUM, 20)}T3Blbk" + f"FJ{pick(r, ALNUM, 20)}", "sk-"),
     "openai-project": prefixed("sk-proj-", ALNUM + "-_", 120),
     "anthropic": lambda r: (f"sk-ant-api03-{pick(r, ALNUM + '-_', 93)}AA", "sk-ant-api03-"),
     "openrouter": prefixed("sk-or-v1-", HEX, 64),
     "slack-bot": slack,
-    "slack-app": lambda r: (f"xapp-1-A{pick(r, UPPER, 10)}-{pick(r, string.digits, 13)}-{pick(r, HEX, 64)}", "xapp-1-"),
+    "slack-app": lambda r: (
+        f"xapp-1-A{pick(r, UPPER, 10)}-{pick(r, string.digits, 13)}-{pick(r, HEX, 64)}",
+        "xapp-1-",
+    ),
     "slack-webhook": lambda r: (
         f"https://hooks.slack.com/services/T{pick(r, UPPER, 8)}/B{pick(r, UPPER, 10)}/{pick(r, ALNUM, 24)}",
         "https://hooks.slack.com/services/",
@@ -100,7 +108,10 @@ SELF_EVIDENT: dict[str, Callable[[random.Random], tuple[str, str]]] = {
     "npm": prefixed("npm_", ALNUM, 36),
     "gitlab": prefixed("glpat-", ALNUM + "-_", 20),
     "huggingface": prefixed("hf_", string.ascii_letters, 34),
-    "pypi": lambda r: ("pypi-" + "AgEIcHlwaS5vcmc" + pick(r, ALNUM + "-_", 150), "pypi-AgEIcHlwaS5vcmc"),
+    "pypi": lambda r: (
+        "pypi-" + "AgEIcHlwaS5vcmc" + pick(r, ALNUM + "-_", 150),
+        "pypi-AgEIcHlwaS5vcmc",
+    ),
     "sendgrid": lambda r: (f"SG.{b64url(r, 16)}.{b64url(r, 32)}", "SG."),
     "twilio": prefixed("SK", HEX, 32),
     "digitalocean": prefixed("dop_v1_", HEX, 64),
@@ -127,14 +138,19 @@ SELF_EVIDENT: dict[str, Callable[[random.Random], tuple[str, str]]] = {
     "notion": prefixed("ntn_", ALNUM, 46),
     "new-relic": prefixed("NRAK-", UPPER, 27),
     "atlassian": prefixed("ATATT3xFfGF0", ALNUM + "-_", 180),
-    "tailscale": lambda r: (f"tskey-auth-k{pick(r, ALNUM, 11)}CNTRL-{pick(r, ALNUM, 32)}", "tskey-auth-k"),
+    "tailscale": lambda r: (
+        f"tskey-auth-k{pick(r, ALNUM, 11)}CNTRL-{pick(r, ALNUM, 32)}",
+        "tskey-auth-k",
+    ),
 }
 
 # What people choose and what programs issue without a shape of their own: known only by where it stands.
 SHAPELESS: dict[str, Callable[[random.Random], str]] = {
     "word-and-digits": lambda r: r.choice(WORDS) + pick(r, string.digits, 4),
     "mixed-16": lambda r: pick(r, ALNUM, 16),
-    "symbols": lambda r: r.choice(WORDS).title() + r.choice("#%*^!@") + pick(r, ALNUM, 8) + r.choice("!?+"),
+    "symbols": lambda r: (
+        r.choice(WORDS).title() + r.choice("#%*^!@") + pick(r, ALNUM, 8) + r.choice("!?+")
+    ),
     "hex-32": lambda r: pick(r, HEX, 32),
     "base64-32": lambda r: b64(r, 30).replace("/", "x"),
     "urlsafe-43": lambda r: b64url(r, 32),
@@ -259,8 +275,12 @@ def bound(rng: random.Random) -> Iterator[Sample]:
     for label in ("RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", ""):
         block, line = pem(rng, label)
         yield Sample("private-key", f"pem {label}".strip(), block, line)
-        yield Sample("private-key", f"pem json {label}".strip(), json.dumps({"private_key": block}), line)
-        yield Sample("private-key", f"pem cut {label}".strip(), "$ cat k\n" + block.rsplit("\n", 3)[0], line)
+        yield Sample(
+            "private-key", f"pem json {label}".strip(), json.dumps({"private_key": block}), line
+        )
+        yield Sample(
+            "private-key", f"pem cut {label}".strip(), "$ cat k\n" + block.rsplit("\n", 3)[0], line
+        )
     pgp, line = pem(rng, "PGP ")
     pgp = pgp.replace("KEY-----", "KEY BLOCK-----")
     yield Sample("private-key", "pgp", pgp, line)
@@ -270,14 +290,28 @@ def bound(rng: random.Random) -> Iterator[Sample]:
     yield Sample("azure-storage", "connection string", azure, key)
     yield Sample("azure-storage", "json", json.dumps({"conn": azure}), key)
     key = b64(rng, 32)
-    bus = f"Endpoint=sb://acme.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={key}"
+    bus = (
+        f"Endpoint=sb://acme.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={key}"
+    )
     yield Sample("azure-bus", "connection string", bus, key)
     sig = b64(rng, 32).replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
-    yield Sample("azure-sas", "url", f"https://acme.blob.core.windows.net/c/f?sv=2022-11-02&sp=r&sig={sig}", sig)
-    yield Sample("azure-sas", "signature", f"SharedAccessSignature=sv=2022&se=2030-01-01&sig={sig}", sig)
+    yield Sample(
+        "azure-sas",
+        "url",
+        f"https://acme.blob.core.windows.net/c/f?sv=2022-11-02&sp=r&sig={sig}",
+        sig,
+    )
+    yield Sample(
+        "azure-sas", "signature", f"SharedAccessSignature=sv=2022&se=2030-01-01&sig={sig}", sig
+    )
     basic = base64.b64encode(f"deploy:{pick(rng, ALNUM, 14)}".encode()).decode()
     yield Sample("basic-header", "header", f"Authorization: Basic {basic}", basic)
-    yield Sample("basic-header", "curl", f"curl -H 'authorization: basic {basic}' https://a.example.com", basic)
+    yield Sample(
+        "basic-header",
+        "curl",
+        f"curl -H 'authorization: basic {basic}' https://a.example.com",
+        basic,
+    )
     sid = pick(rng, ALNUM, 32)
     yield Sample("cookie", "request", f"Cookie: theme=dark; sessionid={sid}; lang=en", sid)
     yield Sample("cookie", "response", f"Set-Cookie: connect.sid=s%3A{sid}; Path=/; HttpOnly", sid)
@@ -286,18 +320,24 @@ def bound(rng: random.Random) -> Iterator[Sample]:
     kube = f"users:\n- name: dev\n  user:\n    client-certificate-data: LS0tLS1CRUdJTg==\n    client-key-data: {data}\n"
     yield Sample("kubeconfig", "client key", kube, data)
     auth = base64.b64encode(f"app:{pick(rng, ALNUM, 20)}".encode()).decode()
-    yield Sample("docker-config", "auth", json.dumps({"auths": {"hub.example.com": {"auth": auth}}}), auth)
+    yield Sample(
+        "docker-config", "auth", json.dumps({"auths": {"hub.example.com": {"auth": auth}}}), auth
+    )
     yield Sample("npmrc", "auth", f"//npm.example.com/:_auth={auth}\n", auth)
     yield Sample("npmrc", "password", f"//npm.example.com/:_password={auth}\n", auth)
     secret = b64(rng, 30)
     keys = f"aws_access_key_id = {pick(rng, UPPER, 20)}\naws_secret_access_key = {secret}\nregion = eu-west-1"
     yield Sample("aws-secret", "credentials file", "[default]\n" + keys, secret)
-    yield Sample("aws-secret", "json", json.dumps({"SecretAccessKey": secret, "Region": "eu"}), secret)
+    yield Sample(
+        "aws-secret", "json", json.dumps({"SecretAccessKey": secret, "Region": "eu"}), secret
+    )
 
 
 CARRIERS: dict[str, Callable[[str], str]] = {
     "plain": lambda text: text,
-    "written-file": lambda text: json.dumps({"file_path": "/app/x", "content": "# setup\n" + text + "\n"}),
+    "written-file": lambda text: json.dumps(
+        {"file_path": "/app/x", "content": "# setup\n" + text + "\n"}
+    ),
     "tool-result": lambda text: "$ cat x\n" + text + "\n$ echo done",
 }
 
@@ -308,7 +348,12 @@ def shapeless(rng: random.Random, group: str, contexts: dict[str, str]) -> Itera
         for name, template in contexts.items():
             if group == "url" and kind in ("symbols", "base64-32"):
                 continue
-            if group == "command" and kind == "symbols" and "'" not in template and '"' not in template:
+            if (
+                group == "command"
+                and kind == "symbols"
+                and "'" not in template
+                and '"' not in template
+            ):
                 continue
             value = make(rng)
             yield Sample(f"{group}:{kind}", name, template.format(s=value), value)

@@ -215,7 +215,7 @@ def identifiers(rng: random.Random) -> Iterator[str]:
     yield f'"request_id": "req_011{pick(rng, ALNUM, 21)}"'
     yield f"/home/dev/.cache/pip/{sha1[:2]}/{sha1}/token2.json"
     yield f"node_modules/.pnpm/keyv@4.5.4_{pick(rng, LOWER, 26)}/node_modules"
-    yield f"etag: W/\"{b64url(rng, 16)}\""
+    yield f'etag: W/"{b64url(rng, 16)}"'
     yield f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b64(rng, 32)[:43]} me@example.com"
     yield f"public key: ssh-rsa AAAAB3NzaC1yc2E{b64(rng, 200)}"
     yield f"SHA256:{b64(rng, 32)[:43]} fingerprint of the host key"

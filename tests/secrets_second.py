@@ -138,14 +138,24 @@ def bound(rng: random.Random) -> Iterator[Sample]:
     word = "harbor" + pick(rng, string.digits, 5)
     yield Sample("pgpass", "file", f"db.example.com:5432:main:app:{word}\n", word)
     coded = base64.b64encode(pick(rng, ALNUM, 24).encode()).decode()
-    yield Sample("k8s-secret", "data", f"kind: Secret\ndata:\n  password: {coded}\n  user: YXBw", coded)
+    yield Sample(
+        "k8s-secret", "data", f"kind: Secret\ndata:\n  password: {coded}\n  user: YXBw", coded
+    )
     yield Sample("python-auth", "tuple", f'requests.get(url, auth=("app", "{word}"))', word)
     token = b64url(rng, 48)
     yield Sample("aws-session-token", "env", f"export AWS_SESSION_TOKEN={token}", token)
-    yield Sample("digest", "cookie jar", f".example.com\tTRUE\t/\tTRUE\t0\tsessionid\t{token}", token)
-    yield Sample("cookie", "json", json.dumps({"headers": {"cookie": f"sid={token}; theme=dark"}}), token)
-    yield Sample("oauth", "url", f"https://app.example.com/cb#access_token={token}&expires_in=3600", token)
-    yield Sample("oauth", "json", json.dumps({"access_token": token, "token_type": "bearer"}), token)
+    yield Sample(
+        "digest", "cookie jar", f".example.com\tTRUE\t/\tTRUE\t0\tsessionid\t{token}", token
+    )
+    yield Sample(
+        "cookie", "json", json.dumps({"headers": {"cookie": f"sid={token}; theme=dark"}}), token
+    )
+    yield Sample(
+        "oauth", "url", f"https://app.example.com/cb#access_token={token}&expires_in=3600", token
+    )
+    yield Sample(
+        "oauth", "json", json.dumps({"access_token": token, "token_type": "bearer"}), token
+    )
     yield Sample("oauth", "refresh", json.dumps({"refresh_token": "1//0" + token}), token)
     key = pick(rng, HEX, 64)
     yield Sample("ethereum", "env", f"PRIVATE_KEY=0x{key}", key)

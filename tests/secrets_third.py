@@ -40,7 +40,7 @@ ASSIGNED = {
     "django": "'PASSWORD': '{s}',",
     "rails": "  secret_access_key: {s}",
     "terraform-out": 'db_password = "{s}"\nendpoint = "db.example.com"',
-    "curl-json": "curl -d '{{\"username\":\"app\",\"password\":\"{s}\"}}' https://api.example.com/login",
+    "curl-json": 'curl -d \'{{"username":"app","password":"{s}"}}\' https://api.example.com/login',
     "curl-header": "curl -H 'X-Vault-Token: {s}' https://vault.example.com/v1/sys/health",
     "axios": "axios.defaults.headers.common['Authorization'] = 'Bearer {s}'",
     "graphql": 'mutation {{ login(user: "app", password: "{s}") {{ id }} }}',
@@ -95,8 +95,18 @@ URLS = {
 def bound(rng: random.Random) -> Iterator[Sample]:
     """Secrets in the formats of particular files and programs."""
     block, line = pem(rng, "OPENSSH ")
-    yield Sample("private-key", "indented", "key: |\n" + "\n".join("    " + x for x in block.split("\n")), line)
-    yield Sample("private-key", "numbered", "\n".join(f"{i:6}\t{x}" for i, x in enumerate(block.split("\n"))), line)
+    yield Sample(
+        "private-key",
+        "indented",
+        "key: |\n" + "\n".join("    " + x for x in block.split("\n")),
+        line,
+    )
+    yield Sample(
+        "private-key",
+        "numbered",
+        "\n".join(f"{i:6}\t{x}" for i, x in enumerate(block.split("\n"))),
+        line,
+    )
     coded = base64.b64encode(f"app:{pick(rng, ALNUM, 18)}".encode()).decode()
     yield Sample("npmrc", "auth quoted", f'_auth="{coded}"', coded)
     yield Sample("proxy-header", "header", f"Proxy-Authorization: Basic {coded}", coded)
@@ -104,7 +114,9 @@ def bound(rng: random.Random) -> Iterator[Sample]:
     yield Sample("github-old", "header", f"Authorization: token {token}", token)
     key = b64(rng, 64)
     yield Sample("azure-storage", "cli", f"az storage blob list --account-key {key}", key)
-    yield Sample("cookie", "rack", f"Set-Cookie: _app_session={b64(rng, 60)}--{token}; path=/", token)
+    yield Sample(
+        "cookie", "rack", f"Set-Cookie: _app_session={b64(rng, 60)}--{token}; path=/", token
+    )
     yield Sample("kubeconfig", "token", f"users:\n- name: ci\n  user:\n    token: {token}\n", token)
 
 

@@ -110,7 +110,9 @@ def _url(text: str, at: int) -> Iterator[Span]:
         yield Span(*found.span("pw"), "url-password")
 
 
-_BEARER = r"(?i:bearer)(?:\s{1,9}|%20|\\?[\"']?\s{0,9}[:=]\s{0,9}\\?[\"']?)(?P<v>[^\s\"'\\`<>,;]{8,4096})"
+_BEARER = (
+    r"(?i:bearer)(?:\s{1,9}|%20|\\?[\"']?\s{0,9}[:=]\s{0,9}\\?[\"']?)(?P<v>[^\s\"'\\`<>,;]{8,4096})"
+)
 _BASIC = r"(?i:basic)\s{1,9}(?P<v>[A-Za-z0-9+/_-]{8,1024}={0,2})"
 
 
@@ -178,7 +180,8 @@ _COMMANDS = {
     "redis-cli": r"\s-a\s{1,9}" + _ARG,
     "login ": r"\s-p[ =]" + _ARG,
     "sshpass": r"\s-p\s{0,9}" + _ARG,
-    "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s{1,9}|\w+\s{1,9}(?:-\S+\s{1,9}){0,4}\S+\s{1,9})\S+\s{1,9}" + _ARG,
+    "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s{1,9}|\w+\s{1,9}(?:-\S+\s{1,9}){0,4}\S+\s{1,9})\S+\s{1,9}"
+    + _ARG,
 }
 BY_NAME = ("sshpass", "htpasswd")  # found as names already, since `pass` is searched for
 _ECHO = r"(?:echo|printf)\s{1,9}(?:-\w+\s{1,9}|\\{0,8}[\"']?%s(?:\\+n)?\\{0,8}[\"']?\s{1,9}){0,2}\\{0,8}[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\{0,8}[\"']?\s{0,9}\|"
@@ -203,7 +206,9 @@ def command(name: str, text: str, at: int) -> Iterator[Span]:
         if not shapes.is_placeholder(found["v"]) and not found["v"].isdigit():
             yield Span(*found.span("v"), "command-password")
     if name == "curl":
-        for found in compiled(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(text, at, end):
+        for found in compiled(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
+            text, at, end
+        ):
             yield from _cookie_values(text, *found.span("v"))
 
 

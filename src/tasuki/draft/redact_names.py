@@ -137,6 +137,7 @@ def _assigned(text: str, start: int, end: int, name: str, kind: str) -> list[Spa
         group = next(g for g in ("v1", "v2", "v3") if found[g])
         return _literal(found[group], found.start(group), name, kind)
     compact = found["op"] in ("=", ":") and not found["gap"]
+    loose = compact or found["op"].strip() != "="
     return _bare(
         text,
         found.start("bare"),
@@ -144,6 +145,7 @@ def _assigned(text: str, start: int, end: int, name: str, kind: str) -> list[Spa
         name,
         kind,
         compact=compact,
+        loose=loose,
         query=text[start - 1 : start] in ("?", "&"),
     )
 
@@ -171,9 +173,12 @@ def _literal(value: str, at: int, name: str, kind: str) -> list[Span]:
 
 
 def _bare(
-    text: str, at: int, value: str, name: str, kind: str, *, compact: bool, query: bool
+    text: str, at: int, value: str, name: str, kind: str, *, compact: bool, loose: bool, query: bool
 ) -> list[Span]:
-    """A span for a value without quotes; `compact` is `NAME=value`, where a plain word counts as well."""
+    """A span for a value without quotes.
+
+    `compact` is `NAME=value`, where a plain word counts as well; `loose` is any notation but the code's `name = value`.
+    """
     if kind == "authorization":
         return _authorization(text[at : text.find("\n", at) % (len(text) + 1)][:2048], at, name)
     if shapes.is_run_on(value):
@@ -187,7 +192,7 @@ def _bare(
     if kind == "weak-key":
         good = shapes.is_weak_key_value(value)
     else:
-        good = shapes.is_hard(value) or (
+        good = shapes.is_hard(value, kind if loose else "") or (
             shell and value.isalpha() and value.islower() and len(value) >= 6
         )
     return [Span(at, at + len(value), _plain(kind))] if good else []
@@ -252,7 +257,11 @@ def _word(value: str, at: int, kind: str) -> list[Span]:
     word = compiled(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
     cut = _cut(word, shell=False, query=False)
     called, value = word[len(cut) : len(cut) + 1] in ("(", "["), cut.rstrip("!?*")
-    return [Span(at, at + len(value), kind)] if shapes.is_bare_secret(value) and not called else []
+    return (
+        [Span(at, at + len(value), kind)]
+        if shapes.is_bare_secret(value, kind) and not called
+        else []
+    )
 
 
 _PAIR = r"\\{0,8}[\"'`]?\s{0,9}(?:are|is|:|=)?\s{0,9}[\"'`]?[\w.@+-]{1,64}[\"'`]?\s{0,9}(?:/|:|,|and)\s{0,9}(?:\\{0,8}[\"'`])?(?P<v>[^\s\"'`\\<>]{6,256})"
@@ -268,7 +277,9 @@ def _pair(text: str, end: int) -> list[Span]:
 
 _SPACED = r"[ \t]{1,40}(?:--?(?:body|value|b|v)[ =])?(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
 _SETTER = r"(?i:(?:\b|\\n)login\s{1,9}\S{1,128}\s{1,9}|(?:\b|\\n)(?:set|env|setx|put|config)\s{1,9}(?:-\w+\s{1,9}){0,3}(?://\S{1,100}:)?)$"
-_NEXT_LINE = r"\\{0,8}[\"']?(?:\s|,|\\n){1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}" + _VALUE
+_NEXT_LINE = (
+    r"\\{0,8}[\"']?(?:\s|,|\\n){1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}" + _VALUE
+)
 
 
 _DEFAULT = r"\\{0,8}[\"']\s{0,9}\{[^{}]{0,200}?default\s{0,9}=\s{0,9}" + _VALUE
@@ -319,5 +330,14 @@ def _next_line(text: str, before: str, end: int, name: str, kind: str) -> list[S
         return []
     group = next(g for g in ("v1", "v2", "v3", "bare") if found[g])
     if group == "bare":
-        return _bare(text, found.start(group), found[group], name, kind, compact=False, query=False)
+        return _bare(
+            text,
+            found.start(group),
+            found[group],
+            name,
+            kind,
+            compact=False,
+            loose=True,
+            query=False,
+        )
     return _literal(found[group], found.start(group), name, kind)

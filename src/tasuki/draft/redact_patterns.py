@@ -253,11 +253,14 @@ def is_reference(value: str) -> bool:
     )
 
 
-def is_hard(value: str) -> bool:
+def is_hard(value: str, kind: str = "") -> bool:
     """Whether a bare value is no word or identifier: it mixes letters with digits or symbols.
 
-    Demanded of values without quotes, where code, prose and secrets are spelled alike.
+    Demanded of values without quotes, where code, prose and secrets are spelled alike. For a password one word with one
+    digit is enough.
     """
+    if kind == "password" and compiled(r"[A-Za-z]?[a-z]{4,}\d$").match(value):
+        return True
     value = value[:256]
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
     if len(value) < 6 or not letters:
@@ -271,16 +274,16 @@ def is_hard(value: str) -> bool:
     )
 
 
-def is_bare_secret(value: str) -> bool:
+def is_bare_secret(value: str, kind: str = "") -> bool:
     """Whether a value without quotes is a secret, given that its place is one for secrets."""
-    return is_hard(value) and not is_placeholder(value) and not is_reference(value)
+    return is_hard(value, kind) and not is_placeholder(value) and not is_reference(value)
 
 
 def is_quoted_secret(value: str, kind: str) -> bool:
     """Whether a quoted literal assigned to a secret's name is a secret: hard, or one plain word for a password."""
     if " " in value or "\t" in value:
         return kind == "password" and is_phrase(value)
-    if is_hard(value):
+    if is_hard(value, kind):
         return True
     plain = value.islower() and value.isalpha() and len(value) >= 8
     return (plain and kind == "password") or (len(value) >= 16 and is_random(value))

@@ -8,6 +8,7 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, Self
 
 from tasuki.errors import LaunchFailed
 from tasuki.harness.protocol import LaunchPlan
@@ -41,8 +42,8 @@ def start_here(plan: LaunchPlan) -> Launched:
     with _terminal_kept():
         with planned_files(plan):
             program = _spawn(argv, plan.cwd, env)
-        with _signals_left_to(program):
-            code = _wait(program)
+        with _Foreground(program) as foreground:
+            code = foreground.wait()
     if code > 128:
         print(LEFT_ON, end="", flush=True)
     return Launched("here", _device(), pid=program.pid, code=code)
@@ -65,36 +66,55 @@ def _terminal_kept() -> Iterator[None]:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
-@contextmanager
-def _signals_left_to(program: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ctrl-C and Ctrl-\\ reach the program by the terminal; an order to end is passed on."""
+class _Foreground:
+    """A program that shares this terminal: its keys are its own, its stops are ours too."""
 
-    def nothing(number: int, frame: FrameType | None) -> None:
-        """A handler, not SIG_IGN: the program would inherit that."""
+    def __init__(self, program: subprocess.Popen[bytes]) -> None:
+        self.program = program
+        self.continued = False
+        self.before: dict[int, Any] = {}
 
-    def end(number: int, frame: FrameType | None) -> None:
-        program.send_signal(number)
+    def __enter__(self) -> Self:
+        """Ctrl-C and Ctrl-\\ reach the program by the terminal; an order to end is passed on."""
+        wanted = {
+            signal.SIGINT: self._nothing,  # not SIG_IGN: the program would inherit that
+            signal.SIGQUIT: self._nothing,
+            signal.SIGTERM: self._pass_on,
+            signal.SIGCONT: self._continue,
+        }
+        self.before = {number: signal.signal(number, act) for number, act in wanted.items()}
+        return self
 
-    wanted = {signal.SIGINT: nothing, signal.SIGQUIT: nothing, signal.SIGTERM: end}
-    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
+    def __exit__(self, *error: object) -> None:
+        for number, old in self.before.items():
             signal.signal(number, old)
 
+    def wait(self) -> int:
+        """Exit status of the program. Where it stops itself alone (Ctrl-Z) tasuki stops too."""
+        while True:
+            self.continued = False
+            _, status = os.waitpid(self.program.pid, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                break
+            self._stop_too()
+        code = os.waitstatus_to_exitcode(status)
+        self.program.returncode = code
+        return 128 - code if code < 0 else code
 
-def _wait(program: subprocess.Popen[bytes]) -> int:
-    """Exit status of the program. Where it stops itself (Ctrl-Z) tasuki stops with it."""
-    while True:
-        _, status = os.waitpid(program.pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            break
-        os.kill(0, signal.SIGTSTP)  # ignored where no shell could continue us
-        os.kill(program.pid, signal.SIGCONT)
-    code = os.waitstatus_to_exitcode(status)
-    program.returncode = code
-    return 128 - code if code < 0 else code
+    def _stop_too(self) -> None:
+        """Stop, unless the whole group was stopped, and has been continued since."""
+        if not self.continued:
+            os.kill(0, signal.SIGTSTP)  # ignored where no shell could continue us
+        os.kill(self.program.pid, signal.SIGCONT)
+
+    def _nothing(self, number: int, frame: FrameType | None) -> None:
+        """Leave the signal to the program."""
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self.program.send_signal(number)
+
+    def _continue(self, number: int, frame: FrameType | None) -> None:
+        self.continued = True
 
 
 def _device() -> str:
