@@ -189,7 +189,8 @@ def print_misses(samples: list[Sample]) -> None:
     missed: dict[str, int] = {}
     for sample in samples:
         if leaked(sample, redact(sample.text)[0]):
-            missed[sample.context] = missed.get(sample.context, 0) + 1
+            context = sample.context.split("/")[0]
+            missed[context] = missed.get(context, 0) + 1
     print(
         "\nheld-out contexts with misses:", ", ".join(f"{k} {v}" for k, v in sorted(missed.items()))
     )
@@ -248,4 +249,5 @@ def print_corpus(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with KEPT:
+        main()

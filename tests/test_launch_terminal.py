@@ -20,6 +20,7 @@ from waiting import retry_until
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
 from tasuki.launch import Launched
 from tasuki.launch.relay import Output
+from tasuki.launch.tmux import settled
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -254,6 +255,27 @@ def descendants(pid: int) -> list[int]:
     """All processes below one."""
     below = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return below + [deeper for child in below for deeper in descendants(child)]
+
+
+def test_not_before_it_is_ready(terminal: Terminal, tmp_path: Path) -> None:
+    """A program that marks pastes from the start gets the text once it shows that it is ready."""
+    run = Run(terminal, tmp_path, paste="text", env={"T_LATE": "1", "T_DELAY": "1.0"})
+
+    assert run.wait("paste")["text"] == "text"
+    assert run.events("early") == []
+
+
+def test_pastes_are_not_marked(terminal: Terminal, tmp_path: Path) -> None:
+    """A program that looks ready but does not mark pastes gets none: each line would be sent."""
+    run = Run(terminal, tmp_path, paste="one\ntwo", env={"T_UNMARKED": "1"})
+    run.terminal.shows(run.pane, "ready>")
+    settled(run.terminal, run.pane, 2.0)
+    run.keys("q")
+
+    launched, _ = run.result()
+
+    assert not launched.filled
+    assert run.events("typed") + run.events("enter") == []
 
 
 def test_never_ready(terminal: Terminal, tmp_path: Path) -> None:

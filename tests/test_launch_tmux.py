@@ -62,12 +62,13 @@ def plan(log: Path, **more: Any) -> LaunchPlan:
 def test_text_stands_unsent(terminal: Terminal, log: Path) -> None:
     """The text is pasted as one piece once the program is ready, and not submitted."""
     text = "# Goal\n\n\tfix ✓ `it`;\n~ end;"
-    wanted = plan(log, paste=text, env={"T_DELAY": "0.6"})
+    wanted = plan(log, paste=text, env={"T_LATE": "1", "T_DELAY": "0.6"})
 
     launched = start(wanted, "tmux", name="tasuki 1234", socket=terminal.socket)
 
     assert [text.replace("\n", "\r")] == [e["text"] for e in events(log, "paste")]
     assert events(log, "enter") == []
+    assert events(log, "early") == []
     assert launched.filled
     assert "ready> [pasted" in terminal.screen(launched.pane).text
     assert re.fullmatch(r"tasuki:\d+", launched.target)

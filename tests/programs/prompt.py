@@ -1,12 +1,14 @@
 """A small program with an input box, as coding agents have one, for tests of launching.
 
 It marks pastes (DECSET 2004), shows `ready> ` after `DELAY` seconds, and writes every event as a
-line of JSON to the file named in argv[1]: start, paste, typed, enter, size, suspended, end.
+line of JSON to the file named in argv[1]: start, early (input before it was ready), paste, typed,
+enter, size, suspended, end. `T_LATE` marks pastes before the delay, `T_UNMARKED` never.
 Ctrl-C is told, `q` on an empty input ends it with status 7, Ctrl-Z stops it.
 """
 
 import json
 import os
+import select
 import signal
 import sys
 import termios
@@ -15,7 +17,8 @@ import tty
 from typing import Any, TextIO
 
 PASTE, END = b"\x1b[200~", b"\x1b[201~"
-SCREEN = b"\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[H\x1b[2Jwelcome\x1b[5;1H\x1b[1mready\x1b[0m> "
+MARKS_PASTES = b"\x1b[?2004h"
+SCREEN = b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2Jwelcome\x1b[5;1H\x1b[1mready\x1b[0m> "
 
 
 class Prompt:
@@ -98,10 +101,16 @@ def main() -> None:
         env = {name: value for name, value in os.environ.items() if name.startswith(told)}
         size = list(os.get_terminal_size(0))
         prompt.tell("start", argv=sys.argv[2:], cwd=os.getcwd(), env=env, size=size)
+        if os.environ.get("T_LATE"):
+            os.write(1, MARKS_PASTES)
         time.sleep(float(os.environ.get("T_DELAY", "0")))
+        if select.select([0], [], [], 0)[0]:
+            prompt.tell("early")
         if os.environ.get("T_DIE"):
             termios.tcsetattr(0, termios.TCSADRAIN, prompt.before)
             sys.exit(f"no such session\x1b[31m: {os.environ['T_DIE']}")
+        if not os.environ.get("T_UNMARKED"):
+            os.write(1, MARKS_PASTES)
         if not os.environ.get("T_NEVER"):
             os.write(1, SCREEN)
         data = b""

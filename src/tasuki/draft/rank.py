@@ -23,6 +23,7 @@ class Relevance:
 
     def __init__(self, goal: str, corpus: Iterable[str], last_ref: int) -> None:
         self.last = last_ref
+        self._statements: dict[Statement, float] = {}
         self.half_life = max(MIN_HALF_LIFE, last_ref / 6)
         weights = dict(list(terms(goal).items())[:MAX_TERMS])
         texts = [text.lower() for text in corpus]
@@ -46,6 +47,11 @@ class Relevance:
 
     def statement(self, statement: Statement) -> float:
         """Worth of a sentence: what it says, what of the goal it shares, how late it came."""
+        if statement not in self._statements:
+            self._statements[statement] = self._worth(statement)
+        return self._statements[statement]
+
+    def _worth(self, statement: Statement) -> float:
         overlap, recency = self.overlap(statement.text), self.recency(statement.ref)
         if statement.by_user:
             return statement.weight * (0.7 + 0.8 * overlap + 0.4 * recency)

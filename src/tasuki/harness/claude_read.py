@@ -117,17 +117,26 @@ class Reader:
         }
 
     def read(self) -> Thread:
-        for offset, line in self.lines:
-            self.offset = offset
-            if (parsed := self._parse(line)) is not None:
-                self._take(parsed)
+        parse, handlers, tree = self._parse, self.handlers, self.tree
+        for self.offset, text in self.lines:
+            line = parse(text)
+            if line is None or line.isSidechain:
+                continue
+            if line.uuid:
+                self.node = tree.add(line.uuid, line.parentUuid or line.logicalParentUuid)
+                self._meta(line)
+            if (handler := handlers.get(line.type)) is not None:
+                handler(line)
+            elif line.type not in SKIPPED:
+                self.lines.unknown[line.type or "(no type)"] += 1
         return self._thread()
 
     def _parse(self, line: bytes) -> Line | None:
+        """One line, or None if it says nothing: most lines are not decoded as a whole."""
         if line.startswith(b'{"type"'):
             if (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
                 return None
-        elif b'"progress"' in (head := line[:600]) and self._skim_link(line, head):
+        elif self._says_nothing(line) and self._skim_link(line):
             return None
         try:
             if (cut := line.find(_RESULT)) > 0:
@@ -138,27 +147,26 @@ class Reader:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return self.lines.decode(LINE, line)
 
-    def _skim_link(self, line: bytes, head: bytes) -> bool:
-        """Take only the link of a progress line, which may hold a whole sub-agent's message."""
-        parent = _HEAD_PARENT.match(head) if _PROGRESS.search(head) else None
+    def _says_nothing(self, line: bytes) -> bool:
+        """Whether only the link of a tree line counts: progress, and a reply that only thinks."""
+        head = line[:600]
+        if b'"progress"' in head:
+            return bool(_PROGRESS.search(head))
+        if b'"thinking","thinking"' not in head and b'"thinking", "thinking"' not in head:
+            return False
+        return b'"text"' not in line and b'"tool_use"' not in line
+
+    def _skim_link(self, line: bytes) -> bool:
+        """Take the link of a line from both its ends; False if they are not where they should be."""
+        parent = _HEAD_PARENT.match(line)
         at = line.rfind(b'"uuid":')
         uuid = _TAIL_UUID.match(line, at) if at >= 0 else None
         if not parent or not uuid:
             return False
+        head = line[:600]
         if b'"isSidechain":true' not in head and b'"isSidechain": true' not in head:
             self.node = self.tree.add(uuid[1].decode(), parent[1].decode() if parent[1] else None)
         return True
-
-    def _take(self, line: Line) -> None:
-        if line.isSidechain:
-            return
-        if line.uuid:
-            self.node = self.tree.add(line.uuid, line.parentUuid or line.logicalParentUuid)
-            self._meta(line)
-        if handler := self.handlers.get(line.type):
-            handler(line)
-        elif line.type not in SKIPPED:
-            self.lines.unknown[line.type or "(no type)"] += 1
 
     def _meta(self, line: Line) -> None:
         """Keep what the head of the thread needs: mostly the first line and the last."""

@@ -270,7 +270,6 @@ def _wait_as_leader(program: int) -> int:
         if not os.WIFSTOPPED(status):
             return _exit_code(status)
         os.kill(os.getpid(), signal.SIGSTOP)
-        os.tcsetpgrp(0, program)
         os.killpg(program, signal.SIGCONT)
 
 
