@@ -134,6 +134,8 @@ redis-cli -h localhost -p 6379 ping
 redis-cli --scan --pattern 'session:*'
 python -m pytest -p no:cacheprovider -u
 docker login -u app --password-stdin
+cd login && mkdir -p build && docker run -p 8080:80 nginx
+docker run --name mongo -p 27017:27017 -v data:/data/db mongo:7
 echo $TOKEN | docker login -u app --password-stdin
 echo "done 42" | tee log2.txt
 pass: 12 fail: 3

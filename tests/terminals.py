@@ -57,5 +57,8 @@ class Terminal(Tmux):
         return self.run(listed).splitlines()
 
     def end(self) -> None:
-        """End the server and what runs in it."""
-        subprocess.run([*self.base, "kill-server"], env=self.env, check=False, capture_output=True)
+        """End the server and what runs in it, and remove its socket."""
+        command = [*self.base, "kill-server"]
+        subprocess.run(command, env=self.env, check=False, capture_output=True)
+        folder = Path(os.environ.get("TMUX_TMPDIR", "/tmp"))
+        (folder / f"tmux-{os.getuid()}" / self.socket).unlink(missing_ok=True)

@@ -203,6 +203,8 @@ class FileFact(Struct, frozen=True):
     edits: tuple[int, ...] = ()
     created: bool = False
     deleted: bool = False
+    undone: int = 0
+    """Ref of the newest command that put the file back as git has it, 0 if none did."""
     mentioned: tuple[int, ...] = ()
     symbols: tuple[str, ...] = ()
     """Names of functions, classes and tests inside the thread's edits of it, newest first."""

@@ -34,7 +34,7 @@ PLACEHOLDERS = frozenset(
     "no open questions no decisions not applicable nothing undefined string".split()
 ) | {"no open questions", "not applicable", "none identified", "no decisions", "path/to/other.ts"}
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_QUOTED = re.compile(r'^"(.*)"$', re.DOTALL)
+_QUOTED = re.compile(r'^"(.*?)"(?: — answering: .*)?$', re.DOTALL)
 _PENDING = ("in progress", "pending", "still to do", "next", "failed", "not passed")
 _T = TypeVar("_T", Item, FileItem, CommandItem)
 

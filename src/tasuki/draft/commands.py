@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -81,6 +82,7 @@ _TRIGGERS = frozenset(
 _LETTERS = re.compile(r"[a-z]+")
 
 
+@lru_cache(maxsize=50_000)
 def check_kind(command: str) -> Check:
     """`test`, `lint`, `build` or `commit`, empty for any other command."""
     head = _HEREDOC.split(command)[0] if "<<" in command else command
@@ -89,6 +91,7 @@ def check_kind(command: str) -> Check:
     return next((kind for kind, pattern in _CHECKS if pattern.search(head)), "")
 
 
+@lru_cache(maxsize=50_000)
 def is_navigation(command: str) -> bool:
     """Whether a command only looks around: nothing a successor would have to be told."""
     head = _HEREDOC.split(command)[0]
@@ -105,7 +108,10 @@ def says_failed(output: str) -> bool:
 
     Plain searches first: outputs are long, and most of them hold none of the words.
     """
-    if not any(hint in output for hint in _HINTS):
+    for hint in _HINTS:
+        if hint in output:
+            break
+    else:
         return False
     return bool(_FAILED_OUTPUT.search(output)) or any(_counts(output, word) for word in _COUNTED)
 

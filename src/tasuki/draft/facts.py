@@ -1,6 +1,7 @@
 """Facts: what can be derived from a thread without a model, in its own characters, with refs."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -48,7 +49,7 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     )
     revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
-    edited = [f for f in files if f.edits and not is_noise(f.path)]
+    edited = [f for f in files if f.edits and f.edits[-1] > f.undone and not is_noise(f.path)]
     facts = Facts(
         files=files,
         commands=commands.facts(all_runs),
@@ -110,22 +111,27 @@ def _artifacts(thread: Thread) -> tuple[Quote, ...]:
 
 
 def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson, ...]:
-    """Commands that failed, and whether the same command passed later, newest first."""
+    """Commands that failed, and whether the same command passed later, newest first.
+
+    A failed check counts as passed with the next passing check of its kind, a failed merge or
+    push with the next commit. Other commands that failed once, long ago, were only tried.
+    """
     passed: dict[str, int] = {}
-    lessons: list[Lesson] = []
+    lessons: dict[str, Lesson] = {}
     texts = [e for e in entries if e.kind == "assistant"]
+    last = entries[-1].ref if entries else 0
+    counts = Counter(commands.base_command(r.command) for r in all_runs if not r.ok)
     for run in reversed(all_runs):
         key = commands.base_command(run.command)
+        kind = "commit" if key.startswith("git ") else run.check
         if run.ok:
             passed[key] = run.ref
-            if run.check:
-                passed[f"kind:{run.check}"] = run.ref
-        elif not run.navigation and len(lessons) < _MAX_LESSONS:
-            after = passed.get(key) or (passed.get(f"kind:{run.check}") if run.check else 0) or 0
-            if any(commands.base_command(old.command) == key for old in lessons):
-                continue
-            lessons.append(_lesson(run, after, texts))
-    return tuple(lessons)
+            passed[f"kind:{run.check}"] = run.ref
+        elif not run.navigation and key not in lessons and len(lessons) < _MAX_LESSONS:
+            after = passed.get(key) or (passed.get(f"kind:{kind}", 0) if kind else 0)
+            if after or run.check or counts[key] > 1 or run.ref > last - max(20, last // 7):
+                lessons[key] = _lesson(run, after, texts)
+    return tuple(lessons.values())
 
 
 def _lesson(run: Run, passed: int, texts: Sequence[Entry]) -> Lesson:

@@ -9,6 +9,12 @@ from tasuki.draft.text import PATH
 from tasuki.model import Entry, FileChange, FileFact, Thread
 
 _READER = re.compile(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
+_UNDO = re.compile(
+    r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
+)
+_UNDO_ALL = re.compile(
+    r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.|clean\s+-\w*f)"
+)
 _REMOVER = re.compile(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
 _SYMBOL = re.compile(
     r"(?m)^[ \t]*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
@@ -31,6 +37,7 @@ class _File:
         self.mentioned: list[int] = []
         self.created = False
         self.deleted = False
+        self.undone = 0
         self.texts: deque[str] = deque(maxlen=_SYMBOL_EDITS)
 
 
@@ -40,6 +47,7 @@ class FileTable:
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd.rstrip("/")
         self.files: dict[str, _File] = {}
+        self._by_given: dict[str, _File | None] = {}
 
     def relative(self, path: str) -> str:
         """A path relative to the thread's folder where it lies below it."""
@@ -48,11 +56,12 @@ class FileTable:
             return path[len(self.cwd) + 1 :]
         return path.removeprefix("./")
 
-    def _of(self, path: str) -> _File | None:
-        path = self.relative(path)
-        if not path or path.endswith("/") or "*" in path or "$" in path:
-            return None
-        return self.files.setdefault(path, _File())
+    def _of(self, given: str) -> _File | None:
+        if given not in self._by_given:
+            path = self.relative(given)
+            usable = path and not path.endswith("/") and "*" not in path and "$" not in path
+            self._by_given[given] = self.files.setdefault(path, _File()) if usable else None
+        return self._by_given[given]
 
     def read(self, path: str, ref: int) -> None:
         """A file was read."""
@@ -69,6 +78,13 @@ class FileTable:
         file.deleted = change.kind == "delete"
         file.texts.append(change.new or change.old)
 
+    def undone(self, path: str, ref: int) -> None:
+        """A file, or every file with an empty path, was put back as git has it."""
+        files = [self.files.get(self.relative(path))] if path else list(self.files.values())
+        for file in files:
+            if file is not None and file.edits:
+                file.undone = ref
+
     def mentioned(self, path: str, ref: int) -> None:
         """A file that is known already was named again."""
         path = self.relative(path)
@@ -84,6 +100,7 @@ class FileTable:
                 edits=tuple(f.edits),
                 created=f.created,
                 deleted=f.deleted,
+                undone=f.undone,
                 mentioned=tuple(f.mentioned[-20:]),
                 symbols=symbols(f.texts),
             )
@@ -134,6 +151,12 @@ def _from_shell(table: FileTable, run: Run) -> None:
         for match in _READER.finditer(run.command):
             for path in PATH.findall(match[1]):
                 table.read(path, run.ref)
+    elif "git " in run.command and run.ok and "stash" not in run.command:
+        if _UNDO_ALL.search(run.command):
+            table.undone("", run.ref)
+        for match in _UNDO.finditer(run.command):
+            for path in PATH.findall(match[1]):
+                table.undone(path, run.ref)
     elif "rm " in run.command and run.ok:
         for match in _REMOVER.finditer(run.command):
             for path in PATH.findall(match[1]):

@@ -4,6 +4,7 @@ Weights are set by hand here; nothing else in the package knows a number of rele
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 from tasuki.draft.statements import Statement
@@ -18,11 +19,24 @@ MAX_TERMS = 60
 """Terms of a goal that are used, the first ones."""
 
 
-class Relevance:
-    """Scores texts and entries against one goal in one thread."""
+_POINTS_BACK = re.compile(
+    r"\b(?:these|those|this|that|them|it|all of|above|option|both|first|second|\d)\b|^.{0,60}$",
+    re.IGNORECASE | re.DOTALL,
+)
 
-    def __init__(self, goal: str, corpus: Iterable[str], last_ref: int) -> None:
+
+class Relevance:
+    """Scores texts and entries against one goal in one thread.
+
+    A short goal, or one that points back ("fix all of these"), speaks of the agent's last words,
+    `last_words`: what they say counts more then.
+    """
+
+    def __init__(
+        self, goal: str, corpus: Iterable[str], last_ref: int, last_words: int = 0
+    ) -> None:
         self.last = last_ref
+        self.last_words = last_words if _POINTS_BACK.search(goal[:400]) else 0
         self._statements: dict[Statement, float] = {}
         self.half_life = max(MIN_HALF_LIFE, last_ref / 6)
         weights = dict(list(terms(goal).items())[:MAX_TERMS])
@@ -55,7 +69,8 @@ class Relevance:
         overlap, recency = self.overlap(statement.text), self.recency(statement.ref)
         if statement.by_user:
             return statement.weight * (0.7 + 0.8 * overlap + 0.4 * recency)
-        return statement.weight * (0.25 + 1.5 * overlap + 0.6 * recency)
+        pointed_at = 0.7 * (statement.ref == self.last_words)
+        return statement.weight * (0.25 + 1.5 * overlap + 0.6 * recency + pointed_at)
 
     def file(self, file: FileFact) -> float:
         """Worth of a file: lately edited, often edited, named by the goal, with its symbols."""

@@ -183,6 +183,13 @@ _COMMANDS = {
     "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s{1,9}|\w+\s{1,9}(?:-\S+\s{1,9}){0,4}\S+\s{1,9})\S+\s{1,9}"
     + _ARG,
 }
+_PLAIN = (
+    "curl",
+    "mysql",
+    "mariadb",
+    "redis-cli",
+    "sshpass",
+)  # whose flag means nothing else: a word counts as well
 BY_NAME = ("sshpass", "htpasswd")  # found as names already, since `pass` is searched for
 _ECHO = r"(?:echo|printf)\s{1,9}(?:-\w+\s{1,9}|\\{0,8}[\"']?%s(?:\\+n)?\\{0,8}[\"']?\s{1,9}){0,2}\\{0,8}[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\{0,8}[\"']?\s{0,9}\|"
 
@@ -203,7 +210,11 @@ def command(name: str, text: str, at: int) -> Iterator[Span]:
     """A password among the arguments of a command that takes it without a telling name."""
     end = min(_line_after(text, at), at + (120 if name in BY_NAME else 600))
     for found in compiled(_COMMANDS[name]).finditer(text, at, end):
-        if not shapes.is_placeholder(found["v"]) and not found["v"].isdigit():
+        value = found["v"]
+        plain = (
+            name in _PLAIN and not shapes.is_placeholder(value) and not shapes.is_reference(value)
+        )
+        if plain or shapes.is_bare_secret(value, "password"):
             yield Span(*found.span("v"), "command-password")
     if name == "curl":
         for found in compiled(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(

@@ -24,6 +24,7 @@ def items(thread: Thread, facts: Facts) -> Iterator[Item]:
     yield from _todos(facts)
     yield from _done(facts)
     yield from _running(facts)
+    yield from _undone(facts)
     yield from _refused(thread)
 
 
@@ -121,6 +122,17 @@ def _running(facts: Facts) -> Iterator[Item]:
             text=f"{what} `{shorten(item.label, 160)}` was not seen to end",
             refs=(item.ref,),
             label="Running",
+        )
+
+
+def _undone(facts: Facts) -> Iterator[Item]:
+    """Edits that were put back as git has them."""
+    undone = [f for f in facts.files if f.undone and f.edits and f.edits[-1] < f.undone]
+    if undone:
+        yield Item(
+            text=f"put back as git has it: {_names([f.path for f in undone])}",
+            refs=tuple(sorted({f.undone for f in undone})),
+            label="Undone",
         )
 
 

@@ -1,5 +1,6 @@
 """Sentences of a thread that may be worth handing on, each with who said it and how much it says."""
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -13,16 +14,22 @@ from tasuki.model import Entry, Quote
 StatementKind = Literal[
     "request", "constraint", "reversal", "decision", "question", "next", "rejected", "finding"
 ]
-MAX_CHARACTERS = 250_000
+MAX_CHARACTERS = 200_000
 """Assistant text looked at in full, newest first. Of what is older, only entries that name
 something the goal names. User text is always looked at in full."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
+SHORT_REPLY = 48
+"""A message up to this length is shown with what it answers."""
 MAX_SENTENCE = 1_200
 WHOLE_MESSAGE = 260
 """A message of the user up to this length is quoted as one."""
 MAX_OWN_WORDS = 4_000
 """A longer message of the user is taken to be pasted, but for its first paragraphs."""
+
+_PICK = re.compile(
+    r"\W*(?:(?:let'?s|go with|do|take|option|number)\s+)*#?(\d|[a-d])\b(?![.\w])", re.IGNORECASE
+)
 
 
 class Statement(Struct, frozen=True, gc=False):
@@ -33,6 +40,8 @@ class Statement(Struct, frozen=True, gc=False):
     kind: StatementKind
     weight: float
     by_user: bool
+    answers: str = ""
+    """The agent's sentence that a short message of the user replies to."""
 
     @property
     def quote(self) -> Quote:
@@ -55,7 +64,7 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
             before = "\n".join(printed)
             for sentence in _own_sentences(entry.text):
                 if len(sentence) < 40 or sentence not in before:
-                    found.append(_by_user(sentence, entry))
+                    found.append(_by_user(sentence, entry, printed))
     return found
 
 
@@ -68,7 +77,7 @@ def _own_sentences(text: str) -> Iterable[str]:
     return sentences(own)
 
 
-def _by_user(sentence: str, entry: Entry) -> Statement:
+def _by_user(sentence: str, entry: Entry, printed: Sequence[str]) -> Statement:
     sentence = sentence[:MAX_SENTENCE]
     found = said.marks(sentence)
     weight = said.weight_user(sentence, found)

@@ -25,7 +25,7 @@ BLOCK = 1 << 20
 MAX_BROKEN = 50
 KEEP_WHOLE = 12_000
 """Characters of a tool result that are kept in threads of ordinary size."""
-KEEP_HUGE = 1_200
+KEEP_HUGE = 500
 """The same in files over `HUGE` bytes, so that memory stays bounded."""
 HUGE = 256 << 20
 

@@ -34,6 +34,7 @@ SHARE = {"asked": 10, "state": 18, "previous": 6}
 FILES_WANTED = 9
 REJECTED_FLOOR = 1.1
 NEXT_FLOOR = 1.3
+DECISION_FLOOR = 0.8
 QUESTION_FLOOR = 0.9
 """Scores under which a sentence is not worth a line; seen on real threads."""
 
@@ -67,7 +68,8 @@ def write(
     """
     last = max((e.ref for e in thread.entries), default=0)
     corpus = [s.text for s in derived.statements] + [f.path for f in derived.facts.files]
-    relevance = Relevance(goal.text, corpus, last)
+    spoken = max((e.ref for e in thread.entries if e.kind == "assistant"), default=0)
+    relevance = Relevance(goal.text, corpus, last, spoken)
     offered = _offer(thread, derived, goal, relevance, {**LIMITS, **(limits or {})}, reasons)
     draft = Draft(
         goal=goal,
@@ -123,7 +125,8 @@ def _merge(*lists: list[Item]) -> Iterator[Item]:
 
 
 def _quoted(statement: Statement, label: str = "") -> Item:
-    return Item(text=f'"{statement.text}"', refs=(statement.ref,), label=label)
+    answers = f" — answering: {statement.answers}" if statement.answers else ""
+    return Item(text=f'"{statement.text}"{answers}', refs=(statement.ref,), label=label)
 
 
 def _said(statement: Statement, label: str = "") -> Item:
@@ -146,7 +149,7 @@ def _asked(
     scored = [
         (relevance.statement(s) + 0.7 * (s.ref in last_refs), s)
         for s in own
-        if s.weight > 0.5 or (s.ref in last_refs and len(s.text) > 15)
+        if s.weight > 0.5 or (s.ref in last_refs and len(s.text) > 15 and s.weight > -1)
     ]
     yield from (_quoted(s) for s in _take(best(scored, SHARE["asked"] * 2), taken))
 
@@ -155,7 +158,7 @@ def _decisions(
     statements: Sequence[Statement], relevance: Relevance, limit: int, taken: set[str]
 ) -> Iterator[Item]:
     scored = [(relevance.statement(s), s) for s in statements if s.kind == "decision"]
-    for statement in _take(best(scored, limit), taken):
+    for statement in _take(best(_over(scored, DECISION_FLOOR), limit), taken):
         yield _quoted(statement, "User") if statement.by_user else _said(statement)
 
 
