@@ -77,7 +77,7 @@ def test_a_broken_pi_file_and_environment_are_named_too(tmp_path: Path, monkeypa
     """Invalid JSON and an environment value of the wrong kind are errors, not silence."""
     (tmp_path / ".pi").mkdir()
     (tmp_path / ".pi" / "settings.json").write_text("{nope")
-    with pytest.raises(ConfigInvalid, match="settings.json is not valid JSON"):
+    with pytest.raises(ConfigInvalid, match=r"settings\.json is not valid JSON"):
         config.load(tmp_path)
     (tmp_path / ".pi" / "settings.json").write_text("{}")
     monkeypatch.setenv("TASUKI_BUDGET", "lots")

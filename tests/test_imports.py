@@ -22,13 +22,13 @@ def test_nothing_heavy_is_imported(arguments: tuple[str, ...], tmp_path: Path) -
     """`tasuki --version` and a printed handoff load none of the heavy packages."""
     path = story("claude").write(tmp_path)
     program = (
-        "import sys; sys.argv = ['tasuki', *%r]\n"
+        f"import sys; sys.argv = ['tasuki', *{[a.format(path) for a in arguments]!r}]\n"
         "from tasuki.cli.main import main\n"
         "try: main()\n"
         "except SystemExit as e: code = e.code\n"
         "sys.stderr.write('LOADED ' + ' '.join(sys.modules))\n"
         "sys.exit(code)"
-    ) % ([a.format(path) for a in arguments],)
+    )
     done = subprocess.run(
         (sys.executable, "-c", program),
         capture_output=True, text=True, timeout=60, env={"HOME": str(tmp_path), "TASUKI_DATA": str(tmp_path / "d"), "PATH": "/usr/bin:/bin"},

@@ -1,10 +1,12 @@
 """The steps of `tasuki handoff`: find, make, keep, review, start. One object is one run."""
 
 import os
+import re
 import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -17,10 +19,13 @@ from tasuki.draft import drift, git, pipeline
 from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, why_vague
 from tasuki.draft.redact import Redactor
 from tasuki.errors import GoalHasSecret, HandoffNotFound, StoreFailed, TasukiError
-from tasuki.harness.protocol import Harness, LaunchRequest
+from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent
 from tasuki.threads import catalog
 from tasuki.vault import Vault, new_id
+
+if TYPE_CHECKING:
+    from tasuki.launch import Launched
 
 NOTHING_STARTED = "Nothing was started."
 
@@ -72,6 +77,9 @@ class Hand:
         self.made = self._make(harness, path)
         self.successor = harnesses.get(self.made.handoff.to)
         self.prefix = self._skill_prefix()
+        if not self.prefix:
+            draft = msgspec.structs.replace(self.made.handoff.draft, skill="")
+            self.made.handoff = msgspec.structs.replace(self.made.handoff, draft=draft)
         self.brief = briefs.join(self.made.context, self.goal.text, self.prefix)
         self._keep(self.made.handoff, self.brief, "drafted")
         self._warn()
@@ -153,9 +161,16 @@ class Hand:
             click.echo(f"tasuki: {error}", err=True)
 
     def _skill_prefix(self) -> str:
-        """How the successor invokes the skill that was used last; empty where it has none."""
-        skill = self.made.facts.skill
-        return self.successor.skill_command(skill) if skill and self.settings.include_skill else ""
+        """How the successor invokes the skill that was used last; empty where it lacks it."""
+        skill, cwd = self.made.facts.skill, Path(self.made.thread.cwd or ".")
+        if not (self.settings.include_skill and re.fullmatch(r"[\w.-]+", skill)):
+            return ""
+        folders = self.successor.skill_folders(cwd)
+        if any(
+            (f / skill / "SKILL.md").is_file() or (f / f"{skill}.md").is_file() for f in folders
+        ):
+            return self.successor.skill_command(skill)
+        return ""
 
     def _warn(self) -> None:
         thread, handoff = self.made.thread, self.made.handoff
@@ -312,9 +327,25 @@ class Hand:
             raise type(error)(
                 f"{error}\nThe brief is safe: tasuki show {handoff.id[:8]} --brief"
             ) from error
+        self._settle(handoff, plan, launched)
+        self._say_started(handoff, launched)
+
+    def _settle(self, handoff: Handoff, plan: LaunchPlan, launched: "Launched") -> None:
+        """Note what is known of the first prompt, and say so where it did not get there."""
         if launched.filled:
             self._event(handoff, "filled", target=launched.target)
-        self._say_started(handoff, launched.target, launched.attach)
+        elif plan.paste:
+            self._event(handoff, "uncertain", target=launched.target)
+            click.echo(
+                f"tasuki: the first prompt could not be filled in ({self.successor.title} asked for something "
+                f"else, or ended). Paste it yourself: tasuki show {handoff.id[:8]} --brief",
+                err=True,
+            )
+        if launched.code:
+            self._event(handoff, "ended", code=str(launched.code))
+            click.echo(
+                f"tasuki: {self.successor.title} ended with status {launched.code}.", err=True
+            )
 
     def _say_drift(self, handoff: Handoff, cwd: str) -> None:
         changed = drift.since_snapshot(cwd, handoff.snapshot, git.Probe(cwd).revision())
@@ -323,13 +354,14 @@ class Hand:
         for sentence in changed:
             click.echo(f"tasuki: since the draft: {sentence}", err=True)
 
-    def _say_started(self, handoff: Handoff, target: str, attach: tuple[str, ...]) -> None:
+    def _say_started(self, handoff: Handoff, launched: "Launched") -> None:
         thread = self.made.thread
         back = shlex.join(harnesses.get(thread.harness).resume_command(thread))
-        where = f" in {target}" if target else ""
-        attached = f" Attach: {shlex.join(attach)}." if attach else ""
+        where = f" in tmux {launched.target}" if launched.pane else ""
+        attached = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
         click.echo(
-            f"Handoff {handoff.id[:8]} started {self.successor.title}{where}.{attached} Back to the predecessor: {back}",
+            f"Handoff {handoff.id[:8]} started {self.successor.title}{where}.{attached} "
+            f"Back to the predecessor: {back}",
             err=True,
         )
 

@@ -72,6 +72,7 @@ class AfterDashes(click.Command):
 @click.pass_context
 def handoff(
     ctx: click.Context,
+    /,
     goal: str | None,
     more: tuple[str, ...],
     goal_file: str | None,

@@ -1,17 +1,20 @@
 """Which review: the screen where it is installed, else the editor."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from msgspec import Struct
 
 from tasuki.model import Handoff, Thread
 
 
+Action = Literal["start", "save", "cancel"]
+
+
 class Reviewed(Struct, frozen=True):
     """What the user decided, and the brief as they left it."""
 
-    action: Literal["start", "save", "cancel"]
+    action: Action
     text: str
 
 
@@ -50,4 +53,4 @@ def _in_editor(text: str) -> Reviewed:
         default="start",
         err=True,
     )
-    return Reviewed(action=answer, text=edited)
+    return Reviewed(action=cast(Action, answer), text=edited)

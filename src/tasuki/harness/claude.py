@@ -24,7 +24,8 @@ _FIRST_KEYS = re.compile(
     rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
 )
 _NOT_OURS = re.compile(rb'\A\s*\{"(?:timestamp|ordinal)"|"type": ?"session(?:_meta)?"')
-_READY = r"^\s*[❯>]\s"
+_READY = r"^[❯>]\s"
+"""At the edge of the screen: the cursor of a dialog stands one column further in."""
 
 
 class _Line(Struct):
@@ -99,6 +100,9 @@ class Claude:
 
     def skill_command(self, skill: str) -> str:
         return f"/{skill}"
+
+    def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (cwd / ".claude" / "skills", projects().parent / "skills")
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """`claude --prefill TEXT`, or the prompt itself where it is to be sent at once."""

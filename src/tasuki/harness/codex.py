@@ -81,6 +81,9 @@ class Codex:
     def skill_command(self, skill: str) -> str:
         return f"${skill}"
 
+    def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (cwd / ".codex" / "skills", cwd / ".agents" / "skills", home() / "skills")
+
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """`codex PROMPT` where it is to be sent at once, else an unsent paste."""
         text = request.brief
@@ -97,8 +100,7 @@ class Codex:
             ready=_READY,
             note=""
             if as_argument
-            else "Codex cannot start with an unsent prompt: in tmux the brief is pasted into its "
-            "input, elsewhere it has to be pasted by hand.",
+            else "Codex cannot start with an unsent prompt: the brief is pasted into its input.",
         )
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:

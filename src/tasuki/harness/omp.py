@@ -76,6 +76,9 @@ class Omp:
     def skill_command(self, skill: str) -> str:
         return f"/skill:{skill}"
 
+    def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (cwd / ".omp" / "skills", agent_folder() / "skills", cwd / ".agents" / "skills")
+
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """`omp --resume FILE`: the file holds the past, the input the goal."""
         folder = agent_folder() / "sessions" / folder_name(request.cwd)

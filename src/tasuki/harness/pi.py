@@ -51,6 +51,10 @@ class Pi:
     def skill_command(self, skill: str) -> str:
         return f"/skill:{skill}"
 
+    def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        own = (cwd / ".pi" / "skills", agent_folder() / "skills")
+        return (*own, cwd / ".agents" / "skills", Path.home() / ".agents" / "skills")
+
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """`pi --session FILE`: the file holds the past, the input the goal."""
         folder = agent_folder() / "sessions" / folder_name(request.cwd)

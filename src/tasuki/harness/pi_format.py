@@ -23,10 +23,7 @@ HANDOFF_CLOSING = (
 )
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
-_NOTE = (
-    "The session holds the handoff; the goal is pasted into its input in tmux, "
-    "elsewhere it has to be pasted by hand."
-)
+_NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 
 class Block(Struct):

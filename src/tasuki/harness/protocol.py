@@ -103,6 +103,10 @@ class Harness(Protocol):
         """How a skill is invoked at the start of a prompt, empty if the harness has no such way."""
         ...
 
+    def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        """Folders in which the harness looks for skills, for one working directory."""
+        ...
+
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """How to start a successor with a brief."""
         ...

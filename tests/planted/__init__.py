@@ -1,0 +1,1 @@
+"""Five made-up threads with planted facts and decoys, and how a brief is judged by them."""
