@@ -102,8 +102,12 @@ def build(with_held_out: bool = False) -> Script:
         "I see how it happens. `apply_event` reads the balance at line 88 and locks the row only at"
         " line 131, so two deliveries close together both see the old balance."
     )
-    s.user("makes sense. can you check how often that really happens, there's a dump of last tuesday")
-    s.shell("ls -la dumps/", "total 8120\n-rw-r--r-- 1 dev dev 8312212 Jan  6 09:12 tuesday.ndjson.gz")
+    s.user(
+        "makes sense. can you check how often that really happens, there's a dump of last tuesday"
+    )
+    s.shell(
+        "ls -la dumps/", "total 8120\n-rw-r--r-- 1 dev dev 8312212 Jan  6 09:12 tuesday.ndjson.gz"
+    )
     s.shell("python scripts/replay.py dumps/tuesday.ndjson.gz --dry", fill.pasted(90))
     s.agent(
         "I replayed Tuesday's dump against staging. Out of 1,312 events 19 arrived more than once, and"
@@ -193,7 +197,8 @@ def build(with_held_out: bool = False) -> Script:
     for seconds in (41, 44, 39):
         s.shell(
             "pytest -q tests/test_webhooks.py",
-            fill.pasted(25) + "\nE   psycopg.errors.SerializationFailure: could not serialize access"
+            fill.pasted(25)
+            + "\nE   psycopg.errors.SerializationFailure: could not serialize access"
             " due to concurrent update\nFAILED tests/test_webhooks.py::test_parallel_delivery\n"
             f"1 failed, 13 passed in {seconds / 10}s",
             1,
@@ -202,7 +207,9 @@ def build(with_held_out: bool = False) -> Script:
         "`test_parallel_delivery` still dies in about one run out of six with"
         " `SerializationFailure: could not serialize access due to concurrent update`. I haven't found"
         " out which of the statements it is."
-    ).keep("unsolved error", r"SerializationFailure|could not serialize", r"parallel_delivery|one run")
+    ).keep(
+        "unsolved error", r"SerializationFailure|could not serialize", r"parallel_delivery|one run"
+    )
     if 4 in extra:
         extra[4](s)
     s.user("ok let's leave it there for today, I need to catch my train")

@@ -49,6 +49,8 @@ class Script:
     facts: list[Fact] = field(default_factory=list)
     decoys: list[Decoy] = field(default_factory=list)
     messages: list[tuple[str, str]] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    """The text of every entry."""
     entries: int = 0
 
     def __post_init__(self) -> None:
@@ -57,6 +59,7 @@ class Script:
 
     def _wrote(self, role: str, text: str) -> Self:
         self._last = (role, text)
+        self.written.append(text)
         self.entries += 1
         if role in ("user", "agent"):
             self.messages.append((role, text))
