@@ -3,6 +3,7 @@
 .venv/bin/python scripts/record.py
 """
 
+import io
 import os
 import re
 import shutil
@@ -68,7 +69,7 @@ def main() -> None:
     console = Console(
         record=True,
         width=WIDTH,
-        file=open(os.devnull, "w"),
+        file=io.StringIO(),
         force_terminal=True,
         color_system="truecolor",
     )

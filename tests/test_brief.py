@@ -15,7 +15,10 @@ FULL = Draft(
     decisions=(Item(text="Use msgspec", refs=(5,)),),
     questions=(Item(text="Which port?", refs=(6,)),),
     drift=(Item(text="gone: `b.py`", refs=(7,)),),
-    files=(FileItem(path="a.py", reason="edited 2×", refs=(4,)), FileItem(path="z.py", verified=False)),
+    files=(
+        FileItem(path="a.py", reason="edited 2×", refs=(4,)),
+        FileItem(path="z.py", verified=False),
+    ),
     commands=(CommandItem(command="pytest -q", note="ok", refs=(8,)),),
     metadata=("Model: m",),
 )
@@ -94,7 +97,9 @@ def test_split_takes_apart_what_join_put_together() -> None:
 
 def test_the_skill_stands_first() -> None:
     """The invocation of an inherited skill is the first line."""
-    assert brief.render(FULL, "ab" * 16, skill_prefix="/skill:evals").startswith("/skill:evals\n# Handoff")
+    assert brief.render(FULL, "ab" * 16, skill_prefix="/skill:evals").startswith(
+        "/skill:evals\n# Handoff"
+    )
 
 
 def test_the_preamble_can_be_left_out() -> None:

@@ -24,7 +24,12 @@ def claude_thread(home: Path, cwd: Path, seed: int, modified: float) -> Path:
     """A thread of Claude Code where Claude Code keeps it."""
     folder = home / ".claude" / "projects" / folder_name(cwd)
     folder.mkdir(parents=True, exist_ok=True)
-    path = ThreadBuilder("claude", cwd=str(cwd), seed=seed).user(f"task {seed}").assistant("ok").write(folder)
+    path = (
+        ThreadBuilder("claude", cwd=str(cwd), seed=seed)
+        .user(f"task {seed}")
+        .assistant("ok")
+        .write(folder)
+    )
     os.utime(path, (modified, modified))
     return path
 
@@ -68,7 +73,9 @@ def test_a_shared_beginning_is_ambiguous_and_lists_the_threads(home: Path) -> No
     assert str(new) in str(caught.value)
 
 
-@pytest.mark.parametrize("spec", ["", "@1", "@3", "codex", "deadbeef", "not-an-id!", "/nowhere/x.jsonl"])
+@pytest.mark.parametrize(
+    "spec", ["", "@1", "@3", "codex", "deadbeef", "not-an-id!", "/nowhere/x.jsonl"]
+)
 def test_what_is_not_there_says_what_to_do(home: Path, spec: str) -> None:
     """Each failed search ends in a sentence with the next step."""
     with pytest.raises(ThreadNotFound, match=r"tasuki (threads|handoff)|neither a file"):
@@ -94,4 +101,6 @@ def test_any_threads_file_is_recognised_wherever_it_lies(harness: str, home: Pat
     """The format is told by the first bytes, not by the folder or the name."""
     path = story(harness).write(home / "anything.jsonl")
 
-    assert catalog.find(str(path), home)[0].name in ({harness, "pi"} if harness == "omp" else {harness})
+    assert catalog.find(str(path), home)[0].name in (
+        {harness, "pi"} if harness == "omp" else {harness}
+    )

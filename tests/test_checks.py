@@ -46,7 +46,13 @@ def test_a_path_must_occur_whole_or_as_an_unambiguous_tail(check) -> None:  # ty
     draft = check(
         files=tuple(
             FileItem(path=p)
-            for p in ("src/core/auth.py", "@lib/auth.py", "core/auth.py", "auth.py", "src/made/up.py")
+            for p in (
+                "src/core/auth.py",
+                "@lib/auth.py",
+                "core/auth.py",
+                "auth.py",
+                "src/made/up.py",
+            )
         )
     )
 
@@ -63,7 +69,9 @@ def test_unvalidated_files_are_kept_and_labelled(check) -> None:  # type: ignore
 
 def test_a_command_must_have_been_run(check) -> None:  # type: ignore[no-untyped-def]
     """Commands of the thread stay, also with other white space; invented ones go."""
-    draft = check(commands=(CommandItem(command="pytest -q tests"), CommandItem(command="rm -rf /")))
+    draft = check(
+        commands=(CommandItem(command="pytest -q tests"), CommandItem(command="rm -rf /"))
+    )
 
     assert [c.command for c in draft.commands] == ["pytest -q tests"]
     assert reasons(draft) == {"rm -rf /": "this command was not run in the thread"}
@@ -102,7 +110,13 @@ def test_code_in_prose_must_occur_even_where_it_was_clipped_in_memory(check) -> 
 def test_nothing_is_failing_that_passed_later(check) -> None:  # type: ignore[no-untyped-def]
     """A failure that a later run of the same command cured is not handed on as open."""
     draft = check(
-        state=(Item(text="`pytest -q tests`: `E   KeyError: 'x'`", refs=(5,), label="Failed, not passed since"),)
+        state=(
+            Item(
+                text="`pytest -q tests`: `E   KeyError: 'x'`",
+                refs=(5,),
+                label="Failed, not passed since",
+            ),
+        )
     )
 
     assert draft.state == ()
@@ -115,7 +129,9 @@ def test_placeholders_repetitions_and_what_is_over_a_cap_go(check) -> None:  # t
     draft = check(questions=tuple(Item(text=t) for t in texts))
 
     assert [i.text for i in draft.questions] == ["Why?", *(f"Question {n}?" for n in range(5))]
-    assert {"empty or a placeholder", "said twice", "over the cap of 6"} == set(reasons(draft).values())
+    assert {"empty or a placeholder", "said twice", "over the cap of 6"} == set(
+        reasons(draft).values()
+    )
 
 
 def test_refs_that_no_entry_has_are_taken_off(check) -> None:  # type: ignore[no-untyped-def]

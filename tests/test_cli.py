@@ -85,7 +85,9 @@ def test_a_goal_file_is_taken_to_the_letter(world: World) -> None:
     (world.project / "goal.md").write_text(goal + "\n")
 
     assert world.run("handoff", "--goal-file", "goal.md").stdout.endswith(f"(verbatim)\n{goal}\n")
-    assert world.run("handoff", "--goal-file", "-", stdin=goal).stdout.endswith(f"(verbatim)\n{goal}\n")
+    assert world.run("handoff", "--goal-file", "-", stdin=goal).stdout.endswith(
+        f"(verbatim)\n{goal}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,9 @@ def test_lineage_draws_a_chain_of_handoffs(world: World) -> None:
     world.thread()
     first = json.loads(world.run("handoff", "--json", GOAL).stdout)
     second = (
-        ThreadBuilder("claude", cwd=str(world.project), seed=7).user(first["brief"]).assistant("Done with the retries.")
+        ThreadBuilder("claude", cwd=str(world.project), seed=7)
+        .user(first["brief"])
+        .assistant("Done with the retries.")
     )
     path = world.thread(second)
     next_goal = "document the retries in the README"
@@ -229,3 +233,31 @@ def test_a_closed_pipe_is_no_traceback(world: World) -> None:
 def test_completion_scripts_are_printed(world: World, shell: str) -> None:
     """Each shell gets its script."""
     assert "_TASUKI_COMPLETE" in world.run("completion", shell).stdout
+
+
+@pytest.mark.parametrize(
+    ("harness", "folder", "first"),
+    [("pi", ".pi/agent/skills", "/skill:evals"), ("claude", ".claude/skills", "/evals"), ("codex", ".codex/skills", "$evals")],
+)  # fmt: skip
+def test_the_last_skill_is_inherited_where_the_successor_has_it(
+    world: World, harness: str, folder: str, first: str
+) -> None:
+    """The skill stands first in the successor's own syntax; where it is not installed it is metadata."""
+    builder = (
+        ThreadBuilder("pi", cwd=str(world.project))
+        .user("/skill:evals run the judge")
+        .assistant("Judged.")
+    )
+    path = builder.write(world.home / "thread.jsonl")
+
+    without = world.run("handoff", "--from", str(path), "--to", harness, GOAL).stdout
+    assert without.startswith("# Handoff Context\n")
+    assert "- Prior skill: /skill:evals\n" in without
+    skill = world.home / folder / "evals" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("# Evals\n")
+    done = world.run("handoff", "--from", str(path), "--to", harness, GOAL)
+    assert done.stdout.startswith(f"{first}\n# Handoff Context\n")
+    assert world.run(
+        "handoff", "--from", str(path), "--to", harness, GOAL, TASUKI_INCLUDE_SKILL="false"
+    ).stdout.startswith("# Handoff Context\n")

@@ -9,7 +9,12 @@ from tasuki.model import Entry, ToolCall
 def entry(ref: int, command: str, output: str = "", status: str = "ok") -> Entry:
     """A shell call as an entry."""
     call = ToolCall(
-        id=str(ref), name="Bash", kind="shell", command=command, output=output, status=status  # type: ignore[arg-type]
+        id=str(ref),
+        name="Bash",
+        kind="shell",
+        command=command,
+        output=output,
+        status=status,  # type: ignore[arg-type]
     )
     return Entry(ref=ref, kind="tool", tool=call)
 
@@ -35,7 +40,9 @@ def test_checks_are_told_by_the_command(command: str, kind: str) -> None:
 
 def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
     """`… | tail` ends with 0 although the tests failed: the output tells."""
-    (run,) = commands.runs([entry(1, "go test ./... | tail -3", "--- FAIL: TestX\nFAIL\tpkg 0.1s\n")])
+    (run,) = commands.runs(
+        [entry(1, "go test ./... | tail -3", "--- FAIL: TestX\nFAIL\tpkg 0.1s\n")]
+    )
 
     assert run.ok is False
     assert commands.error_of(run) == "--- FAIL: TestX"
@@ -54,8 +61,12 @@ def test_commits_are_taken_from_gits_own_output() -> None:
     found = commands.commits(
         commands.runs(
             [
-                entry(3, 'git commit -m "One"', "[main (root-commit) 1a2b3c4] One\n 1 file changed"),
-                entry(7, 'git commit -qm "Two" && git commit --amend', "[feat/x 9f8e7d6] Two (v2)\n"),
+                entry(
+                    3, 'git commit -m "One"', "[main (root-commit) 1a2b3c4] One\n 1 file changed"
+                ),
+                entry(
+                    7, 'git commit -qm "Two" && git commit --amend', "[feat/x 9f8e7d6] Two (v2)\n"
+                ),
             ]
         )
     )

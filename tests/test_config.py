@@ -21,7 +21,11 @@ def test_the_defaults_are_the_seeds(tmp_path: Path) -> None:
     """Without any file the seed's values hold."""
     settings = config.load(tmp_path)
 
-    assert (settings.max_files, settings.max_commands, settings.max_information_items) == (20, 10, 12)
+    assert (settings.max_files, settings.max_commands, settings.max_information_items) == (
+        20,
+        10,
+        12,
+    )
     assert (settings.max_decision_items, settings.max_open_questions) == (8, 6)
     assert (settings.min_goal_length, settings.budget, settings.author) == (12, 2500, "offline")
 
@@ -30,10 +34,17 @@ def test_each_source_overrides_the_ones_below_it(
     tmp_path: Path, own_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Flags beat the environment, that the project file, that pi's, that the user's own."""
-    own_file.write_text("max_files = 1\nmax_commands = 1\nbudget = 901\nmin_goal_length = 1\nmax_open_questions = 1")
+    own_file.write_text(
+        "max_files = 1\nmax_commands = 1\nbudget = 901\nmin_goal_length = 1\nmax_open_questions = 1"
+    )
     (tmp_path / ".pi").mkdir()
     (tmp_path / ".pi" / "settings.json").write_text(
-        json.dumps({"theme": "x", "handoff": {"maxFiles": 2, "maxCommands": 2, "minGoalLength": 2, "unknownToUs": 1}})
+        json.dumps(
+            {
+                "theme": "x",
+                "handoff": {"maxFiles": 2, "maxCommands": 2, "minGoalLength": 2, "unknownToUs": 1},
+            }
+        )
     )
     (tmp_path / ".tasuki.toml").write_text("max_files = 3\nmin_goal_length = 3\n")
     monkeypatch.setenv("TASUKI_MAX_FILES", "4")
@@ -51,10 +62,17 @@ def test_a_repository_cannot_choose_the_author_the_model_or_the_successor(
 ) -> None:
     """Those settings are taken from the user's own file alone."""
     own_file.write_text('model = "mine/model"\n')
-    (tmp_path / ".tasuki.toml").write_text('author = "model"\nmodel = "evil/model"\nto = "codex"\nbudget = 700\n')
+    (tmp_path / ".tasuki.toml").write_text(
+        'author = "model"\nmodel = "evil/model"\nto = "codex"\nbudget = 700\n'
+    )
     settings = config.load(tmp_path)
 
-    assert (settings.author, settings.model, settings.to, settings.budget) == ("offline", "mine/model", "", 700)
+    assert (settings.author, settings.model, settings.to, settings.budget) == (
+        "offline",
+        "mine/model",
+        "",
+        700,
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +82,9 @@ def test_a_repository_cannot_choose_the_author_the_model_or_the_successor(
         ("max_files = -1", "must not be negative"), ("budget = = 5", "not valid TOML"),
     ],
 )  # fmt: skip
-def test_a_wrong_setting_is_named_with_its_file(own_file: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_setting_is_named_with_its_file(
+    own_file: Path, tmp_path: Path, text: str, said: str
+) -> None:
     """The message says which file and which key, or what bound was broken."""
     own_file.write_text(text)
 
@@ -73,7 +93,9 @@ def test_a_wrong_setting_is_named_with_its_file(own_file: Path, tmp_path: Path, 
     assert caught.value.exit_code == 2
 
 
-def test_a_broken_pi_file_and_environment_are_named_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_pi_file_and_environment_are_named_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Invalid JSON and an environment value of the wrong kind are errors, not silence."""
     (tmp_path / ".pi").mkdir()
     (tmp_path / ".pi" / "settings.json").write_text("{nope")

@@ -109,7 +109,10 @@ def test_what_the_user_copied_from_the_agent_is_not_their_own(tmp_path: Path) ->
     """A sentence that the agent printed before is a quote, not a wish of the user."""
     said = "We should never cache the tenant id across requests because it changes."
     facts = derived(
-        ThreadBuilder("claude").user("look at the cache").assistant(said).user(said + "\n\nwhy is that so?"),
+        ThreadBuilder("claude")
+        .user("look at the cache")
+        .assistant(said)
+        .user(said + "\n\nwhy is that so?"),
         tmp_path,
     ).facts
 
@@ -167,7 +170,9 @@ def test_an_earlier_handoff_is_folded_and_names_its_parent(tmp_path: Path) -> No
         "## Key Decisions\n- Use msgspec [#4]\n\n## Relevant Files\n- a.py\n</record-of-the-past>\n\n"
         "## Next Goal (verbatim)\nadd the writer"
     )
-    found = derived(ThreadBuilder("claude").user(earlier).assistant("On it.").edit("w.py", "1", "2"), tmp_path)
+    found = derived(
+        ThreadBuilder("claude").user(earlier).assistant("On it.").edit("w.py", "1", "2"), tmp_path
+    )
 
     assert found.parent == "0123abcd"
     assert [q.text for q in found.facts.previous] == [

@@ -65,9 +65,13 @@ def test_a_thread_without_conversation_is_refused(count: int, tmp_path: Path) ->
         builder.user("hello there")
     path = builder.write(tmp_path)
     if count == 0:
-        path.write_text('{"type":"user","uuid":"u","sessionId":"s","isMeta":true,"message":{"content":"x"}}\n')
+        path.write_text(
+            '{"type":"user","uuid":"u","sessionId":"s","isMeta":true,"message":{"content":"x"}}\n'
+        )
 
-    with pytest.raises(NothingToHandOff, match=r"Nothing to hand off \(no messages yet\)") as caught:
+    with pytest.raises(
+        NothingToHandOff, match=r"Nothing to hand off \(no messages yet\)"
+    ) as caught:
         made(path)
     assert caught.value.exit_code == 3
 
@@ -79,7 +83,9 @@ def test_secrets_are_redacted_on_every_way_out_and_reported(tmp_path: Path) -> N
     path = (
         ThreadBuilder("claude")
         .user(f"Only use this token for pushes: {github} and never print it.")
-        .assistant(f"The build failed because `curl -u ci:{password} https://x.example` was refused.")
+        .assistant(
+            f"The build failed because `curl -u ci:{password} https://x.example` was refused."
+        )
         .shell(f"curl -u ci:{password} https://x.example", "error: 401 Unauthorized", 22)
         .shell(f"GITHUB_TOKEN={github} make release", "released", 0)
         .write(tmp_path)
@@ -168,7 +174,8 @@ def test_metadata_leaves_git_out_without_a_repository(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "goal", ["Füge Wiederholungen hinzu 🙂", "把重试次数改成可配置的", "a" * 50_000, "x\x00y\x1b[31m z"]
+    "goal",
+    ["Füge Wiederholungen hinzu 🙂", "把重试次数改成可配置的", "a" * 50_000, "x\x00y\x1b[31m z"],
 )
 def test_the_goal_is_kept_to_the_letter_whatever_it_holds(goal: str, tmp_path: Path) -> None:
     """Any characters, any length: the goal stands unchanged at the end."""

@@ -1,0 +1,106 @@
+"""Progress: phases with the seed's labels, a spinner in a terminal, nothing under a second (B10)."""
+
+import io
+import os
+import pty
+import re
+import time
+
+import pytest
+
+from tasuki.cli import progress
+from tasuki.cli.progress import Progress
+from tasuki.draft import pipeline
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.fixture(autouse=True)
+def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A twentieth of the real waiting time."""
+    monkeypatch.setattr(progress, "QUIET", 0.05)
+    monkeypatch.setattr(progress, "ESTIMATE", 0.4)
+
+
+def test_the_labels_are_the_seeds_to_the_letter() -> None:
+    """The three phases of the seed."""
+    assert (pipeline.ANALYZING, pipeline.EXTRACTING, pipeline.ASSEMBLING) == (
+        "Analyzing conversation...",
+        "Extracting relevant context...",
+        "Assembling handoff prompt...",
+    )
+
+
+def test_a_quick_run_shows_nothing() -> None:
+    """Nothing is written when it was over before anybody could wonder."""
+    screen = Screen()
+    with Progress(stream=screen) as shown:
+        shown.phase("Analyzing conversation...")
+
+    assert screen.getvalue() == ""
+
+
+def test_a_slow_run_shows_its_phases_and_the_time() -> None:
+    """Spinner with the current phase, an estimate when it takes long, and a closing line."""
+    screen = Screen()
+    with Progress(stream=screen, expected=30) as shown:
+        shown.phase("Analyzing conversation...")
+        time.sleep(0.3)
+        shown.phase("Assembling handoff prompt...")
+        time.sleep(0.4)
+    text = screen.getvalue()
+
+    assert "⠋ Analyzing conversation..." in text
+    assert "Assembling handoff prompt... " in text
+    assert "left" in text
+    assert re.search(r"✓ Context ready \(\d+\.\ds\)\n\Z", text)
+
+
+def test_a_failure_ends_in_a_cross() -> None:
+    """A phase that fails is not called ready."""
+    screen = Screen()
+    with pytest.raises(ValueError, match="no"), Progress(stream=screen):
+        time.sleep(0.1)
+        raise ValueError("no")
+
+    assert re.search(r"✗ Context failed \(\d+\.\ds\)\n\Z", screen.getvalue())
+
+
+def test_a_plain_spinner_by_setting() -> None:
+    """`showProgressPhases: false` keeps one message."""
+    screen = Screen()
+    with Progress(stream=screen, phases=False) as shown:
+        shown.phase("Analyzing conversation...")
+        time.sleep(0.2)
+
+    assert "Working..." in screen.getvalue()
+    assert "Analyzing" not in screen.getvalue()
+
+
+def test_without_a_terminal_nothing_moves() -> None:
+    """A log gets the closing line alone."""
+    stream = io.StringIO()
+    with Progress(stream=stream) as shown:
+        shown.phase("Analyzing conversation...")
+        time.sleep(0.1)
+
+    assert re.fullmatch(r"ok: Context ready \(\d+\.\ds\)\n", stream.getvalue())
+
+
+def test_an_ascii_terminal_gets_ascii() -> None:
+    """No character that the terminal cannot show is sent to it."""
+    main, other = pty.openpty()
+    with os.fdopen(other, "w", encoding="ascii") as stream, Progress(stream=stream):
+        time.sleep(0.2)
+    data = os.read(main, 10_000)
+    os.close(main)
+
+    assert re.search(r"ok: Context ready \(\d+\.\ds\)\s*\Z", data.decode("ascii"))
