@@ -1,9 +1,11 @@
 """How many of the facts planted in five made-up threads a brief of 6,000 characters keeps, without a model.
 
-    python bench/planted.py [--json] [--held-out] [--briefs FOLDER]
+    python bench/planted.py [--json] [--held-out] [--variants N] [--briefs FOLDER]
 
 Beside tasuki stand two trivial briefs of the same size: the last messages that fit, and the first
-message of the user with the last ones that fit. `--briefs` keeps threads and briefs for reading.
+message of the user with the last ones that fit. `--variants` repeats it with other talk between
+the same facts, which shows how much of a figure is chance. `--briefs` keeps threads and briefs for
+reading.
 """
 
 from __future__ import annotations
@@ -40,10 +42,13 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         plain = {name: verdicts(write, folder, False) for name, write in WRITERS.items()}
         dense = {name: verdicts(write, folder, True) for name, write in WRITERS.items()}
+        others = [other_talk(folder, n + 1) for n in range(given.variants)]
     if given.json:
-        print(json.dumps(document(plain, dense), ensure_ascii=False, indent=2))
+        print(json.dumps(document(plain, dense, others), ensure_ascii=False, indent=2))
         return
     print_table(plain, dense)
+    for n, other in enumerate(others, 1):
+        print(f"with other talk {n}: {other}")
     print_kinds(plain["tasuki"])
     print_lost(plain["tasuki"])
     if given.held_out:
@@ -57,6 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--held-out", action="store_true", help="print the held-out facts kept of each kind"
     )
+    parser.add_argument("--variants", type=int, default=0, metavar="N", help="also try N others")
     parser.add_argument("--briefs", metavar="FOLDER", help="keep threads and briefs here")
     return parser.parse_args()
 
@@ -71,6 +77,18 @@ def verdicts(write: Writer, folder: Path, with_held_out: bool) -> list[Verdict]:
             (folder / f"{script.name}{suffix}.md").write_text(brief, encoding="utf-8")
         found.append(judging.verdict(script, brief))
     return found
+
+
+def other_talk(folder: Path, variant: int) -> dict[str, int]:
+    """tasuki's totals on the same facts among other talk."""
+    rows, dense = (
+        [
+            judging.verdict(s, judging.of_tasuki(s, folder))
+            for s in judging.scripts(with_held_out, variant)
+        ]
+        for with_held_out in (False, True)
+    )
+    return totals(rows, dense)
 
 
 def print_table(plain: dict[str, list[Verdict]], dense: dict[str, list[Verdict]]) -> None:
@@ -144,11 +162,16 @@ def print_held_out(rows: list[Verdict]) -> None:
         print(f"  {kind:18}{kept:>3}/{count}")
 
 
-def document(plain: dict[str, list[Verdict]], dense: dict[str, list[Verdict]]) -> dict[str, Any]:
+def document(
+    plain: dict[str, list[Verdict]],
+    dense: dict[str, list[Verdict]],
+    others: list[dict[str, int]],
+) -> dict[str, Any]:
     """The figures as data; of the held-out facts only counts."""
     return {
         "version": 1,
         "characters": judging.CHARACTERS,
+        "variants": others,
         "writers": {
             name: {
                 **totals(rows, dense[name]),

@@ -1,6 +1,7 @@
 """A brief without a model keeps what was planted in made-up threads, and repeats nothing outdated."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_briefs_of_the_planted_threads_keep_to_the_bound(
 
 @pytest.mark.xdist_group("planted")
 def test_held_out_facts_are_kept_too(
-    dense: list[Verdict], record_property: pytest.RecordProperty
+    dense: list[Verdict], record_property: Callable[[str, object], None]
 ) -> None:
     """Facts that nothing was tuned to survive beside the others; only their kinds are reported."""
     kept = [f for v in dense for f in v.held_out_kept]
@@ -76,9 +77,9 @@ def test_the_threads_are_what_the_figures_say(script: Script) -> None:
     """Ten facts and five held-out ones, each found in its own sentence and nowhere in the goal."""
     facts = script.facts
 
-    assert [10, 5] == [sum(f.held_out is held for f in facts) for held in (False, True)]
-    assert [] == [f.text for f in facts if not holds(f.text, f.needs, f.unless)]
-    assert [] == [f.text for f in facts if holds(script.goal, f.needs)]
+    assert [sum(f.held_out is held for f in facts) for held in (False, True)] == [10, 5]
+    assert [f.text for f in facts if not holds(f.text, f.needs, f.unless)] == []
+    assert [f.text for f in facts if holds(script.goal, f.needs)] == []
     assert 60 <= script.entries <= 250
 
 

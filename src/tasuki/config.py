@@ -120,7 +120,7 @@ def _toml(path: Path) -> Mapping[str, Any]:
             return tomllib.load(file)
     except OSError as exc:
         raise ConfigInvalid(f"Cannot read {path}: {exc.strerror}.") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (ValueError, RecursionError) as exc:
         raise ConfigInvalid(f"{path} is not valid TOML: {exc}.") from exc
 
 
@@ -150,7 +150,7 @@ def _from_text(name: str, text: str, kind: Any) -> Any:
             raise ConfigInvalid(f"TASUKI_{name.upper()}={text!r} must be true or false.")
         return text.lower() in ("1", "true", "yes", "on")
     if kind is int:
-        if not re.fullmatch(r"-?\d+", text.strip()):
+        if not re.fullmatch(r"-?[0-9]{1,9}", text.strip()):
             raise ConfigInvalid(f"TASUKI_{name.upper()}={text!r} must be a whole number.")
         return int(text)
     return text

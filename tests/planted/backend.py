@@ -73,9 +73,9 @@ handled once.
 """
 
 
-def build(with_held_out: bool = False) -> Script:
+def build(with_held_out: bool = False, variant: int = 0) -> Script:
     """Double payouts."""
-    s = Script("backend", "claude", "/home/dev/ledger-api", GOAL, 11, with_held_out)
+    s = Script("backend", "claude", "/home/dev/ledger-api", GOAL, 11, variant)
     extra = HELD_OUT["backend"] if with_held_out else {}
     fill = Filler(
         s,
@@ -208,7 +208,9 @@ def build(with_held_out: bool = False) -> Script:
         " `SerializationFailure: could not serialize access due to concurrent update`. I haven't found"
         " out which of the statements it is."
     ).keep(
-        "unsolved error", r"SerializationFailure|could not serialize", r"parallel_delivery|one run"
+        "unsolved error",
+        r"SerializationFailure|could not serialize",
+        r"parallel_delivery|one run|test_webhooks",
     )
     if 4 in extra:
         extra[4](s)

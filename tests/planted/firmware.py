@@ -3,6 +3,7 @@
 from planted.filler import Filler
 from planted.heldout import HELD_OUT
 from planted.script import Script
+from planted.talk import GERMAN
 
 GOAL = "OTA-Update über BLE in src/ota/ble_transport.c fertig machen, mit Tests auf native_sim"
 
@@ -42,9 +43,9 @@ CHATTER = [
 ]
 
 
-def build(with_held_out: bool = False) -> Script:
+def build(with_held_out: bool = False, variant: int = 0) -> Script:
     """An update over the air."""
-    s = Script("firmware", "omp", "/home/dev/heizwacht-fw", GOAL, 14, with_held_out)
+    s = Script("firmware", "omp", "/home/dev/heizwacht-fw", GOAL, 14, variant)
     extra = HELD_OUT["firmware"] if with_held_out else {}
     fill = Filler(
         s,
@@ -60,6 +61,7 @@ def build(with_held_out: bool = False) -> Script:
             "INFO - {n} of {n} test configurations passed (100.00%)",
         ),
         chatter=list(CHATTER),
+        talk=GERMAN,
         log="<inf> {word}: {other} {n} geschrieben",
     )  # fmt: skip
 

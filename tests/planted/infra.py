@@ -45,9 +45,9 @@ CHATTER = [
 ]
 
 
-def build(with_held_out: bool = False) -> Script:
+def build(with_held_out: bool = False, variant: int = 0) -> Script:
     """Staging moves house."""
-    s = Script("infra", "claude", "/home/dev/platform-infra", GOAL, 15, with_held_out)
+    s = Script("infra", "claude", "/home/dev/platform-infra", GOAL, 15, variant)
     extra = HELD_OUT["infra"] if with_held_out else {}
     fill = Filler(
         s,
@@ -60,6 +60,7 @@ def build(with_held_out: bool = False) -> Script:
         code=CODE,
         tests=("terraform validate", "Success! The configuration is valid. ({n} files)"),
         chatter=list(CHATTER),
+        symbol="aws_{word}.{other}",
         log="module.{word}.aws_{other}.main: Refreshing state... [id={n}]",
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from planted.filler import Filler
 from planted.heldout import HELD_OUT
 from planted.script import Script
+from planted.talk import SLOPPY
 
 GOAL = (
     "get offline map downloads to survive the app being killed and show the right progress in"
@@ -46,9 +47,9 @@ CHATTER = [
 ]
 
 
-def build(with_held_out: bool = False) -> Script:
+def build(with_held_out: bool = False, variant: int = 0) -> Script:
     """Map downloads that die with the app."""
-    s = Script("mobile", "pi", "/home/dev/trailmate", GOAL, 12, with_held_out)
+    s = Script("mobile", "pi", "/home/dev/trailmate", GOAL, 12, variant)
     extra = HELD_OUT["mobile"] if with_held_out else {}
     fill = Filler(
         s,
@@ -61,6 +62,8 @@ def build(with_held_out: bool = False) -> Script:
         code=CODE,
         tests=("flutter test test/map", "00:04 +{n}: All tests passed!"),
         chatter=list(CHATTER),
+        talk=SLOPPY,
+        symbol="on{word}{other}",
         log="D/{word}( 8123): {other} ready in {n}ms",
     )  # fmt: skip
 

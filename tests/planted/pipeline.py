@@ -44,9 +44,9 @@ CHATTER = [
 ]
 
 
-def build(with_held_out: bool = False) -> Script:
+def build(with_held_out: bool = False, variant: int = 0) -> Script:
     """A nightly job that takes too long."""
-    s = Script("pipeline", "codex", "/home/dev/meterflow", GOAL, 13, with_held_out)
+    s = Script("pipeline", "codex", "/home/dev/meterflow", GOAL, 13, variant)
     extra = HELD_OUT["pipeline"] if with_held_out else {}
     fill = Filler(
         s,

@@ -45,7 +45,8 @@ class Script:
     cwd: str
     goal: str
     seed: int
-    with_held_out: bool
+    variant: int = 0
+    """Which of many courses the talk between the planted facts takes."""
     facts: list[Fact] = field(default_factory=list)
     decoys: list[Decoy] = field(default_factory=list)
     messages: list[tuple[str, str]] = field(default_factory=list)

@@ -1,13 +1,18 @@
 """The `tasuki` command. Nothing heavy is imported here: commands load when they are called."""
 
+import io
+import os
+import signal
 import sys
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 import click
 
 from tasuki import __version__
 from tasuki.errors import TasukiError
+from tasuki.plain import shown
 
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff:handoff", "Hand a thread's work to a fresh one."),
@@ -71,6 +76,7 @@ def main() -> None:
     0 done, 1 failed, 2 wrong usage, 3 refused, 130 interrupted.
     """
     try:
+        _standard_streams()
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
@@ -83,19 +89,44 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except TasukiError as error:
-        click.echo(f"tasuki: {error}", err=True)
+        click.echo(f"tasuki: {shown(str(error))}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         _quiet_stdout()
         sys.exit(1)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        click.echo(f"tasuki: {error.strerror or error}{where}. Nothing was changed.", err=True)
+        click.echo(f"tasuki: {error.strerror or error}{where}. No thread was changed.", err=True)
         sys.exit(1)
+
+
+def _standard_streams() -> None:
+    """Make the streams fit to work with: none missing, and no character that cannot be printed.
+
+    What the caller closed would otherwise be None here, and its number would go to the next file
+    that is opened. An order to end becomes an exit, so that files and terminals are put back.
+    """
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:  # Writing to a closed standard output must fail, so it is opened to read.
+            os.open(os.devnull, mode)
+    sys.stdin = sys.stdin or open(0, closefd=False)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            utf8 = stream.encoding.lower().replace("-", "") == "utf8"
+            stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
+    for order in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(order) == signal.SIG_DFL:
+            signal.signal(order, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _quiet_stdout() -> None:
     """Keep the interpreter from complaining again about a pipe that is closed."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,6 +4,7 @@ import re
 
 import click
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _SPEC = re.compile(r"(?P<thread>[^#]+)(?:#(?P<refs>[\d,\-\s#]+))?")
 
 
@@ -32,7 +33,9 @@ def _numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in text.replace("#", "").split(","):
         first, _, last = part.strip().partition("-")
-        if not first.isdigit() or (last and not last.strip().isdigit()):
+        if not all(map(_NUMBER.fullmatch, (first, last.strip() or first))):
             raise click.UsageError(f"{part.strip()!r} is no entry; write 12 or 12-15.")
+        if int(last or first) < int(first):
+            raise click.UsageError(f"{part.strip()!r} runs backwards; write the smaller first.")
         found.extend(range(int(first), min(int(last or first), int(first) + 199) + 1))
     return found[:200]

@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from tasuki.model import Handoff, Thread
 
-
 Action = Literal["start", "save", "cancel"]
 
 

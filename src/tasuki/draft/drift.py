@@ -48,7 +48,7 @@ def _file_drift(thread: Thread, files: Sequence[FileFact], limit: int) -> Iterat
         path = os.path.join(thread.cwd, file.path)
         try:
             modified = os.stat(path).st_mtime
-        except OSError:
+        except (OSError, ValueError):  # ValueError: no file can have such a name
             yield Item(text=f"gone: `{file.path}`, edited last in", refs=file.edits[-1:])
         else:
             if not ended or modified <= ended + 2:
@@ -96,8 +96,8 @@ def _fingerprint(cwd: str, path: str) -> str:
     file = Path(cwd, path)
     try:
         stat = file.stat()
-        if stat.st_size > MAX_BYTES or not file.is_file():
+        if not 0 < stat.st_size <= MAX_BYTES or not file.is_file():
             return f"{stat.st_size}-{stat.st_mtime_ns}"
         return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    except OSError:
+    except (OSError, ValueError):
         return "gone"

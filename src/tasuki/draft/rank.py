@@ -5,6 +5,7 @@ Weights are set by hand here; nothing else in the package knows a number of rele
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tasuki.draft.statements import Statement
@@ -15,6 +16,7 @@ MIN_HALF_LIFE = 40
 """Entries after which recency counts half, at least; a sixth of the thread if that is more."""
 
 
+_PLAIN = re.compile(r"(?<![\w`./_-])[^\W\d_]{4,}(?![\w`/_])")
 MAX_TERMS = 60
 """Terms of a goal that are used, the first ones."""
 
@@ -48,6 +50,8 @@ class Relevance:
         self.weights: dict[str, float] = {
             t: math.sqrt(w) * rarity[t] ** 1.5 for t, w in weights.items() if rarity[t] > 0.05
         }
+        self._seen_in = Counter(w for text in texts for w in set(_PLAIN.findall(text)))
+        self._most = math.log1p(len(texts)) or 1.0
         self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
 
     def overlap(self, text: str) -> float:
@@ -55,9 +59,22 @@ class Relevance:
         low = text.lower()
         return min(1.0, sum(w for t, w in self.weights.items() if t in low) / self._norm)
 
+    def rarity(self, text: str) -> float:
+        """How rare the plain words of a text are in the thread, 0 to 1: what is said once counts."""
+        words = set(_PLAIN.findall(text.lower()))
+        if not words:
+            return 0.0
+        rare = sorted((self._most - math.log1p(self._seen_in[w]) for w in words), reverse=True)
+        best = rare[:6]
+        return max(0.0, sum(best) / (len(best) * self._most))
+
     def recency(self, ref: int) -> float:
         """1 for the newest entry, halved every half-life."""
         return math.exp2((ref - self.last) / self.half_life)
+
+    def freshness(self, ref: int) -> float:
+        """What is left of a plan's worth: most of it in the last third of a thread, little early."""
+        return 0.35 + 0.9 * math.exp2((ref - self.last) / max(MIN_HALF_LIFE, self.last / 3))
 
     def statement(self, statement: Statement) -> float:
         """Worth of a sentence: what it says, what of the goal it shares, how late it came."""
@@ -67,10 +84,11 @@ class Relevance:
 
     def _worth(self, statement: Statement) -> float:
         overlap, recency = self.overlap(statement.text), self.recency(statement.ref)
+        rarity = self.rarity(statement.text)
         if statement.by_user:
-            return statement.weight * (0.7 + 0.8 * overlap + 0.4 * recency)
+            return statement.weight * (0.5 + 0.7 * overlap + 0.3 * recency + 0.6 * rarity)
         pointed_at = 0.7 * (statement.ref == self.last_words)
-        return statement.weight * (0.25 + 1.5 * overlap + 0.6 * recency + pointed_at)
+        return statement.weight * (1.3 * overlap + 0.5 * recency + 0.8 * rarity + pointed_at)
 
     def file(self, file: FileFact) -> float:
         """Worth of a file: lately edited, often edited, named by the goal, with its symbols."""

@@ -13,15 +13,16 @@ WISH, DECISION, FINDING, FAILED, REVERSAL, OPEN, NEXT, HEDGE, NUMBER = (1 << i f
 
 _WORDS: dict[int, str] = {
     WISH: "only must mustn't never always don't dont avoid keep without instead prefer should shouldn't leave stop "
-    "can't cannot forbidden required require requires exactly want wants ensure nicht nur immer nie muss darf kein keine "
-    "keinen bitte seulement toujours jamais doit sans pas nunca siempre solo sólo debe sin",
-    DECISION: "decided decision chose chosen opted agreed deliberately tradeoff rationale entschieden stattdessen décidé "
-    "plutôt decidimos decidido",
+    "can't cannot forbidden required require requires exactly ensure no cant max nicht nur immer nie muss darf "
+    "kein keine keinen ohne soll sollen müssen nix seulement toujours jamais doit sans pas nunca siempre solo sólo debe "
+    "sin ningún",
+    DECISION: "decided decision chose chosen opted agreed deliberately tradeoff rationale settled picked entschieden "
+    "stattdessen lieber reicht nehmen décidé plutôt decidimos decidido",
     FINDING: "because actually requires require depends otherwise gotcha caveat beware important importantly unless "
     "already since doesn't can't cannot cause caused culprit weil parce porque",
     FAILED: "reverted reverting abandoned disproportionate tried attempted regressed undid useless crashed flaky "
-    "fehlgeschlagen",
-    OPEN: "unclear unknown undecided tbd unverified unconfirmed unklar offen",
+    "hoped pointless futile noise fehlgeschlagen vergeblich nix bringt probiert versucht intenté probé",
+    OPEN: "unclear unknown undecided tbd unverified unconfirmed wonder unsure unanswered unklar offen ungeklärt",
     NEXT: "todo follow-up followup unfinished noch ensuite reste falta pendiente",
     HEDGE: "likely probably might presumably untested seems appears suspect assume perhaps plausible",
 }
@@ -48,21 +49,28 @@ _PHRASES: dict[int, tuple[str, ...]] = {
         "no funciona", "had to back", "without success", "approach failed", "attempt failed", "failed with", "failed because",
         "fails because", "fails with", "it failed", "that failed", "this failed", "wrong approach", "was wrong", "broke the",
         "rejected the", "rejected that", "rejected this", "rejected it", "we rejected", "i rejected", "was rejected because",
-        "not worth", "not possible", "isn't possible", "can't be done", "no way to", "worse than", "didn't fix", "doesn't fix",
+        "not worth", "not possible", "no difference", "no effect", "made no", "changed nothing", "didn't change", "doesn't work out",
+        "didn't work out", "to no avail", "in vain", "out of the question", "not an option", "had to give up", "give up", "too slow",
+        "dead on arrival", "no way around", "there is no way", "there's no way", "bringt nichts", "geht nicht", "ging nicht",
+        "no sirve", "no ayuda", "isn't possible", "can't be done", "no way to", "worse than", "didn't fix", "doesn't fix",
         "not fix", "still fails", "still failing", "still broken",
     ),
     OPEN: (
         "open question", "not clear", "not sure", "not decided", "not yet decided", "to be decided", "needs a decision",
         "need a decision", "waiting for", "depends on whether", "haven't verified", "haven't checked", "haven't tested",
         "haven't decided", "not verified", "not tested", "not confirmed", "remains to be seen", "need to check",
-        "need to confirm", "need to ask", "still open", "have to ask", "needs to confirm",
+        "need to confirm", "need to ask", "still open", "have to ask", "needs to confirm", "do we know", "do we even", "does anyone", "nobody knows", "no idea",
+        "couldn't find out", "could not find out", "can't tell", "cannot tell", "only you can", "up to you", "your call", "not known",
+        "don't know", "do not know", "not verified", "weiß nicht", "noch offen", "keine ahnung", "no sé", "someone needs to tell",
     ),
     NEXT: (
         "next step", "next steps", "next up", "next:", "next we", "the next", "remaining work", "remaining:", "remaining steps",
         "what remains", "is pending", "are pending", "pending:", "we still", "still has to", "still have to", "left:", "up next",
         "still need", "still to do", "still missing", "left to do", "not yet", "not implemented", "not started", "not wired",
         "after that", "after this", "to-do", "follow up", "als nächstes", "noch zu", "have not", "hasn't been", "what's left",
-        "remains to", "yet to",
+        "remains to", "yet to", "still owe", "i owe you", "for now", "right now", "for later", "later on", "not handled", "is missing",
+        "are missing", "isn't covered", "not covered", "not there yet", "i'd ", "i would", "würde ich", "nächsten schritt",
+        "nächster schritt", "fehlt noch", "muss noch", "müssen noch", "en un segundo paso", "queda por", "lo siguiente",
     ),
     HEDGE: ("most plausible", "should work", "should fix", "should be", "i think", "i believe", "in theory", "may be"),
 }  # fmt: skip
@@ -115,6 +123,38 @@ _NUMBER = re.compile(
     r"requests?|records?|entries|k\b|m\b|characters?|chars?)|[$€£]\d|(?:port|limit|timeout|max(?:imum)?|min(?:imum)?|"
     r"threshold|version|size|batch|ttl|rate|budget|quota|pool|code|exit|status)\W{1,4}(?:\w+\W{1,3}){0,3}\d"
 )
+_FIRST_PERSON = re.compile(
+    r"^(?:so |then |therefore |instead,? )?(?:i|we)(?:'ve| have| now)? (?:\w+ly )?(?:keep|kept|use[d]?|went|ma[dk]e|moved?|set|left|"
+    r"partition(?:ed)?|put|pinned?|split|stored?|return(?:ed)?|treat(?:ed)?|switch(?:ed)?|replaced?|dropped?|added|capped?|pick(?:ed)?|"
+    r"limit(?:ed)?|took|take|gave|wrap(?:ped)?|sort(?:ed)?|cache[d]?|skip(?:ped)?|disabled?|enabled?|renamed?|write|wrote|read|"
+    r"batch(?:ed)?|bump(?:ed)?|let|stick|stuck|do|did|run|ran) "
+)
+_COMPARED = re.compile(
+    r"\b(?:instead of|rather than|and not|, not|over the|in favou?r of|statt|anstatt|en lugar de|en vez de)\b"
+)
+_FIGURES = re.compile(
+    r"\d+[.,:]\d|\d\s?%|[$€£]\s?\d|\d\s?[$€£]|\b\d+\s?(?:h|min|s|ms|m|km|kg|v|ma|hz|khz|mhz|°c|dbm)\b"
+)
+_ASKS = re.compile(
+    r"^(?:wait|hm+|hmm|actually|so|and|ok|btw|also)?[, ]*(?:what|who|why|how|where|when|which|does|do|did|is|are|was|can|could|"
+    r"would|should|has|have|will|was|wer|wie|warum|wo|wann|kann|ist|gibt|qué|cómo|por qué|dónde)\b"
+)
+_TASK = re.compile(
+    r"^(?:(?:ok(?:ay)?|and|then|now|also|please|pls|next|so|great|thanks|cool|yes|yeah|gut|dann|jetzt|bitte)[,. ]+)*"
+    r"(?:add|fix|make|rename|update|change|move|remove|delete|run|check|look|show|write|create|implement|refactor|clean|open|"
+    r"commit|push|merge|rebase|try|test|explain|tell|find|search|read|review|use|put|go on|continue|let'?s (?:look|see|check|add|"
+    r"fix|run|start|try|continue|commit)|füge|mach|schau|zeig|prüf|benenn|ändere|lösch|schreib|añade|arregla|cambia|revisa)\w*\b"
+)
+_STRONG = (
+    "never", "only", "must", "always", "don't", "dont", "do not", " no ", "without", "keep", "max", "at most", "at least",
+    "can't", "cant", "cannot", "has to", "have to", "exactly", "not ", "nicht", "kein", "nur", "immer", "nie", "muss", "darf",
+    "sin ", "nunca", "siempre", "solo ", "jamais", "toujours", "no longer", "instead", "leave", "avoid", "under ", "below",
+)  # fmt: skip
+_ANY_NUMBER = re.compile(r"(?<![\w`])\d[\d.,]*(?![\w`])|\d+\s?(?:ms|%|MB|GB|kB)")
+_AGREES = (
+    "dann ", "ok then", "yeah ok", "ok so", "alright", "fine,", "entonces", "then we", "then let's", "so we", "ok, then",
+    "yes, then", "gut, dann", "ok dann", "vale, ", "go with", "let's go with", "deal", "agreed", "settled",
+)  # fmt: skip
 _DIGIT = re.compile(r"\d")
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)?")
 
@@ -143,11 +183,17 @@ def marks(sentence: str) -> int:
                     found |= flag
     if low.startswith(_REVERSAL_STARTS):
         found |= REVERSAL
-    elif len(low) > 160:
+    if len(low) > 160 or (found & OPEN and low.rstrip().endswith(("?", "？"))) or _ASKS.match(low):
         found &= ~REVERSAL
+    if (
+        low.startswith(_AGREES)
+        or _FIRST_PERSON.match(low)
+        or (low.startswith(("i ", "we ", "the ")) and _COMPARED.search(low))
+    ):
+        found |= DECISION
     if low.rstrip("\"')` ").endswith(("?", "？")):
         found |= OPEN
-    if _DIGIT.search(low) and _NUMBER.search(low):
+    if _DIGIT.search(low) and (_NUMBER.search(low) or _FIGURES.search(low)):
         found |= NUMBER
     return found if low.isascii() else found | _east_asian(low)
 
@@ -165,20 +211,42 @@ def is_narration(sentence: str) -> bool:
     return sentence[:24].lower().startswith(_NARRATION)
 
 
+_REQUEST = re.compile(
+    r"\b(?:can|could|would|will|kannst|könntest|puedes|peux)[- ](?:you|u|we|du|tu)\b|\bplease\b|\bpls\b|\bbitte\b"
+)
+
+
+def asks_to_know(sentence: str, found: int) -> bool:
+    """Whether a sentence of the user asks for a fact, and not for something to be done."""
+    low = sentence.lower()
+    return bool(found & OPEN) and low.rstrip().endswith(("?", "？")) and not _REQUEST.search(low)
+
+
 def weight_user(sentence: str, found: int) -> float:
-    """How much a sentence of the user binds the successor; around 0 for small talk."""
-    score = 2.0 * bool(found & WISH) + 1.0 * bool(found & DECISION)
-    score += 0.8 * bool(found & NUMBER) + 1.2 * bool(found & REVERSAL)
-    score -= 0.8 * (len(sentence) < 20) + 0.8 * sentence.rstrip().endswith(("?", "？"))
-    return score
+    """How much a sentence of the user binds the successor; around 0 for small talk.
+
+    An order that was given then, or a question, is mostly done by now; a wish, a reason or a
+    figure still holds.
+    """
+    low = f" {sentence.lower()}".replace("’", "'")
+    strong = any(word in low for word in _STRONG) or (not low.isascii() and bool(found & WISH))
+    past = bool(_TASK.match(low[1:]) or _ASKS.match(low[1:])) or low.endswith(("?", "？"))
+    score = (0.0 if past else 0.6) + 1.4 * strong + 0.5 * bool(found & FINDING)
+    score += (
+        0.8 * bool(found & DECISION) + 0.8 * bool(found & NUMBER) + 1.2 * bool(found & REVERSAL)
+    )
+    score += 0.6 * bool(found & FAILED) + 0.5 * bool(found & NEXT) + 0.2 * (len(sentence) > 50)
+    return score - 0.7 * (len(sentence) < 25) - 0.7 * (past and not strong)
 
 
 def weight_assistant(sentence: str, found: int) -> float:
     """How likely a sentence of the agent states something learnt, rather than announces a step."""
     if is_narration(sentence):
         return 0.0
-    score = 0.4 + 1.0 * bool(found & FINDING) + 0.9 * bool(found & DECISION)
-    score += 0.8 * bool(found & FAILED) + 0.6 * bool(found & NUMBER) + 0.7 * bool(found & OPEN)
-    score += 0.5 * bool(found & NEXT) + 0.5 * ("`" in sentence) + 0.3 * bool(found & WISH)
+    score = 0.4 + 0.9 * bool(found & FINDING) + 0.9 * bool(found & DECISION)
+    score += 0.9 * bool(found & FAILED) + 0.8 * bool(found & NUMBER) + 0.8 * bool(found & OPEN)
+    score += 0.5 * bool(found & NEXT) + 0.4 * ("`" in sentence) + 0.3 * bool(found & WISH)
+    if found & NUMBER:
+        score += 0.4 * min(len(_ANY_NUMBER.findall(sentence)) - 1, 3)
     score -= 0.5 * (len(sentence) < 40) + 0.5 * sentence.startswith("If ")
     return max(score - 1.0 * sentence.endswith(":"), 0.0)

@@ -1,14 +1,14 @@
 """Sentences of a thread that may be worth handing on, each with who said it and how much it says."""
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from tasuki.draft import said
-from tasuki.draft.text import comparable, one_line, own_words, sentences, shorten
+from tasuki.draft.text import MAX_QUOTE, comparable, one_line, own_words, sentences, shorten, terms
 from tasuki.model import Entry, Quote
 
 StatementKind = Literal[
@@ -17,8 +17,16 @@ StatementKind = Literal[
 MAX_CHARACTERS = 200_000
 """Assistant text looked at in full, newest first. Of what is older, only entries that name
 something the goal names. User text is always looked at in full."""
+LEAST = 0.7
+"""Weight under which a sentence of the agent says too little to be quoted."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
+RARE = 4
+"""Statements in which a word may stand to tell what is spoken of."""
+REPLIES = 3
+"""Messages of the user in which a refusal of a proposal is looked for."""
+NEXT_WORDS = 4
+"""Texts after a question in which an answer is looked for."""
 SHORT_REPLY = 48
 """A message up to this length is shown with what it answers."""
 MAX_SENTENCE = 1_200
@@ -84,10 +92,12 @@ def _by_user(sentence: str, entry: Entry, printed: Sequence[str]) -> Statement:
     kind: StatementKind = "request"
     if found & said.REVERSAL:
         kind = "reversal"
-    elif found & said.WISH and weight >= 1.2:
+    elif found & said.WISH and weight >= 1.3:
         kind = "constraint"
     elif found & said.DECISION or entry.origin == "answer":
         kind = "decision"
+    elif said.asks_to_know(sentence, found):
+        kind, weight = "question", max(weight, 0.8)
     return Statement(text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=True)
 
 
@@ -117,30 +127,124 @@ def of_assistant(entries: Sequence[Entry], focus: Sequence[str] = ()) -> list[St
 
 def _by_assistant(entry: Entry) -> Iterable[Statement]:
     section = 0
+    before = ""
     for sentence in sentences(entry.text):
-        sentence = sentence[:MAX_SENTENCE]
+        sentence, alone = sentence[:MAX_SENTENCE], sentence
         if len(sentence) < 60 and sentence.endswith(":"):
             section = said.marks(sentence)
         if said.is_narration(sentence):
+            before = alone
             continue
+        previous, before = before, alone
         found = said.marks(sentence)
         weight = said.weight_assistant(sentence, found)
-        if weight < 0.8:
+        if weight < LEAST:
             continue
         kind = _assistant_kind(sentence, found, section)
         if kind is not None:
+            text = _with_what_it_speaks_of(sentence, previous, entry.text)
             yield Statement(
-                text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=False
+                text=shorten(text), ref=entry.ref, kind=kind, weight=weight, by_user=False
             )
+
+
+_POINTS_BACK = re.compile(
+    r"(?:That|This|It|They|But|So|Because|Which|Those|These|Both|Neither|Das|Dies|Es|Aber|Eso|Pero)\b"
+)
+
+
+def _with_what_it_speaks_of(sentence: str, before: str, text: str) -> str:
+    """A sentence that points back, behind the one before it where both stand side by side."""
+    if not before or not _POINTS_BACK.match(sentence) or said.is_narration(before):
+        return sentence
+    both = f"{before} {sentence}"
+    return both if len(both) <= MAX_QUOTE and both in one_line(text.replace("**", "")) else sentence
 
 
 def _assistant_kind(sentence: str, found: int, section: int) -> StatementKind | None:
     if found & said.OPEN:
         return None if said.RHETORICAL.search(sentence.lower()) else "question"
-    if (found | section) & said.NEXT:
-        return "next"
     if found & said.FAILED:
         return "rejected"
+    if (found | section) & said.NEXT:
+        return "next"
     if found & said.DECISION:
         return "decision"
     return "finding"
+
+
+def unanswered(question: Statement, entries: Sequence[Entry]) -> bool:
+    """Whether nobody took a question up in what was said after it.
+
+    Taken up means: the other side's next words share a third of its terms, or a short reply
+    follows at once. A question nobody had a chance to answer is open.
+    """
+    about = {t for t in terms(question.text) if len(t) >= 4}
+    other = "assistant" if question.by_user else "user"
+    after = [e for e in entries if e.ref > question.ref and e.kind == other][:NEXT_WORDS]
+    if not question.by_user and after and len(after[0].text) <= SHORT_REPLY:
+        return False
+    said_after = " ".join(e.text for e in after).lower()
+    return sum(t in said_after for t in about) * 3 < max(len(about), 1) * (
+        2 if question.by_user else 1
+    )
+
+
+def superseded(statements: Sequence[Statement]) -> set[int]:
+    """Positions of statements that the user later took back, refused or replaced.
+
+    A reversal takes back the newest earlier statement of the user that it shares two telling words
+    with, or the thing it names ("forget the toggle"). A statement with other figures replaces an
+    earlier one that shares half of its words. A proposal of the agent goes with a refusal by one of
+    the user's next messages that names the same thing.
+    """
+    own = [(i, s, _telling(s.text)) for i, s in enumerate(statements) if s.by_user]
+    gone: set[int] = set()
+    for n, (_, later, words) in enumerate(own):
+        named = {w.lower() for m in _TAKES_BACK.finditer(later.text) for w in m.groups() if w}
+        for i, earlier, others in reversed(own[:n]):
+            shared = len(words & others)
+            takes_back = shared >= 2 and shared * 3 >= min(len(words), len(others))
+            if later.kind == "reversal" and (takes_back or named & others):
+                gone.add(i)
+                break
+            if (
+                shared * 2 >= max(len(others), 4)
+                and _figures(later.text) != _figures(earlier.text) != set()
+            ):
+                gone.add(i)
+    return gone | _refused_proposals(statements, own)
+
+
+def _refused_proposals(
+    statements: Sequence[Statement], own: Sequence[tuple[int, Statement, set[str]]]
+) -> set[int]:
+    seen = Counter(w for s in statements for w in _telling(s.text))
+    gone = set()
+    for i, statement in enumerate(statements):
+        if statement.by_user or statement.kind not in ("next", "decision"):
+            continue
+        rare = {w for w in _telling(statement.text) if seen[w] <= RARE}
+        replies = [(s, words) for _, s, words in own if s.ref > statement.ref][:REPLIES]
+        if any(rare & words and _REFUSES.search(s.text) for s, words in replies):
+            gone.add(i)
+    return gone
+
+
+_TAKES_BACK = re.compile(
+    r"\b(?:forget|drop|scrap|cancel|undo|revert|skip|remove|without|vergiss|lass|olvida)\s+(?:about\s+)?"
+    r"(?:the\s+|that\s+|this\s+|those\s+|my\s+|die\s+|das\s+|den\s+|el\s+|la\s+)?([\w-]{3,})(?:\s+([\w-]{4,}))?",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"\b(?:no|not|nope|nah|don'?t|never|rather|without|skip|nicht|kein\w*|lieber|non|pas|sin)\b|不",
+    re.IGNORECASE,
+)
+
+
+def _telling(text: str) -> set[str]:
+    return {t for t in terms(text) if len(t) >= 4}
+
+
+def _figures(text: str) -> set[str]:
+    return set(re.findall(r"\d[\d.,]*", text))

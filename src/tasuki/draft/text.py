@@ -196,6 +196,15 @@ _LOG = re.compile(
 )
 
 
+_COMMAND_LINE = re.compile(r"^\s*[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)")
+
+
+def _is_pasted(line: str) -> bool:
+    if _PASTE_LINE.match(line) or _LOG.search(line):
+        return True
+    return bool(_COMMAND_LINE.match(line)) and not _PERSON.search(line)
+
+
 def own_words(text: str) -> str:
     """The part of a user's message that the user wrote: what looks pasted is left out.
 
@@ -212,7 +221,7 @@ def own_words(text: str) -> str:
     for line in text.split("\n"):
         if _FENCE.match(line):
             fenced = not fenced
-        if fenced or len(line) > MAX_LINE or _PASTE_LINE.match(line) or _LOG.search(line):
+        if fenced or len(line) > MAX_LINE or _is_pasted(line):
             pasted += 1
         else:
             kept.append(line)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki import harness as harnesses
-from tasuki.errors import ThreadNotFound, UsageError
+from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import ThreadHead
 
@@ -47,12 +47,16 @@ def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
     `@1` and the empty text are the newest thread of `cwd`, `@2` the one before; a harness name is
     its newest thread there. Raises ThreadNotFound with what to do, UsageError if ambiguous.
     """
-    if not spec or re.fullmatch(r"@\d+", spec):
+    if not spec or re.fullmatch(r"@[0-9]{1,9}", spec):
         return _nth(int(spec[1:] or 1) if spec else 1, cwd)
     if spec in harnesses.names():
         return _nth(1, cwd, spec)
     if os.sep in spec or spec.endswith(".jsonl") or os.path.isfile(spec):
         path = Path(spec).expanduser()
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ThreadUnreadable(
+                f"{path} is a pipe or a device. A thread is read more than once: name its file."
+            )
         return harnesses.of_file(path), path
     return _by_id(spec)
 

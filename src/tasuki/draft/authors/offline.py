@@ -15,11 +15,12 @@ from tasuki.draft.commands import base_command, is_selection, runnable, short_co
 from tasuki.draft.facts import Derived
 from tasuki.draft.files import is_noise
 from tasuki.draft.rank import Relevance, best, order_files
-from tasuki.draft.statements import Statement
+from tasuki.draft.statements import Statement, superseded, unanswered
 from tasuki.model import (
     CommandFact,
     CommandItem,
     Draft,
+    Facts,
     FileFact,
     FileItem,
     Goal,
@@ -32,18 +33,18 @@ Limits = dict[str, int]
 LIMITS: Limits = {"files": 20, "commands": 10, "context": 12, "decisions": 8, "questions": 6}
 SHARE = {"asked": 10, "state": 18, "previous": 6}
 FILES_WANTED = 9
-REJECTED_FLOOR = 1.1
-NEXT_FLOOR = 1.3
-DECISION_FLOOR = 0.8
-QUESTION_FLOOR = 0.9
+REJECTED_FLOOR = 0.9
+NEXT_FLOOR = 0.9
+DECISION_FLOOR = 0.6
+QUESTION_FLOOR = 0.6
 """Scores under which a sentence is not worth a line; seen on real threads."""
 
 # What is taken first: (section, how many of it in this round). Later rounds fill what is left.
 ROUNDS: tuple[tuple[str, int], ...] = (
-    ("state", 6), ("asked", 4), ("context", 3), ("files", 5), ("commands", 3), ("decisions", 2),
-    ("previous", 3), ("questions", 2), ("context", 3), ("asked", 3), ("state", 4), ("decisions", 3),
-    ("files", 4), ("commands", 3), ("context", 3), ("questions", 2), ("previous", 3),
-    ("asked", 3), ("state", 8), ("decisions", 3), ("context", 3), ("questions", 2), ("commands", 4), ("files", 11),
+    ("state", 6), ("asked", 5), ("context", 3), ("files", 4), ("commands", 2), ("decisions", 2), ("questions", 2),
+    ("previous", 3), ("asked", 4), ("context", 3), ("state", 4), ("decisions", 3), ("files", 2), ("commands", 2),
+    ("questions", 2), ("asked", 4), ("context", 3), ("state", 4), ("previous", 3), ("decisions", 3), ("files", 3),
+    ("asked", 4), ("state", 8), ("context", 3), ("questions", 2), ("commands", 6), ("files", 11), ("asked", 3),
 )  # fmt: skip
 
 _LINE: dict[str, Callable[[Any], str]] = {"files": file_line, "commands": command_line}
@@ -90,16 +91,18 @@ def _offer(
 ) -> dict[str, list[Any]]:
     """Everything worth a line, by section, best first, within the caps."""
     facts = derived.facts
+    gone = superseded(derived.statements)
+    stated = [s for i, s in enumerate(derived.statements) if i not in gone]
     seen_before = list(state.goal_errors(thread, facts, goal.text))
     taken: set[str] = set()
-    asked = list(_asked(derived.statements, relevance, taken))
-    decisions = list(_decisions(derived.statements, relevance, limits["decisions"], taken))
-    rejected = list(_rejected(derived.statements, relevance, taken))
-    next_steps = list(_next_steps(derived, relevance, taken))
-    questions = list(_questions(thread, derived.statements, relevance, limits["questions"], taken))
+    asked = list(_asked(stated, relevance, taken))
+    decisions = list(_decisions(stated, relevance, limits["decisions"], taken))
+    rejected = list(_rejected(stated, relevance, taken))
+    next_steps = list(_next_steps(stated, facts, relevance, taken))
+    questions = list(_questions(thread, stated, relevance, limits["questions"], taken))
     context = [
         *seen_before,
-        *_context(thread, derived.statements, goal, relevance, limits["context"], taken),
+        *_context(thread, stated, goal, relevance, limits["context"], taken),
     ]
     return {
         "previous": [Item(text=q.text, refs=(q.ref,)) for q in facts.previous][
@@ -144,7 +147,7 @@ def _asked(
     statements: Sequence[Statement], relevance: Relevance, taken: set[str]
 ) -> Iterator[Item]:
     """The user's standing wishes, numbers and last requests, to the letter."""
-    own = [s for s in statements if s.by_user and s.kind != "reversal"]
+    own = [s for s in statements if s.by_user and s.kind not in ("reversal", "question")]
     last_refs = sorted({s.ref for s in own})[-3:]
     scored = [
         (relevance.statement(s) + 0.7 * (s.ref in last_refs), s)
@@ -169,25 +172,27 @@ def _rejected(
     scored = [
         (relevance.statement(s) + 1.0 * s.by_user, s)
         for s in statements
-        if s.kind in ("rejected", "reversal")
+        if s.kind in ("rejected", "reversal") and not s.text.startswith(("If ", "Should "))
     ]
-    for statement in _take(best(_over(scored, REJECTED_FLOOR), 6), taken):
+    for statement in _take(best(_over(scored, REJECTED_FLOOR), 8), taken):
         if statement.by_user:
             yield _quoted(statement, "Not wanted, the user said")
         else:
             yield _said(statement, "Failed or rejected")
 
 
-def _next_steps(derived: Derived, relevance: Relevance, taken: set[str]) -> Iterator[Item]:
+def _next_steps(
+    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: set[str]
+) -> Iterator[Item]:
     """What was still to do; steps that a later commit or todo speaks of are left out."""
     scored = [
-        (relevance.statement(s) + 0.8 * relevance.recency(s.ref), s)
-        for s in derived.statements
-        if s.kind == "next" and not state.done_since(s.text, s.ref, derived.facts)
+        (relevance.statement(s) * relevance.freshness(s.ref), s)
+        for s in statements
+        if s.kind == "next" and not state.done_since(s.text, s.ref, facts)
     ]
     yield from (
         _said(s, "Still to do, as said then")
-        for s in _take(best(_over(scored, NEXT_FLOOR), 4), taken)
+        for s in _take(best(_over(scored, NEXT_FLOOR), 6), taken)
     )
 
 
@@ -204,13 +209,14 @@ def _questions(
     limit: int,
     taken: set[str],
 ) -> Iterator[Item]:
-    last_user = max((e.ref for e in thread.entries if e.kind == "user"), default=0)
     scored = []
     for statement in statements:
         if statement.kind == "question":
-            answered = statement.text.rstrip(")`\"' ").endswith("?") and statement.ref < last_user
-            scored.append((relevance.statement(statement) * (0.5 if answered else 1.0), statement))
-    yield from (_said(s) for s in _take(best(_over(scored, QUESTION_FLOOR), limit), taken))
+            asks = statement.text.rstrip(")`\"' ").endswith(("?", "？"))
+            is_open = not asks or unanswered(statement, thread.entries)
+            scored.append((relevance.statement(statement) * (1.3 if is_open else 0.3), statement))
+    for statement in _take(best(_over(scored, QUESTION_FLOOR), limit), taken):
+        yield _quoted(statement, "User") if statement.by_user else _said(statement)
 
 
 def _context(
