@@ -261,3 +261,14 @@ def test_the_last_skill_is_inherited_where_the_successor_has_it(
     assert world.run(
         "handoff", "--from", str(path), "--to", harness, GOAL, TASUKI_INCLUDE_SKILL="false"
     ).stdout.startswith("# Handoff Context\n")
+
+
+def test_an_author_that_needs_a_model_says_so(world: World) -> None:
+    """Without a usable model there is a message and a way on, not a silent other author."""
+    world.thread()
+    done = world.run("handoff", GOAL, TASUKI_AUTHOR="model")
+
+    assert done.returncode == 1
+    assert "The author 'model' needs a model" in done.stderr
+    assert "--author offline" in done.stderr
+    assert world.run("handoff", "--author", "offline", GOAL, TASUKI_AUTHOR="model").returncode == 0

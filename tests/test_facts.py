@@ -1,10 +1,12 @@
 """Facts: derived, in the thread's own characters, each with its refs."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from making import derived
 
+from tasuki.draft.facts import with_values
 from tasuki.testing import ThreadBuilder
 
 HARNESSES = ["claude", "codex", "pi", "omp"]
@@ -181,3 +183,31 @@ def test_an_earlier_handoff_is_folded_and_names_its_parent(tmp_path: Path) -> No
         "Use msgspec",
     ]
     assert found.facts.requests == ()
+
+
+def test_values_that_stand_nowhere_in_the_tree_are_known(tmp_path: Path) -> None:
+    """Addresses, ticket numbers and names that only the thread holds are told from those in files."""
+    project = tmp_path / "proj"
+    project.mkdir()
+    (project / "a.py").write_text("RETRY_LIMIT = 3\n")
+    for command in (
+        ("init", "-q"),
+        ("add", "."),
+        ("-c", "user.name=t", "-c", "user.email=t@e.org", "commit", "-qm", "x"),
+    ):
+        subprocess.run(("git", *command), cwd=project, check=True)
+    builder = (
+        ThreadBuilder("claude", cwd=str(project))
+        .user(
+            "The staging gateway must stay at http://10.0.0.7:8443/v2, see OPS-311; RETRY_LIMIT stays too."
+        )
+        .assistant("The cause is `X-Part-Digest`, because the gateway drops it.")
+    )
+    found = with_values(derived(builder, tmp_path), str(project))
+
+    assert {q.text for q in found.facts.values} == {
+        "http://10.0.0.7:8443/v2",
+        "OPS-311",
+        "X-Part-Digest",
+    }
+    assert with_values(derived(builder, tmp_path), str(tmp_path)).facts.values == ()

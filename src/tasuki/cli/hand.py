@@ -18,9 +18,10 @@ from tasuki.draft import brief as briefs
 from tasuki.draft import drift, git, pipeline
 from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, why_vague
 from tasuki.draft.redact import Redactor
-from tasuki.errors import GoalHasSecret, HandoffNotFound, StoreFailed, TasukiError
+from tasuki.errors import GoalHasSecret, HandoffNotFound, ModelUnavailable, StoreFailed, TasukiError
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent
+from tasuki.plain import plain, shown
 from tasuki.threads import catalog
 from tasuki.vault import Vault, new_id
 
@@ -70,6 +71,11 @@ class Hand:
 
     def over(self, goal_text: str | None) -> None:
         """Do it."""
+        if self.settings.author != "offline":
+            raise ModelUnavailable(
+                f"The author {self.settings.author!r} needs a model, and this version has none. "
+                "Use --author offline, or take `author` out of your settings."
+            )
         if self.settings.to:
             harnesses.get(self.settings.to)
         harness, path = catalog.find(self.source, Path.cwd())
@@ -197,12 +203,17 @@ class Hand:
             self.warnings.append(
                 f"Dropped from {dropped.section}: {dropped.text[:120]!r}: {dropped.reason}"
             )
+        redactor = Redactor()
+        self.warnings = [redactor.redact(warning) for warning in self.warnings]
 
     # -- without starting --------------------------------------------------------------
 
     def _print(self) -> None:
         self._say_warnings()
-        click.echo(self.brief)
+        if sys.stdout.isatty():
+            click.echo(plain(self.brief))
+        else:
+            click.echo(self.brief, color=True)  # Nothing is taken out: the goal is to the letter.
 
     def _print_json(self) -> None:
         handoff = self.made.handoff
@@ -323,9 +334,10 @@ class Hand:
             launched = start(plan, "tmux" if where == "tmux" else "here", f"handoff-{handoff.id[:8]}",
                              str(self.vault.root / handoff.id / "brief.md"))  # fmt: skip
         except TasukiError as error:
-            self._event(handoff, "failed", reason=str(error))
+            reason = Redactor().redact(str(error))  # It may quote the successor's screen.
+            self._event(handoff, "failed", reason=reason)
             raise type(error)(
-                f"{error}\nThe brief is safe: tasuki show {handoff.id[:8]} --brief"
+                f"{reason}\nThe brief is safe: tasuki show {handoff.id[:8]} --brief"
             ) from error
         self._settle(handoff, plan, launched)
         self._say_started(handoff, launched)
@@ -361,7 +373,7 @@ class Hand:
         attached = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
         click.echo(
             f"Handoff {handoff.id[:8]} started {self.successor.title}{where}.{attached} "
-            f"Back to the predecessor: {back}",
+            f"Back to the predecessor: {shown(back)}",
             err=True,
         )
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+MAX_GOAL = 4 << 20
+"""Bytes of a goal; a device would never end."""
 EPILOG = """
 \b
 Examples:
@@ -105,9 +107,15 @@ def _read_goal(name: str) -> str:
     from tasuki.errors import UsageError
 
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if name == "-":
+            data = sys.stdin.buffer.read(MAX_GOAL + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(MAX_GOAL + 1)
     except OSError as error:
         raise UsageError(f"Cannot read the goal from {name}: {error.strerror}.") from error
+    if len(data) > MAX_GOAL:
+        raise UsageError(f"{name} is larger than {MAX_GOAL >> 20} MB; that is no goal.")
     try:
         return data.decode().rstrip("\n")
     except UnicodeDecodeError as error:

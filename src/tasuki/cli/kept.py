@@ -1,11 +1,13 @@
 """`tasuki handoffs`, `tasuki show`, `tasuki lineage`: what was kept."""
 
+import sys
 import time
 from datetime import datetime
 
 import click
 
 from tasuki.cli.threads import age, visible
+from tasuki.plain import plain
 
 
 @click.command()
@@ -38,11 +40,18 @@ def handoffs(limit: int, as_json: bool) -> None:
     elif not found:
         click.echo('No handoffs yet. Make one: tasuki handoff "what comes next"', err=True)
     for handoff, state in zip(found, states, strict=True) if not as_json else ():
-        when = age(time.time() - datetime.fromisoformat(handoff.created).timestamp())
-        route = f"{handoff.predecessor.harness} → {handoff.to}"
+        when = _age(handoff.created)
+        route = visible(f"{handoff.predecessor.harness} → {handoff.to}")
         goal = visible(handoff.goal.text)
         goal = goal if len(goal) <= 70 else goal[:69] + "…"
         click.echo(f"{handoff.id[:8]}  {when:>4}  {state:<12}  {route:<16}  {goal}")
+
+
+def _age(created: str) -> str:
+    try:
+        return age(time.time() - datetime.fromisoformat(created).timestamp())
+    except (ValueError, OverflowError):
+        return "?"
 
 
 @click.command()
@@ -67,20 +76,20 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
     if not only_brief:
         source = handoff.predecessor
         click.echo(f"Handoff {handoff.id}, {handoff.created}, {vault.state(id)}", err=True)
-        click.echo(
-            f"From {source.harness} {source.thread_id} ({source.entries} entries) {source.path}",
-            err=True,
-        )
+        where = f"{source.harness} {source.thread_id} ({source.entries} entries) {source.path}"
+        click.echo(f"From {visible(where)}", err=True)
         for event in vault.events(id):
             detail = ", ".join(f"{k}: {v}" for k, v in event.detail.items())
-            click.echo(visible(f"  {event.at}  {event.kind}  {detail}"), err=True)
+            click.echo(f"  {visible(f'{event.at}  {event.kind}  {detail}')}", err=True)
         for dropped in handoff.draft.dropped:
-            click.echo(
-                visible(f"  dropped from {dropped.section}: {dropped.text} ({dropped.reason})"),
-                err=True,
-            )
+            said = visible(f"dropped from {dropped.section}: {dropped.text} ({dropped.reason})")
+            click.echo(f"  {said}", err=True)
         click.echo("", err=True)
-    click.echo(vault.brief(id))
+    brief = vault.brief(id)
+    if sys.stdout.isatty():
+        click.echo(plain(brief))
+    else:
+        click.echo(brief, color=True)
 
 
 @click.command()

@@ -96,6 +96,7 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
+        _quiet_stdout()
         click.echo(f"tasuki: {error.strerror or error}{where}. No thread was changed.", err=True)
         sys.exit(1)
 
@@ -111,9 +112,9 @@ def _standard_streams() -> None:
             os.fstat(number)
         except OSError:  # Writing to a closed standard output must fail, so it is opened to read.
             os.open(os.devnull, mode)
-    sys.stdin = sys.stdin or open(0, closefd=False)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             utf8 = stream.encoding.lower().replace("-", "") == "utf8"

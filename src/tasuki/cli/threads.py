@@ -8,6 +8,9 @@ import click
 from tasuki import harness as harnesses
 from tasuki.model import ThreadHead
 
+FIRST_WORDS = 120
+"""Characters to which adapters cut the first prompt."""
+
 
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="Threads of all folders.")
@@ -29,7 +32,7 @@ def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> No
     if name:
         harnesses.get(name)
     cwd = Path.cwd()
-    found = list(catalog.heads(name, None if everywhere else cwd, limit))
+    found = list(map(_safe, catalog.heads(name, None if everywhere else cwd, limit)))
     if as_json:
         _print_json(found)
     elif found:
@@ -38,6 +41,18 @@ def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> No
         where = "on this machine" if everywhere else f"for {cwd}"
         more = "" if everywhere else " Threads of other folders: tasuki threads --all"
         click.echo(f"No threads {where}.{more}", err=True)
+
+
+def _safe(head: ThreadHead) -> ThreadHead:
+    """A head whose words hold no secret, nor the beginning of one where they were cut."""
+    import msgspec
+
+    from tasuki.draft.redact import redact
+
+    words = head.first_words
+    if len(words) >= FIRST_WORDS:
+        words = words.rpartition(" ")[0] + " …"
+    return msgspec.structs.replace(head, name=redact(head.name)[0], first_words=redact(words)[0])
 
 
 def _print_json(found: list[ThreadHead]) -> None:

@@ -161,7 +161,7 @@ def handoff(
             thread_id=thread.id,
             path=thread.path,
             cwd=thread.cwd,
-            git_branch=thread.git_branch,
+            git_branch=redactor.redact(thread.git_branch),
             git_head=thread.git_head,
             name=redactor.redact(thread.name),
             entries=len(thread.entries),

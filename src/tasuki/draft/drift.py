@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tasuki.draft import git
+from tasuki.draft.redact import redact
 from tasuki.model import Facts, FileFact, FileItem, Item, Revision, Thread
 
 MAX_BYTES = 4 << 20
@@ -70,7 +71,7 @@ def snapshot(cwd: str, files: Sequence[FileItem], revision: Revision) -> dict[st
     """What `since_snapshot` compares with: hashes of named files, `HEAD` and `branch`."""
     taken = {f.path: _fingerprint(cwd, f.path) for f in files}
     if revision.repository:
-        taken["HEAD"], taken["branch"] = revision.head_now, revision.branch_now
+        taken["HEAD"], taken["branch"] = revision.head_now, redact(revision.branch_now)[0]
     return taken
 
 
@@ -80,8 +81,9 @@ def since_snapshot(cwd: str, taken: dict[str, str], revision: Revision) -> list[
     if revision.repository:
         if taken.get("HEAD") not in (None, revision.head_now):
             found.append(f"HEAD moved: {taken['HEAD'][:9]} → {revision.head_now[:9]}")
-        if taken.get("branch") not in (None, revision.branch_now):
-            found.append(f"branch switched: {taken['branch']} → {revision.branch_now}")
+        branch = redact(revision.branch_now)[0]
+        if taken.get("branch") not in (None, branch):
+            found.append(f"branch switched: {taken['branch']} → {branch}")
     for path, before in taken.items():
         if path in ("HEAD", "branch"):
             continue
@@ -96,7 +98,9 @@ def _fingerprint(cwd: str, path: str) -> str:
     file = Path(cwd, path)
     try:
         stat = file.stat()
-        if not 0 < stat.st_size <= MAX_BYTES or not file.is_file():
+        if not stat.st_size:  # Also what the kernel makes up when it is read, without an end.
+            return "empty"
+        if stat.st_size > MAX_BYTES or not file.is_file():
             return f"{stat.st_size}-{stat.st_mtime_ns}"
         return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     except (OSError, ValueError):

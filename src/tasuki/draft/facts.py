@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tasuki.draft import commands, said, statements
+from tasuki.draft import commands, said, statements, values
 from tasuki.draft.commands import Run
 from tasuki.draft.files import file_facts, is_noise
 from tasuki.draft.statements import Statement
@@ -83,6 +84,13 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     return Derived(facts=facts, statements=tuple(stated), runs=tuple(all_runs), parent=parent)
 
 
+def with_values(derived: Derived, cwd: str) -> Derived:
+    """The same with the values that occur nowhere in the working tree; asks git."""
+    found = values.candidates(derived.statements, derived.facts.revision.commits)
+    facts = replace(derived.facts, values=values.only_in_thread(cwd, found))
+    return replace(derived, facts=facts)
+
+
 def _focus(goal: str) -> list[str]:
     """Identifiers of a goal that are long enough to mean something."""
     return [name for name in dict.fromkeys(identifiers(goal[:20_000])) if len(name) >= 5][:8]
@@ -135,10 +143,11 @@ def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson,
 
 
 def _lesson(run: Run, passed: int, texts: Sequence[Entry]) -> Lesson:
-    words = _best_sentence(texts, run.ref, passed or run.ref + 12)
+    error = commands.error_of(run)
+    words = _explaining(texts, run.ref, passed or run.ref + 12, f"{run.command} {error}")
     return Lesson(
         command=run.command,
-        error=commands.error_of(run),
+        error=error,
         failed=run.ref,
         passed=passed,
         words=words.text if words else "",
@@ -146,14 +155,18 @@ def _lesson(run: Run, passed: int, texts: Sequence[Entry]) -> Lesson:
     )
 
 
-def _best_sentence(texts: Sequence[Entry], after: int, before: int) -> Quote | None:
-    """The sentence between two entries that says most about why."""
+def _explaining(texts: Sequence[Entry], after: int, before: int, failure: str) -> Quote | None:
+    """The sentence between two entries that says most about why: near the failure, or naming it."""
+    names = set(identifiers(failure))
     best: tuple[float, Quote] | None = None
     for entry in texts:
         if after < entry.ref <= min(before, after + 40):
             for sentence in sentences(entry.text[:20_000]):
                 weight = said.weight_assistant(sentence, said.marks(sentence))
-                if weight >= 0.85 and (best is None or weight > best[0]):
+                if weight < 0.85:
+                    continue
+                weight += 0.8 * any(n in sentence for n in names) - 0.06 * (entry.ref - after)
+                if best is None or weight > best[0]:
                     best = (weight, Quote(text=shorten(sentence), ref=entry.ref))
     return best[1] if best else None
 

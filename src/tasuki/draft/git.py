@@ -9,22 +9,30 @@ from tasuki.model import Revision
 TIMEOUT = 2.0
 """Seconds; a repository on a dead network share must not hang a handoff."""
 _ENV = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_PREFIX")
+"""Variables that a hook of git sets: they would lead away from the folder that is asked about."""
+_GIT = ("git", "-c", "core.fsmonitor=false")
+"""A repository's own setting could name a program to run."""
 
 
 def git(cwd: str | Path, *arguments: str) -> str | None:
     """Standard output of one git command, None if git or the repository is not there."""
     try:
         done = subprocess.run(
-            ("git", "-C", str(cwd), *arguments),
+            (*_GIT, "-C", str(cwd), *arguments),
             capture_output=True,
             timeout=TIMEOUT,
-            env={**os.environ, **_ENV},
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
     return done.stdout.decode("utf-8", "backslashreplace") if done.returncode == 0 else None
+
+
+def _environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k not in _ELSEWHERE} | _ENV
 
 
 class Probe:
@@ -36,13 +44,13 @@ class Probe:
             return
         try:
             self._process = subprocess.Popen(
-                ("git", "-C", cwd, "status", "--porcelain=v2", "--branch", "-z"),
+                (*_GIT, "-C", cwd, "status", "--porcelain=v2", "--branch", "-z"),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **_ENV},
+                env=_environment(),
             )
-        except OSError:
+        except (OSError, ValueError):
             self._process = None
 
     def revision(self) -> Revision:
@@ -52,8 +60,8 @@ class Probe:
         try:
             output, _ = self._process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+            self._process.kill()  # Not read to the end: what git started may hold the pipe open.
+            self._process.wait()
             return Revision()
         if self._process.returncode != 0:
             return Revision()
@@ -91,14 +99,14 @@ def occurring_in_tree(cwd: str, candidates: list[str]) -> set[str] | None:
     arguments = [a for c in candidates for a in ("-e", c)]
     try:
         done = subprocess.run(
-            ("git", "-C", cwd, "grep", "-ohIF", "--max-count=2", *arguments),
+            (*_GIT, "-C", cwd, "grep", "-ohIF", "--max-count=2", *arguments),
             capture_output=True,
             timeout=0.4,
-            env={**os.environ, **_ENV},
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
     if done.returncode not in (0, 1):
         return None

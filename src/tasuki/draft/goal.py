@@ -59,11 +59,12 @@ def why_vague(text: str, min_length: int = MIN_LENGTH) -> str:
         return "A handoff needs a goal."
     if _VAGUE_PHRASES.match(bare):
         return f"The goal {bare!r} does not say what to do."
+    said = bare if len(bare) <= 60 else f"{bare[:59]}…"
     words = [w.lower().replace("’", "'") for w in _WORD.findall(bare)]
     if not words:
-        return f"The goal {bare!r} has no words."
+        return f"The goal {said!r} has no words."
     if all(w in _VAGUE for w in words):
-        return f"The goal {bare!r} does not say what to do."
+        return f"The goal {said!r} does not say what to do."
     if len(bare) + 2 * len(_WIDE.findall(bare)) < min_length:
-        return f"The goal {bare!r} is too short ({len(bare)} of {min_length} characters)."
+        return f"The goal {said!r} is too short ({len(bare)} of {min_length} characters)."
     return ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from tasuki.config import Settings
 from tasuki.draft import assemble, checks, drift, git
 from tasuki.draft.authors import offline
-from tasuki.draft.facts import derive
+from tasuki.draft.facts import derive, with_values
 from tasuki.draft.redact import Redactor
 from tasuki.errors import NothingToHandOff
 from tasuki.harness.protocol import Harness
@@ -59,6 +59,8 @@ def make(
 
     report(EXTRACTING)
     derived = derive(thread, revision, goal.text)
+    if revision.repository:
+        derived = with_values(derived, thread.cwd)
     draft = offline.write(
         thread,
         derived,

@@ -149,8 +149,9 @@ def _refused(thread: Thread) -> Iterator[Item]:
 
 def lessons(facts: Facts, worth: Callable[[Lesson], float]) -> Iterator[Item]:
     """Failures: open ones as such, mended ones with the sentence that explains them."""
+    told = {check.refs[-1] for check in facts.last_check}
     for lesson in sorted(facts.lessons, key=worth, reverse=True)[:6]:
-        if not lesson.error:
+        if not lesson.error or lesson.failed in told:
             continue
         refs = tuple(r for r in (lesson.failed, lesson.words_ref, lesson.passed) if r)
         words = f' — "{lesson.words}"' if lesson.words else ""

@@ -2,25 +2,38 @@
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from tasuki.draft import said
-from tasuki.draft.text import MAX_QUOTE, comparable, one_line, own_words, sentences, shorten, terms
+from tasuki.draft.text import (
+    MAX_QUOTE,
+    STOP_WORDS,
+    comparable,
+    one_line,
+    own_words,
+    sentences,
+    shorten,
+    terms,
+)
 from tasuki.model import Entry, Quote
 
 StatementKind = Literal[
     "request", "constraint", "reversal", "decision", "question", "next", "rejected", "finding"
 ]
-MAX_CHARACTERS = 200_000
+MAX_CHARACTERS = 150_000
 """Assistant text looked at in full, newest first. Of what is older, only entries that name
 something the goal names. User text is always looked at in full."""
 LEAST = 0.7
 """Weight under which a sentence of the agent says too little to be quoted."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
+OWN_LOOKED_AT = 600
+"""Newest statements of the user in which something may be taken back."""
+COMMON = 30
+"""A word in more statements than this tells nothing."""
 RARE = 4
 """Statements in which a word may stand to tell what is spoken of."""
 REPLIES = 3
@@ -198,35 +211,68 @@ def superseded(statements: Sequence[Statement]) -> set[int]:
     earlier one that shares half of its words. A proposal of the agent goes with a refusal by one of
     the user's next messages that names the same thing.
     """
-    own = [(i, s, _telling(s.text)) for i, s in enumerate(statements) if s.by_user]
+    own = [_Own(i, s) for i, s in enumerate(statements) if s.by_user][-OWN_LOOKED_AT:]
     gone: set[int] = set()
-    for n, (_, later, words) in enumerate(own):
-        named = {w.lower() for m in _TAKES_BACK.finditer(later.text) for w in m.groups() if w}
-        for i, earlier, others in reversed(own[:n]):
-            shared = len(words & others)
-            takes_back = shared >= 2 and shared * 3 >= min(len(words), len(others))
-            if later.kind == "reversal" and (takes_back or named & others):
-                gone.add(i)
+    for later, others in _pairs(own):
+        for earlier, shared in others:
+            if later.takes_back(earlier, shared):
+                gone.add(earlier.position)
                 break
-            if (
-                shared * 2 >= max(len(others), 4)
-                and _figures(later.text) != _figures(earlier.text) != set()
-            ):
-                gone.add(i)
+        gone.update(e.position for e, shared in others if later.replaces(e, shared))
     return gone | _refused_proposals(statements, own)
 
 
-def _refused_proposals(
-    statements: Sequence[Statement], own: Sequence[tuple[int, Statement, set[str]]]
-) -> set[int]:
-    seen = Counter(w for s in statements for w in _telling(s.text))
+class _Own:
+    """A statement of the user, prepared for comparing."""
+
+    def __init__(self, position: int, statement: Statement) -> None:
+        self.position = position
+        self.statement = statement
+        self.words = _telling(statement.text)
+        self.figures = set(_FIGURE.findall(statement.text))
+        self.named = {
+            w.lower() for m in _TAKES_BACK.finditer(statement.text) for w in m.groups() if w
+        }
+
+    def takes_back(self, earlier: "_Own", shared: int) -> bool:
+        if self.statement.kind != "reversal":
+            return False
+        alike = shared >= 2 and shared * 3 >= min(len(self.words), len(earlier.words))
+        return alike or bool(self.named & earlier.words)
+
+    def replaces(self, earlier: "_Own", shared: int) -> bool:
+        if not earlier.figures or self.figures == earlier.figures:
+            return False
+        return shared * 2 >= max(len(earlier.words), 4)
+
+
+def _pairs(own: Sequence[_Own]) -> Iterator[tuple[_Own, list[tuple[_Own, int]]]]:
+    """Each statement with the earlier ones it shares telling words with, the newest first."""
+    holding: dict[str, list[int]] = {}
+    for n, later in enumerate(own):
+        shared: Counter[int] = Counter()
+        for word in later.words:
+            found = holding.setdefault(word, [])
+            if len(found) <= COMMON:
+                shared.update(found)
+            found.append(n)
+        if shared:
+            yield later, [(own[i], shared[i]) for i in sorted(shared, reverse=True)]
+
+
+def _refused_proposals(statements: Sequence[Statement], own: Sequence[_Own]) -> set[int]:
+    words = [_telling(s.text) for s in statements]
+    seen = Counter(w for found in words for w in found)
+    refusals = [o for o in own if _REFUSES.search(o.statement.text)]
+    later = {o.statement.ref: n for n, o in enumerate(own)}
     gone = set()
     for i, statement in enumerate(statements):
         if statement.by_user or statement.kind not in ("next", "decision"):
             continue
-        rare = {w for w in _telling(statement.text) if seen[w] <= RARE}
-        replies = [(s, words) for _, s, words in own if s.ref > statement.ref][:REPLIES]
-        if any(rare & words and _REFUSES.search(s.text) for s, words in replies):
+        rare = {w for w in words[i] if seen[w] <= RARE}
+        first = next((n for ref, n in later.items() if ref > statement.ref), len(own))
+        near = {o.position for o in own[first : first + REPLIES]}
+        if any(o.position in near and rare & o.words for o in refusals):
             gone.add(i)
     return gone
 
@@ -242,9 +288,9 @@ _REFUSES = re.compile(
 )
 
 
+_FIGURE = re.compile(r"\d[\d.,]*")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
 def _telling(text: str) -> set[str]:
-    return {t for t in terms(text) if len(t) >= 4}
-
-
-def _figures(text: str) -> set[str]:
-    return set(re.findall(r"\d[\d.,]*", text))
+    return set(_WORD.findall(text.lower())) - STOP_WORDS

@@ -45,7 +45,7 @@ _ERROR_WEAK = re.compile(
     r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
 )
 
-_STOP = frozenset(
+STOP_WORDS = frozenset(
     "the and for with that this from are was were has have had not but you your our can could would should will "
     "what when where which who why how into onto out over under about after before then than them they their there "
     "here also just like make made want need please use using used add added get got let lets some any all more most "
@@ -142,11 +142,11 @@ def terms(text: str) -> dict[str, float]:
         if len(token) >= 3:
             found[token.lower()] = 3.0
             for part in re.split(r"[^\w]+|_|(?<=[a-z])(?=[A-Z])", token):
-                if len(part) >= 4 and part.lower() not in _STOP:
+                if len(part) >= 4 and part.lower() not in STOP_WORDS:
                     found.setdefault(part.lower(), 1.0)
     for match in WORD.finditer(text[:MAX_GOAL_WORDS]):
         word = match[0].lower()
-        if word not in _STOP and len(word) >= 3:
+        if word not in STOP_WORDS and len(word) >= 3:
             found.setdefault(word[:-1] if len(word) > 4 and word.endswith("s") else word, 1.0)
     return found
 
@@ -173,7 +173,7 @@ def error_line(output: str) -> str:
 
 
 _PASTE_LINE = re.compile(
-    r"^(?:\s*[$❯›»]\s|\s{4,}\S|\t|\s*at \S+\s*\(|.*[{};]\s*$|[│┃|].*|\[?\d{4}-\d\d-\d\d|.*\b\w+\.\w{1,4}:\d+"
+    r"^(?:\s*[$❯›»]\s|\s{4,}\S|\t|\s*at \S+\s*\(|.*[{};]\s*$|[│┃|].*|\[?\d{4}-\d\d-\d\d|.*\b\w+\.[A-Za-z]{1,4}:\d+"
     r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: .*|traceback \(.*|fail\s{2,}.*|ok\s{2,}.*|exit status \d.*)|[+-]{3} |@@ |\S+\s+on\s+\S+.*\[.*\]"
     r"|\s*[\w./-]+\(\d+,\d+\)|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,})",
     re.IGNORECASE,
@@ -192,17 +192,25 @@ _REPORT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _LOG = re.compile(
-    r"^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\]|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
+    r"^(?:Username|Password) for |^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\]|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
 )
 
 
 _COMMAND_LINE = re.compile(r"^\s*[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)")
 
 
+_SPEAKS = re.compile(
+    r"\b(?:i|i'?m|i'?d|i'?ll|you|we|let'?s|my|our|please|pls|don'?t)\b", re.IGNORECASE
+)
+_SURELY = re.compile(r"^(?:\s*[$❯›»]\s|\s{4,}\S|\t|[+-]{3} |@@ |\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d)")
+
+
 def _is_pasted(line: str) -> bool:
-    if _PASTE_LINE.match(line) or _LOG.search(line):
+    """Whether a line looks like a terminal's or a log's; a line that speaks to somebody rarely is."""
+    if _SURELY.match(line):
         return True
-    return bool(_COMMAND_LINE.match(line)) and not _PERSON.search(line)
+    looks_so = _PASTE_LINE.match(line) or _LOG.search(line) or _COMMAND_LINE.match(line)
+    return bool(looks_so) and not _SPEAKS.search(line)
 
 
 def own_words(text: str) -> str:

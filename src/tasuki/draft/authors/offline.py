@@ -33,6 +33,7 @@ Limits = dict[str, int]
 LIMITS: Limits = {"files": 20, "commands": 10, "context": 12, "decisions": 8, "questions": 6}
 SHARE = {"asked": 10, "state": 18, "previous": 6}
 FILES_WANTED = 9
+VALUES = 6
 REJECTED_FLOOR = 0.9
 NEXT_FLOOR = 0.9
 DECISION_FLOOR = 0.6
@@ -102,6 +103,7 @@ def _offer(
     questions = list(_questions(thread, stated, relevance, limits["questions"], taken))
     context = [
         *seen_before,
+        *_values(facts, relevance),
         *_context(thread, stated, goal, relevance, limits["context"], taken),
     ]
     return {
@@ -118,8 +120,25 @@ def _offer(
         "decisions": decisions,
         "questions": questions,
         "files": list(_files(facts.files, relevance, limits["files"], reasons)),
-        "commands": list(_commands(facts.commands, relevance, limits["commands"])),
+        "commands": list(
+            _commands(facts.commands, _failures_told(facts), relevance, limits["commands"])
+        ),
     }
+
+
+def _values(facts: Facts, relevance: Relevance) -> Iterator[Item]:
+    """Values that stand only in the thread, those near the goal or lately named, on one line."""
+    worth = sorted(
+        facts.values,
+        key=lambda q: -(relevance.overlap(q.text) + relevance.recency(q.ref)),
+    )[:VALUES]
+    if worth:
+        named = ", ".join(f"`{q.text}`" for q in worth)
+        yield Item(
+            text=named,
+            refs=tuple(q.ref for q in worth),
+            label="Only in the thread, not in the tree",
+        )
 
 
 def _merge(*lists: list[Item]) -> Iterator[Item]:
@@ -176,7 +195,7 @@ def _rejected(
     ]
     for statement in _take(best(_over(scored, REJECTED_FLOOR), 8), taken):
         if statement.by_user:
-            yield _quoted(statement, "Not wanted, the user said")
+            yield _quoted(statement, "Called off or changed, the user said")
         else:
             yield _said(statement, "Failed or rejected")
 
@@ -272,8 +291,14 @@ def _why_file(file: FileFact, relevance: Relevance) -> str:
     return "; ".join(what)
 
 
+def _failures_told(facts: Facts) -> set[int]:
+    """Runs whose failure the state of the work tells already."""
+    checks = {c.refs[-1] for c in facts.last_check}
+    return checks | {lesson.failed for lesson in facts.lessons if not lesson.passed}
+
+
 def _commands(
-    commands: Sequence[CommandFact], relevance: Relevance, limit: int
+    commands: Sequence[CommandFact], told: set[int], relevance: Relevance, limit: int
 ) -> Iterator[CommandItem]:
     """Commands that can be run again, checks first, one of each shape."""
     shapes: set[str] = set()
@@ -288,13 +313,15 @@ def _commands(
             return
         yield CommandItem(
             command=short_command(command.command),
-            note=_note(command),
+            note=_note(command, command.refs[-1] in told),
             refs=command.refs[-2:],
         )
 
 
-def _note(command: CommandFact) -> str:
+def _note(command: CommandFact, told: bool) -> str:
     if not command.ok:
+        if told:
+            return "failed, as above"
         return f"failed: {command.error}" if command.error else "failed"
     selection = (
         " (a selection)" if command.check == "test" and is_selection(command.command) else ""
