@@ -200,7 +200,7 @@ _COMMAND_LINE = re.compile(r"^\s*[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[
 
 
 _SPEAKS = re.compile(
-    r"\b(?:i|i'?m|i'?d|i'?ll|you|we|let'?s|my|our|please|pls|don'?t)\b", re.IGNORECASE
+    r"(?:^|\s)(?:i|i'?m|i'd|i'll|you|we|let'?s|my|our|please|pls|don'?t)(?=\s|$|,)", re.IGNORECASE
 )
 _SURELY = re.compile(r"^(?:\s*[$❯›»]\s|\s{4,}\S|\t|[+-]{3} |@@ |\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d)")
 
