@@ -1,6 +1,6 @@
 """Speed and memory of the commands, side by side with reading the same file with `json.loads`.
 
-    python bench/run.py [--quick] [--write]
+    python bench/run.py [--quick] [--peers] [--write]
 
 Files are made once under `.cache/bench` (1.1 GB; 80 MB with --quick). Each figure is the best of
 the runs, in one session of one machine. `--write` puts the table into bench/README.md and README.md.
@@ -31,16 +31,46 @@ def measured(command: list[str], cwd: Path, env: dict[str, str], runs: int) -> t
     best, peak = 9e9, 0.0
     for _ in range(runs):
         started = time.perf_counter()
-        process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
         _, status, usage = os.wait4(process.pid, 0)
         took = time.perf_counter() - started
         if status:
-            raise SystemExit(f"{command} failed: {process.stderr.read().decode() if process.stderr else ''}")
+            raise SystemExit(
+                f"{command} failed: {process.stderr.read().decode() if process.stderr else ''}"
+            )
         if process.stderr:
             process.stderr.close()
         process.returncode = 0
-        best, peak = min(best, took), max(peak, usage.ru_maxrss / (1024 if sys.platform != "darwin" else 1 << 20))
+        best, peak = (
+            min(best, took),
+            max(peak, usage.ru_maxrss / (1024 if sys.platform != "darwin" else 1 << 20)),
+        )
     return best, peak
+
+
+PEERS = {"claude-handoff": "0.20.0", "cc2md": "1.0"}
+"""Programs from PyPI that write something to go on from out of the same file, pinned."""
+
+
+def peers(thread: Path, folder: Path) -> list[tuple[str, list[str]]]:
+    """Commands of the peers, installed beside the bench files; none without --peers."""
+    if "--peers" not in sys.argv:
+        return []
+    home = CACHE / "peers"
+    if not (home / "bin" / "cc2md").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        wanted = [f"{name}=={version}" for name, version in PEERS.items()]
+        subprocess.run([str(home / "bin" / "pip"), "install", "-q", *wanted], check=True)
+    out = str(folder / "out.md")
+    return [
+        (
+            "claude-handoff 0.20.0",
+            [str(home / "bin" / "claude-handoff"), str(thread), "-o", out, "--no-cache"],
+        ),
+        ("cc2md 1.0", [str(home / "bin" / "cc2md"), str(thread), "--output", out]),
+    ]
 
 
 def home_with_threads(folder: Path, count: int, size: int) -> Path:
@@ -55,7 +85,13 @@ def rows(quick: bool) -> list[tuple[str, str, float, float]]:
     """What was measured: name, bound, seconds, MB."""
     found = []
     with tempfile.TemporaryDirectory() as data:
-        env = {**os.environ, "TASUKI_DATA": data, "TASUKI_CONFIG": "/nonexistent/config.toml", "HOME": data}
+        own = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        env = {
+            **own,
+            "TASUKI_DATA": data,
+            "TASUKI_CONFIG": "/nonexistent/config.toml",
+            "HOME": data,
+        }
 
         def add(name: str, bound: str, command: list[str], runs: int = 5, **more: str) -> None:
             seconds, megabytes = measured(command, Path(data), {**env, **more}, runs)
@@ -65,21 +101,47 @@ def rows(quick: bool) -> list[tuple[str, str, float, float]]:
         add("python -c pass", "", [sys.executable, "-c", "pass"])
         add("tasuki --version", "≤ 0.08 s", [*TASUKI, "--version"], 10)
         middle = threads.write(CACHE / "70mb.jsonl", 70_000_000)
-        add("json.loads of every line of 70 MB", "", [sys.executable, "-c", JSON_LOADS, str(middle)])
-        add("tasuki handoff --print, 70 MB", "≤ 0.35 s, ≤ 120 MB", [*TASUKI, "handoff", "--print", "--from", str(middle), GOAL])
+        add(
+            "json.loads of every line of 70 MB", "", [sys.executable, "-c", JSON_LOADS, str(middle)]
+        )
+        add(
+            "tasuki handoff --print, 70 MB",
+            "≤ 0.35 s, ≤ 120 MB",
+            [*TASUKI, "handoff", "--print", "--from", str(middle), GOAL],
+        )
+        for name, command in peers(middle, Path(data)):
+            add(f"{name}, 70 MB", "", command, 3)
         if not quick:
             large = threads.write(CACHE / "1gb.jsonl", 1_000_000_000)
-            add("json.loads of every line of 1 GB", "", [sys.executable, "-c", JSON_LOADS, str(large)], 2)
-            add("tasuki handoff --print, 1 GB", "≤ 3 s, ≤ 300 MB", [*TASUKI, "handoff", "--print", "--from", str(large), GOAL], 3)
+            add(
+                "json.loads of every line of 1 GB",
+                "",
+                [sys.executable, "-c", JSON_LOADS, str(large)],
+                2,
+            )
+            add(
+                "tasuki handoff --print, 1 GB",
+                "≤ 3 s, ≤ 300 MB",
+                [*TASUKI, "handoff", "--print", "--from", str(large), GOAL],
+                3,
+            )
             home = home_with_threads(CACHE / "home", 1000, 1_000_000)
-            add("tasuki threads --all, 1,000 of 1 MB", "≤ 0.2 s", [*TASUKI, "threads", "--all", "--limit", "1000"], HOME=str(home))
+            add(
+                "tasuki threads --all, 1,000 of 1 MB",
+                "≤ 0.2 s",
+                [*TASUKI, "threads", "--all", "--limit", "1000"],
+                HOME=str(home),
+            )
     return found
 
 
 def table(found: list[tuple[str, str, float, float]]) -> str:
     """The rows as Markdown, with the machine they were measured on."""
     lines = ["| what | seconds | MB | bound |", "|---|---|---|---|"]
-    lines += [f"| {name} | {seconds:.3f} | {megabytes:.0f} | {bound} |" for name, bound, seconds, megabytes in found]
+    lines += [
+        f"| {name} | {seconds:.3f} | {megabytes:.0f} | {bound} |"
+        for name, bound, seconds, megabytes in found
+    ]
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
     return "\n".join(lines) + f"\n\nBest of the runs, on {machine}: `scripts/bench`.\n"
 
@@ -94,7 +156,10 @@ def put(page: Path, text: str) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="without the 1 GB file and the 1,000 threads")
+    parser.add_argument(
+        "--quick", action="store_true", help="without the 1 GB file and the 1,000 threads"
+    )
+    parser.add_argument("--peers", action="store_true", help="also other programs from PyPI")
     parser.add_argument("--write", action="store_true", help="write the table into the pages")
     options = parser.parse_args()
     if shutil.disk_usage(ROOT).free < 3e9 and not options.quick:

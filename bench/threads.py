@@ -57,7 +57,9 @@ class Writer:
         pick = self.random.choice
         lines = []
         while size > 0:
-            lines.append(f"    {pick(WORDS)} = {pick(WORDS)}.{pick(WORDS)}_{pick(WORDS)}({pick(WORDS)!r}, {self.random.random()})")
+            lines.append(
+                f"    {pick(WORDS)} = {pick(WORDS)}.{pick(WORDS)}_{pick(WORDS)}({pick(WORDS)!r}, {self.random.random()})"
+            )
             size -= len(lines[-1]) + 1
         return "\n".join(lines)
 
@@ -70,7 +72,13 @@ class Writer:
 
     def turn(self) -> None:
         """A user message and what came of it."""
-        self.line("user", message={"role": "user", "content": f"Please fix the {self.random.choice(WORDS)}. " + self.prose(1)})
+        self.line(
+            "user",
+            message={
+                "role": "user",
+                "content": f"Please fix the {self.random.choice(WORDS)}. " + self.prose(1),
+            },
+        )
         for _ in range(12):
             self.assistant({"type": "thinking", "thinking": self.prose(4), "signature": "x" * 300})
             if self.random.random() < 0.4:
@@ -84,18 +92,36 @@ class Writer:
         kind = self.random.random()
         output = self.code(int(self.random.lognormvariate(7.6, 1.0)))
         if kind < 0.45:
-            self.assistant({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": f"pytest -q tests/test_{self.random.choice(WORDS)}.py"}})
+            self.assistant(
+                {
+                    "type": "tool_use",
+                    "id": id,
+                    "name": "Bash",
+                    "input": {"command": f"pytest -q tests/test_{self.random.choice(WORDS)}.py"},
+                }
+            )
             result: dict[str, object] = {"stdout": output, "stderr": "", "interrupted": False}
         elif kind < 0.75:
-            self.assistant({"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": path}})
+            self.assistant(
+                {"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": path}}
+            )
             result = {"type": "text", "file": {"filePath": path, "content": output}}
         else:
             new = self.code(600)
-            self.assistant({"type": "tool_use", "id": id, "name": "Edit", "input": {"file_path": path, "old_string": self.code(400), "new_string": new}})
+            self.assistant(
+                {
+                    "type": "tool_use",
+                    "id": id,
+                    "name": "Edit",
+                    "input": {"file_path": path, "old_string": self.code(400), "new_string": new},
+                }
+            )
             result = {"filePath": path, "originalFile": self.code(6000), "newString": new}
             output = f"The file {path} has been updated."
         if self.random.random() < 0.4:
-            self.line("progress", data={"type": "hook_progress", "command": self.code(1500)}, toolUseID=id)
+            self.line(
+                "progress", data={"type": "hook_progress", "command": self.code(1500)}, toolUseID=id
+            )
         content = [{"type": "tool_result", "tool_use_id": id, "content": output}]
         self.line("user", message={"role": "user", "content": content}, toolUseResult=result)
 

@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from msgspec import Struct
-
 from tasuki.draft.text import error_line, one_line, shorten
 from tasuki.model import CommandFact, Entry, Quote
 
@@ -61,19 +59,34 @@ _FILTERED = re.compile(
 _SPLIT = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
 
 
-class Run(Struct, frozen=True, gc=False):
-    """One run of one command."""
+class Run:
+    """One run of one command; `command` is without a leading `cd` into a folder.
 
-    ref: int
-    command: str
-    """Without a leading `cd` into a folder."""
-    ok: bool
-    output: str
-    check: Check
-    navigation: bool
-    by_user: bool = False
+    Whether a check failed behind a pipe is read from its output only when somebody asks.
+    """
+
+    __slots__ = ("_ok", "by_user", "check", "command", "navigation", "output", "ref")
+
+    def __init__(
+        self, ref: int, command: str, ok: bool, output: str, check: Check, by_user: bool
+    ) -> None:
+        self.ref = ref
+        self.command = command
+        self.output = output
+        self.check = check
+        self.navigation = not check and is_navigation(command)
+        self.by_user = by_user
+        self._ok: bool | None = False if not ok else None if check in _TOLD_BY_OUTPUT else True
+
+    @property
+    def ok(self) -> bool:
+        """Whether it passed."""
+        if self._ok is None:
+            self._ok = not says_failed(self.output)
+        return self._ok
 
 
+_TOLD_BY_OUTPUT = ("test", "lint", "build")
 _TRIGGERS = frozenset(
     "commit pytest test tests nextest vitest jest playwright tox nox ctest rspec phpunit unittest bats lint golangci ruff "
     "eslint biome clippy mypy pyright tsc prettier black gofmt flake rubocop shellcheck check typecheck format fmt vet build "
@@ -138,21 +151,9 @@ def runs(entries: Iterable[Entry]) -> list[Run]:
         if call is None or call.kind != "shell" or not call.command or call.status == "refused":
             continue
         command = _CD.sub("", call.command.strip())
-        check = check_kind(command)
         ok = call.status in ("ok", "unknown", "running")
-        if ok and check and check != "commit":
-            ok = not says_failed(call.output)
-        found.append(
-            Run(
-                ref=entry.ref,
-                command=command,
-                ok=ok,
-                output=call.output,
-                check=check,
-                navigation=not check and is_navigation(command),
-                by_user=entry.origin == "command",
-            )
-        )
+        by_user = entry.origin == "command"
+        found.append(Run(entry.ref, command, ok, call.output, check_kind(command), by_user))
     return found
 
 

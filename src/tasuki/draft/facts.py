@@ -21,6 +21,9 @@ _FOLDED_SECTIONS = (
 )  # fmt: skip
 _GOAL_HEADING = "## Next Goal (verbatim)"
 _MAX_LESSONS = 12
+_LESSON_RUNS = 800
+"""Newest commands among which failures are looked for."""
+_GREEN = ("test", "lint", "build")
 
 
 class Derived(Struct, frozen=True):
@@ -45,9 +48,7 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     commits = commands.commits(all_runs)
     todos, todos_ref = _todos(entries)
     last_commit = commits[-1].ref if commits else 0
-    last_green = max(
-        (r.ref for r in all_runs if r.check and r.check != "commit" and r.ok), default=0
-    )
+    last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)
     revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
     edited = [f for f in files if f.edits and f.edits[-1] > f.undone and not is_noise(f.path)]
@@ -128,14 +129,17 @@ def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson,
     lessons: dict[str, Lesson] = {}
     texts = [e for e in entries if e.kind == "assistant"]
     last = entries[-1].ref if entries else 0
-    counts = Counter(commands.base_command(r.command) for r in all_runs if not r.ok)
-    for run in reversed(all_runs):
+    counts: Counter[str] = Counter()
+    for run in all_runs[: -_LESSON_RUNS - 1 : -1]:
+        if len(lessons) >= _MAX_LESSONS:
+            break
         key = commands.base_command(run.command)
         kind = "commit" if key.startswith("git ") else run.check
         if run.ok:
             passed[key] = run.ref
             passed[f"kind:{run.check}"] = run.ref
-        elif not run.navigation and key not in lessons and len(lessons) < _MAX_LESSONS:
+        elif not run.navigation and key not in lessons:
+            counts[key] += 1
             after = passed.get(key) or (passed.get(f"kind:{kind}", 0) if kind else 0)
             if after or run.check or counts[key] > 1 or run.ref > last - max(20, last // 7):
                 lessons[key] = _lesson(run, after, texts)

@@ -147,11 +147,11 @@ def file_facts(thread: Thread, runs: Sequence[Run]) -> tuple[FileFact, ...]:
 
 
 def _from_shell(table: FileTable, run: Run) -> None:
-    if run.ok and run.navigation:
+    if run.navigation and run.ok:
         for match in _READER.finditer(run.command):
             for path in PATH.findall(match[1]):
                 table.read(path, run.ref)
-    elif "git " in run.command and run.ok and "stash" not in run.command:
+    elif "git " in run.command and "stash" not in run.command and run.ok:
         if _UNDO_ALL.search(run.command):
             table.undone("", run.ref)
         for match in _UNDO.finditer(run.command):

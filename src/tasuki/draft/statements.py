@@ -26,6 +26,8 @@ StatementKind = Literal[
 MAX_CHARACTERS = 150_000
 """Assistant text looked at in full, newest first. Of what is older, only entries that name
 something the goal names. User text is always looked at in full."""
+MAX_STATEMENTS = 1_200
+"""Statements of the agent that are weighed, the newest."""
 LEAST = 0.7
 """Weight under which a sentence of the agent says too little to be quoted."""
 PRINTED = 6
@@ -127,6 +129,8 @@ def of_assistant(entries: Sequence[Entry], focus: Sequence[str] = ()) -> list[St
         if entry.kind != "assistant":
             continue
         left -= len(entry.text)
+        if len(found) >= MAX_STATEMENTS:
+            break
         if left < 0 and not any(name in entry.text for name in focus):
             continue
         for statement in _by_assistant(entry):
