@@ -67,6 +67,8 @@ class Hand:
         self.vault = Vault()
         self.stored = False
         self.warnings: list[str] = []
+        self.notes: list[str] = []
+        """Peculiarities of the file, for the review and `--json`; nothing to act on."""
         self.interactive = sys.stdin.isatty() and sys.stdout.isatty()
 
     def over(self, goal_text: str | None) -> None:
@@ -193,7 +195,7 @@ class Hand:
         if report.unknown:
             kinds = ", ".join(f"{k} ×{n}" for k, n in list(report.unknown.items())[:6])
             self.warnings.append(f"Line types this version does not know: {kinds}")
-        self.warnings += [f"Note on {thread.path}: {note}" for note in report.notes]
+        self.notes = [f"{thread.path}: {note}" for note in report.notes]
         for item in self.made.facts.running[-3:]:
             self.warnings.append(f"Not seen to end: {item.kind} {item.label!r} (#{item.ref})")
         if handoff.redactions:
@@ -225,6 +227,7 @@ class Hand:
             "tokens": handoff.tokens,
             "brief": self.brief,
             "warnings": self.warnings,
+            "notes": self.notes,
             "handoff": handoff,
         }
         click.echo(msgspec.json.encode(document))
@@ -268,7 +271,7 @@ class Hand:
             text,
             self.made.thread,
             self.made.handoff,
-            self.warnings,
+            [*self.warnings, *self.notes],
             in_editor=self.editor,
             budget=self.settings.budget,
         )
@@ -339,6 +342,9 @@ class Hand:
             raise type(error)(
                 f"{reason}\nThe brief is safe: tasuki show {handoff.id[:8]} --brief"
             ) from error
+        except KeyboardInterrupt:
+            self._event(handoff, "failed", reason="interrupted")
+            raise
         self._settle(handoff, plan, launched)
         self._say_started(handoff, launched)
 

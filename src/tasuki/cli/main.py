@@ -80,7 +80,7 @@ def main() -> None:
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
-        click.echo("Interrupted; nothing was started.", err=True)
+        click.echo("\nInterrupted; nothing was started.", err=True)
         sys.exit(130)
     except KeyboardInterrupt:
         click.echo("\nInterrupted; nothing was started.", err=True)

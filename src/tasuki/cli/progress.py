@@ -1,5 +1,6 @@
 """Progress on standard error: a spinner with phases once a second has passed, nothing before."""
 
+import os
 import sys
 import threading
 import time
@@ -31,7 +32,7 @@ class Progress:
         self.started = time.monotonic()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._tty = self.stream.isatty()
+        self._tty = self.stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         encoding = (getattr(self.stream, "encoding", None) or "").lower()
         self.frames, self.done_mark, self.failed_mark = (
             (FRAMES, "✓", "✗") if "utf" in encoding else (PLAIN_FRAMES, "ok:", "failed:")

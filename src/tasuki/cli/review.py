@@ -1,7 +1,9 @@
 """The review screen: the brief to edit, beside the entries of the thread that it rests on."""
 
+import asyncio
 import os
 import re
+import signal
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
@@ -23,6 +25,7 @@ from textual.widgets import (
 from textual.widgets.option_list import Option
 
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, item_line, split
+from tasuki.draft.redact import redact
 from tasuki.model import Entry, Item, Thread, tokens
 from tasuki.plain import plain, shown
 
@@ -30,6 +33,7 @@ Action = Literal["start", "save", "cancel"]
 
 _BRACKETS = re.compile(r"\[(#\d+[^\]\n]*)\]")
 _NUMBER = re.compile(r"#(\d+)")
+_ORDERS = (signal.SIGTERM, signal.SIGHUP)
 LONGEST = 60_000
 """Characters of one entry that are laid out; more would hold the screen up for a second."""
 _RULE = "─" * 24
@@ -57,7 +61,12 @@ def review(
     edited comes back to the letter.
     """
     app = ReviewApp(brief, thread, left_out, warnings, budget)
+    before = {order: signal.getsignal(order) for order in _ORDERS}
     app.run()
+    for order, handler in before.items():
+        signal.signal(order, handler)
+    if app.ordered:
+        raise SystemExit(128 + app.ordered)
     return app.result
 
 
@@ -80,14 +89,16 @@ def insertion_row(lines: Sequence[str], cursor: int) -> int:
 
 
 def entry_text(entry: Entry) -> Text:
-    """One entry in full, safe for a terminal, its first line bold."""
+    """One entry in full, without secrets, safe for a terminal, its first line bold."""
     tool = entry.tool
     who = f"{tool.name} ({tool.status})" if tool else entry.kind
     when = entry.at.replace("T", " ")[:16]
     text = Text(shown(f"#{entry.ref} {who}  {when}".rstrip()), style="bold")
     body = "\n".join(part for part in (entry.text, *_tool_parts(entry)) if part)
-    if (more := len(body) - LONGEST) > 0:
-        body = f"{body[:LONGEST]}\n… {more:,} more characters: tasuki read"
+    more = len(body) - LONGEST
+    body = redact(body[:LONGEST])[0]
+    if more > 0:
+        body = f"{body}\n… {more:,} more characters: tasuki read"
     return text.append("\n" + shown(body).rstrip("\n"), style="not bold")
 
 
@@ -188,6 +199,8 @@ class ReviewApp(App[None]):
         self.entries = {entry.ref: entry for entry in thread.entries}
         self.refs: tuple[int, ...] | None = None
         self.result = ReviewResult("cancel", brief)
+        self.ordered = 0
+        """The signal that ended the review, if one did."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -203,7 +216,9 @@ class ReviewApp(App[None]):
         yield Static(KEYS, id="keys", markup=False)
 
     def on_mount(self) -> None:
-        """Start on the brief, in the terminal's own colours."""
+        """Start on the brief, in the terminal's own colours; an order to end restores those."""
+        for order in _ORDERS:
+            asyncio.get_running_loop().add_signal_handler(order, self._end, order)
         light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
         for theme in ("ansi-light" if light else "ansi-dark", "textual-ansi"):
             if theme in self.available_themes:
@@ -236,7 +251,8 @@ class ReviewApp(App[None]):
         of = f" of {self.budget:,}" if self.budget else ""
         over = "  OVER BUDGET" if self.budget and size > self.budget else ""
         edited = "  edited" if text != self.shown_brief else ""
-        who = shown(f"{self.thread.harness} {self.thread.id[:8]} {self.thread.name}").strip()
+        name = redact(self.thread.name)[0]
+        who = shown(f"{self.thread.harness} {self.thread.id[:8]} {name}").strip()
         self.query_one("#title", Static).update(
             f"Brief: {size:,}{of} tokens without the goal{over}{edited}   {who}"
         )
@@ -298,6 +314,10 @@ class ReviewApp(App[None]):
             self.screen.dismiss(False)
         else:
             self.query_one(TextArea).call_later(self._cancel)
+
+    def _end(self, order: int) -> None:
+        self.ordered = order
+        self.exit()
 
     def _decide(self, action: Action) -> None:
         text = self.query_one(TextArea).text

@@ -1,5 +1,6 @@
 """Which review: the screen where it is installed, else the editor."""
 
+import os
 from collections.abc import Sequence
 from typing import Literal, cast
 
@@ -27,7 +28,7 @@ def reviewed(
     budget: int,
 ) -> Reviewed:
     """Show a brief for review. An editor that leaves an empty file, or fails, cancels."""
-    if not in_editor:
+    if not in_editor and os.environ.get("TERM", "dumb") != "dumb":
         try:
             from tasuki.cli.review import review
         except ImportError:

@@ -92,12 +92,16 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
 
 
 def _own_sentences(text: str) -> Iterable[str]:
-    """A short message as a whole, so that its sentences explain each other; a long one cut up."""
-    own = own_words(text[: 2 * MAX_OWN_WORDS])[:MAX_OWN_WORDS]
-    whole = one_line(own)
-    if len(whole) <= WHOLE_MESSAGE and "\n\n" not in own:
+    """A short message as a whole, so that its sentences explain each other; a long one cut up.
+
+    Where pasted lines were taken out, what stands on both sides of them is not one sentence.
+    """
+    text = text[: 2 * MAX_OWN_WORDS]
+    own = own_words(text)[:MAX_OWN_WORDS]
+    whole, said_so = one_line(own), comparable(text)
+    if len(whole) <= WHOLE_MESSAGE and "\n\n" not in own and comparable(whole) in said_so:
         return (whole,) if len(whole) >= 8 else ()
-    return sentences(own)
+    return [s for s in sentences(own) if comparable(s) in said_so]
 
 
 def _by_user(sentence: str, entry: Entry, printed: Sequence[str]) -> Statement:
