@@ -7,14 +7,14 @@ from tasuki.testing import ThreadBuilder
 CLIENT = "src/upload/client.py"
 TESTS = "tests/test_client.py"
 
-RETRY = '''def upload(session, part, url):
+RETRY = """def upload(session, part, url):
     for attempt in range(MAX_ATTEMPTS):
         response = session.put(url, data=part.body, headers=part.headers)
         if response.status_code < 500:
             return response
         time.sleep(2 ** attempt)
     raise UploadFailed(part.number, response.status_code)
-'''
+"""
 FAILURE = """tests/test_client.py F..                                             [100%]
 =================================== FAILURES ===================================
 E       AssertionError: expected 3 attempts, got 1
@@ -45,7 +45,10 @@ thread = (
         "Five attempts with 2 ** attempt seconds make 31 s at most, so four attempts it is: 15 s."
     )
     .edit(CLIENT, "    return session.put(url, data=part.body)\n", RETRY)
-    .create(TESTS, "def test_retries_on_503(gateway):\n    gateway.fail_times(2)\n    assert gateway.attempts == 3\n")
+    .create(
+        TESTS,
+        "def test_retries_on_503(gateway):\n    gateway.fail_times(2)\n    assert gateway.attempts == 3\n",
+    )
     .shell("pytest -q tests/test_client.py", FAILURE, 1)
     .assistant(
         "The fake gateway in `tests/conftest.py` closes the socket after a 503, so the session raises "
@@ -79,7 +82,9 @@ thread = (
         "            continue\n        if response.status_code < 500:\n",
     )
     .shell("pytest -q tests/test_client.py", PASSED)
-    .user("hmm no, don't sleep as long as the header says without a cap, we had a Retry-After of 3600 once")
+    .user(
+        "hmm no, don't sleep as long as the header says without a cap, we had a Retry-After of 3600 once"
+    )
     .assistant(
         "Right. It needs `min(retry_after, MAX_WAIT)`; I have not added it yet. "
         "Open question: should a Retry-After above the cap fail at once instead of trying early?"
