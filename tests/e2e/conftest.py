@@ -57,6 +57,21 @@ screen_reader_detection_done = true
 """
 
 
+OMP_MODELS = """providers:
+  local:
+    baseUrl: {url}/v1
+    api: openai-completions
+    apiKey: dummy-key
+    compat: {{supportsDeveloperRole: false, supportsReasoningEffort: false}}
+    models:
+      - {{id: scripted, name: scripted, contextWindow: 128000, maxTokens: 8000}}
+"""
+OMP_CONFIG = """modelRoles: {default: local/scripted, smol: local/scripted, slow: local/scripted, tiny: local/scripted}
+setupVersion: 999
+startup: {setupWizard: false, checkUpdate: false, quiet: true}
+"""
+
+
 class World:
     """A home, a project and a scripted model that a real program lives in."""
 
@@ -178,4 +193,22 @@ def with_codex(codex: list[str], world: World) -> World:
     config.write_text(CODEX_CONFIG.format(url=world.model.url, project=world.project))
     world.set(LOCAL_KEY="dummy")
     world.program("codex", codex)
+    return world
+
+
+@pytest.fixture(scope="session")
+def omp() -> list[str]:
+    """The command of oh-my-pi, installed with the user's own settings of npm."""
+    return install.omp()
+
+
+@pytest.fixture
+def with_omp(omp: list[str], world: World) -> World:
+    """A world with oh-my-pi past its first-start questions, whose only model is the scripted one."""
+    folder = world.home / ".omp" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "models.yml").write_text(OMP_MODELS.format(url=world.model.url))
+    (folder / "config.yml").write_text(OMP_CONFIG)
+    world.set(PI_OFFLINE="1", PI_SKIP_VERSION_CHECK="1")
+    world.program("omp", omp)
     return world

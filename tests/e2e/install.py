@@ -21,6 +21,8 @@ CLAUDE = "2.1.330"
 """A version with `--prefill`; 2.0.76, the last one in plain JavaScript, has none."""
 CODEX = "0.169.0"
 """Twenty times as large as pi: its tests run where `TASUKI_E2E=all`."""
+OMP = "18.2.3"
+"""The newest that installs from the registry alone; with bun 755 MB: as Codex only with `all`."""
 NPM_SECONDS = 600
 
 
@@ -57,6 +59,16 @@ def codex() -> list[str]:
     package = f"@openai/codex@{CODEX}"
     folder = _installed(f"codex-{CODEX}", lambda folder: _npm_install(folder, package))
     return [str(folder / "node_modules" / ".bin" / "codex")]
+
+
+def omp() -> list[str]:
+    """The command of oh-my-pi, run by its own bun; as Codex only where all programs are asked for."""
+    if os.environ.get("TASUKI_E2E") != "all":
+        pytest.skip("oh-my-pi is 755 MB: set TASUKI_E2E=all to test with it")
+    packages = (f"@oh-my-pi/pi-coding-agent@{OMP}", "bun")
+    folder = _installed(f"omp-{OMP}", lambda folder: _npm_install(folder, *packages))
+    programs = folder / "node_modules" / ".bin"
+    return ["env", f"PATH={programs}:{os.environ['PATH']}", str(programs / "omp")]
 
 
 def _version(program: str) -> tuple[int, ...]:
@@ -96,9 +108,9 @@ def _install_pi(folder: Path) -> None:
     _npm(folder / "package", "install")
 
 
-def _npm_install(folder: Path, package: str) -> None:
+def _npm_install(folder: Path, *packages: str) -> None:
     (folder / "package.json").write_text('{"name": "cache", "private": true}')
-    _npm(folder, "install", package)
+    _npm(folder, "install", *packages)
 
 
 def _npm(folder: Path, *arguments: str) -> None:
