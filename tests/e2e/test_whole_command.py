@@ -88,6 +88,7 @@ def test_cancelling_the_review_starts_nothing(with_pi: World) -> None:
 
     screen = with_pi.shows(pane, "Nothing was started.")
     assert "The draft is kept: tasuki show" in screen
+    with_pi.shows(pane, "[ended 130]")
     assert with_pi.model.log == []
     assert "started" not in started(with_pi)
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tasuki.launch import Launched
 
 NOTHING_STARTED = "Nothing was started."
+CANCELLED = 130
+"""Exit code of a review that was cancelled."""
 
 
 class Hand:
@@ -66,13 +68,14 @@ class Hand:
         self.settings = config.load(Path.cwd(), {"budget": budget, "author": author, "to": to})
         self.vault = Vault()
         self.stored = False
+        self.saved = False
         self.warnings: list[str] = []
         self.notes: list[str] = []
         """Peculiarities of the file, for the review and `--json`; nothing to act on."""
         self.interactive = sys.stdin.isatty() and sys.stdout.isatty()
 
-    def over(self, goal_text: str | None) -> None:
-        """Do it."""
+    def over(self, goal_text: str | None) -> int:
+        """Do it; the exit code."""
         if self.settings.author != "offline":
             raise ModelUnavailable(
                 f"The author {self.settings.author!r} needs a model, and this version has none. "
@@ -98,7 +101,8 @@ class Hand:
         elif self.printed or not (self.interactive or (self.tmux and self.yes)):
             self._print()
         else:
-            self._review_and_start()
+            return self._review_and_start()
+        return 0
 
     # -- the goal ----------------------------------------------------------------------
 
@@ -247,7 +251,7 @@ class Hand:
 
     # -- review and start --------------------------------------------------------------
 
-    def _review_and_start(self) -> None:
+    def _review_and_start(self) -> int:
         from tasuki.launch import running_elsewhere
 
         for where in running_elsewhere(self.made.thread):
@@ -256,12 +260,13 @@ class Hand:
         if not self.yes:
             reviewed = self._review(text)
             if reviewed is None:
-                return
+                return 0 if self.saved else CANCELLED
             if reviewed != text:
                 handoff, text = self._revised(handoff, reviewed)
         else:
             self._say_warnings()
         self._start(handoff, text)
+        return 0
 
     def _review(self, text: str) -> str | None:
         """The brief as the user left it; None if it was cancelled or only saved."""
@@ -281,6 +286,7 @@ class Hand:
         if result.action == "save":
             if result.text != text:
                 short = self._revised(self.made.handoff, result.text)[0].id[:8]
+            self.saved = True
             click.echo(f"Saved as handoff {short}. See it: tasuki show {short}", err=True)
         else:
             click.echo(
@@ -294,6 +300,8 @@ class Hand:
         redactor = Redactor()
         context = redactor.redact(context)
         goal = goal.rstrip("\n") or handoff.goal.text
+        if goal != handoff.goal.text:
+            self._check_secrets(msgspec.structs.replace(handoff.goal, text=goal), asking=True)
         revised = msgspec.structs.replace(
             handoff,
             id=new_id(),
@@ -313,6 +321,8 @@ class Hand:
         from tasuki.launch import start
 
         context, _ = briefs.split(text)
+        if self.prefix:
+            context = context.removeprefix(f"{self.prefix}\n")
         thread = self.made.thread
         cwd = thread.cwd if os.path.isdir(thread.cwd) else os.getcwd()
         if cwd != thread.cwd:

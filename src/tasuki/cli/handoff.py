@@ -80,7 +80,7 @@ def handoff(
     goal_file: str | None,
     source: str,
     **flags: Any,
-) -> None:
+) -> int:
     """Hand a thread's work to a fresh one.
 
     GOAL says what the next thread should accomplish; it stands verbatim at the end of the brief.
@@ -100,7 +100,7 @@ def handoff(
         if goal is not None:
             raise click.UsageError("Give the goal, or a file with it, not both.")
         goal = _read_goal(goal_file)
-    Hand(source, ctx.meta["arguments"], **flags).over(goal)
+    return Hand(source, ctx.meta["arguments"], **flags).over(goal)
 
 
 def _read_goal(name: str) -> str:

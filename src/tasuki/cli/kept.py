@@ -24,7 +24,7 @@ def handoffs(limit: int, as_json: bool) -> None:
     vault = Vault()
     found = vault.all()[:limit]
     for problem in vault.problems:
-        click.echo(f"tasuki: {problem}", err=True)
+        click.echo(f"tasuki: {visible(problem)}", err=True)
     states = [vault.state(h.id) for h in found]
     if as_json:
         rows = [
@@ -99,7 +99,10 @@ def lineage(id: str | None) -> None:
     from tasuki.vault import Vault, draw
     from tasuki.vault import lineage as chains
 
-    drawn = draw(chains(Vault(), id))
+    vault = Vault()
+    drawn = draw(chains(vault, id))
+    for problem in vault.problems:
+        click.echo(f"tasuki: {visible(problem)}", err=True)
     if drawn:
         click.echo(drawn)
     else:

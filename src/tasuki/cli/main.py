@@ -96,6 +96,8 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
+        if isinstance(error, FileNotFoundError) and not where:
+            where = " (is the folder that you are in still there?)"
         _quiet_stdout()
         click.echo(f"tasuki: {error.strerror or error}{where}. No thread was changed.", err=True)
         sys.exit(1)

@@ -34,7 +34,9 @@ def _open(name: str) -> tuple[Thread | None, dict[int, Citation]]:
     """The thread behind a name, and what a handoff kept of it."""
     try:
         handoff = Vault().get(name)
-    except HandoffNotFound:
+    except HandoffNotFound as error:
+        if "cannot be read" in str(error):
+            raise
         harness, path = catalog.find(name, Path.cwd())
         return harness.read(path), {}
     return _predecessor(handoff), {c.ref: c for c in handoff.citations}

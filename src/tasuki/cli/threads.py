@@ -85,7 +85,15 @@ def _row(n: int, head: ThreadHead, everywhere: bool) -> tuple[str, ...]:
         count,
         _context(head),
         _short_folder(head.cwd) if everywhere else "",
-        f"{head.id[:8]}  {visible(head.name or head.first_words)}",
+        f"{head.id[:8]}  {visible(head.name or _words(head))}",
+    )
+
+
+def _words(head: ThreadHead) -> str:
+    return (
+        "(started with a handoff)"
+        if head.first_words.startswith("# Handoff Context")
+        else head.first_words
     )
 
 

@@ -148,7 +148,12 @@ def runs(entries: Iterable[Entry]) -> list[Run]:
     found = []
     for entry in entries:
         call = entry.tool
-        if call is None or call.kind != "shell" or not call.command or call.status == "refused":
+        if (
+            call is None
+            or call.kind != "shell"
+            or not call.command
+            or call.status in ("refused", "running")
+        ):
             continue
         command = _CD.sub("", call.command.strip())
         ok = call.status in ("ok", "unknown", "running")
@@ -232,13 +237,13 @@ def short_command(command: str, limit: int = 260) -> str:
 
 
 _PLUMBING = re.compile(
-    r"\s*(?:2>&1|2>/dev/null|>\s*/dev/null|\|\s*(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b.*)"
+    r" ?(?:2>&1|2>/dev/null|> ?/dev/null|\| ?(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b.*)"
 )
 
 
 def base_command(command: str) -> str:
     """A command without redirections and pipe tails: what makes two runs the same command."""
-    return one_line(_PLUMBING.sub("", command))
+    return one_line(_PLUMBING.sub("", one_line(command)))
 
 
 def runnable(command: str, limit: int = 260) -> bool:

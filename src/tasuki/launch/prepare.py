@@ -59,7 +59,8 @@ def command(plan: LaunchPlan) -> list[str]:
         package = PACKAGES.get(name)
         advice = f"Install it: npm install -g {package}" if package else "Install it first."
         raise HarnessMissing(f"The program {name} is not on your PATH. {advice}")
-    return [os.path.abspath(found), *plan.argv[1:]]
+    # No argument can hold a NUL, and no program takes one for a word.
+    return [os.path.abspath(found), *(word.replace("\0", "") for word in plan.argv[1:])]
 
 
 @contextmanager

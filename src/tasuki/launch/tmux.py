@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -177,15 +177,35 @@ def start_in_tmux(plan: LaunchPlan, name: str = "", socket: str = "", brief: str
         pipe = os.path.join(folder, "order")
         os.mkfifo(pipe, 0o600)
         launched = tmux.window(name, (sys.executable, "-I", "-S", str(CHILD), pipe), plan.cwd, env)
-        tmux.run(("set-option", "-p", "-t", launched.pane, "remain-on-exit", "on"))
         order = {"argv": argv, "cwd": plan.cwd, "env": env}
-        _hand_over(tmux, launched.pane, pipe, json.dumps(order).encode())
+        with _closed_on(BaseException, tmux, launched.pane):
+            tmux.run(("set-option", "-p", "-t", launched.pane, "remain-on-exit", "on"))
+            _hand_over(tmux, launched.pane, pipe, json.dumps(order).encode())
     try:
-        filled = _watch(tmux, launched.pane, plan, brief)
+        with _closed_on((KeyboardInterrupt, SystemExit), tmux, launched.pane, plan):
+            filled = _watch(tmux, launched.pane, plan, brief)
     finally:
         with suppress(LaunchFailed):  # the pane is gone
             tmux.run(("set-option", "-p", "-u", "-t", launched.pane, "remain-on-exit"))
     return structs.replace(launched, filled=filled)
+
+
+@contextmanager
+def _closed_on(
+    kinds: type[BaseException] | tuple[type[BaseException], ...],
+    tmux: Tmux,
+    pane: str,
+    plan: LaunchPlan | None = None,
+) -> Iterator[None]:
+    """Close the pane if the body is broken off, and remove the files of the plan."""
+    try:
+        yield
+    except kinds:
+        with suppress(LaunchFailed):
+            _close(tmux, pane)
+        for file in plan.files if plan else ():
+            Path(file.path).unlink(missing_ok=True)
+        raise
 
 
 def _chained(commands: Sequence[Sequence[str]]) -> list[str]:
