@@ -1,9 +1,14 @@
-"""The format of Claude Code's thread files, as far as it says something about a conversation."""
+"""The format of Claude Code's thread files, as far as it says something about a conversation.
+
+`LINE` decodes any line. `REPLY` and `RESULTS` decode the two kinds that are most of a thread, with
+only the fields that these need, in the order they are written: they refuse what is unusual.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
-
-from tasuki.model import FileChange
 
 
 class Part(Struct):
@@ -112,39 +117,64 @@ class Input(Struct):
     run_in_background: bool = False
 
 
+class ReplyBlock(Struct, gc=False):
+    type: str = ""
+    text: str = ""
+    id: str = ""
+    name: str = ""
+    input: Input | None = None
+
+
+class Reply(Struct, gc=False):
+    model: str = ""
+    id: str = ""
+    content: list[ReplyBlock] = []
+    usage: Usage | None = None
+
+
+class ReplyLine(Struct, gc=False):
+    """An assistant line."""
+
+    parentUuid: str
+    message: Reply
+    type: Literal["assistant"]
+    uuid: str
+    timestamp: str
+    version: str = ""
+    gitBranch: str = ""
+    isSidechain: bool = False
+    isApiErrorMessage: bool = False
+
+
+class ResultBlock(Struct, gc=False):
+    tool_use_id: str
+    type: Literal["tool_result"]
+    content: str | list[Part] | None = None
+    is_error: bool | None = None
+
+
+class Results(Struct, gc=False):
+    content: list[ResultBlock]
+
+
+class ResultLine(Struct, gc=False):
+    """A user line that holds results of tools and nothing else."""
+
+    parentUuid: str
+    type: Literal["user"]
+    message: Results
+    uuid: str
+    timestamp: str
+    version: str = ""
+    gitBranch: str = ""
+    isSidechain: bool = False
+
+
 LINE = msgspec.json.Decoder(Line)
+REPLY = msgspec.json.Decoder(ReplyLine)
+RESULTS = msgspec.json.Decoder(ResultLine)
 INPUT = msgspec.json.Decoder(Input)
 TEXT = msgspec.json.Decoder(str)
-
-
-class Tree:
-    """Who follows whom. Parallel calls may be written before their parents, and a line whose
-    parent never turns up follows the line before it."""
-
-    def __init__(self) -> None:
-        self.parents: list[int] = []
-        self._index: dict[str, int] = {}
-        self._later: dict[int, str] = {}
-
-    def add(self, uuid: str, parent: str | None) -> int:
-        node = len(self.parents)
-        known = self._index.get(parent) if parent else None
-        if known is None and parent:
-            self._later[node] = parent
-        self.parents.append(node - 1 if known is None else known)
-        self._index[uuid] = node
-        return node
-
-    def branch(self) -> bytearray:
-        """Which nodes lead to the last one, as flags."""
-        for node, parent in self._later.items():
-            self.parents[node] = self._index.get(parent, self.parents[node])
-        active = bytearray(len(self.parents))
-        node = len(self.parents) - 1
-        while node >= 0 and not active[node]:
-            active[node] = 1
-            node = self.parents[node]
-        return active
 
 
 def context_tokens(usage: Usage) -> int:
@@ -153,33 +183,7 @@ def context_tokens(usage: Usage) -> int:
     return usage.input_tokens + cached + usage.output_tokens
 
 
-def changes(name: str, path: str, given: Input) -> tuple[FileChange, ...]:
-    """What a call of an editing tool does to a file."""
-    if not path:
-        return ()
-    if name == "Write":
-        return (FileChange(path=path, kind="create", new=given.content),)
-    if name == "MultiEdit":
-        return tuple(
-            FileChange(path=path, kind="edit", old=e.old_string, new=e.new_string)
-            for e in given.edits
-        )
-    if name == "Edit":
-        return (FileChange(path=path, kind="edit", old=given.old_string, new=given.new_string),)
-    if name == "NotebookEdit":
-        return (FileChange(path=path, kind="edit", new=given.new_source),)
-    return ()
-
-
-def detail(kind: str, given: Input) -> str:
-    """What a call is for, besides its command and paths."""
-    return (
-        given.pattern or given.url or given.query or given.skill or given.plan
-        or (given.subject or given.description if kind in ("agent", "todo", "shell") else "")
-    )  # fmt: skip
-
-
-def plain(content: str | list[Block] | list[Part] | None) -> str:
+def plain(content: str | Sequence[Block | Part | ReplyBlock] | None) -> str:
     """The text of a content field, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content

@@ -3,28 +3,33 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import tools
+from tasuki.harness.claude_calls import CallLog
 from tasuki.harness.claude_format import (
     INPUT,
     LINE,
+    REPLY,
+    RESULTS,
     Block,
     Input,
     Line,
-    Tree,
+    ReplyLine,
+    ResultLine,
     Usage,
-    changes,
     context_tokens,
-    detail,
     plain,
     string,
 )
-from tasuki.harness.jsonl import Lines, clip, keep_limit
-from tasuki.model import Entry, Notice, Sidechain, Thread, Todo, ToolCall, ToolStatus
+from tasuki.harness.claude_tree import Tree
+from tasuki.harness.jsonl import Lines
+from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
+
+NoticeKind = Literal["interrupted", "error", "context", "note"]
+NO_INPUT = Input()
 
 SKIPPED = frozenset(
     "progress file-history-snapshot file-history-delta last-prompt mode permission-mode "
@@ -47,7 +52,9 @@ _TAIL_UUID = re.compile(rb'"uuid": ?' + _UUID)
 _SKIM_TYPE = re.compile(rb'\A\{"type": ?"([a-z-]+)"')
 _PROGRESS = re.compile(rb'"type": ?"progress"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
-_RESULT = b'"toolUseResult":'
+_TYPE = b'"type":"'
+_MAIN = b'","isSidechain":false,'
+_RESULT = b',"toolUseResult":'
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 _COMMAND = re.compile(r"<command-name>/?([^<]*)</command-name>")
 _COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
@@ -56,16 +63,7 @@ _BASH_OUTPUT = re.compile(r"</?bash-(?:stdout|stderr)>")
 _TASK = re.compile(r"<task-id>([^<]+)</task-id>")
 _TASK_TOOL = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
 _TASK_STATUS = re.compile(r"<status>([^<]+)</status>")
-_BACKGROUND = re.compile(r"(?:running in background with ID: |agentId: ?)([\w-]+)")
-_ASYNC = re.compile(r"\A(?:Async agent launched|Command running in background)")
-_SAID = re.compile(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
-_ANSWERED = re.compile(
-    r"(?:questions have been answered|answered your questions): ?(.+?)"
-    r"(?:\. You can now continue|\Z)",
-    re.DOTALL,
-)
 _HEAD_COMMIT = re.compile(r"Recent commits:\n([0-9a-f]{7,40}) ")
-_PLAN_FILE = re.compile(r"plan has been saved to: (\S+)")
 ALWAYS = -1
 """Node of entries that no tree line carries: it stands for the last line, which is active."""
 _INTERRUPTED = "[Request interrupted by user"
@@ -75,36 +73,36 @@ _HARNESS_TAGS = (
 )  # fmt: skip
 
 
-class _Slot(Struct):
-    """An entry under construction, and where in the tree its line hangs."""
-
-    entry: Entry
-    node: int
-    message: str = ""
-
-
 class Reader:
-    """One pass over one file."""
+    """One pass over one file.
+
+    Lines of the three kinds that are most of a thread are taken in by a short way each; what that
+    refuses, and all others, are decoded as a whole.
+    """
 
     def __init__(self, path: Path) -> None:
         self.lines = Lines(path)
-        self.keep = keep_limit(path)
+        self.log = CallLog(path)
         self.tree = Tree()
-        self.slots: list[_Slot] = []
-        self.calls: dict[str, int] = {}
-        self.early: dict[str, tuple[Line, Block]] = {}
+        self.uuids, self.jumps = self.tree.uuids, self.tree.jumps
+        self.ready = False
+        """The first lines are decoded as a whole until they have told id and folder."""
         self.notices: list[Notice] = []
-        self.background = tools.BackgroundLog()
-        self.queued: list[tuple[str, str, int]] = []
-        self.tasks: dict[str, Todo] = {}
-        self.skills: list[str] = []
-        self.artifacts: dict[str, None] = {}
-        self.tool_names: dict[str, None] = {}
+        self.queued: list[tuple[str, str]] = []
+        self.user_command: Entry | None = None
+        """A command that the user ran and whose output is yet to come."""
         self.meta: dict[str, str] = {}
+        self.branch = self.version = self.updated = ""
+        self.model = ""
         self.usage: Usage | None = None
-        self.node = -1
         self.offset = 0
-        self.last_line = Line()
+        self.ways: dict[bytes, Callable[[bytes], bool]] = {
+            b"assistant": self._reply,
+            b'message",': self._reply,
+            b'user","me': self._results,
+            b'progress"': self._link,
+        }
+        """By the first type that a line names: its own, or that of its message."""
         self.handlers: dict[str, Callable[[Line], None]] = {
             "assistant": self._on_assistant,
             "user": self._on_user,
@@ -117,29 +115,116 @@ class Reader:
         }
 
     def read(self) -> Thread:
-        parse, handlers, tree = self._parse, self.handlers, self.tree
-        for self.offset, text in self.lines:
-            line = parse(text)
-            if line is None or line.isSidechain:
-                continue
-            if line.uuid:
-                self.node = tree.add(line.uuid, line.parentUuid or line.logicalParentUuid)
-                self._meta(line)
-            if (handler := handlers.get(line.type)) is not None:
-                handler(line)
-            elif line.type not in SKIPPED:
-                self.lines.unknown[line.type or "(no type)"] += 1
+        ways, lines = self.ways, self.lines
+        for offset, line in lines:
+            self.offset = offset
+            at = line.find(_TYPE) + 8
+            way = ways.get(line[at : at + 9])
+            if way is None or not way(line):
+                self._take(line)
         return self._thread()
 
+    # -- the short ways: True if they took the line in ---------------------------------
+
+    def _link(self, line: bytes) -> bool:
+        """A line of which only its place in the tree counts, `{"parentUuid":"<36 characters>"…`."""
+        at = line.rfind(b'"uuid":"') + 8
+        if line[51:73] != _MAIN or at < 8 or line[at + 36 : at + 37] != b'"':
+            return False
+        try:
+            self.tree.add(line[at : at + 36].decode("ascii"), line[15:51].decode("ascii"))
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def _reply(self, line: bytes) -> bool:
+        try:
+            parsed = REPLY.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        if parsed.isApiErrorMessage or parsed.isSidechain or not self.ready:
+            return False
+        uuids, message = self.uuids, parsed.message
+        if parsed.parentUuid != uuids[-1]:
+            self.jumps[len(uuids)] = parsed.parentUuid
+        uuids.append(parsed.uuid)
+        content = message.content
+        if len(content) == 1 and content[0].type == "thinking":
+            return True  # its usage and times stand in the line that follows, too
+        self.updated = parsed.timestamp or self.updated
+        if parsed.gitBranch:
+            self.branch = parsed.gitBranch
+        if parsed.version:
+            self.version = parsed.version
+        self._replied(message.model, message.usage)
+        log, offset = self.log, self.offset
+        for block in content:
+            if block.type == "tool_use":
+                given = block.input or NO_INPUT
+                log.called(block.id, block.name, given, parsed, offset, len(uuids) - 1, message.id)
+            elif block.type == "text" and block.text.strip():
+                log.said(parsed, block.text, offset, len(uuids) - 1, message.id)
+        return True
+
+    def _results(self, line: bytes) -> bool:
+        """Results alone. Their copy for the screen, which stands behind them, is not decoded."""
+        cut = line.find(_RESULT)
+        try:
+            parsed = RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        if parsed.isSidechain or not self.ready:
+            return False
+        uuids = self.uuids
+        if parsed.parentUuid != uuids[-1]:
+            self.jumps[len(uuids)] = parsed.parentUuid
+        uuids.append(parsed.uuid)
+        self.updated = parsed.timestamp or self.updated
+        if parsed.gitBranch:
+            self.branch = parsed.gitBranch
+        if parsed.version:
+            self.version = parsed.version
+        for block in parsed.message.content:
+            output = block.content
+            if output.__class__ is not str:
+                output = plain(output)
+            self.log.returned(block.tool_use_id, output, block.is_error, parsed, self.offset)
+        return True
+
+    def _seen(self, line: ReplyLine | ResultLine | Line) -> None:
+        """Keep what tells the state at the end."""
+        self.updated = line.timestamp or self.updated
+        self.branch = line.gitBranch or self.branch
+        self.version = line.version or self.version
+
+    def _replied(self, model: str, usage: Usage | None) -> None:
+        if model and model != "<synthetic>":
+            self.model = model
+            self.usage = usage or self.usage
+
+    # -- any line ----------------------------------------------------------------------
+
+    def _take(self, text: bytes) -> None:
+        line = self._parse(text)
+        if line is None or line.isSidechain:
+            return
+        if line.uuid:
+            self.tree.add(line.uuid, line.parentUuid or line.logicalParentUuid)
+            self._meta(line)
+        if (handler := self.handlers.get(line.type)) is not None:
+            handler(line)
+        elif line.type not in SKIPPED:
+            self.lines.unknown[line.type or "(no type)"] += 1
+
     def _parse(self, line: bytes) -> Line | None:
-        """One line, or None if it says nothing: most lines are not decoded as a whole."""
+        """One line, or None if it says nothing or is broken."""
         if line.startswith(b'{"type"'):
             if (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
                 return None
         elif self._says_nothing(line) and self._skim_link(line):
             return None
         try:
-            if (cut := line.find(_RESULT)) > 0:
+            if (cut := line.find(b'"toolUseResult":')) > 0:
                 parsed = LINE.decode(line[:cut].rstrip(b", ") + b"}")
                 if parsed.uuid:
                     return parsed
@@ -165,44 +250,35 @@ class Reader:
             return False
         head = line[:600]
         if b'"isSidechain":true' not in head and b'"isSidechain": true' not in head:
-            self.node = self.tree.add(uuid[1].decode(), parent[1].decode() if parent[1] else None)
+            self.tree.add(uuid[1].decode(), parent[1].decode() if parent[1] else None)
         return True
 
     def _meta(self, line: Line) -> None:
         """Keep what the head of the thread needs: mostly the first line and the last."""
-        last, self.last_line = self.last_line, line
-        if not last.uuid:
+        if "id" not in self.meta:
             self.meta["started"] = line.timestamp
             self.meta["id"] = line.sessionId
         if line.cwd and "cwd" not in self.meta:
             self.meta["cwd"] = line.cwd
-        if line.gitBranch and line.gitBranch is not last.gitBranch:
-            self.meta["branch"] = line.gitBranch
-        if line.timestamp:
-            self.meta["updated"] = line.timestamp
-        if line.version:
-            self.meta["version"] = line.version
+            self.ready = True
+        self._seen(line)
         if line.thinkingMetadata and line.thinkingMetadata.level:
             self.meta["thinking"] = line.thinkingMetadata.level
 
-    def _add(self, entry: Entry, message: str = "", node: int | None = None) -> int:
-        node = self.node if node is None else node
-        self.slots.append(_Slot(entry=entry, node=node, message=message))
-        return len(self.slots) - 1
-
-    def _entry(self, kind: str, line: Line, text: str = "", origin: str = "typed") -> Entry:
+    def _entry(
+        self, kind: EntryKind, line: Line, text: str = "", origin: Origin = "typed",
+        tool: ToolCall | None = None,
+    ) -> Entry:  # fmt: skip
+        ref = len(self.log.entries) + 1
         return Entry(
-            ref=len(self.slots) + 1,
-            kind=kind,  # type: ignore[arg-type]
-            text=text,
-            at=line.timestamp,
-            id=line.uuid,
-            origin=origin,  # type: ignore[arg-type]
-            offset=self.offset,
+            ref, kind, text, line.timestamp, line.uuid, origin, tool, False, 0, 0, self.offset
         )
 
-    def _notice(self, kind: str, text: str) -> None:
-        self.notices.append(Notice(after=len(self.slots), kind=kind, text=text))  # type: ignore[arg-type]
+    def _add(self, entry: Entry, message: str = "") -> None:
+        self.log.add(entry, len(self.uuids) - 1, message)
+
+    def _notice(self, kind: NoticeKind, text: str) -> None:
+        self.notices.append(Notice(len(self.log.entries), kind, text))
 
     # -- lines by type -----------------------------------------------------------------
 
@@ -213,9 +289,7 @@ class Reader:
         if line.isApiErrorMessage:
             self._notice("error", plain(message.content))
             return
-        if message.model and message.model != "<synthetic>":
-            self.meta["model"] = message.model
-            self.usage = message.usage or self.usage
+        self._replied(message.model, message.usage)
         blocks = message.content
         if isinstance(blocks, str):
             blocks = [Block(type="text", text=blocks)]
@@ -229,43 +303,9 @@ class Reader:
         try:
             given = INPUT.decode(block.input)
         except msgspec.MsgspecError:
-            given = Input()
-        kind = tools.kind(block.name)
-        self.tool_names[block.name] = None
-        path = given.file_path or given.notebook_path
-        call = ToolCall(
-            id=block.id,
-            name=block.name,
-            kind=kind,
-            command=given.command if kind == "shell" else "",
-            detail=detail(kind, given),
-            paths=(path,) if path else (given.path,) if given.path else (),
-            changes=changes(block.name, path, given),
-            todos=self._todos(block.name, given),
-            status="running",
-            background=block.id if given.run_in_background else "",
-        )
-        if kind == "skill" and given.skill:
-            self.skills.append(given.skill)
-        entry = msgspec.structs.replace(self._entry("tool", line), tool=call)
-        self.calls[block.id] = self._add(entry, message)
-        if kind == "agent":
-            self.background.started(block.id, "agent", given.description or given.prompt, entry.ref)
-        if early := self.early.pop(block.id, None):
-            self._result(*early)
-
-    def _todos(self, name: str, given: Input) -> tuple[Todo, ...] | None:
-        if name == "TodoWrite":
-            return tools.todos((t.content, t.status) for t in given.todos)
-        if name == "TaskCreate" and given.subject:
-            self.tasks[str(len(self.tasks) + 1)] = Todo(text=given.subject, status="pending")
-        elif name == "TaskUpdate" and (task := self.tasks.get(given.taskId)) and given.status:
-            self.tasks[given.taskId] = Todo(
-                text=given.subject or task.text, status=tools.todo_status(given.status)
-            )
-        elif name != "TaskUpdate":
-            return None
-        return tuple(self.tasks.values())
+            given = NO_INPUT
+        node = len(self.uuids) - 1
+        self.log.called(block.id, block.name, given, line, self.offset, node, message)
 
     def _on_user(self, line: Line) -> None:
         content = line.message.content if line.message else None
@@ -278,7 +318,8 @@ class Reader:
         texts = []
         for block in content or ():
             if block.type == "tool_result":
-                self._result(line, block)
+                output = plain(block.content)
+                self.log.returned(block.tool_use_id, output, block.is_error, line, self.offset)
             elif block.type == "text":
                 texts.append(block.text)
             elif block.type in ("image", "document"):
@@ -289,7 +330,9 @@ class Reader:
 
     def _said(self, line: Line, text: str) -> None:
         """Text of user role: the user's, or one of the many that the program writes."""
-        text = _REMINDER.sub("", text).strip()
+        if "<system-reminder>" in text:
+            text = _REMINDER.sub("", text)
+        text = text.strip()
         if not text:
             return
         if text.startswith(_INTERRUPTED):
@@ -298,7 +341,7 @@ class Reader:
             self._notice("context", text[:300])
         elif text.startswith("<command-") and (command := _COMMAND.search(text)):
             self._slash(line, command[1].strip(), text)
-        elif match := _BASH_INPUT.search(text):
+        elif "<bash-input>" in text and (match := _BASH_INPUT.search(text)):
             self._user_command(line, match[1])
         elif text.startswith("<bash-"):
             self._user_command_output(text)
@@ -310,7 +353,7 @@ class Reader:
             self._typed(line, text)
 
     def _typed(self, line: Line, text: str) -> None:
-        origin = "queued" if line.promptSource == "queued" else "typed"
+        origin: Origin = "queued" if line.promptSource == "queued" else "typed"
         if line.promptSource == "system" or (line.origin and line.origin.kind not in ("", "human")):
             origin = "harness"
         if text.startswith("# Handoff Context"):
@@ -324,73 +367,26 @@ class Reader:
         if name in BUILT_IN_COMMANDS:
             self._notice("note", f"/{name} {words}".strip())
             return
-        self.skills.append(name)
+        self.log.skills.append(name)
         self._add(self._entry("user", line, f"/{name} {words}".strip()))
 
     def _user_command(self, line: Line, command: str) -> None:
         call = ToolCall(id=line.uuid, name="!", kind="shell", command=command, status="ok")
-        entry = self._entry("tool", line, origin="command")
-        self.calls["!"] = self._add(msgspec.structs.replace(entry, tool=call))
+        self.user_command = self._entry("tool", line, origin="command", tool=call)
+        self._add(self.user_command)
 
     def _user_command_output(self, text: str) -> None:
-        index = self.calls.pop("!", None)
-        if index is not None:
-            self._finish(index, _BASH_OUTPUT.sub("", text), error=False)
+        if self.user_command is not None:
+            self.log.finish(self.user_command, _BASH_OUTPUT.sub("", text), error=False)
+        self.user_command = None
 
     def _task_ended(self, text: str) -> None:
         status = _TASK_STATUS.search(text)
         failed = bool(status and status[1] not in ("completed", "success"))
         for pattern in (_TASK, _TASK_TOOL):
             if status and (match := pattern.search(text)):
-                self.background.ended(match[1].strip(), failed=failed)
+                self.log.background.ended(match[1].strip(), failed=failed)
         self._notice("note", text[:300])
-
-    def _result(self, line: Line, block: Block) -> None:
-        index = self.calls.get(block.tool_use_id)
-        if index is None:
-            self.early[block.tool_use_id] = (line, block)
-        else:
-            self._finish(index, plain(block.content), error=bool(block.is_error), line=line)
-
-    def _finish(self, index: int, output: str, error: bool, line: Line | None = None) -> None:
-        slot = self.slots[index]
-        call = slot.entry.tool
-        if call is None:
-            return
-        code = tools.exit_code(output) if error and call.kind == "shell" else None
-        status: ToolStatus = "error" if error or code else "ok"
-        if error and output.startswith(("The user doesn't want", "Request interrupted")):
-            status = "refused"
-        elif error and "Cancelled: parallel" in output[:80]:
-            status = "aborted"
-        started = _BACKGROUND.search(output) if _ASYNC.match(output) else None
-        if started:
-            self.background.started(started[1], call.kind, call.command, slot.entry.ref)
-            if call.kind != "agent":
-                status = "running"
-        elif call.kind == "agent":
-            self.background.ended(call.id, failed=error)
-        ended = ToolCall(
-            call.id, call.name, call.kind, call.command, call.detail, call.paths, call.changes,
-            call.todos, clip(output, self.keep), len(output), status,
-            0 if status == "ok" and call.kind == "shell" else code,
-            started[1] if started else call.background,
-        )  # fmt: skip
-        slot.entry = msgspec.structs.replace(slot.entry, tool=ended)
-        if line is not None:
-            self._answer(line, slot, output, status)
-
-    def _answer(self, line: Line, slot: _Slot, output: str, status: ToolStatus) -> None:
-        """The user's own words inside a tool result."""
-        call = slot.entry.tool
-        if call is None:
-            return
-        pattern = _SAID if status == "refused" else _ANSWERED if call.kind == "ask" else None
-        if pattern and (match := pattern.search(output)):
-            words = match[1].partition("\n\nNote: The user's next message")[0].strip()
-            self._add(self._entry("user", line, words, "answer"), slot.message, slot.node)
-        if call.name == "ExitPlanMode" and (plan := _PLAN_FILE.search(output)):
-            self.artifacts[plan[1]] = None
 
     def _on_system(self, line: Line) -> None:
         if line.subtype == "local_command":
@@ -416,7 +412,7 @@ class Reader:
             ):
                 self.meta["head"] = match[1]
         elif attachment.planFilePath:
-            self.artifacts[attachment.planFilePath] = None
+            self.log.artifacts[attachment.planFilePath] = None
 
     def _typed_queued(self, line: Line, text: str) -> None:
         self.queued = [q for q in self.queued if q[0] != text]
@@ -429,14 +425,14 @@ class Reader:
             if text.startswith("<task-notification>"):
                 self._task_ended(text)
             else:
-                self.queued.append((text, line.timestamp, self.node))
+                self.queued.append((text, line.timestamp))
         elif line.operation == "popAll":
             self.queued.clear()
         elif line.operation == "remove" and self.queued:
-            text, at, _ = self.queued.pop(0)
+            text, at = self.queued.pop(0)
             if not text.startswith("/"):
                 line.timestamp = line.timestamp or at
-                self._add(self._entry("user", line, text, "queued"), node=ALWAYS)
+                self.log.add(self._entry("user", line, text, "queued"), ALWAYS)
         elif line.operation == "dequeue" and self.queued:
             self.queued.pop(0)
 
@@ -452,13 +448,10 @@ class Reader:
     # -- the whole ---------------------------------------------------------------------
 
     def _thread(self) -> Thread:
-        path, meta = self.lines.path, self.meta
+        path, meta, log = self.lines.path, self.meta, self.log
         if "id" not in meta:
             raise ThreadUnreadable(_why_unreadable(path, self.lines))
-        active = self.tree.branch()
-        messages = {s.message for s in self.slots if s.message and active[s.node]}
-        on_branch = [s for s in self.slots if active[s.node] or s.message in messages]
-        entries = _mark_compacted([s.entry for s in on_branch])
+        entries = log.on_branch(self.tree.branch())
         if self.queued:
             self.lines.notes.append(f"{len(self.queued)} queued message(s) never sent")
         usage = self.usage
@@ -467,36 +460,29 @@ class Reader:
             id=path.stem if len(path.stem) == 36 else meta["id"],
             path=str(path),
             cwd=meta.get("cwd", ""),
-            git_branch=meta.get("branch", ""),
+            git_branch=self.branch,
             git_head=meta.get("head", ""),
-            model=meta.get("model", ""),
+            model=self.model,
             thinking=meta.get("thinking", ""),
-            version=meta.get("version", ""),
-            tools=tuple(self.tool_names),
+            version=self.version,
+            tools=tuple(log.kinds),
             name=meta.get("title") or meta.get("ai_title") or meta.get("summary", ""),
-            started=meta.get("started", ""),
-            updated=meta.get("updated", ""),
+            started=meta["started"],
+            updated=self.updated,
             context_tokens=context_tokens(usage) if usage else None,
-            entries=tuple(entries),
+            entries=entries,
             notices=tuple(self.notices),
-            background=self.background.items(),
+            background=log.background.items(),
             sidechains=_sidechains(path),
-            artifacts=tuple(self.artifacts),
-            skills=tuple(self.skills),
+            artifacts=tuple(log.artifacts),
+            skills=tuple(log.skills),
             aborted=bool(self.notices)
             and self.notices[-1].kind == "interrupted"
-            and self.notices[-1].after == len(self.slots),
-            abandoned=len(self.slots) - len(on_branch),
+            and self.notices[-1].after == len(log.entries),
+            abandoned=len(log.entries) - len(entries),
             sources=(str(path),),
             report=self.lines.report(),
         )
-
-
-def _mark_compacted(entries: list[Entry]) -> list[Entry]:
-    last = max((i for i, e in enumerate(entries) if e.kind == "compaction"), default=0)
-    return [
-        msgspec.structs.replace(e, compacted=True) if i < last else e for i, e in enumerate(entries)
-    ]
 
 
 def _why_unreadable(path: Path, lines: Lines) -> str:

@@ -5,7 +5,7 @@ import shlex
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr as put
 
 from tasuki.harness import tools
 from tasuki.harness.codex_format import Call, Output, Part, plain
@@ -24,6 +24,10 @@ _AGENT_ID = re.compile(r'"agent_id": ?"([^"]+)"')
 _AGENT_STATE = re.compile(
     r'"([0-9a-f]{8}-[0-9a-f-]{27})"(?:: ?|, ?"status": ?)\{"(completed|errored|shutdown)"'
 )
+
+
+_PLAIN_KINDS = frozenset(("shell", "edit", "todo", "read"))
+_POINTING = ("write_stdin", "close_agent")
 
 
 class _Step(Struct):
@@ -57,7 +61,10 @@ _SHELL_RESULT = msgspec.json.Decoder(_ShellResult)
 
 
 class CallLog:
-    """The entries of a thread, in which calls find their results as these come in."""
+    """The entries of a thread, in which calls find their results as these come in.
+
+    Entries are frozen for everyone else: only here results are put into calls that were made.
+    """
 
     def __init__(self, keep: int) -> None:
         self.entries: list[Entry] = []
@@ -65,63 +72,56 @@ class CallLog:
         self.agents: list[str] = []
         """Ids of sub-agents, in the order they were spawned."""
         self._keep = keep
-        self._index: dict[str, int] = {}
-        self._open: dict[str, int] = {}
+        self._calls: dict[str, Entry] = {}
+        self._open: dict[str, ToolCall] = {}
         self._exits: dict[str, int] = {}
-        self._sessions: dict[str, int] = {}
+        self._sessions: dict[str, ToolCall] = {}
         self._polls: dict[str, str] = {}
 
-    def called(self, entry: Entry) -> None:
+    def called(self, entry: Entry, call: ToolCall) -> None:
         """A call was made; its result is yet to come."""
-        call = entry.tool
-        assert call is not None
-        self._index[call.id] = self._open[call.id] = len(self.entries)
+        self._calls[call.id] = entry
+        self._open[call.id] = call
         if call.name == "write_stdin":
             self._polls[call.id] = call.background
         self.entries.append(entry)
 
     def returned(self, call_id: str, text: str) -> bool:
         """The result of a call came in; False if nobody made that call."""
-        index = self._index.get(call_id)
-        if index is None:
+        entry = self._calls.get(call_id)
+        if entry is None or (call := entry.tool) is None:
             return False
         self._open.pop(call_id, None)
-        call = self.entries[index].tool
-        assert call is not None
         code, output, session = _parsed_output(text)
         if code is None:
             code = self._exits.get(call_id)
-        changed = replace(
-            call,
-            output=clip(output, self._keep),
-            output_size=len(output),
-            exit_code=code,
-            status=_status(code, output),
-        )
-        ref = self.entries[index].ref
+        size = len(output)
+        put(call, "output", output if size <= self._keep else clip(output, self._keep))
+        put(call, "output_size", size)
+        put(call, "exit_code", code)
+        put(call, "status", _status(code, output))
         if call.name == "write_stdin":
-            changed = replace(changed, background="")
+            put(call, "background", "")
             self._polled(self._polls.get(call_id, ""), code, output)
         elif session and code is None:
-            self._sessions[session] = index
-            self.background.started(session, "command", call.command, ref)
-            changed = replace(changed, background=session, status="running")
+            self._sessions[session] = call
+            self.background.started(session, "command", call.command, entry.ref)
+            put(call, "background", session)
+            put(call, "status", "running")
         elif call.kind == "agent":
-            changed = self._agent_result(changed, output, ref)
-        self._put(index, changed)
+            self._agent_result(call, output, entry.ref)
         return True
 
     def exited(self, call_id: str, code: int) -> None:
         """The program noted the exit code of a command, before or after its result."""
         self._exits[call_id] = code
-        if (index := self._index.get(call_id)) is not None:
-            self._ended(index, code)
+        if (entry := self._calls.get(call_id)) and entry.tool:
+            self._ended(entry.tool, code)
 
     def settle(self, status: ToolStatus) -> None:
         """A turn ended: calls that got no result will never get one."""
-        for index in self._open.values():
-            if call := self.entries[index].tool:
-                self._put(index, replace(call, status=status))
+        for call in self._open.values():
+            put(call, "status", status)
         self._open.clear()
 
     def agents_ended(self, text: str) -> None:
@@ -129,36 +129,33 @@ class CallLog:
         for id, state in _AGENT_STATE.findall(text):
             self.background.ended(id, failed=state == "errored")
 
-    def _put(self, index: int, call: ToolCall) -> None:
-        self.entries[index] = replace(self.entries[index], tool=call)
-
     def _polled(self, session: str, code: int | None, output: str) -> None:
         """More of the output, and perhaps the end, of a command under way."""
-        if (index := self._sessions.get(session)) is None or output.startswith("write_stdin fail"):
+        call = self._sessions.get(session)
+        if call is None or output.startswith("write_stdin fail"):
             return
-        call = self.entries[index].tool
-        assert call is not None
         text = f"{call.output}\n{output}" if call.output else output
-        size = call.output_size + len(output)
-        self._put(index, replace(call, output=clip(text, self._keep), output_size=size))
+        put(call, "output", clip(text, self._keep))
+        put(call, "output_size", call.output_size + len(output))
         if code is not None:
-            self._ended(index, code)
+            self._ended(call, code)
 
-    def _ended(self, index: int, code: int) -> None:
-        call = self.entries[index].tool
-        if call is not None and call.status == "running" and call.background:
+    def _ended(self, call: ToolCall, code: int) -> None:
+        if call.status == "running" and call.background:
             self.background.ended(call.background, failed=bool(code))
-            self._put(index, replace(call, exit_code=code, status="error" if code else "ok"))
+            put(call, "exit_code", code)
+            put(call, "status", "error" if code else "ok")
 
-    def _agent_result(self, call: ToolCall, output: str, ref: int) -> ToolCall:
+    def _agent_result(self, call: ToolCall, output: str, ref: int) -> None:
         if call.name == "spawn_agent" and (match := _AGENT_ID.search(output)):
             self.agents.append(match[1])
             self.background.started(match[1], "agent", call.detail, ref)
-            return replace(call, background=match[1])
+            put(call, "background", match[1])
+            return
         if call.name == "close_agent" and call.status == "ok":
             self.background.ended(call.background)
         self.agents_ended(output)
-        return replace(call, background="")
+        put(call, "background", "")
 
 
 def tool_call(given: Call) -> ToolCall:
@@ -166,31 +163,31 @@ def tool_call(given: Call) -> ToolCall:
 
     A poll of a running command carries no command of its own, so that nothing is counted twice.
     """
-    name = f"{given.namespace}__{given.name}" if given.namespace else given.name
+    name = given.name
     arguments = _arguments(given.arguments)
     command = _command(given, arguments)
-    kind = "shell" if given.action else tools.kind(given.name)
-    patch = given.input if given.name == "apply_patch" else ""
+    kind = "shell" if given.action else tools.kind(name)
+    patch = given.input if name == "apply_patch" else ""
     if "apply_patch" in command:
         patch = _patch_in(command)
     changes: tuple[FileChange, ...] = ()
     if patch:
         kind, command, changes = "edit", "", tools.patch_changes(patch)
-    todos = None
-    if given.name == "update_plan":
-        todos = tools.todos((s.step, s.status) for s in arguments.plan)
     return ToolCall(
-        id=given.call_id or "",
-        name=name or "local_shell",
-        kind=kind,
-        command=command if kind == "shell" else "",
-        detail=_detail(given, arguments, kind),
-        paths=_paths(changes, arguments),
-        changes=changes,
-        todos=todos,
-        status="running",
-        background=_background(given.name, arguments),
-        workdir=arguments.workdir or (given.action.working_directory or "" if given.action else ""),
+        given.call_id or "",
+        f"{given.namespace}__{name}" if given.namespace else name or "local_shell",
+        kind,
+        command if kind == "shell" else "",
+        "" if kind in _PLAIN_KINDS and name != "write_stdin" else _detail(given, arguments, kind),
+        _paths(changes, arguments) if changes or arguments.path else (),
+        changes,
+        tools.todos((s.step, s.status) for s in arguments.plan) if name == "update_plan" else None,
+        "",
+        0,
+        "running",
+        None,
+        _background(name, arguments) if name in _POINTING else "",
+        arguments.workdir or (given.action.working_directory or "" if given.action else ""),
     )
 
 
@@ -222,7 +219,7 @@ def _detail(given: Call, arguments: _Arguments, kind: str) -> str:
         return arguments.chars or ""
     if kind == "agent":
         return arguments.message or ""
-    return given.arguments[:300] if kind not in ("shell", "edit", "todo", "read") else ""
+    return given.arguments[:300] if kind not in _PLAIN_KINDS else ""
 
 
 def _paths(changes: tuple[FileChange, ...], arguments: _Arguments) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from tasuki.harness.jsonl import (
     mark_compacted,
     merged,
 )
-from tasuki.model import Entry, Notice, Sidechain, Thread, ToolCall, ToolStatus
+from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 
 SKIM = re.compile(
     rb'\A\{"timestamp": ?"([^"]*)", ?(?:"ordinal": ?\d+, ?)?"type": ?"(\w+)", ?'
@@ -157,14 +157,15 @@ class Reader:
         for offset, line in self.lines:
             self.offset = offset
             match = skim(line)
-            if match is None:
+            if match is None or (match[3] is None and match[2] in _TYPED_PAYLOAD):
+                if match:
+                    self.stamp = match[1]
                 self._unskimmed(line)
                 continue
-            self.stamp, kind, sub = match.groups()
-            if sub is None and kind in _TYPED_PAYLOAD:
-                self._unskimmed(line)
-                continue
-            key = (kind, sub if kind in _TYPED_PAYLOAD else None)
+            self.stamp = match[1]
+            key: Key = match.group(2, 3)  # type: ignore[assignment]
+            if key not in table and key[0] not in _TYPED_PAYLOAD:
+                key = (key[0], None)
             if step := table.get(key):
                 self._take(step, line)
             elif key not in table:
@@ -205,21 +206,12 @@ class Reader:
         self.lines.unknown[f"{name}/{key[1].decode()}" if key[1] else name] += 1
 
     def _entry(
-        self, kind: str, text: str = "", id: str = "", origin: str = "typed",
+        self, kind: EntryKind, text: str = "", id: str = "", origin: Origin = "typed",
         tool: ToolCall | None = None,
     ) -> Entry:  # fmt: skip
         self.began = self.began or self.stamp
-        return Entry(
-            ref=len(self.entries) + 1,
-            kind=kind,  # type: ignore[arg-type]
-            text=text,
-            at=self.stamp.decode(),
-            id=id,
-            origin=origin,  # type: ignore[arg-type]
-            tool=tool,
-            source=self.source,
-            offset=self.offset,
-        )
+        ref, at = len(self.entries) + 1, self.stamp.decode()
+        return Entry(ref, kind, text, at, id, origin, tool, False, 0, self.source, self.offset)
 
     def _notice(self, kind: str, text: str) -> None:
         self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
@@ -242,7 +234,7 @@ class Reader:
         elif typed is False or (typed is None and _PSEUDO.match(text)):
             self._on_pseudo_user(text)
         else:
-            origin = "queued" if self.in_turn and self.turn_users else "typed"
+            origin: Origin = "queued" if self.in_turn and self.turn_users else "typed"
             if begins_handoff(text):
                 origin = "handoff"
             if not self.in_turn:
@@ -278,7 +270,7 @@ class Reader:
     def _on_call(self, given: record.Call) -> None:
         call = tool_call(given)
         self.tool_names[call.name] = None
-        self.log.called(self._entry("tool", id=call.id, tool=call))
+        self.log.called(self._entry("tool", id=call.id, tool=call), call)
 
     def _on_result(self, result: record.Result) -> None:
         if not self.log.returned(result.call_id, output_text(result.output)):

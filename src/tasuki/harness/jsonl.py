@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.model import BrokenLine, Entry, ReadReport
@@ -27,7 +27,11 @@ KEEP_WHOLE = 12_000
 """Characters of a tool result that are kept in threads of ordinary size."""
 KEEP_HUGE = 500
 """The same in files over `HUGE` bytes, so that memory stays bounded."""
+KEEP_FAR = 200
+"""The same in those files for what lies far from the end."""
 HUGE = 256 << 20
+NEAR = 64 << 20
+"""What lies within so many bytes of the end of a huge file is near it."""
 
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -69,13 +73,14 @@ class Lines:
     def _read(self, file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         offset, end = 0, self.end if self.end is not None else sys.maxsize
         line = b"\n"
-        for line in file:
+        for number, line in enumerate(file, 1):
             if offset >= end:
                 break
-            self.number += 1
-            if len(line) > 2 or line.strip():
+            self.number = number
+            size = len(line)
+            if size > 2 or line.strip():
                 yield offset, line
-            offset += len(line)
+            offset += size
         self.bytes = offset
         if not line.endswith(b"\n") and not _is_json(line):
             self.truncated = True
@@ -160,13 +165,20 @@ def repaired(line: bytes) -> bytes:
     return line
 
 
-def clip(text: str, limit: int) -> str:
+def clip(text: str, limit: int, dots: str = "…") -> str:
     """A text cut in the middle, two thirds from its head, so that it is about `limit` long."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
     tail = limit - head
-    return f"{text[:head]}\n… {len(text) - limit} characters left out …\n{text[-tail:]}"
+    left_out = f"\n{dots} {len(text) - limit} characters left out {dots}\n"
+    return f"{text[:head]}{left_out}{text[-tail:]}"
+
+
+def clip_far(text: str) -> str:
+    """A text far from the end of a huge file, cut with a mark that is ASCII: a single wider
+    character doubles the memory of the whole text."""
+    return clip(text, KEEP_FAR, "...")
 
 
 def keep_limit(path: Path) -> int:
@@ -175,6 +187,15 @@ def keep_limit(path: Path) -> int:
         return KEEP_HUGE if path.stat().st_size > HUGE else KEEP_WHOLE
     except OSError:
         return KEEP_WHOLE
+
+
+def far_from_end(path: Path) -> int:
+    """Byte offset up to which a huge file is far from its end; 0 in files of ordinary size."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return 0
+    return size - NEAR if size > HUGE else 0
 
 
 def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes]]:
@@ -201,9 +222,11 @@ def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes
 
 
 def mark_compacted(entries: list[Entry]) -> list[Entry]:
-    """Entries of the active branch, those before the last compaction marked as such."""
+    """Entries of the active branch, those before the last compaction marked as such in place."""
     last = max((i for i, e in enumerate(entries) if e.kind == "compaction"), default=0)
-    return [replace(e, compacted=True) if i < last else e for i, e in enumerate(entries)]
+    for entry in entries[:last]:
+        force_setattr(entry, "compacted", True)
+    return entries
 
 
 def begins_handoff(text: str) -> bool:

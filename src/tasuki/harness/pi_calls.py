@@ -22,7 +22,7 @@ class _Edit(Struct):
     new_text: str = ""
 
 
-class _Arguments(Struct):
+class _Arguments(Struct, gc=False):
     command: str = ""
     path: str = ""
     file_path: str = ""
@@ -66,20 +66,25 @@ def tool_call(block: Block) -> ToolCall:
         given = _ARGUMENTS.decode(block.arguments)
     except msgspec.MsgspecError:
         given = _Arguments()
-    kind = tools.kind(block.name)
-    changes = _changes(kind, given)
+    name = block.name
+    kind = tools.kind(name)
+    changes = _changes(kind, given) if kind == "edit" or kind == "write" else ()
     path = given.path or given.file_path
     return ToolCall(
-        id=block.id,
-        name=block.name,
-        kind=kind,
-        command=given.command if kind == "shell" else "",
-        detail=_detail(kind, given, block),
-        paths=(path,) if path else tuple(dict.fromkeys(c.path for c in changes)),
-        changes=changes,
-        todos=todos_of(block.arguments) if kind == "todo" else None,
-        status="running",
-        workdir=given.cwd,
+        block.id,
+        name,
+        kind,
+        given.command if kind == "shell" else "",
+        _detail(kind, given, block),
+        (path,) if path else tuple(dict.fromkeys(c.path for c in changes)),
+        changes,
+        todos_of(block.arguments) if kind == "todo" else None,
+        "",
+        0,
+        "running",
+        None,
+        "",
+        given.cwd,
     )
 
 

@@ -26,7 +26,7 @@ MAX_ARGUMENT = 100_000
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 
-class Block(Struct):
+class Block(Struct, gc=False):
     """A piece of a message."""
 
     type: str = ""
@@ -36,7 +36,7 @@ class Block(Struct):
     arguments: Raw = Raw(b"{}")
 
 
-class Usage(Struct):
+class Usage(Struct, gc=False):
     """Tokens of one request."""
 
     input: int = 0
@@ -45,7 +45,7 @@ class Usage(Struct):
     cacheWrite: int = 0
 
 
-class Message(Struct):
+class Message(Struct, gc=False):
     """A `message` of any role."""
 
     role: str = ""
@@ -66,7 +66,7 @@ class Message(Struct):
     attribution: str | None = ""
 
 
-class Line(Struct):
+class Line(Struct, gc=False):
     """Any line of a session file; which fields count depends on `type`."""
 
     type: str = ""
@@ -112,6 +112,8 @@ def plain(content: str | list[Block] | None) -> str:
     """The texts of a message, one a line."""
     if isinstance(content, str):
         return content
+    if content and len(content) == 1 and content[0].text:
+        return content[0].text
     texts = (b.text or ("[image]" if b.type == "image" else "") for b in content or ())
     return "\n".join(t for t in texts if t)
 

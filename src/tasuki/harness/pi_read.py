@@ -1,9 +1,11 @@
 """Reading session files of pi (0.73 to 1.5, and of 2025) and omp (14 to 18)."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
@@ -20,7 +22,7 @@ from tasuki.harness.pi_format import (
     model_name,
     plain,
 )
-from tasuki.model import Entry, Notice, Thread, ToolCall, ToolStatus
+from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
 SKIPPED = frozenset({
     "label", "usage", "mode_change", "service_tier_change", "credential_pin", "reset_boundary",
@@ -97,6 +99,17 @@ class Reader:
         self.usage: Usage | None = None
         self.node = -1
         self.offset = 0
+        self.handlers: dict[str, Callable[[Line], None]] = {
+            "message": self._on_message,
+            "custom_message": self._on_custom_message,
+            "compaction": self._on_compaction,
+            "branch_summary": self._on_branch_summary,
+            "model_change": self._on_model_change,
+            "thinking_level_change": self._on_thinking_level_change,
+            "session_info": self._on_session_info,
+            "title_change": self._on_title_change,
+            "context_edit": self._on_context_edit,
+        }
 
     def read(self) -> Thread:
         decode, lines = self.lines.decode, self.lines
@@ -107,10 +120,11 @@ class Reader:
         return self._thread()
 
     def _take(self, line: Line) -> None:
-        if line.type == "title":
+        kind = line.type
+        if kind == "title":
             self.name = line.title or ""
             return
-        if line.type == "session":
+        if kind == "session":
             if self.header is None:
                 self._begin(line)
             return
@@ -120,11 +134,10 @@ class Reader:
         self.node = self.tree.add(line)
         self.numbered.append(self.node)
         self.updated = line.timestamp or self.updated
-        handler = getattr(self, f"_on_{line.type}", None)
-        if handler is not None:
+        if (handler := self.handlers.get(kind)) is not None:
             handler(line)
-        elif line.type not in SKIPPED:
-            self.lines.unknown[line.type or "(no type)"] += 1
+        elif kind not in SKIPPED:
+            self.lines.unknown[kind or "(no type)"] += 1
 
     def _begin(self, line: Line) -> None:
         self.header = line
@@ -135,22 +148,16 @@ class Reader:
         self.model = model_name(line)
 
     def _add(self, entry: Entry) -> int:
-        self.slots.append(_Slot(entry=entry, node=self.node))
+        self.slots.append(_Slot(entry, self.node))
         return len(self.slots) - 1
 
     def _entry(
-        self, kind: str, line: Line, text: str = "", origin: str = "typed",
+        self, kind: EntryKind, line: Line, text: str = "", origin: Origin = "typed",
         tool: ToolCall | None = None,
     ) -> Entry:  # fmt: skip
+        ref = len(self.slots) + 1
         return Entry(
-            ref=len(self.slots) + 1,
-            kind=kind,  # type: ignore[arg-type]
-            text=text,
-            at=line.timestamp,
-            id=line.id,
-            origin=origin,  # type: ignore[arg-type]
-            tool=tool,
-            offset=self.offset,
+            ref, kind, text, line.timestamp, line.id, origin, tool, False, 0, 0, self.offset
         )
 
     def _notice(self, kind: str, text: str) -> None:
@@ -185,7 +192,9 @@ class Reader:
             text = f"/skill:{match[1]} {text[match.end() :]}".strip()
         if match := _SKILL.match(text):
             self.skills.append((self.node, match[1]))
-        origin = "handoff" if begins_handoff(text) else "harness" if by_agent else "typed"
+        origin: Origin = "harness" if by_agent else "typed"
+        if begins_handoff(text):
+            origin = "handoff"
         self._add(self._entry("user", line, text, origin))
 
     def _on_assistant(self, line: Line, message: Message) -> None:
@@ -233,18 +242,15 @@ class Reader:
             status = "aborted"
         elif call.kind == "shell":
             output, code = shell_result(output, message.isError)
-        changed = replace(
-            call,
-            output=clip(output, self.keep),
-            output_size=len(output),
-            exit_code=code,
-            status=status,
-        )
+        size = len(output)
+        put(call, "output", output if size <= self.keep else clip(output, self.keep))
+        put(call, "output_size", size)
+        put(call, "exit_code", code)
+        put(call, "status", status)
         if call.kind == "todo":
-            changed = replace(changed, todos=todos_of(message.details) or call.todos)
+            put(call, "todos", todos_of(message.details) or call.todos)
         if call.kind == "agent":
             self.background.ended(call.id, failed=message.isError)
-        self.slots[index].entry = replace(entry, tool=changed)
 
     def _user_command(self, line: Line, message: Message) -> None:
         status: ToolStatus = "error" if message.exitCode else "ok"
@@ -263,10 +269,9 @@ class Reader:
     def _settle(self, status: ToolStatus) -> None:
         """The conversation went on: calls that got no result will never get one."""
         for index in self.open.values():
-            entry = self.slots[index].entry
-            if entry.tool:
-                self.slots[index].entry = replace(entry, tool=replace(entry.tool, status=status))
-                self.background.ended(entry.tool.id, failed=True)
+            if call := self.slots[index].entry.tool:
+                put(call, "status", status)
+                self.background.ended(call.id, failed=True)
         self.open.clear()
 
     def _on_custom_message(self, line: Line) -> None:
