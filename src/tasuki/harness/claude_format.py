@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from tasuki.harness.jsonl import nested
+
 
 class Part(Struct):
     type: str = ""
@@ -175,6 +177,7 @@ REPLY = msgspec.json.Decoder(ReplyLine)
 RESULTS = msgspec.json.Decoder(ResultLine)
 INPUT = msgspec.json.Decoder(Input)
 TEXT = msgspec.json.Decoder(str)
+_PARTS = msgspec.json.Decoder(list[Part])
 
 
 def context_tokens(usage: Usage) -> int:
@@ -193,10 +196,10 @@ def plain(content: str | Sequence[Block | Part | ReplyBlock] | None) -> str:
 def string(raw: Raw) -> str:
     """A JSON string, or the texts of a list of blocks; empty for anything else."""
     try:
-        return TEXT.decode(raw)
+        return nested(TEXT, raw)
     except msgspec.MsgspecError:
         pass
     try:
-        return plain(msgspec.json.decode(raw, type=list[Part]))
+        return plain(nested(_PARTS, raw))
     except msgspec.MsgspecError:
         return ""

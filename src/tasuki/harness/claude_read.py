@@ -25,7 +25,7 @@ from tasuki.harness.claude_format import (
     string,
 )
 from tasuki.harness.claude_tree import Tree
-from tasuki.harness.jsonl import Lines
+from tasuki.harness.jsonl import Lines, nested
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
@@ -55,7 +55,9 @@ _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _MAIN = b'","isSidechain":false,'
 _RESULT = b',"toolUseResult":'
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER = re.compile(
+    r"<system-reminder>(?:(?!<system-reminder>).)*?</system-reminder>\s*", re.DOTALL
+)
 _COMMAND = re.compile(r"<command-name>/?([^<]*)</command-name>")
 _COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _BASH_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
@@ -150,7 +152,7 @@ class Reader:
         uuids.append(parsed.uuid)
         content = message.content
         if len(content) == 1 and content[0].type == "thinking":
-            return True  # its usage and times stand in the line that follows, too
+            return True  # like progress, it tells nothing but its place
         self.updated = parsed.timestamp or self.updated
         if parsed.gitBranch:
             self.branch = parsed.gitBranch
@@ -301,7 +303,7 @@ class Reader:
 
     def _call(self, line: Line, block: Block, message: str) -> None:
         try:
-            given = INPUT.decode(block.input)
+            given = nested(INPUT, block.input)
         except msgspec.MsgspecError:
             given = NO_INPUT
         node = len(self.uuids) - 1
@@ -330,7 +332,7 @@ class Reader:
 
     def _said(self, line: Line, text: str) -> None:
         """Text of user role: the user's, or one of the many that the program writes."""
-        if "<system-reminder>" in text:
+        if "</system-reminder>" in text:
             text = _REMINDER.sub("", text)
         text = text.strip()
         if not text:
@@ -408,7 +410,7 @@ class Reader:
                 self._typed_queued(line, text)
         elif attachment.type == "session_context":
             if match := _HEAD_COMMIT.search(
-                bytes(attachment.context).decode().replace("\\n", "\n")
+                bytes(attachment.context).decode("utf-8", "replace").replace("\\n", "\n")
             ):
                 self.meta["head"] = match[1]
         elif attachment.planFilePath:

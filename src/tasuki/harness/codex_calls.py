@@ -9,7 +9,7 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness import tools
 from tasuki.harness.codex_format import Call, Output, Part, plain
-from tasuki.harness.jsonl import clip
+from tasuki.harness.jsonl import clip, nested
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 
 _STATE = re.compile(
@@ -200,7 +200,7 @@ def _patch_in(command: str) -> str:
 
 def _arguments(text: str) -> _Arguments:
     try:
-        return _ARGUMENTS.decode(text) if text else _Arguments()
+        return nested(_ARGUMENTS, text) if text else _Arguments()
     except (msgspec.MsgspecError, UnicodeEncodeError):
         return _Arguments()
 
@@ -259,7 +259,7 @@ def _parsed_output(text: str) -> tuple[int | None, str, str]:
 def shell_result(text: str) -> tuple[int | None, str]:
     """Exit code and output of the older form, a JSON object inside the text."""
     try:
-        result = _SHELL_RESULT.decode(text)
+        result = nested(_SHELL_RESULT, text)
         return result.metadata.exit_code, result.output
     except (msgspec.MsgspecError, UnicodeEncodeError):
         code, output, _ = _parsed_output(text) if not text.startswith("{") else (None, text, "")

@@ -22,6 +22,7 @@ from tasuki.harness.jsonl import (
     keep_limit,
     mark_compacted,
     merged,
+    nested,
 )
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 
@@ -193,7 +194,7 @@ class Reader:
         kind, sub = parsed.type.encode(), None
         if kind in _TYPED_PAYLOAD:
             try:
-                sub = record.PAYLOAD_TYPE.decode(parsed.payload).type.encode()
+                sub = nested(record.PAYLOAD_TYPE, parsed.payload).type.encode()
             except msgspec.MsgspecError:
                 sub = b""
         if (kind, sub) not in self.table:
@@ -428,7 +429,7 @@ def _history_base(path: Path) -> record.Base | None:
         with path.open("rb") as file:
             line = file.readline()
         return record.META.decode(line).payload.history_base
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -165,6 +165,25 @@ def repaired(line: bytes) -> bytes:
     return line
 
 
+def nested(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | str) -> T:
+    r"""A part of a line that was left undecoded, repaired as lines are. Raises MsgspecError.
+
+    The outer decoding does not look into such a part, so bytes that are no UTF-8 turn up only
+    here, and so do `\xff` marks that a repair put into JSON inside a JSON string.
+    """
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        data = raw.encode("utf-8", "replace") if isinstance(raw, str) else bytes(raw)
+        try:
+            return decoder.decode(_BARE_MARK.sub(rb"\\\1", repaired(data)))
+        except (UnicodeError, RecursionError) as exc:
+            raise msgspec.DecodeError(str(exc)) from exc
+
+
+_BARE_MARK = re.compile(rb"(?<!\\)(\\x[0-9a-f]{2})")
+
+
 def clip(text: str, limit: int, dots: str = "…") -> str:
     """A text cut in the middle, two thirds from its head, so that it is about `limit` long."""
     if len(text) <= limit:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness import tools
+from tasuki.harness.jsonl import nested
 from tasuki.harness.pi_format import Block
 from tasuki.model import FileChange, Todo, ToolCall
 
@@ -63,7 +64,7 @@ _TODOS = msgspec.json.Decoder(_Todos)
 def tool_call(block: Block) -> ToolCall:
     """What a call asks for, before its result is known."""
     try:
-        given = _ARGUMENTS.decode(block.arguments)
+        given = nested(_ARGUMENTS, block.arguments)
     except msgspec.MsgspecError:
         given = _Arguments()
     name = block.name
@@ -101,7 +102,7 @@ def shell_result(text: str, failed: bool) -> tuple[str, int | None]:
 def todos_of(raw: Raw) -> tuple[Todo, ...] | None:
     """Todos of an omp `todo` result (`details.phases`) or of a call that lists them all."""
     try:
-        parsed = _TODOS.decode(raw)
+        parsed = nested(_TODOS, raw)
     except msgspec.MsgspecError:
         return None
     tasks = [t for p in parsed.phases for t in p.tasks] + parsed.todos
