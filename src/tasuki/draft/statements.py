@@ -1,6 +1,7 @@
 """Sentences of a thread that may be worth handing on, each with who said it and how much it says."""
 
 import re
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -16,7 +17,6 @@ from tasuki.draft.text import (
     own_words,
     sentences,
     shorten,
-    terms,
 )
 from tasuki.model import Entry, Quote
 
@@ -194,21 +194,36 @@ def _assistant_kind(sentence: str, found: int, section: int) -> StatementKind | 
     return "finding"
 
 
-def unanswered(question: Statement, entries: Sequence[Entry]) -> bool:
+class Talk:
+    """Who said what after an entry: the texts of each side, in order, ready to be searched."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._refs: dict[str, list[int]] = {"user": [], "assistant": []}
+        self._texts: dict[str, list[str]] = {"user": [], "assistant": []}
+        for entry in entries:
+            if entry.kind in ("user", "assistant"):
+                self._refs[entry.kind].append(entry.ref)
+                self._texts[entry.kind].append(entry.text)
+
+    def after(self, ref: int, side: str, count: int) -> list[str]:
+        """The next few texts of one side."""
+        at = bisect_right(self._refs[side], ref)
+        return self._texts[side][at : at + count]
+
+
+def unanswered(question: Statement, talk: Talk) -> bool:
     """Whether nobody took a question up in what was said after it.
 
-    Taken up means: the other side's next words share a third of its terms, or a short reply
-    follows at once. A question nobody had a chance to answer is open.
+    Taken up means: the other side's next words share a third of its terms (two thirds where the
+    user asked), or a short reply follows at once. What nobody had a chance to answer is open.
     """
-    about = {t for t in terms(question.text) if len(t) >= 4}
-    other = "assistant" if question.by_user else "user"
-    after = [e for e in entries if e.ref > question.ref and e.kind == other][:NEXT_WORDS]
-    if not question.by_user and after and len(after[0].text) <= SHORT_REPLY:
+    about = _telling(question.text)
+    after = talk.after(question.ref, "assistant" if question.by_user else "user", NEXT_WORDS)
+    if not question.by_user and after and len(after[0]) <= SHORT_REPLY:
         return False
-    said_after = " ".join(e.text for e in after).lower()
-    return sum(t in said_after for t in about) * 3 < max(len(about), 1) * (
-        2 if question.by_user else 1
-    )
+    said_after = " ".join(after).lower()
+    taken_up = sum(t in said_after for t in about)
+    return taken_up * 3 < max(len(about), 1) * (2 if question.by_user else 1)
 
 
 def superseded(statements: Sequence[Statement]) -> set[int]:

@@ -15,7 +15,7 @@ from tasuki.draft.commands import base_command, is_selection, runnable, short_co
 from tasuki.draft.facts import Derived
 from tasuki.draft.files import is_noise
 from tasuki.draft.rank import Relevance, best, order_files
-from tasuki.draft.statements import Statement, superseded, unanswered
+from tasuki.draft.statements import Statement, Talk, superseded, unanswered
 from tasuki.model import (
     CommandFact,
     CommandItem,
@@ -229,10 +229,11 @@ def _questions(
     taken: set[str],
 ) -> Iterator[Item]:
     scored = []
+    talk = Talk(thread.entries)
     for statement in statements:
         if statement.kind == "question":
             asks = statement.text.rstrip(")`\"' ").endswith(("?", "？"))
-            is_open = not asks or unanswered(statement, thread.entries)
+            is_open = not asks or unanswered(statement, talk)
             scored.append((relevance.statement(statement) * (1.3 if is_open else 0.3), statement))
     for statement in _take(best(_over(scored, QUESTION_FLOOR), limit), taken):
         yield _quoted(statement, "User") if statement.by_user else _said(statement)
