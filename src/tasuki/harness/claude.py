@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tasuki.harness.claude_format import Message, context_tokens
 from tasuki.harness.claude_read import Reader
-from tasuki.harness.jsonl import both_ends
+from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
@@ -126,18 +126,9 @@ class Claude:
 
 
 def _threads_in(folder: str) -> Iterator[ThreadFile]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.name.endswith(".jsonl") and not entry.name.startswith("agent-"):
-            try:
-                stat = entry.stat()
-            except OSError:
-                continue
-            if stat.st_size:
-                yield ThreadFile(path=Path(entry.path), modified=stat.st_mtime, bytes=stat.st_size)
+    yield from thread_files(
+        e for e in scanned(folder) if e.name.endswith(".jsonl") and not e.name.startswith("agent-")
+    )
 
 
 class _Head:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tasuki.harness.codex_read import Reader
-from tasuki.harness.jsonl import both_ends
+from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
@@ -139,20 +139,11 @@ def _folders(store: Path, id: str) -> Iterator[Path]:
 
 
 def _rollouts_in(folder: str) -> Iterator[ThreadFile]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
+    for entry in scanned(folder):
         if entry.is_dir(follow_symlinks=False):
             yield from _rollouts_in(entry.path)
         elif entry.name.startswith("rollout-") and entry.name.endswith(".jsonl"):
-            try:
-                stat = entry.stat()
-            except OSError:
-                continue
-            if stat.st_size:
-                yield ThreadFile(path=Path(entry.path), modified=stat.st_mtime, bytes=stat.st_size)
+            yield from thread_files([entry])
 
 
 class _Head:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.harness.protocol import ThreadFile
 from tasuki.model import BrokenLine, Entry, ReadReport
 
 T = TypeVar("T")
@@ -215,6 +216,26 @@ def far_from_end(path: Path) -> int:
     except OSError:
         return 0
     return size - NEAR if size > HUGE else 0
+
+
+def scanned(folder: str | Path) -> list[os.DirEntry[str]]:
+    """What lies in a folder; nothing if it cannot be read."""
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return []
+
+
+def thread_files(entries: Iterable[os.DirEntry[str]]) -> Iterator[ThreadFile]:
+    """Those of some files that are there and not empty, as thread files."""
+    for entry in entries:
+        try:
+            stat = entry.stat()
+        except OSError:
+            continue
+        if stat.st_size:
+            path = Path(entry.path)
+            yield ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
 
 
 def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from tasuki.harness.jsonl import both_ends
+from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.pi_format import LINE, Line, context_tokens, plain
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import ThreadHead
@@ -47,18 +47,9 @@ def sessions_in(root: Path, folder: str | None) -> Iterator[ThreadFile]:
 
 
 def _files_in(directory: Path) -> Iterator[ThreadFile]:
-    try:
-        entries = list(os.scandir(directory))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.name.endswith(".jsonl") and entry.is_file():
-            try:
-                stat = entry.stat()
-            except OSError:
-                continue
-            if stat.st_size:
-                yield ThreadFile(path=Path(entry.path), modified=stat.st_mtime, bytes=stat.st_size)
+    yield from thread_files(
+        e for e in scanned(directory) if e.name.endswith(".jsonl") and e.is_file()
+    )
 
 
 def read_head(file: ThreadFile, harness: str) -> ThreadHead | None:
