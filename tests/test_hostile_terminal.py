@@ -153,7 +153,7 @@ def test_a_terminal_without_a_cursor_gets_the_editor(place: Place) -> None:
     pane = place.run("handoff", GOAL)
     place.terminal.shows(pane, "Start the successor, save only, or cancel?")
     place.terminal.keys(pane, "cancel", "Enter")
-    place.ended(pane, 0)
+    place.ended(pane, 130)
 
 
 def test_escape_sequences_of_a_thread_do_not_reach_the_terminal(place: Place) -> None:

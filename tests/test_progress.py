@@ -26,6 +26,7 @@ class Screen(io.StringIO):
 @pytest.fixture(autouse=True)
 def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twentieth of the real waiting time."""
+    monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(progress, "QUIET", 0.05)
     monkeypatch.setattr(progress, "ESTIMATE", 0.4)
 

@@ -10,11 +10,11 @@ from handoffs import made
 from msgspec import structs
 from waiting import retry_until
 
-from tasuki.errors import ThreadUnreadable
+from tasuki.errors import LaunchFailed, ThreadUnreadable
 from tasuki.harness import get
 from tasuki.harness.claude import folder_name
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest
-from tasuki.launch import running_elsewhere, start
+from tasuki.launch import running_elsewhere, start, tmux
 from tasuki.model import Thread
 from tasuki.testing.model_server import Request
 
@@ -139,13 +139,16 @@ def test_a_long_brief_in_this_terminal(with_claude: World, tmp_path: Path) -> No
     assert asked(with_claude).count("- item 5999 of the past ✓") == 1
 
 
-def test_a_paste_that_a_dialog_swallows(with_claude: World) -> None:
-    """Where the trust question stands in the way nothing is submitted, and that is known."""
+def test_a_dialog_is_not_taken_for_the_input(
+    with_claude: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the trust question stands in the way nothing is pasted into it, and the user is told."""
+    monkeypatch.setattr(tmux, "READY_SECONDS", 4.0)
     with_claude.write(".claude.json", {"hasCompletedOnboarding": True, "theme": "dark"})
     wanted = structs.replace(long_plan(with_claude), submit=True)
 
-    launched = start(wanted, "tmux", socket=with_claude.terminal.socket)
+    with pytest.raises(LaunchFailed, match="nothing was pasted") as caught:
+        start(wanted, "tmux", socket=with_claude.terminal.socket)
 
-    assert not launched.filled
-    assert "Yes, I trust this folder" in with_claude.until_quiet(launched.pane)
+    assert "Yes, I trust this folder" in str(caught.value)
     assert with_claude.model.asked(MARKER) == []

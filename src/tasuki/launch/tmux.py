@@ -24,6 +24,7 @@ from tasuki.plain import plain, shown
 
 SESSION = "tasuki"
 """The session that is made outside tmux."""
+STATUS_SECONDS = 1.0
 READY_SECONDS = 20.0
 """How long the program may take to become ready for a paste."""
 GRACE_SECONDS = 2.0
@@ -277,12 +278,22 @@ def _await_ready(tmux: Tmux, pane: str, plan: LaunchPlan, brief: str) -> None:
 def _alive(tmux: Tmux, pane: str, plan: LaunchPlan) -> Screen:
     screen = tmux.screen(pane)
     if screen.dead:
+        screen = _with_status(tmux, pane, screen)
         said = tmux.screen(pane, above=20).last_lines() or "(nothing)"
         _close(tmux, pane)
         raise LaunchFailed(
             f"{shlex.quote(plan.argv[0])} ended at once with status {screen.status or '?'}. "
             f"It said:\n{said}"
         )
+    return screen
+
+
+def _with_status(tmux: Tmux, pane: str, screen: Screen) -> Screen:
+    """A dead pane's screen with its exit status, which tmux may learn a moment later."""
+    deadline = time.monotonic() + STATUS_SECONDS
+    while not screen.status and time.monotonic() < deadline:
+        time.sleep(0.03)
+        screen = tmux.screen(pane)
     return screen
 
 
