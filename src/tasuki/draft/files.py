@@ -26,6 +26,8 @@ _MAX_SYMBOLS = 12
 _SYMBOL_EDITS = 8
 """Edits of a file, the newest, whose names are looked for."""
 _SYMBOL_TEXT = 20_000
+_SYMBOL_FILES = 80
+"""Files, the most lately touched, whose names are looked for."""
 _NOISE = ("/tmp/", "/private/tmp/", "/dev/", "/proc/", "node_modules/", ".git/", "/pkg/mod/",
           "site-packages/", "/.cargo/registry/", "/.claude/projects/", "/usr/")  # fmt: skip
 
@@ -39,6 +41,10 @@ class _File:
         self.deleted = False
         self.undone = 0
         self.texts: deque[str] = deque(maxlen=_SYMBOL_EDITS)
+
+    def last(self) -> int:
+        """The newest entry that touched it."""
+        return max((*self.reads[-1:], *self.edits[-1:], *self.mentioned[-1:]), default=0)
 
 
 class FileTable:
@@ -93,7 +99,8 @@ class FileTable:
 
     def facts(self) -> tuple[FileFact, ...]:
         """All files, the most lately touched first."""
-        found = [
+        lately = sorted(self.files.items(), key=lambda item: -item[1].last())
+        return tuple(
             FileFact(
                 path=path,
                 reads=tuple(f.reads),
@@ -102,11 +109,10 @@ class FileTable:
                 deleted=f.deleted,
                 undone=f.undone,
                 mentioned=tuple(f.mentioned[-20:]),
-                symbols=symbols(f.texts),
+                symbols=symbols(f.texts) if n < _SYMBOL_FILES else (),
             )
-            for path, f in self.files.items()
-        ]
-        return tuple(sorted(found, key=lambda f: -f.last))
+            for n, (path, f) in enumerate(lately)
+        )
 
 
 def symbols(texts: Iterable[str]) -> tuple[str, ...]:

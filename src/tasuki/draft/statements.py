@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -32,9 +33,9 @@ LEAST = 0.7
 """Weight under which a sentence of the agent says too little to be quoted."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
-OWN_LOOKED_AT = 600
+OWN_LOOKED_AT = 300
 """Newest statements of the user in which something may be taken back."""
-COMMON = 30
+COMMON = 20
 """A word in more statements than this tells nothing."""
 RARE = 4
 """Statements in which a word may stand to tell what is spoken of."""
@@ -237,11 +238,11 @@ def superseded(statements: Sequence[Statement]) -> set[int]:
     own = [_Own(i, s) for i, s in enumerate(statements) if s.by_user][-OWN_LOOKED_AT:]
     gone: set[int] = set()
     for later, others in _pairs(own):
-        for earlier, shared in others:
-            if later.takes_back(earlier, shared):
-                gone.add(earlier.position)
-                break
-        gone.update(e.position for e, shared in others if later.replaces(e, shared))
+        if later.statement.kind == "reversal":
+            taken = (e.position for e, shared in others if later.takes_back(e, shared))
+            gone.update(islice(taken, 1))
+        if later.figures:
+            gone.update(e.position for e, shared in others if later.replaces(e, shared))
     return gone | _refused_proposals(statements, own)
 
 
@@ -258,13 +259,11 @@ class _Own:
         }
 
     def takes_back(self, earlier: "_Own", shared: int) -> bool:
-        if self.statement.kind != "reversal":
-            return False
         alike = shared >= 2 and shared * 3 >= min(len(self.words), len(earlier.words))
         return alike or bool(self.named & earlier.words)
 
     def replaces(self, earlier: "_Own", shared: int) -> bool:
-        if not earlier.figures or self.figures == earlier.figures:
+        if shared < 2 or not earlier.figures or self.figures == earlier.figures:
             return False
         return shared * 2 >= max(len(earlier.words), 4)
 
