@@ -23,6 +23,7 @@ from tasuki.model import BrokenLine, Entry, ReadReport
 T = TypeVar("T")
 
 BLOCK = 1 << 20
+NEWLINE = 10
 MAX_BROKEN = 50
 KEEP_WHOLE = 12_000
 """Characters of a tool result that are kept in threads of ordinary size."""
@@ -82,6 +83,8 @@ class Lines:
             if size > 2 or line.strip():
                 yield offset, line
             offset += size
+            if line[-1] != NEWLINE:
+                break  # What is written behind it from now on would begin in the middle of a line.
         self.bytes = offset
         if not line.endswith(b"\n") and not _is_json(line):
             self.truncated = True
