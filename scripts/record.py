@@ -60,9 +60,11 @@ def main() -> None:
         tmux("new-session", "-d", *size, "-c", str(ROOT), *command)
         try:
             until("^S start")
-            for _ in range(13):
+            for _ in range(40):
                 tmux("send-keys", "Down")
-            until("#8 assistant")
+                time.sleep(0.15)
+                if " assistant  20" in tmux("capture-pane", "-p"):
+                    break
             screen = tmux("capture-pane", "-p", "-e", "-N")
         finally:
             tmux("kill-server")
