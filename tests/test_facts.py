@@ -185,6 +185,20 @@ def test_an_earlier_handoff_is_folded_and_names_its_parent(tmp_path: Path) -> No
     assert found.facts.requests == ()
 
 
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_an_earlier_handoff_behind_a_skill_is_one_too(harness: str, tmp_path: Path) -> None:
+    """A brief that began with an inherited skill is no wish of the user, and names its parent."""
+    earlier = (
+        "/evals\n# Handoff Context\nopen one with `tasuki read 0123abcd#n`.\n\n"
+        "<record-of-the-past>\n## Key Decisions\n- Never use msgspec [#4]\n</record-of-the-past>\n\n"
+        "## Next Goal (verbatim)\nadd the writer"
+    )
+    found = derived(ThreadBuilder(harness).user(earlier).assistant("On it."), tmp_path)
+
+    assert found.parent == "0123abcd"
+    assert found.facts.constraints == ()
+
+
 def test_values_that_stand_nowhere_in_the_tree_are_known(tmp_path: Path) -> None:
     """Addresses, ticket numbers and names that only the thread holds are told from those in files."""
     project = tmp_path / "proj"

@@ -5,8 +5,7 @@ TasukiError                 base; `exit_code` 1
 ├── Refused                 tasuki could, but should not; exit code 3
 │   ├── GoalTooVague        the goal is missing, too short or vague
 │   ├── GoalHasSecret       the goal holds a secret and nobody confirmed it
-│   ├── NothingToHandOff    the thread has no conversation
-│   └── AgentStillBusy      sub-agents or background commands are running
+│   └── NothingToHandOff    the thread has no conversation
 ├── ThreadNotFound          no thread matches what was asked for
 ├── ThreadUnreadable        the file is there, but is no thread, is empty, or cannot be read
 ├── HandoffNotFound         no stored handoff matches
@@ -14,7 +13,6 @@ TasukiError                 base; `exit_code` 1
 ├── LaunchFailed            the successor could not be started
 ├── StoreFailed             a handoff could not be kept (disk full, no permission)
 ├── ConfigInvalid           a setting has the wrong type or value
-├── ExtraMissing            an optional part is not installed
 └── ModelUnavailable        an author that needs a model has none
 
 Every message says what happened, where, and what to do next.
@@ -51,10 +49,6 @@ class NothingToHandOff(Refused):
     """The thread holds no conversation."""
 
 
-class AgentStillBusy(Refused):
-    """Sub-agents or background commands of the thread are still running."""
-
-
 class ThreadNotFound(TasukiError):
     """No thread matches what was asked for."""
 
@@ -83,10 +77,6 @@ class ConfigInvalid(TasukiError):
     """A setting has the wrong type or an impossible value."""
 
     exit_code = 2
-
-
-class ExtraMissing(TasukiError):
-    """An optional part of tasuki is not installed."""
 
 
 class ModelUnavailable(TasukiError):

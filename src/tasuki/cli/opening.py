@@ -10,6 +10,7 @@ from tasuki.draft.checks import entry_text
 from tasuki.draft.redact import Redactor
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound
 from tasuki.model import Citation, Entry, Handoff, Thread
+from tasuki.plain import plain
 from tasuki.threads import catalog
 from tasuki.vault import Vault
 
@@ -22,9 +23,9 @@ def entries(name: str, refs: list[int]) -> Iterator[str]:
     for ref in refs:
         entry, citation = by_ref.get(ref), cited.get(ref)
         if citation and (entry is None or not _same(entry, citation)):
-            yield f"── #{ref} {citation.kind} (as kept with the handoff)\n{_safe(citation.text)}\n"
+            yield f"── #{ref} {citation.kind} (as kept with the handoff)\n{plain(citation.text)}\n"
         elif entry is not None:
-            yield f"── #{ref} {entry.kind} {entry.at}\n{_safe(redactor.redact(readable(entry)))}\n"
+            yield f"── #{ref} {entry.kind} {entry.at}\n{plain(redactor.redact(readable(entry)))}\n"
         else:
             last = max(by_ref, default=0)
             raise ThreadNotFound(f"There is no entry #{ref} in {name}; the last one is #{last}.")
@@ -52,8 +53,3 @@ def _predecessor(handoff: Handoff) -> Thread | None:
 def _same(entry: Entry, citation: Citation) -> bool:
     digest = hashlib.sha256(entry_text(entry).encode("utf-8", "replace")).hexdigest()
     return digest == citation.sha256
-
-
-def _safe(text: str) -> str:
-    """A text for a terminal: without control characters but line breaks and tabs."""
-    return "".join(c for c in text if c in "\n\t" or (ord(c) >= 32 and not 0x7F <= ord(c) <= 0x9F))

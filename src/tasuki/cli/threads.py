@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tasuki import harness as harnesses
+from tasuki.harness.jsonl import begins_handoff
 from tasuki.model import ThreadHead
 
 FIRST_WORDS = 120
@@ -90,11 +91,7 @@ def _row(n: int, head: ThreadHead, everywhere: bool) -> tuple[str, ...]:
 
 
 def _words(head: ThreadHead) -> str:
-    return (
-        "(started with a handoff)"
-        if head.first_words.startswith("# Handoff Context")
-        else head.first_words
-    )
+    return "(started with a handoff)" if begins_handoff(head.first_words) else head.first_words
 
 
 def _context(head: ThreadHead) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasuki.config import Settings
-from tasuki.draft.brief import render_context, size
+from tasuki.draft.brief import render_context, trimmed
 from tasuki.draft.checks import entry_text
 from tasuki.draft.redact import Redactor
 from tasuki.harness.jsonl import clip
@@ -31,8 +31,6 @@ T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 CITED_CHARACTERS = 6_000
 """Of each cited entry, kept with the handoff."""
 _SECTIONS = ("previous", "context", "state", "asked", "decisions", "questions", "drift")
-_SHRINK = ("left_out", "files", "context", "commands", "decisions", "questions", "state", "asked",
-           "previous", "drift", "metadata")  # fmt: skip
 
 
 def metadata(thread: Thread, revision: Revision) -> tuple[str, ...]:
@@ -65,17 +63,9 @@ def fitted(
     Cited entries are redacted first: a secret seen whole there is known where only it is quoted.
     """
     citations = tuple(cite(thread, draft, redactor))
-    draft = redacted(draft, redactor)
     preamble = settings.include_handoff_preamble
+    draft = trimmed(redacted(draft, redactor), handoff_id, settings.budget, preamble=preamble)
     context = render_context(draft, handoff_id, preamble=preamble)
-    while size(context) > settings.budget:
-        section = next((s for s in _SHRINK[1:] if len(getattr(draft, s)) > 3), None) or next(
-            (s for s in _SHRINK[1:] if getattr(draft, s)), None
-        )
-        if section is None:
-            break
-        draft = msgspec.structs.replace(draft, **{section: getattr(draft, section)[:-1]})
-        context = render_context(draft, handoff_id, preamble=preamble)
     return draft, context, citations
 
 

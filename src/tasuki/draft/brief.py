@@ -8,6 +8,8 @@ can close the fence, open a heading or give an order.
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from tasuki.model import CommandItem, Draft, FileItem, Item, tokens
 from tasuki.plain import shown
 
@@ -92,10 +94,18 @@ def render_context(draft: Draft, handoff_id: str, *, preamble: bool = True) -> s
     return "\n".join(parts) + f"\n\n{FENCE_OPEN}\n{body}\n{FENCE_CLOSE}\n"
 
 
-def render(draft: Draft, handoff_id: str, *, skill_prefix: str = "", preamble: bool = True) -> str:
-    """The whole brief. `skill_prefix` is how the successor invokes the inherited skill."""
-    context = render_context(draft, handoff_id, preamble=preamble)
-    return join(context, draft.goal.text, skill_prefix)
+_TRIMMED = ("files", "context", "commands", "decisions", "questions", "asked", "state", "previous",
+            "drift", "metadata")  # fmt: skip
+
+
+def trimmed(draft: Draft, handoff_id: str, budget: int, *, preamble: bool = True) -> Draft:
+    """A draft whose context holds a budget of tokens: last lines of the longest section go."""
+    while size(render_context(draft, handoff_id, preamble=preamble)) > budget:
+        section = max(_TRIMMED, key=lambda s: len(getattr(draft, s)))
+        if not getattr(draft, section):
+            return draft
+        draft = replace(draft, **{section: getattr(draft, section)[:-1]})
+    return draft
 
 
 def join(context: str, goal: str, skill_prefix: str = "") -> str:

@@ -41,21 +41,15 @@ def make(
     *,
     handoff_id: str,
     to: str,
-    cwd: str = "",
     report: Callable[[str], None] = lambda phase: None,
     resolve_parent: Callable[[str], str] = lambda prefix: prefix,
 ) -> Made:
-    """A handoff from a thread file. Raises NothingToHandOff if the thread holds no conversation.
-
-    `cwd` is where the thread worked, if known beforehand: git is asked while the file is read.
-    """
+    """A handoff from a thread file. Raises NothingToHandOff if the thread holds no conversation."""
     report(ANALYZING)
-    probe = git.Probe(cwd)
     thread = harness.read(path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
         raise NothingToHandOff(f"Nothing to hand off (no messages yet) in {path}.")
-    probe = probe if cwd == thread.cwd else git.Probe(thread.cwd)
-    revision = probe.revision()
+    revision = git.Probe(thread.cwd).revision()
 
     report(EXTRACTING)
     derived = derive(thread, revision, goal.text)

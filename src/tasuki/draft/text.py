@@ -77,16 +77,6 @@ def shorten(text: str, limit: int = MAX_QUOTE) -> str:
     return f"{cut[: max(at, 0)].rstrip(' ,;:')} …".lstrip()
 
 
-def prose_lines(text: str) -> Iterator[str]:
-    """Lines that are prose: no code blocks, no tables, no rules."""
-    fenced = False
-    for line in text.split("\n"):
-        if _FENCE.match(line):
-            fenced = not fenced
-        elif not fenced and line.strip() and not _TABLE.match(line):
-            yield line
-
-
 def sentences(text: str) -> Iterator[str]:
     """Sentences and list items of a text, without list marks and emphasis, on one line each."""
     paragraph: list[str] = []

@@ -139,7 +139,7 @@ class _Head:
         self.id = self.cwd = self.title = self.ai_title = self.words = ""
         self.seen = 0
         self.counted = 0
-        self.conversation = False
+        self.conversation = self.ended = False
         self.context: int | None = None
 
     def _decode(self, line: bytes) -> _Line | None:
@@ -164,8 +164,8 @@ class _Head:
         self._common(parsed)
         self.counted = self.counted or parsed.messageCount
         usage = parsed.message.usage if parsed.message else None
-        if usage and parsed.type == "assistant" and not getattr(self, "_ended", False):
-            self.context, self._ended = context_tokens(usage), True
+        if usage and parsed.type == "assistant" and not self.ended:
+            self.context, self.ended = context_tokens(usage), True
 
     def _common(self, line: _Line) -> None:
         self.id = self.id or line.sessionId

@@ -25,7 +25,7 @@ from tasuki.harness.claude_format import (
     string,
 )
 from tasuki.harness.claude_tree import Tree
-from tasuki.harness.jsonl import Lines, nested
+from tasuki.harness.jsonl import Lines, begins_handoff, nested
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
@@ -358,7 +358,7 @@ class Reader:
         origin: Origin = "queued" if line.promptSource == "queued" else "typed"
         if line.promptSource == "system" or (line.origin and line.origin.kind not in ("", "human")):
             origin = "harness"
-        if text.startswith("# Handoff Context"):
+        if begins_handoff(text):
             origin = "handoff"
         self.queued = [q for q in self.queued if q[0] != text]
         self._add(self._entry("user", line, text, origin))

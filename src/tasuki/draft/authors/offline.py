@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tasuki.draft import state
-from tasuki.draft.brief import command_line, file_line, item_line, render_context, size
+from tasuki.draft.brief import command_line, file_line, item_line, render_context, trimmed
 from tasuki.draft.commands import base_command, is_selection, runnable, short_command
 from tasuki.draft.facts import Derived
 from tasuki.draft.files import is_noise
@@ -31,7 +31,8 @@ from tasuki.model import (
 Limits = dict[str, int]
 
 LIMITS: Limits = {"files": 20, "commands": 10, "context": 12, "decisions": 8, "questions": 6}
-SHARE = {"asked": 10, "state": 18, "previous": 6}
+ASKED = 20
+PREVIOUS = 12
 FILES_WANTED = 9
 VALUES = 6
 REJECTED_FLOOR = 0.9
@@ -107,16 +108,14 @@ def _offer(
         *_context(thread, stated, goal, relevance, limits["context"], taken),
     ]
     return {
-        "previous": [Item(text=q.text, refs=(q.ref,)) for q in facts.previous][
-            : SHARE["previous"] * 2
-        ],
+        "previous": [Item(text=q.text, refs=(q.ref,)) for q in facts.previous][:PREVIOUS],
         "context": context[: limits["context"]],
         "state": [
             *state.items(thread, facts),
             *_merge(rejected, next_steps),
             *state.lessons(facts, relevance.lesson),
         ],
-        "asked": asked[: SHARE["asked"] * 2],
+        "asked": asked[:ASKED],
         "decisions": decisions,
         "questions": questions,
         "files": list(_files(facts.files, relevance, limits["files"], reasons)),
@@ -173,7 +172,7 @@ def _asked(
         for s in own
         if s.weight > 0.5 or (s.ref in last_refs and len(s.text) > 15 and s.weight > -1)
     ]
-    yield from (_quoted(s) for s in _take(best(scored, SHARE["asked"] * 2), taken))
+    yield from (_quoted(s) for s in _take(best(scored, ASKED), taken))
 
 
 def _decisions(
@@ -356,19 +355,7 @@ def _pack(
         **{section: tuple(items) for section, items in chosen.items()},
         left_out=tuple(_as_item(item) for _, item in passed),
     )
-    return _fit(packed, budget, handoff_id, preamble)
-
-
-def _fit(draft: Draft, budget: int, handoff_id: str, preamble: bool) -> Draft:
-    """Drop last lines until the budget holds, should headings have cost more than foreseen."""
-    droppable = ("files", "context", "commands", "decisions", "questions", "asked", "state",
-                 "previous", "drift", "metadata")  # fmt: skip
-    while size(render_context(draft, handoff_id, preamble=preamble)) > budget:
-        section = max(droppable, key=lambda s: len(getattr(draft, s)))
-        if not getattr(draft, section):
-            return draft
-        draft = msgspec.structs.replace(draft, **{section: getattr(draft, section)[:-1]})
-    return draft
+    return trimmed(packed, handoff_id, budget, preamble=preamble)
 
 
 def _line(section: str, item: Any) -> str:
