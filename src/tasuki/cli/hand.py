@@ -19,6 +19,7 @@ from tasuki.draft import drift, git, pipeline
 from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, why_vague
 from tasuki.draft.redact import Redactor
 from tasuki.errors import GoalHasSecret, HandoffNotFound, ModelUnavailable, StoreFailed, TasukiError
+from tasuki.harness import plans
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent
 from tasuki.plain import plain, shown
@@ -84,9 +85,12 @@ class Hand:
         if self.settings.to:
             harnesses.get(self.settings.to)
         harness, path = catalog.find(self.source, Path.cwd())
+        self.successor = harnesses.get(self.settings.to or harness.name)
+        starting = not (self.as_json or self.copied or self.printed)
+        if starting and self.interactive and not self.successor.can_start:
+            plans.none(self.successor.title)
         self.goal = self._goal(goal_text)
         self.made = self._make(harness, path)
-        self.successor = harnesses.get(self.made.handoff.to)
         self.prefix = self._skill_prefix()
         if not self.prefix:
             draft = msgspec.structs.replace(self.made.handoff.draft, skill="")
@@ -143,7 +147,7 @@ class Hand:
                 self.goal,
                 self.settings,
                 handoff_id=new_id(),
-                to=self.settings.to or harness.name,
+                to=self.successor.name if self.successor.can_start else "",
                 report=progress.phase,
                 resolve_parent=self._parent,
             )
@@ -387,9 +391,9 @@ class Hand:
         back = shlex.join(harnesses.get(thread.harness).resume_command(thread))
         where = f" in tmux {launched.target}" if launched.pane else ""
         attached = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
+        returning = f" Back to the predecessor: {shown(back)}" if back else ""
         click.echo(
-            f"Handoff {handoff.id[:8]} started {self.successor.title}{where}.{attached} "
-            f"Back to the predecessor: {shown(back)}",
+            f"Handoff {handoff.id[:8]} started {self.successor.title}{where}.{attached}{returning}",
             err=True,
         )
 

@@ -40,11 +40,13 @@ def _entry_point(name: str) -> str | None:
 def of_file(path: Path) -> Harness:
     """The harness whose thread a file is, from its first bytes.
 
-    Raises ThreadNotFound if there is no such file, ThreadUnreadable if it is empty, cannot be
-    opened, or no adapter knows its format.
+    A thread in a database is named as if it were a file below it. Raises ThreadNotFound if there
+    is no such file, ThreadUnreadable if it is empty, cannot be opened, or no adapter knows its
+    format.
     """
+    holder = path.parent if path.parent.is_file() else path
     try:
-        with path.open("rb") as file:
+        with holder.open("rb") as file:
             first = file.read(8192)
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise ThreadNotFound(f"No file {path}. List threads with: tasuki threads --all") from exc

@@ -11,14 +11,13 @@ from msgspec import Struct
 from tasuki.harness.claude_format import Message, context_tokens
 from tasuki.harness.claude_read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
+from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
 HEAD_BYTES = 12 << 10
 TAIL_BYTES = 16 << 10
 UNSET = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
-MAX_ARGUMENT = 100_000
-"""Bytes of one argument; Linux allows 128 KiB."""
 
 _FIRST_KEYS = re.compile(
     rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
@@ -63,6 +62,7 @@ class Claude:
     name = "claude"
     title = "Claude Code"
     program = "claude"
+    can_start = True
     can_prefill = True
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:

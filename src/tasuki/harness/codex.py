@@ -10,6 +10,7 @@ import msgspec
 
 from tasuki.harness.codex_read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
+from tasuki.harness.plans import with_brief
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
@@ -17,8 +18,6 @@ HEAD_BYTES = 72 << 10
 TAIL_BYTES = 16 << 10
 FAR_BYTES = 256 << 10
 """How far into a file the first prompt is looked for, behind long instructions."""
-MAX_ARGUMENT = 100_000
-"""Bytes of one argument; Linux allows 128 KiB."""
 
 _META = re.compile(rb'"type": ?"session_meta"')
 _ID = re.compile(rb'"id": ?"([^"]+)"')
@@ -38,6 +37,10 @@ _KIND = slice(50, 150)
 _READY = r"^› "
 
 
+def _argument(prompt: str) -> tuple[str, ...]:
+    return ("--", prompt) if prompt.startswith("-") else (prompt,)
+
+
 def home() -> Path:
     """Folder of Codex; `CODEX_HOME` moves it."""
     base = os.environ.get("CODEX_HOME")
@@ -50,6 +53,7 @@ class Codex:
     name = "codex"
     title = "Codex"
     program = "codex"
+    can_start = True
     can_prefill = False
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -86,22 +90,7 @@ class Codex:
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """`codex PROMPT` where it is to be sent at once, else an unsent paste."""
-        text = request.brief
-        model = ("--model", request.model) if request.model else ()
-        as_argument = request.send and len(text.encode()) <= MAX_ARGUMENT
-        argument: tuple[str, ...] = ()
-        if as_argument:
-            argument = ("--", text) if text.startswith("-") else (text,)
-        return LaunchPlan(
-            argv=(self.program, *model, *request.arguments, *argument),
-            cwd=request.cwd,
-            paste="" if as_argument else text,
-            submit=request.send and not as_argument,
-            ready=_READY,
-            note=""
-            if as_argument
-            else "Codex cannot start with an unsent prompt: the brief is pasted into its input.",
-        )
+        return with_brief(self.program, self.title, request, ready=_READY, argument=_argument)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "resume", thread.id)

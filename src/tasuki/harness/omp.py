@@ -49,6 +49,7 @@ class Omp:
     name = "omp"
     title = "oh-my-pi"
     program = "omp"
+    can_start = True
     can_prefill = False
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:

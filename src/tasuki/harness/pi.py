@@ -33,6 +33,7 @@ class Pi:
     name = "pi"
     title = "pi"
     program = "pi"
+    can_start = True
     can_prefill = False
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:

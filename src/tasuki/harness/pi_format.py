@@ -15,14 +15,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
+from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
 
 HANDOFF_CLOSING = (
     "The above is a handoff document from a previous session. "
     "Use this context to continue the work seamlessly."
 )
-MAX_ARGUMENT = 100_000
-"""Bytes of one argument; Linux allows 128 KiB."""
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 

@@ -10,7 +10,10 @@ from tasuki.model import Handoff, Thread, ThreadHead
 
 
 class ThreadFile(Struct, frozen=True, gc=False):
-    """A thread file that exists; nothing of it has been read."""
+    """A thread that exists on disk; nothing of it has been read.
+
+    A thread in a database is named as if it were a file below it: `opencode.db/ses_1`.
+    """
 
     path: Path
     modified: float
@@ -76,6 +79,8 @@ class Harness(Protocol):
     """Name for people: `Claude Code`."""
     program: str
     """The program to run: `claude`."""
+    can_start: bool
+    """A successor can be started in it; else its threads can only be read."""
     can_prefill: bool
     """A first prompt can stand in the input, unsent, in any terminal."""
 
@@ -88,7 +93,7 @@ class Harness(Protocol):
         ...
 
     def recognises(self, path: Path, first: bytes) -> bool:
-        """Whether a file is a thread of this harness, from its first 8 KiB."""
+        """Whether a file is, or holds, a thread of this harness, from its first 8 KiB."""
         ...
 
     def head(self, file: ThreadFile) -> ThreadHead | None:
@@ -108,9 +113,9 @@ class Harness(Protocol):
         ...
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
-        """How to start a successor with a brief."""
+        """How to start a successor with a brief; UsageError if `can_start` is false."""
         ...
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
-        """The command that goes back to a thread."""
+        """The command that goes back to a thread, empty if there is none."""
         ...

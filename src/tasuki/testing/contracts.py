@@ -1,21 +1,21 @@
 """The contracts that every harness adapter must keep.
 
-A contract takes a `Trial` and raises AssertionError. Those on broken input change copies of the
-samples as JSON Lines; those on content read the `story`, which holds known events.
+A contract takes a `Trial` and raises AssertionError. Those on broken input change the units of
+copies of the samples; those on content read the `story`, which holds known events.
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.errors import ThreadUnreadable
+from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness.jsonl import occurring
 from tasuki.harness.protocol import Harness, LaunchRequest, ThreadFile
 from tasuki.model import Draft, Entry, Goal, Handoff, Predecessor, Thread
+from tasuki.testing.forms import Form, JsonLines
 from tasuki.testing.threads import STORY_SUMMARY, STORY_TODOS
 
 ORIGINS = {"typed", "queued", "answer", "harness", "command", "handoff"}
@@ -32,20 +32,36 @@ class Trial(Struct):
     """The thread of `tasuki.testing.story`, in the harness's format."""
     folder: Path
     """An empty folder to work in."""
+    form: Form = JsonLines()
+    """What the files are made of."""
 
     def read(self, path: Path) -> Thread:
         return self.harness.read(path)
 
-    def copy(self, content: bytes, like: Path) -> Path:
-        """A thread file with other content under the same name."""
-        folder = self.folder / f"copy-{sum(1 for _ in self.folder.iterdir())}"
-        folder.mkdir()
-        path = folder / like.name
-        path.write_bytes(content)
+    def first(self, path: Path) -> bytes:
+        """The first 8 KiB of the file that holds a thread."""
+        with self.form.file(path).open("rb") as file:
+            return file.read(8192)
+
+    def copy(self, units: Sequence[bytes], like: Path) -> Path:
+        """A thread of other units under the same name."""
+        path = self._place(like)
+        self.form.write(units, path)
         return path
 
+    def raw(self, content: bytes, like: Path) -> Path:
+        """A thread whose file holds these bytes, under the same name."""
+        path = self._place(like)
+        self.form.file(path).write_bytes(content)
+        return path
+
+    def _place(self, like: Path) -> Path:
+        folder = self.folder / f"copy-{sum(1 for _ in self.folder.iterdir())}"
+        folder.mkdir()
+        return folder / like.relative_to(self.form.file(like).parent)
+
     def file(self, path: Path) -> ThreadFile:
-        stat = path.stat()
+        stat = self.form.file(path).stat()
         return ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
 
 
@@ -71,7 +87,7 @@ def contract(number: int) -> Callable[[Contract], Contract]:
 def knows_its_files(trial: Trial) -> None:
     """A harness recognises its own files by their first 8 KiB, and no others."""
     for path in (*trial.samples, trial.story):
-        assert trial.harness.recognises(path, path.read_bytes()[:8192]), path.name
+        assert trial.harness.recognises(path, trial.first(path)), path.name
     for other in (b"", b"{}\n", b'{"messages":[]}', b"# notes\n", b"\x00\x01\x02"):
         assert not trial.harness.recognises(Path("/x/notes.txt"), other), other
 
@@ -84,7 +100,7 @@ def says_whose_thread_it_is(trial: Trial) -> None:
         assert thread.harness == trial.harness.name, thread.harness
         assert thread.id and thread.cwd, path.name
         assert thread.path == str(path), thread.path
-        assert str(path) in thread.sources, thread.sources
+        assert str(trial.form.file(path)) in thread.sources, thread.sources
         assert "" < thread.started <= thread.updated, (thread.started, thread.updated)
 
 
@@ -103,11 +119,11 @@ def numbers_its_entries(trial: Trial) -> None:
 def never_renumbers(trial: Trial) -> None:
     """What is appended to a file changes no ref of what was there."""
     for path in (*trial.samples, trial.story):
-        alone = trial.copy(path.read_bytes(), path)
+        lines = trial.form.units(path)
+        alone = trial.copy(lines, path)
         whole = {e.ref: _identity(e) for e in trial.read(alone).entries}
-        lines = path.read_bytes().splitlines(keepends=True)
         for part in (len(lines) // 3, len(lines) // 2, len(lines) - 2):
-            prefix = trial.copy(b"".join(lines[: max(part, 2)]), path)
+            prefix = trial.copy(lines[: max(part, 2)], path)
             with contextlib.suppress(ThreadUnreadable):
                 for entry in trial.read(prefix).entries:
                     known = whole.get(entry.ref, _identity(entry))
@@ -137,7 +153,9 @@ def keeps_the_users_words(trial: Trial) -> None:
         thread = trial.read(path)
         texts = [e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"]
         lines = {line for t in texts if not t.startswith("/") for line in t.splitlines() if line}
-        assert not lines - occurring(thread.sources, lines), path.name
+        flat = trial.raw(b"".join(trial.form.units(path)), Path("flat"))
+        flats = [str(flat), *(s for s in thread.sources if s != str(trial.form.file(path)))]
+        assert not lines - occurring(flats, lines), path.name
 
 
 @contract(7)
@@ -193,10 +211,10 @@ def notes_interruptions(trial: Trial) -> None:
     going_on = next(e.ref for e in thread.entries if e.text == "Go on")
     assert marks == [going_on - 1], marks
     assert not thread.aborted
-    lines = trial.story.read_bytes().splitlines(keepends=True)
-    later = next(i for i, line in enumerate(lines) if b'"Go on"' in line)
+    lines = trial.form.units(trial.story)
+    later = next(i for i, line in enumerate(lines) if b"Go on" in line)
     cut = later - 1 if b'"task_started"' in lines[later - 1] else later
-    assert trial.read(trial.copy(b"".join(lines[:cut]), trial.story)).aborted, "not aborted"
+    assert trial.read(trial.copy(lines[:cut], trial.story)).aborted, "not aborted"
 
 
 @contract(12)
@@ -228,11 +246,10 @@ def keeps_sidechains_apart(trial: Trial) -> None:
 def reports_unknown_lines(trial: Trial) -> None:
     """A line of a type nobody knows is counted and changes nothing else."""
     for path in trial.samples:
-        lines = path.read_bytes().splitlines(keepends=True)
-        before = trial.read(trial.copy(b"".join(lines), path))
-        strange = json.dumps({"type": "x-unheard-of", "payload": {"type": "strange"}}).encode()
-        lines.insert(len(lines) // 2, strange + b"\n")
-        after = trial.read(trial.copy(b"".join(lines), path))
+        lines = trial.form.units(path)
+        before = trial.read(trial.copy(lines, path))
+        lines.insert(len(lines) // 2, trial.form.strange)
+        after = trial.read(trial.copy(lines, path))
         counted = sum(after.report.unknown.values()) - sum(before.report.unknown.values())
         assert counted == 1, after.report.unknown
         assert _told(after) == _told(before), path.name
@@ -242,11 +259,11 @@ def reports_unknown_lines(trial: Trial) -> None:
 def survives_broken_lines(trial: Trial) -> None:
     """A broken line is skipped and reported with its number."""
     for path in trial.samples:
-        lines = path.read_bytes().splitlines(keepends=True)
-        before = trial.read(trial.copy(b"".join(lines), path))
+        lines = trial.form.units(path)
+        before = trial.read(trial.copy(lines, path))
         at = len(lines) // 2
-        lines.insert(at, b'{"type":"message", "broken\n')
-        after = trial.read(trial.copy(b"".join(lines), path))
+        lines.insert(at, trial.form.broken)
+        after = trial.read(trial.copy(lines, path))
         assert [b.line for b in after.report.broken] == [at + 1], after.report.broken
         assert after.report.broken[0].reason, "no reason"
         assert _told(after) == _told(before), path.name
@@ -256,9 +273,9 @@ def survives_broken_lines(trial: Trial) -> None:
 def accepts_a_truncated_tail(trial: Trial) -> None:
     """A last line that is cut off is a file under way, not a broken one."""
     for path in trial.samples:
-        content = path.read_bytes().rstrip(b"\n")
+        content = trial.form.file(path).read_bytes().rstrip(b"\n")
         last = len(content.splitlines()[-1])
-        thread = trial.read(trial.copy(content[: len(content) - last // 2], path))
+        thread = trial.read(trial.raw(content[: len(content) - last // 2], path))
         assert thread.report.truncated_tail, path.name
         assert not thread.report.broken, thread.report.broken
 
@@ -267,8 +284,7 @@ def accepts_a_truncated_tail(trial: Trial) -> None:
 def survives_foreign_bytes(trial: Trial) -> None:
     """Bytes that are no UTF-8 lose neither their line nor their neighbours."""
     before = trial.read(trial.story)
-    content = trial.story.read_bytes().replace(b"look at the code", b"look \xff\xfe the code")
-    after = trial.read(trial.copy(content, trial.story))
+    after = trial.read(_reworded(trial, b"look \xff\xfe the code"))
     assert not after.report.broken, after.report.broken
     assert len(after.entries) == len(before.entries), len(after.entries)
     said = next(e.text for e in after.entries if e.kind == "assistant")
@@ -278,8 +294,7 @@ def survives_foreign_bytes(trial: Trial) -> None:
 @contract(18)
 def reads_a_megabyte_line(trial: Trial) -> None:
     """A line of 1 MB is a line."""
-    content = trial.story.read_bytes().replace(b"look at the code", b"look " + b"x" * MEGABYTE)
-    thread = trial.read(trial.copy(content, trial.story))
+    thread = trial.read(_reworded(trial, b"look " + b"x" * MEGABYTE))
     said = next(e.text for e in thread.entries if e.kind == "assistant")
     assert len(said) >= MEGABYTE, len(said)
     assert not thread.report.broken, thread.report.broken
@@ -288,9 +303,9 @@ def reads_a_megabyte_line(trial: Trial) -> None:
 @contract(19)
 def says_what_is_unreadable(trial: Trial) -> None:
     """A file that is empty, half-written or gone raises ThreadUnreadable with its path."""
-    beginning = trial.samples[0].read_bytes()[:40]
+    beginning = trial.first(trial.samples[0])[:40]
     for content in (b"", b"\n\n", beginning, b"no thread at all\n"):
-        _assert_unreadable(trial, trial.copy(content, trial.samples[0]))
+        _assert_unreadable(trial, trial.raw(content, trial.samples[0]))
     _assert_unreadable(trial, trial.folder / "gone.jsonl")
     _assert_unreadable(trial, trial.folder)
 
@@ -298,11 +313,12 @@ def says_what_is_unreadable(trial: Trial) -> None:
 @contract(20)
 def never_writes(trial: Trial) -> None:
     """Reading leaves bytes, times and folder as they were."""
-    path = trial.copy(trial.samples[0].read_bytes(), trial.samples[0])
-    before = (path.read_bytes(), path.stat().st_mtime_ns, sorted(path.parent.iterdir()))
+    path = trial.copy(trial.form.units(trial.samples[0]), trial.samples[0])
+    file = trial.form.file(path)
+    before = (file.read_bytes(), file.stat().st_mtime_ns, sorted(file.parent.iterdir()))
     trial.read(path)
     trial.harness.head(trial.file(path))
-    after = (path.read_bytes(), path.stat().st_mtime_ns, sorted(path.parent.iterdir()))
+    after = (file.read_bytes(), file.stat().st_mtime_ns, sorted(file.parent.iterdir()))
     assert after == before, path.name
 
 
@@ -314,11 +330,11 @@ def lists_what_it_reads(trial: Trial) -> None:
         head = trial.harness.head(trial.file(path))
         assert head is not None, path.name
         assert (head.harness, head.id, head.cwd) == (thread.harness, thread.id, thread.cwd), head
-        assert head.path == str(path) and head.bytes == path.stat().st_size, head
+        assert head.path == str(path) and head.bytes == trial.file(path).bytes, head
         said = {" ".join(e.text.split())[:120] for e in thread.entries if e.kind == "user"}
         assert not head.first_words or thread.abandoned or head.first_words in said, head
-    assert trial.harness.head(trial.file(trial.copy(b"", trial.story))) is None
-    assert trial.harness.head(trial.file(trial.copy(b"\xff{\n", trial.story))) is None
+    assert trial.harness.head(trial.file(trial.raw(b"", trial.story))) is None
+    assert trial.harness.head(trial.file(trial.raw(b"\xff{\n", trial.story))) is None
 
 
 # -- how a successor starts ----------------------------------------------------------------
@@ -328,6 +344,9 @@ def lists_what_it_reads(trial: Trial) -> None:
 def plans_an_unsent_successor(trial: Trial) -> None:
     """A plan carries brief and goal once, sends nothing unasked, and does nothing itself."""
     request = _request(trial)
+    if not trial.harness.can_start:
+        _assert_no_plan(trial, request)
+        return
     plan = trial.harness.plan(request)
     parts = [*plan.argv, plan.paste, *(_unescaped(f.content) for f in plan.files)]
     assert plan.argv[0] == trial.harness.program, plan.argv
@@ -343,6 +362,9 @@ def plans_an_unsent_successor(trial: Trial) -> None:
 def plans_a_sent_successor(trial: Trial) -> None:
     """With `send`, the goal is an argument, or pasted and submitted; the model is passed on."""
     request = replace(_request(trial), send=True, model="provider/model-x", arguments=("--flag",))
+    if not trial.harness.can_start:
+        _assert_no_plan(trial, request)
+        return
     plan = trial.harness.plan(request)
     sent = [a for a in plan.argv if request.handoff.goal.text in a]
     assert bool(sent) != bool(plan.paste and plan.submit), plan.argv
@@ -355,9 +377,12 @@ def plans_a_sent_successor(trial: Trial) -> None:
 @contract(24)
 def reads_what_it_planned(trial: Trial) -> None:
     """A session file that a plan writes is a thread of the harness that holds the handoff."""
+    if not trial.harness.can_start:
+        _assert_no_plan(trial, _request(trial))
+        return
     plan = trial.harness.plan(_request(trial))
     for file in plan.files:
-        path = trial.copy(file.content.encode(), Path(file.path))
+        path = trial.raw(file.content.encode(), Path(file.path))
         assert trial.harness.recognises(Path(file.path), path.read_bytes()[:8192]), file.path
         thread = trial.read(path)
         assert thread.id == plan.thread_id, thread.id
@@ -367,9 +392,14 @@ def reads_what_it_planned(trial: Trial) -> None:
 
 @contract(25)
 def goes_back_to_a_thread(trial: Trial) -> None:
-    """The resume command names the thread; a skill has a sign of its own, or none."""
+    """The resume command names the thread; a skill has a sign of its own, or none.
+
+    A harness that can start nothing may have no such command.
+    """
     thread = trial.read(trial.story)
     command = trial.harness.resume_command(thread)
+    if not command and not trial.harness.can_start:
+        return
     assert command[0] == trial.harness.program, command
     assert any(thread.id in part or thread.path in part for part in command[1:]), command
     skill = trial.harness.skill_command("review")
@@ -400,6 +430,22 @@ def _assert_unreadable(trial: Trial, path: Path) -> None:
         assert str(path) in str(exc), exc
     else:
         raise AssertionError(f"{path.name} was read")
+
+
+def _assert_no_plan(trial: Trial, request: LaunchRequest) -> None:
+    """A harness that cannot start a successor says which flag names one that can."""
+    try:
+        trial.harness.plan(request)
+    except UsageError as exc:
+        assert "--to" in str(exc), exc
+    else:
+        raise AssertionError("a plan, though `can_start` is false")
+
+
+def _reworded(trial: Trial, words: bytes) -> Path:
+    """The story, where the assistant says something else."""
+    units = trial.form.units(trial.story)
+    return trial.copy([u.replace(b"look at the code", words) for u in units], trial.story)
 
 
 def _unescaped(content: str) -> str:

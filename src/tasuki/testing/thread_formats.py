@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+from tasuki.testing.forms import Form, JsonLines
+
 Record = dict[str, Any]
 Ended = Literal["done", "failed", "running"]
 
@@ -36,7 +38,9 @@ class Format(Protocol):
     """Records of one harness, one method for each thing that can happen."""
 
     id: str
+    form: Form
 
+    def file_name(self) -> str: ...
     def begin(self) -> list[Record]: ...
     def user(self, text: str) -> list[Record]: ...
     def assistant(self, text: str) -> list[Record]: ...
@@ -56,10 +60,15 @@ class Format(Protocol):
 class ClaudeFormat:
     """Claude Code 2.1: a tree of lines, results inside user messages."""
 
+    form: Form = JsonLines()
+
     def __init__(self, cwd: str, clock: Clock) -> None:
         self.cwd, self.clock = cwd, clock
         self.id = clock.uuid()
         self.parent: str | None = None
+
+    def file_name(self) -> str:
+        return f"{self.id}.jsonl"
 
     def _line(self, type: str, **more: Any) -> Record:
         uuid = self.clock.uuid()
@@ -157,9 +166,14 @@ class ClaudeFormat:
 class CodexFormat:
     """Codex 0.118: response items, with the events that go with them."""
 
+    form: Form = JsonLines()
+
     def __init__(self, cwd: str, clock: Clock) -> None:
         self.cwd, self.clock = cwd, clock
         self.id = clock.uuid()
+
+    def file_name(self) -> str:
+        return f"rollout-2026-01-05T09-00-01-{self.id}.jsonl"
 
     def _line(self, type: str, payload: Record) -> Record:
         return {"timestamp": self.clock.time(), "type": type, "payload": payload}
@@ -267,10 +281,15 @@ class CodexFormat:
 class PiFormat:
     """pi and omp, version 3: a tree of entries."""
 
+    form: Form = JsonLines()
+
     def __init__(self, cwd: str, clock: Clock, omp: bool = False) -> None:
         self.cwd, self.clock, self.omp = cwd, clock, omp
         self.id = clock.uuid()
         self.parent: str | None = None
+
+    def file_name(self) -> str:
+        return f"2026-01-05T09-00-01-000Z_{self.id}.jsonl"
 
     def _line(self, type: str, **more: Any) -> Record:
         id = f"{self.clock.number():08x}"
@@ -362,12 +381,15 @@ class PiFormat:
         return [self._line("custom_message", customType="handoff", content=content, display=True)]
 
 
+FORMATS: dict[str, Callable[[str, Clock], Format]] = {
+    "claude": ClaudeFormat,
+    "codex": CodexFormat,
+    "pi": PiFormat,
+    "omp": lambda cwd, clock: PiFormat(cwd, clock, omp=True),
+}
+"""The formats by harness."""
+
+
 def of(harness: str, cwd: str, clock: Clock) -> Format:
     """The format of a harness. Raises KeyError for one that has none here."""
-    if harness in ("pi", "omp"):
-        return PiFormat(cwd, clock, omp=harness == "omp")
-    formats: dict[str, Callable[[str, Clock], Format]] = {
-        "claude": ClaudeFormat,
-        "codex": CodexFormat,
-    }
-    return formats[harness](cwd, clock)
+    return FORMATS[harness](cwd, clock)

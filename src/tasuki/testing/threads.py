@@ -1,6 +1,5 @@
 """Synthetic threads in each harness's own format, for tests and for cases with planted facts."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -12,8 +11,8 @@ from tasuki.testing.thread_formats import Clock, Ended, Record
 class ThreadBuilder:
     """Writes a thread step by step: `ThreadBuilder("codex").user("Fix it").write(path)`.
 
-    `harness` is `claude`, `codex`, `pi` or `omp`. Ids and times are the same at every run;
-    `seed` makes the ids of several threads differ. Nothing is written before `write`.
+    `harness` is a name in `tasuki.testing.thread_formats.FORMATS`. Ids and times are the same at
+    every run; `seed` makes the ids of several threads differ. Nothing is written before `write`.
     """
 
     def __init__(self, harness: str, cwd: str = "/home/dev/proj", seed: int = 0) -> None:
@@ -82,25 +81,24 @@ class ThreadBuilder:
         """A record as it is."""
         return self._with([record])
 
+    def units(self) -> list[bytes]:
+        """The parts that the harness would write one after the other: lines, messages, rows."""
+        return [self._format.form.encode(record) for record in self.records]
+
     def text(self) -> str:
-        """The whole file."""
-        lines = (json.dumps(r, ensure_ascii=False, separators=(",", ":")) for r in self.records)
-        return "".join(f"{line}\n" for line in lines)
+        """All of them, as one text."""
+        return b"".join(self.units()).decode()
 
     def write(self, path: Path) -> Path:
         """Write the thread; a folder gets a file named as the harness would name it."""
         if path.is_dir():
             path = path / self.file_name()
-        path.write_text(self.text(), encoding="utf-8")
+        self._format.form.write(self.units(), path)
         return path
 
     def file_name(self) -> str:
         """The name that the harness would give the file."""
-        if self.harness == "codex":
-            return f"rollout-2026-01-05T09-00-01-{self.id}.jsonl"
-        if self.harness == "claude":
-            return f"{self.id}.jsonl"
-        return f"2026-01-05T09-00-01-000Z_{self.id}.jsonl"
+        return self._format.file_name()
 
 
 STORY_TODOS: Sequence[tuple[str, str]] = (
