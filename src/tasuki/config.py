@@ -43,6 +43,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None
     to: str = ""
     """Harness of the successor; empty for the predecessor's own."""
+    mcp_start: bool = False
+    """Whether the MCP tool `handoff` starts the successor in tmux, its first prompt unsent."""
 
     def limits(self) -> dict[str, int]:
         """Caps of the sections of a draft."""
@@ -55,7 +57,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         }
 
 
-USER_ONLY = frozenset({"author", "model", "use_current_model", "to"})
+USER_ONLY = frozenset({"author", "model", "use_current_model", "to", "mcp_start"})
 """Settings that a repository cannot set; they are taken from the user's own file, the environment
 and flags alone."""
 _NUMBERS = ("budget", "max_files", "max_commands", "max_information_items", "max_decision_items",

@@ -12,6 +12,7 @@ TasukiError                 base; `exit_code` 1
 ├── HarnessMissing          the program of a harness is not installed
 ├── LaunchFailed            the successor could not be started
 ├── StoreFailed             a handoff could not be kept (disk full, no permission)
+├── ExtraMissing            an optional part of tasuki is not installed
 ├── ConfigInvalid           a setting has the wrong type or value
 └── ModelUnavailable        an author that needs a model has none
 
@@ -71,6 +72,10 @@ class LaunchFailed(TasukiError):
 
 class StoreFailed(TasukiError):
     """A handoff could not be written."""
+
+
+class ExtraMissing(TasukiError):
+    """An optional part of tasuki is not installed; the message says which line to run."""
 
 
 class ConfigInvalid(TasukiError):

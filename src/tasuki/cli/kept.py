@@ -3,48 +3,129 @@
 import sys
 import time
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from tasuki.cli.threads import age, visible
-from tasuki.plain import plain
+from tasuki.plain import one_line, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tasuki.model import Handoff
+    from tasuki.vault import Vault
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def handoffs(limit: int, as_json: bool) -> None:
+@click.pass_context
+def handoffs(ctx: click.Context, limit: int, as_json: bool) -> None:
     """List the handoffs that were kept, newest first."""
-    import msgspec
-
+    if ctx.invoked_subcommand is not None:
+        return
     from tasuki.vault import Vault
 
     vault = Vault()
     found = vault.all()[:limit]
-    for problem in vault.problems:
-        click.echo(f"tasuki: {visible(problem)}", err=True)
-    states = [vault.state(h.id) for h in found]
+    _say_problems(vault)
     if as_json:
-        rows = [
-            {"id": h.id, "created": h.created, "state": s, "goal": h.goal.text, "to": h.to,
-             "predecessor": h.predecessor, "tokens": h.tokens, "parent": h.parent}
-            for h, s in zip(found, states, strict=True)
-        ]  # fmt: skip
-        click.echo(
-            msgspec.json.format(
-                msgspec.json.encode({"version": 1, "handoffs": rows}), indent=2
-            ).decode()
-        )
+        _print_list(vault, [(handoff, ()) for handoff in found])
     elif not found:
         click.echo('No handoffs yet. Make one: tasuki handoff "what comes next"', err=True)
-    for handoff, state in zip(found, states, strict=True) if not as_json else ():
-        when = _age(handoff.created)
-        route = visible(f"{handoff.predecessor.harness} → {handoff.to}")
-        goal = visible(handoff.goal.text)
-        goal = goal if len(goal) <= 70 else goal[:69] + "…"
-        click.echo(f"{handoff.id[:8]}  {when:>4}  {state:<12}  {route:<16}  {goal}")
+    for handoff in found if not as_json else ():
+        click.echo(_row(vault, handoff))
+
+
+@handoffs.command("find")
+@click.argument("words", nargs=-1, required=True, metavar="WORDS…")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Search the briefs of all handoffs; those that hold most of the words come first."""
+    from tasuki.threads.kept import search
+    from tasuki.vault import Vault
+
+    vault = Vault()
+    found = search(vault, " ".join(words), limit)
+    _say_problems(vault)
+    if as_json:
+        _print_list(vault, found)
+        return
+    if not found:
+        click.echo("No handoff holds these words. In all threads: tasuki find WORDS", err=True)
+        raise SystemExit(1)
+    for handoff, lines in found:
+        click.echo(_row(vault, handoff))
+        for line in lines:
+            click.echo(f"    {visible(line)}")
+
+
+@handoffs.command()
+@click.option("--older-than", "days", type=click.IntRange(min=0), metavar="DAYS",
+              help="Only those made more than so many days ago.")  # fmt: skip
+@click.option("--keep", type=click.IntRange(min=0), default=0, metavar="N",
+              help="Always keep the N newest.")  # fmt: skip
+@click.option("--drafts", is_flag=True, help="Only drafts that were never started.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
+def prune(days: int | None, keep: int, drafts: bool, dry_run: bool, yes: bool) -> None:
+    """Delete old handoffs. Threads are never touched.
+
+    Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain.
+    """
+    from tasuki.threads.kept import prunable
+    from tasuki.vault import Vault
+
+    if days is None and not drafts and not keep:
+        raise click.UsageError("Say which: --older-than DAYS, --drafts or --keep N.")
+    vault = Vault()
+    going = prunable(vault, days=days or 0, keep=keep, only_drafts=drafts, now=time.time())
+    _say_problems(vault)
+    for handoff in going:
+        click.echo(_row(vault, handoff))
+    if not going:
+        click.echo("Nothing to delete.", err=True)
+    elif dry_run:
+        click.echo(f"{len(going)} would be deleted.", err=True)
+    else:
+        if not yes:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise click.UsageError("Without a terminal, say --yes or --dry-run.")
+            click.confirm(f"Delete {len(going)} handoffs for good?", abort=True, err=True)
+        for handoff in going:
+            vault.remove(handoff.id)
+        click.echo(f"Deleted {len(going)}.", err=True)
+
+
+def _say_problems(vault: "Vault") -> None:
+    for problem in vault.problems:
+        click.echo(f"tasuki: {visible(problem)}", err=True)
+
+
+def _print_list(vault: "Vault", found: "Sequence[tuple[Handoff, Sequence[str]]]") -> None:
+    import msgspec
+
+    rows = [
+        {"id": h.id, "created": h.created, "state": vault.state(h.id), "goal": h.goal.text,
+         "to": h.to, "predecessor": h.predecessor, "tokens": h.tokens, "parent": h.parent,
+         **({"lines": lines} if lines else {})}
+        for h, lines in found
+    ]  # fmt: skip
+    document = {"version": 1, "handoffs": rows}
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def _row(vault: "Vault", handoff: "Handoff") -> str:
+    route = visible(f"{handoff.predecessor.harness} → {handoff.to or '?'}")
+    goal = one_line(handoff.goal.text, 70)
+    state = vault.state(handoff.id)
+    return f"{handoff.id[:8]}  {_age(handoff.created):>4}  {state:<12}  {route:<16}  {goal}"
 
 
 def _age(created: str) -> str:

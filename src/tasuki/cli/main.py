@@ -16,11 +16,14 @@ from tasuki.plain import shown
 
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff:handoff", "Hand a thread's work to a fresh one."),
+    "start": ("tasuki.cli.start:start", "Start the successor of a handoff that was kept."),
     "threads": ("tasuki.cli.threads:threads", "List the threads of this folder, newest first."),
-    "handoffs": ("tasuki.cli.kept:handoffs", "List the handoffs that were kept."),
+    "handoffs": ("tasuki.cli.kept:handoffs", "List, find and prune the handoffs that were kept."),
     "show": ("tasuki.cli.kept:show", "Show one handoff."),
     "lineage": ("tasuki.cli.kept:lineage", "Draw the chain of threads and handoffs."),
-    "read": ("tasuki.cli.read:read", "Open the entries that a brief refers to."),
+    "find": ("tasuki.cli.find:find", "Search all threads of all harnesses."),
+    "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
+    "mcp": ("tasuki.cli.mcp:mcp", "Serve these as tools to agents, by the Model Context Protocol."),
     "completion": ("tasuki.cli.completion:completion", "Print the shell completion script."),
 }
 

@@ -1,41 +1,184 @@
-"""`tasuki read`: opens what `[#n]` in a brief stands for."""
+"""`tasuki read`: a thread, the entries that a brief refers to, or what a thread says to a question."""
 
-import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-_NUMBER = re.compile(r"[0-9]{1,9}")
-_SPEC = re.compile(r"(?P<thread>[^#]+)(?:#(?P<refs>[\d,\-\s#]+))?")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tasuki.threads.opening import Opened, Reading
+    from tasuki.threads.passages import Passage
+    from tasuki.threads.safe import Cleaner
+
+EPILOG = """
+\b
+Examples:
+  tasuki read 3fa9c1d2#12-15,40
+  tasuki read @1 --markdown > thread.md
+  tasuki read 3fa9c1d2 "why was the timeout raised?"
+"""
 
 
-@click.command()
-@click.argument("spec", metavar="THREAD#N[-M][,K…]")
-def read(spec: str) -> None:
-    """Open the entries that a brief refers to.
+@click.command(epilog=EPILOG)
+@click.argument("spec", metavar="THREAD[#N[-M][,K…]]")
+@click.argument("question", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--markdown", is_flag=True, help="Markdown, each entry under a heading of its own.")
+@click.option(
+    "--limit", type=click.IntRange(1, 50), default=6, show_default=True,
+    help="Passages that answer a question, of each thread.",
+)  # fmt: skip
+def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: int) -> None:
+    """Open a thread, the entries that a brief refers to, or what it says to a question.
 
-    THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it. The entry is read
-    from the thread where it still stands unchanged, else from the copy kept with the handoff.
+    THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it: a path, an id or its
+    beginning, a harness, or @1 for the newest here. A handoff id opens its predecessor; an entry that
+    changed or is gone since is shown as the handoff kept it.
+
+    A QUESTION is answered by the passages that say most about it, in the order of the thread, also of
+    the threads that this one was handed on from. Later passages may revise earlier ones.
+
     Secrets are redacted.
     """
-    from tasuki.cli.opening import entries
+    from tasuki.threads import opening
+    from tasuki.threads.safe import Cleaner
 
-    match = _SPEC.fullmatch(spec.strip())
-    if match is None or not match["refs"]:
-        raise click.UsageError(
-            "Name entries, for example: tasuki read 3fa9c1d2#12 or 3fa9c1d2#12-15,40"
-        )
-    for text in entries(match["thread"].strip(), _numbers(match["refs"])):
+    if as_json and markdown:
+        raise click.UsageError("Choose --json or --markdown, not both.")
+    name, refs = opening.split(spec)
+    if refs is not None and question is not None:
+        raise click.UsageError("Name entries or ask a question, not both.")
+    of, cleaner = opening.opened(name, Path.cwd()), Cleaner()
+    if of.problem:
+        click.echo(f"tasuki: {cleaner.text(of.problem)} Reading what the handoff kept.", err=True)
+    if question is not None:
+        _answer(of, question, cleaner, limit, as_json=as_json, markdown=markdown)
+        return
+    shown = opening.readings(of, refs)
+    if as_json:
+        _print_json(of, shown, cleaner)
+        return
+    form = _as_markdown if markdown else _as_text
+    texts = (form(reading, cleaner) for reading in shown)
+    if refs is None and sys.stdout.isatty() and not markdown:
+        click.echo_via_pager(f"{text}\n" for text in texts)
+        return
+    for text in texts:
         click.echo(text)
 
 
-def _numbers(text: str) -> list[int]:
-    """`12-14,40` as 12, 13, 14, 40; at most 200 of them."""
-    found: list[int] = []
-    for part in text.replace("#", "").split(","):
-        first, _, last = part.strip().partition("-")
-        if not all(map(_NUMBER.fullmatch, (first, last.strip() or first))):
-            raise click.UsageError(f"{part.strip()!r} is no entry; write 12 or 12-15.")
-        if int(last or first) < int(first):
-            raise click.UsageError(f"{part.strip()!r} runs backwards; write the smaller first.")
-        found.extend(range(int(first), min(int(last or first), int(first) + 199) + 1))
-    return found[:200]
+# -- entries ---------------------------------------------------------------------------
+
+
+def _as_text(reading: "Reading", cleaner: "Cleaner") -> str:
+    entry = reading.entry
+    note = "(as kept with the handoff)" if reading.kept else entry.at
+    return f"── #{entry.ref} {_who(reading)} {note}".rstrip() + f"\n{_words(reading, cleaner)}\n"
+
+
+def _as_markdown(reading: "Reading", cleaner: "Cleaner") -> str:
+    entry = reading.entry
+    head = f"## #{entry.ref} {_who(reading)}"
+    if reading.kept:
+        head += " (as kept with the handoff)"
+    words = _words(reading, cleaner)
+    if entry.kind == "tool":
+        longest = max((len(run) for run in _runs(words)), default=0)
+        fence = "`" * max(3, longest + 1)
+        words = f"{fence}\n{words}\n{fence}"
+    return f"{head}\n\n{words}\n"
+
+
+def _runs(text: str) -> list[str]:
+    import re
+
+    return re.findall("`+", text)
+
+
+def _who(reading: "Reading") -> str:
+    entry = reading.entry
+    return f"{entry.kind} ({entry.origin})" if _is_told(reading) else entry.kind
+
+
+def _is_told(reading: "Reading") -> bool:
+    """Whether a user entry is not simply what the user typed."""
+    entry = reading.entry
+    return entry.kind == "user" and not reading.kept and entry.origin != "typed"
+
+
+def _words(reading: "Reading", cleaner: "Cleaner") -> str:
+    from tasuki.draft.assemble import readable
+
+    if reading.kept:
+        return cleaner.text(reading.entry.text)
+    return cleaner.text(readable(reading.entry))
+
+
+def _print_json(of: "Opened", shown: "Iterable[Reading]", cleaner: "Cleaner") -> None:
+    import msgspec
+
+    entries = []
+    for reading in shown:
+        entry = msgspec.to_builtins(cleaner.entry(reading.entry))
+        kept = {name: entry[name] for name in ("ref", "kind", "at", "text", "tool", "compacted")}
+        kept["origin"] = entry["origin"] if entry["kind"] == "user" else None
+        entries.append({**kept, "kept": reading.kept})
+    document = {"version": 1, **_about(of, cleaner), "entries": entries}
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def _about(of: "Opened", cleaner: "Cleaner") -> dict[str, object]:
+    thread, handoff = of.thread, of.handoff
+    known = None
+    if thread is not None:
+        known = {
+            "harness": thread.harness, "id": thread.id, "path": thread.path, "cwd": thread.cwd,
+            "name": cleaner.text(thread.name), "started": thread.started, "updated": thread.updated,
+            "entries": len(thread.entries),
+        }  # fmt: skip
+    return {"label": of.label, "handoff": handoff.id if handoff else None, "thread": known,
+            "problem": cleaner.text(of.problem)}  # fmt: skip
+
+
+# -- a question ------------------------------------------------------------------------
+
+
+def _answer(
+    of: "Opened", question: str, cleaner: "Cleaner", limit: int, *, as_json: bool, markdown: bool
+) -> None:
+    import msgspec
+
+    from tasuki.threads import opening
+
+    found = opening.asked(of, question, cleaner.entry, limit)
+    if as_json:
+        rows = [{**_about(link, cleaner), "passages": passages} for link, passages in found]
+        document = {"version": 1, "question": question, "threads": rows}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        return
+    if not found:
+        click.echo(
+            f"No passage of {of.label} has a word of the question. Look in all threads: "
+            "tasuki find WORDS", err=True,
+        )  # fmt: skip
+        raise SystemExit(1)
+    for link, passages in found:
+        click.echo(_thread_line(link, markdown))
+        for passage in passages:
+            click.echo(_passage(link, passage, markdown))
+
+
+def _thread_line(link: "Opened", markdown: bool) -> str:
+    thread = link.thread
+    what = f"{thread.harness} {thread.id}" if thread else f"handoff {link.label}, as it kept it"
+    return f"# {what}\n" if markdown else f"{what}\n"
+
+
+def _passage(link: "Opened", passage: "Passage", markdown: bool) -> str:
+    head = f"{link.label}#{passage.ref} {passage.kind} {passage.at}".rstrip()
+    mark = "> " if markdown else "    "
+    body = "\n".join(f"{mark}{line}".rstrip() for line in passage.text.splitlines())
+    return f"**{head}**\n\n{body}\n" if markdown else f"  {head}\n{body}\n"

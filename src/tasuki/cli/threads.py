@@ -16,7 +16,10 @@ FIRST_WORDS = 120
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="Threads of all folders.")
 @click.option(
-    "--harness", "name", metavar="H", help="Only threads of this harness: claude, codex, pi, omp."
+    "--harness",
+    "name",
+    metavar="H",
+    help="Only threads of this harness: claude, codex, pi, omp, gemini, …",
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
@@ -85,7 +88,7 @@ def _row(n: int, head: ThreadHead, everywhere: bool) -> tuple[str, ...]:
         age(time.time() - head.modified),
         count,
         _context(head),
-        _short_folder(head.cwd) if everywhere else "",
+        short_folder(head.cwd) if everywhere else "",
         f"{head.id[:8]}  {visible(head.name or _words(head))}",
     )
 
@@ -102,7 +105,8 @@ def _context(head: ThreadHead) -> str:
     return f"{head.context_tokens / 1000:.0f}k"
 
 
-def _short_folder(folder: str) -> str:
+def short_folder(folder: str) -> str:
+    """A folder for a list: below the home with `~`, a long one from its end."""
     home = str(Path.home())
     folder = "~" + folder[len(home) :] if folder.startswith(home) else folder
     return folder if len(folder) <= 36 else "…" + folder[-35:]

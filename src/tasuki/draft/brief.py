@@ -17,6 +17,7 @@ TITLE = "# Handoff Context"
 FENCE_OPEN = "<record-of-the-past>"
 FENCE_CLOSE = "</record-of-the-past>"
 GOAL_HEADING = "## Next Goal (verbatim)"
+MODEL_GOAL_HEADING = "## Next Goal (verbatim, proposed by the previous agent)"
 PREAMBLE = (
     "You are continuing work from a previous thread. Use the context below and focus only on the goal at the bottom. "
     "Do not mention the handoff itself.\n"
@@ -25,6 +26,8 @@ PREAMBLE = (
 _FENCE_MARK = re.compile(
     r"<([\s/\u00ad\u200b-\u200d\u2060]*)(record-of-the-past|handoff-context)", re.IGNORECASE
 )
+
+_GOAL_HEADINGS = re.compile(f"{re.escape(GOAL_HEADING)}\n|{re.escape(MODEL_GOAL_HEADING)}\n")
 
 
 def plain(text: str) -> str:
@@ -108,10 +111,11 @@ def trimmed(draft: Draft, handoff_id: str, budget: int, *, preamble: bool = True
     return draft
 
 
-def join(context: str, goal: str, skill_prefix: str = "") -> str:
-    """A brief from its past and its goal."""
+def join(context: str, goal: str, skill_prefix: str = "", *, by_model: bool = False) -> str:
+    """A brief from its past and its goal; the heading says so where a model set the goal."""
     first = f"{skill_prefix}\n" if skill_prefix else ""
-    return f"{first}{context}\n{GOAL_HEADING}\n{goal}"
+    heading = MODEL_GOAL_HEADING if by_model else GOAL_HEADING
+    return f"{first}{context}\n{heading}\n{goal}"
 
 
 def split(brief: str) -> tuple[str, str]:
@@ -121,10 +125,10 @@ def split(brief: str) -> tuple[str, str]:
     that heading is all past.
     """
     closed = brief.find(f"\n{FENCE_CLOSE}\n")  # The first: the goal may hold any text.
-    at = brief.find(f"{GOAL_HEADING}\n", max(closed, 0))
-    if at < 0:
+    match = _GOAL_HEADINGS.search(brief, max(closed, 0))
+    if match is None:
         return brief, ""
-    return brief[:at].rstrip("\n") + "\n", brief[at + len(GOAL_HEADING) + 1 :]
+    return brief[: match.start()].rstrip("\n") + "\n", brief[match.end() :]
 
 
 def size(context: str) -> int:

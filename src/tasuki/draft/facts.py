@@ -19,7 +19,7 @@ _FOLDED_SECTIONS = (
     "state of the work", "what the user asked for and ruled", "key decisions",
     "open questions / risks", "context (from previous thread)", "previous handoff",
 )  # fmt: skip
-_GOAL_HEADING = "## Next Goal (verbatim)"
+_GOAL_HEADING = "\n## Next Goal (verbatim"
 _MAX_LESSONS = 12
 _LESSON_RUNS = 800
 """Newest commands among which failures are looked for."""
@@ -192,6 +192,7 @@ def _earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], str]
 def _folded(entry: Entry) -> Iterable[Quote]:
     section = ""
     past, _, goal = entry.text.rpartition(_GOAL_HEADING)
+    goal = goal.partition("\n")[2]
     if goal.strip() and past:
         yield Quote(text=f"Goal then: {shorten(' '.join(goal.split()), 240)}", ref=entry.ref)
     for line in past.split("\n"):

@@ -64,6 +64,8 @@ class Claude:
     program = "claude"
     can_start = True
     can_prefill = True
+    client = "claude-code"
+    session_variable = "CLAUDE_CODE_SESSION_ID"
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         folder = folder_name(cwd) if cwd is not None else ""

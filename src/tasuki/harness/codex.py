@@ -55,6 +55,8 @@ class Codex:
     program = "codex"
     can_start = True
     can_prefill = False
+    client = "codex-mcp-client"
+    session_variable = ""
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         """All rollouts: only their heads tell the folder."""

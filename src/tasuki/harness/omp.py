@@ -51,6 +51,8 @@ class Omp:
     program = "omp"
     can_start = True
     can_prefill = False
+    client = "omp-coding-agent"
+    session_variable = ""
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         folder = folder_name(str(cwd)) if cwd is not None else None

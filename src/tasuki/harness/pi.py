@@ -35,6 +35,8 @@ class Pi:
     program = "pi"
     can_start = True
     can_prefill = False
+    client = "pi"
+    session_variable = "PI_SESSION_FILE"
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         folder = folder_name(str(cwd)) if cwd is not None else None

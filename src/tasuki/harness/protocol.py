@@ -84,6 +84,12 @@ class Harness(Protocol):
     can_prefill: bool
     """A first prompt can stand in the input, unsent, in any terminal."""
 
+    client: str
+    """The name by which it introduces itself to MCP servers, empty if it does not speak MCP."""
+    session_variable: str
+    """Environment variable in which it tells programs that it starts the id or path of its thread,
+    empty if it has none."""
+
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         """Thread files on this machine, in no order; those of `cwd` alone if it is given.
 

@@ -160,6 +160,18 @@ class Vault:
             finally:
                 os.close(file)
 
+    def remove(self, id: str) -> None:
+        """Delete a handoff, given by its whole id. Raises HandoffNotFound or StoreFailed.
+
+        It is gone as a whole or not at all: what a kill leaves over is swept up later.
+        """
+        if not _ID.fullmatch(id) or not (self.root / id).is_dir():
+            raise HandoffNotFound(f"No handoff {id} is stored in {self.root}.")
+        with self._failing(f"The handoff {id[:8]} could not be deleted from {self.root}"):
+            going = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
+            (self.root / id).rename(going / id)
+            shutil.rmtree(going)
+
     def events(self, prefix: str) -> list[HandoffEvent]:
         """What happened to a handoff, in order; a line that was cut off in writing is left out."""
         try:

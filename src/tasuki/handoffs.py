@@ -1,0 +1,323 @@
+"""Making a handoff, keeping it, and starting its successor: the steps that every surface shares."""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from tasuki import harness as harnesses
+from tasuki.config import Settings
+from tasuki.draft import brief as briefs
+from tasuki.draft import drift, git, pipeline
+from tasuki.draft.redact import Redactor
+from tasuki.errors import HandoffNotFound, ModelUnavailable, StoreFailed, TasukiError, UsageError
+from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
+from tasuki.model import Goal, Handoff, HandoffEvent, Thread
+from tasuki.vault import Vault, new_id
+
+if TYPE_CHECKING:
+    from tasuki.launch import Launched
+
+Tell = Callable[[str], None]
+"""Takes a sentence for the user."""
+
+
+class Offer:
+    """A handoff that was made and kept, and not started yet.
+
+    `brief` is the whole first prompt; `prefix` is how it invokes a skill, at its very beginning.
+    `warnings` are sentences to act on, `notes` peculiarities of the file.
+    """
+
+    def __init__(
+        self,
+        handoff: Handoff,
+        brief: str,
+        thread: Thread,
+        successor: Harness,
+        vault: Vault,
+        *,
+        prefix: str = "",
+        warnings: Iterable[str] = (),
+    ) -> None:
+        self.handoff = handoff
+        self.brief = brief
+        self.thread = thread
+        self.successor = successor
+        self.vault = vault
+        self.prefix = prefix
+        self.stored = False
+        self.warnings = list(warnings)
+        self.notes = [f"{thread.path}: {note}" for note in thread.report.notes]
+
+    def keep(self, *, must: bool) -> None:
+        """Store it as a draft. Unless it `must` be kept, a failure is a warning: the brief is
+        worth more than its copy on disk."""
+        try:
+            self.vault.save(self.handoff, self.brief)
+            self.vault.append(self.handoff.id, event("drafted"))
+            self.stored = True
+        except StoreFailed as error:
+            if must:
+                raise
+            self.warnings.append(f"{error} The brief is complete, but not kept.")
+
+    def revise(self, text: str) -> None:
+        """Take an edited brief over as a new revision; what was stored stays as it was."""
+        context, goal = briefs.split(text)
+        context = Redactor().redact(context)
+        goal = goal.rstrip("\n") or self.handoff.goal.text
+        old = self.handoff
+        if goal != old.goal.text:  # Whoever proposed it, now it is the user's.
+            old = msgspec.structs.replace(old, goal=Goal(text=goal, forced=old.goal.forced))
+        revised = msgspec.structs.replace(
+            old,
+            id=new_id(),
+            revises=old.id,
+            created=now(),
+            tokens=briefs.size(context),
+        )
+        context = context.replace(f"tasuki read {old.id[:8]}#n", f"tasuki read {revised.id[:8]}#n")
+        text = _brief(revised, context)
+        self.vault.save(revised, text)
+        self.vault.append(revised.id, event("revised"))
+        self.handoff, self.brief = revised, text
+
+
+def offer(
+    harness: Harness,
+    path: Path,
+    goal: Goal,
+    settings: Settings,
+    *,
+    successor: Harness,
+    vault: Vault,
+    must_keep: bool,
+    report: Callable[[str], None] = lambda phase: None,
+) -> Offer:
+    """Make a handoff from a thread file and keep it as a draft.
+
+    Raises NothingToHandOff, ThreadUnreadable, StoreFailed, or ModelUnavailable where the settings
+    name an author that this version does not have.
+    """
+    check_author(settings)
+    made = pipeline.make(
+        harness,
+        path,
+        goal,
+        settings,
+        handoff_id=new_id(),
+        to=successor.name if successor.can_start else "",
+        report=report,
+        resolve_parent=lambda prefix: _whole_id(vault, prefix),
+    )
+    handoff, prefix = made.handoff, _skill_prefix(made, successor, settings)
+    if not prefix:
+        draft = msgspec.structs.replace(handoff.draft, skill="")
+        handoff = msgspec.structs.replace(handoff, draft=draft)
+    brief = _brief(handoff, made.context, prefix)
+    result = Offer(
+        handoff, brief, made.thread, successor, vault, prefix=prefix, warnings=_warnings(made)
+    )
+    result.keep(must=must_keep)
+    return result
+
+
+def kept(vault: Vault, id: str, to: str = "") -> Offer:
+    """A stored handoff, to be started now; `to` names another harness for the successor.
+
+    Its thread may be gone: the brief holds what is needed. Raises HandoffNotFound, or UsageError
+    where no harness is known.
+    """
+    handoff, brief = vault.get(id), vault.brief(id)
+    origin = handoff.predecessor
+    name = to or handoff.to
+    if not name:
+        raise UsageError(
+            f"Handoff {handoff.id[:8]} names no successor: add --to claude, --to pi, …"
+        )
+    successor, warnings = harnesses.get(name), []
+    try:
+        thread = harnesses.get(origin.harness).read(Path(origin.path))
+    except TasukiError as error:
+        thread = Thread(
+            harness=origin.harness, id=origin.thread_id, path=origin.path, cwd=origin.cwd
+        )
+        warnings = [f"The thread cannot be read any more: {error}"]
+    skill = handoff.draft.skill
+    prefix = harnesses.get(handoff.to).skill_command(skill) if skill and handoff.to else ""
+    if name != handoff.to and prefix:
+        brief = brief.removeprefix(f"{prefix}\n")
+        prefix = ""
+        draft = msgspec.structs.replace(handoff.draft, skill="")
+        handoff = msgspec.structs.replace(handoff, draft=draft)
+    result = Offer(handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings)
+    result.stored = True
+    return result
+
+
+def _brief(handoff: Handoff, context: str, prefix: str = "") -> str:
+    by_model = handoff.goal.said_by == "model"
+    return briefs.join(context, handoff.goal.text, prefix, by_model=by_model)
+
+
+def check_author(settings: Settings) -> None:
+    """Raises ModelUnavailable for an author that this version does not have."""
+    if settings.author != "offline":
+        raise ModelUnavailable(
+            f"The author {settings.author!r} needs a model, and this version has none. "
+            "Use --author offline, or take `author` out of your settings."
+        )
+
+
+def secrets_in(goal: str) -> list[str]:
+    """Kinds of secrets that a goal seems to hold; it would be handed on to the letter."""
+    return sorted({span.kind for span in Redactor().find(goal)})
+
+
+def start(
+    of: Offer,
+    *,
+    where: Literal["here", "tmux"],
+    tell: Tell,
+    send: bool = False,
+    model: str = "",
+    arguments: tuple[str, ...] = (),
+) -> "Launched":
+    """Start the successor of a kept handoff, and note each step among its events.
+
+    Raises UsageError where the harness cannot start one, HarnessMissing or LaunchFailed; the
+    message says where the brief is.
+    """
+    from tasuki.launch import start as launch
+
+    handoff, vault = of.handoff, of.vault
+    context, _ = briefs.split(of.brief)
+    if of.prefix:
+        context = context.removeprefix(f"{of.prefix}\n")
+    cwd = of.thread.cwd if os.path.isdir(of.thread.cwd) else os.getcwd()
+    if cwd != of.thread.cwd:
+        tell(f"{of.thread.cwd} is not here; starting in {cwd}.")
+    _tell_drift(of, cwd, tell)
+    plan = of.successor.plan(
+        LaunchRequest(
+            handoff=handoff,
+            brief=of.brief,
+            context=context,
+            cwd=cwd,
+            send=send,
+            model=model,
+            arguments=arguments,
+        )
+    )
+    if plan.note:
+        tell(plan.note)
+    _note(of, tell, "started", harness=of.successor.name, where=where,
+          successor_thread=plan.thread_id, successor_path=plan.thread_path)  # fmt: skip
+    try:
+        launched = launch(plan, where, f"handoff-{handoff.id[:8]}",
+                          str(vault.root / handoff.id / "brief.md"))  # fmt: skip
+    except TasukiError as error:
+        reason = Redactor().redact(str(error))  # It may quote the successor's screen.
+        _note(of, tell, "failed", reason=reason)
+        raise type(error)(
+            f"{reason}\nThe brief is safe: tasuki show {handoff.id[:8]} --brief"
+        ) from error
+    except KeyboardInterrupt:
+        _note(of, tell, "failed", reason="interrupted")
+        raise
+    _settle(of, plan, launched, tell)
+    return launched
+
+
+def _settle(of: Offer, plan: LaunchPlan, launched: "Launched", tell: Tell) -> None:
+    """Note what is known of the first prompt, and say so where it did not get there."""
+    title = of.successor.title
+    if launched.filled:
+        _note(of, tell, "filled", target=launched.target)
+    elif plan.paste:
+        _note(of, tell, "uncertain", target=launched.target)
+        tell(
+            f"the first prompt could not be filled in ({title} asked for something else, or ended). "
+            f"Paste it yourself: tasuki show {of.handoff.id[:8]} --brief"
+        )
+    if launched.code:
+        _note(of, tell, "ended", code=str(launched.code))
+        tell(f"{title} ended with status {launched.code}.")
+
+
+def _tell_drift(of: Offer, cwd: str, tell: Tell) -> None:
+    changed = drift.since_snapshot(cwd, of.handoff.snapshot, git.Probe(cwd).revision())
+    if changed:
+        _note(of, tell, "drift", what="; ".join(changed))
+    for sentence in changed:
+        tell(f"since the draft: {sentence}")
+
+
+def _note(of: Offer, tell: Tell, kind: str, **detail: str) -> None:
+    try:
+        of.vault.append(of.handoff.id, event(kind, **detail))
+    except TasukiError as error:
+        tell(str(error))
+
+
+def _whole_id(vault: Vault, prefix: str) -> str:
+    """The full id of the handoff that a thread began with, as far as it is stored here."""
+    try:
+        return vault.get(prefix).id if prefix else ""
+    except HandoffNotFound:
+        return prefix
+
+
+def _skill_prefix(made: pipeline.Made, successor: Harness, settings: Settings) -> str:
+    """How the successor invokes the skill that was used last; empty where it lacks it."""
+    skill, cwd = made.facts.skill, Path(made.thread.cwd or ".")
+    if not (settings.include_skill and re.fullmatch(r"[\w.-]+", skill)):
+        return ""
+    folders = successor.skill_folders(cwd)
+    if any((f / skill / "SKILL.md").is_file() or (f / f"{skill}.md").is_file() for f in folders):
+        return successor.skill_command(skill)
+    return ""
+
+
+def _warnings(made: pipeline.Made) -> list[str]:
+    thread, handoff, report = made.thread, made.handoff, made.thread.report
+    found = []
+    if report.broken:
+        numbers = ", ".join(str(b.line) for b in report.broken[:6])
+        found.append(f"{len(report.broken)} broken line(s) skipped in {thread.path}: {numbers}")
+    if report.truncated_tail:
+        found.append(
+            "The last line of the thread is incomplete and was left out; it may be under way."
+        )
+    if report.unknown:
+        kinds = ", ".join(f"{k} ×{n}" for k, n in list(report.unknown.items())[:6])
+        found.append(f"Line types this version does not know: {kinds}")
+    for item in made.facts.running[-3:]:
+        found.append(f"Not seen to end: {item.kind} {item.label!r} (#{item.ref})")
+    if handoff.redactions:
+        kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
+        found.append(f"Redacted: {kinds}")
+    for dropped in handoff.draft.dropped:
+        found.append(f"Dropped from {dropped.section}: {dropped.text[:120]!r}: {dropped.reason}")
+    redactor = Redactor()
+    return [redactor.redact(warning) for warning in found]
+
+
+def now() -> str:
+    """This moment, UTC, ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def event(kind: str, **detail: str) -> HandoffEvent:
+    """An event that happens now; empty details are left out."""
+    return HandoffEvent(at=now(), kind=kind, detail={k: v for k, v in detail.items() if v})
+
+
+def resume_command(thread: Thread) -> tuple[str, ...]:
+    """The command that goes back to a predecessor, empty if there is none."""
+    return harnesses.get(thread.harness).resume_command(thread)

@@ -1,0 +1,96 @@
+"""A thread cut into the blocks that the index takes in."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from tasuki.model import Entry, Thread
+
+BLOCK_CHARACTERS = 4_000
+BLOCK_ENTRIES = 40
+TURN_CHARACTERS = 600
+"""A user's message begins a new block if the one before it holds so much."""
+KEPT = 6_000
+"""Characters of one output, or of one changed text, that are indexed: two thirds from its head."""
+FIRST_WORDS = 120
+MAX_PATH = 1_000
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+
+
+class Block(Struct, gc=False):
+    """Entries `first` to `last` as one text, and its digest."""
+
+    first: int
+    last: int
+    text: str
+    digest: bytes
+
+
+def blocks(entries: Iterable[Entry]) -> Iterator[Block]:
+    """Entries in blocks; what is appended to a thread changes at most the last one."""
+    texts: list[str] = []
+    size = first = last = 0
+    for entry in entries:
+        full = size >= BLOCK_CHARACTERS or len(texts) >= BLOCK_ENTRIES
+        if texts and (full or (entry.kind == "user" and size >= TURN_CHARACTERS)):
+            yield _block(first, last, texts)
+            texts, size = [], 0
+        text = searchable(entry)
+        first = first if texts else entry.ref
+        last = entry.ref
+        texts.append(text)
+        size += len(text)
+    if texts:
+        yield _block(first, last, texts)
+
+
+def _block(first: int, last: int, texts: list[str]) -> Block:
+    text = spaced("\n".join(texts))
+    data = text.encode("utf-8", "replace")
+    digest = hashlib.blake2b(data, digest_size=8, salt=first.to_bytes(8, "big")).digest()
+    return Block(first, last, data.decode(), digest)
+
+
+def spaced(text: str) -> str:
+    """A text in which scripts without blanks between words are cut into characters."""
+    return text if text.isascii() else _CJK.sub(r" \g<0> ", text)
+
+
+def searchable(entry: Entry) -> str:
+    """What of an entry can be found: words, command, paths, and the ends of long texts."""
+    call = entry.tool
+    if call is None:
+        return entry.text
+    parts = [call.command, call.detail, *call.paths]
+    for change in call.changes:
+        parts += [change.path, _ends(change.old), _ends(change.new)]
+    parts += [todo.text for todo in call.todos or ()]
+    parts.append(_ends(call.output))
+    return "\n".join(part for part in parts if part)
+
+
+def _ends(text: str) -> str:
+    if len(text) <= KEPT:
+        return text
+    return f"{text[: KEPT * 2 // 3]}\n{text[-KEPT // 3 :]}"
+
+
+def touched(thread: Thread) -> set[str]:
+    """Paths that a thread read or changed, relative to its folder where they lie below it."""
+    root = thread.cwd.rstrip("/") + "/" if thread.cwd else ""
+    found: set[str] = set()
+    for entry in thread.entries:
+        if entry.tool:
+            found.update(entry.tool.paths)
+            found.update(change.path for change in entry.tool.changes)
+    return {p.removeprefix(root) for p in found if p and len(p) < MAX_PATH}
+
+
+def first_words(thread: Thread) -> str:
+    """The beginning of what the user typed first."""
+    for entry in thread.entries:
+        if entry.kind == "user" and entry.origin in ("typed", "queued"):
+            return " ".join(entry.text.split())[:FIRST_WORDS]
+    return ""

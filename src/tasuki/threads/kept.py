@@ -1,0 +1,65 @@
+"""Searching stored handoffs, and choosing those that may go."""
+
+import contextlib
+from collections.abc import Sequence
+from datetime import datetime
+
+from tasuki.errors import TasukiError
+from tasuki.model import Handoff
+from tasuki.threads.query import parse, tokens
+from tasuki.vault import Vault, lineage
+
+DAY = 86_400.0
+LINES = 3
+"""Lines of one brief that are shown."""
+
+
+def search(vault: Vault, words: str, limit: int) -> list[tuple[Handoff, Sequence[str]]]:
+    """Handoffs whose goal or brief hold most of the words, each with the lines that do."""
+    wanted = [" ".join(parts) for word in parse(words).words if (parts := tokens(word))]
+    found: list[tuple[float, str, Handoff, Sequence[str]]] = []
+    for handoff in vault.all():
+        text = handoff.goal.text
+        with contextlib.suppress(TasukiError):
+            text = vault.brief(handoff.id)
+        lines = [(line, " ".join(tokens(line))) for line in text.splitlines()]
+        hits = [w for w in wanted if any(w in low for _, low in lines)]
+        if not hits:
+            continue
+        ranked = sorted(lines, key=lambda pair: -sum(w in pair[1] for w in hits))
+        shown = [line.strip() for line, low in ranked[:LINES] if any(w in low for w in hits)]
+        in_goal = sum(w in " ".join(tokens(handoff.goal.text)) for w in hits)
+        found.append((len(hits) + 0.5 * in_goal, handoff.created, handoff, shown))
+    found.sort(key=lambda row: row[1], reverse=True)
+    found.sort(key=lambda row: -row[0])
+    return [(handoff, lines) for _, _, handoff, lines in found[:limit]]
+
+
+def prunable(vault: Vault, *, days: int, keep: int, only_drafts: bool, now: float) -> list[Handoff]:
+    """Handoffs that may be deleted, oldest first; `now` is in seconds since the epoch.
+
+    What a kept handoff descends from stays, and so does what is uncertain or has no date.
+    """
+    newest = vault.all()
+    going = {
+        handoff.id: handoff
+        for handoff in newest[keep:]
+        if _older(handoff, now - days * DAY)
+        and vault.state(handoff.id) not in (("uncertain",) if not only_drafts else _STARTED)
+    }
+    whole = lineage(vault)
+    for handoff in newest:
+        if handoff.id not in going:
+            for ancestor in whole.chain(handoff.id):
+                going.pop(ancestor, None)
+    return sorted(going.values(), key=lambda handoff: handoff.created)
+
+
+_STARTED = ("started", "delivered", "acknowledged", "uncertain", "failed")
+
+
+def _older(handoff: Handoff, moment: float) -> bool:
+    try:
+        return datetime.fromisoformat(handoff.created).timestamp() <= moment
+    except (ValueError, OverflowError):
+        return False

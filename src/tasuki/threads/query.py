@@ -1,0 +1,107 @@
+"""What a person searches for: words, phrases, and filters such as `harness:codex`."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from tasuki import harness as harnesses
+from tasuki.errors import UsageError
+
+_PART = re.compile(
+    r'(?P<name>file|harness|after|before|repo):(?:"(?P<quoted>[^"]*)"|(?P<value>\S+))'
+    r'|(?P<minus>-)?"(?P<phrase>[^"]*)"'
+    r"|(?P<word>\S+)"
+)
+_TOKEN = re.compile(r"[^\W_]+")
+_CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
+PREFIX = 4
+"""Letters from which on a word also finds longer ones that begin with it."""
+MAX_WORDS = 24
+
+
+class Query(Struct, frozen=True):
+    """A search. `after` and `before` are seconds since the epoch, 0 if not given."""
+
+    words: tuple[str, ...] = ()
+    """Words and phrases that should occur."""
+    without: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    harness: str = ""
+    after: float = 0.0
+    before: float = 0.0
+    repo: str = ""
+
+    def expressions(self) -> Iterator[str]:
+        """Queries of FTS5, the strict one first: all words close together, then also longer words
+        that begin with them, then any of them. Looking for beginnings costs ten times as much."""
+        exact = [e for w in self.words if (e := _expression(w))]
+        longer = [e for w in self.words if (e := _expression(w, prefix=True))]
+        if not exact:
+            return
+        unwanted = "".join(f" NOT {e}" for w in self.without if (e := _expression(w)))
+        yield f"({' AND '.join(exact)}){unwanted}"
+        if longer != exact:
+            yield f"({' AND '.join(longer)}){unwanted}"
+        if len(exact) > 1:
+            yield f"({' OR '.join(longer)}){unwanted}"
+
+
+def parse(text: str) -> Query:
+    """A query from what was typed. Raises UsageError for a filter that makes no sense."""
+    words: list[str] = []
+    without: list[str] = []
+    files: list[str] = []
+    filters: dict[str, str] = {}
+    for part in _PART.finditer(text):
+        if name := part["name"]:
+            value = part["quoted"] if part["quoted"] is not None else part["value"]
+            if name == "file":
+                files.append(value)
+            else:
+                filters[name] = value
+        elif part["phrase"] is not None:
+            (without if part["minus"] else words).append(part["phrase"])
+        elif part["word"].startswith("-") and len(part["word"]) > 1 and words:
+            without.append(part["word"][1:])
+        else:
+            words.append(part["word"])
+    words = [w for w in words if _TOKEN.search(w)][:MAX_WORDS]
+    if name := filters.get("harness", ""):
+        harnesses.get(name)
+    if not (words or files or filters):
+        raise UsageError(
+            'Say what to look for, for example: tasuki find "retry budget" harness:codex'
+        )
+    return Query(
+        words=tuple(words),
+        without=tuple(without),
+        files=tuple(files),
+        harness=filters.get("harness", ""),
+        after=_moment("after", filters.get("after", "")),
+        before=_moment("before", filters.get("before", "")),
+        repo=filters.get("repo", ""),
+    )
+
+
+def _moment(name: str, value: str) -> float:
+    if not value:
+        return 0.0
+    try:
+        return datetime.fromisoformat(value).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(f"{name}:{value} is no date; write it as {name}:2026-11-01.") from error
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text as the index knows them: letters and digits, in lower case."""
+    return _TOKEN.findall(_CJK.sub(r" \1 ", text).lower())
+
+
+def _expression(word: str, prefix: bool = False) -> str:
+    found = tokens(word)
+    if not found:
+        return ""
+    star = "*" if prefix and len(found[-1]) >= PREFIX else ""
+    return f'"{" ".join(found)}"{star}'

@@ -1,0 +1,44 @@
+"""Entries made fit to leave the program: secrets redacted, nothing that moves a cursor."""
+
+from msgspec.structs import replace
+
+from tasuki.draft.redact import Redactor
+from tasuki.model import Entry, FileChange, Todo, ToolCall
+from tasuki.plain import plain
+
+
+class Cleaner:
+    """Cleans the entries of one answer; what was found to be a secret once is known in all."""
+
+    def __init__(self) -> None:
+        self._redactor = Redactor()
+
+    @property
+    def redactions(self) -> dict[str, int]:
+        """How many secrets of each kind were replaced so far."""
+        return self._redactor.counts
+
+    def text(self, text: str) -> str:
+        """A text without secrets and control characters."""
+        return self._redactor.redact(plain(text)) if text else text
+
+    def entry(self, entry: Entry) -> Entry:
+        """An entry with every text in it cleaned."""
+        tool = self._call(entry.tool) if entry.tool else None
+        return replace(entry, text=self.text(entry.text), tool=tool)
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        return replace(
+            call,
+            command=self.text(call.command),
+            detail=self.text(call.detail),
+            paths=tuple(map(self.text, call.paths)),
+            changes=tuple(
+                FileChange(self.text(c.path), c.kind, self.text(c.old), self.text(c.new))
+                for c in call.changes
+            ),
+            todos=None if call.todos is None else tuple(
+                Todo(self.text(t.text), t.status) for t in call.todos
+            ),
+            output=self.text(call.output),
+        )  # fmt: skip
