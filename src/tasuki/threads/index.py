@@ -31,6 +31,8 @@ VERSION = 1
 """Of the tables; an index of another version is built anew."""
 ENOUGH = 3
 """Threads that must match before a search stops asking for less."""
+DEAD = 5_000
+"""Dead blocks that are never worth building the index anew."""
 COMMIT_SECONDS = 3.0
 CANDIDATES = 500
 """Blocks that a search ranks: the newest that match. Ranking every block of a word that stands in
@@ -161,6 +163,12 @@ class Index:
                 os.unlink(f"{self.path}{suffix}")
 
     def _failed(self, error: sqlite3.Error) -> StoreFailed:
+        if "malformed" in str(error) or "not a database" in str(error):
+            self._throw_away(str(error))
+            return StoreFailed(
+                f"The thread index {self.path} was damaged ({error}) and was thrown away; it holds "
+                "nothing of its own. Try again: it is built anew."
+            )
         return StoreFailed(
             f"The thread index {self.path} cannot be used: {error}. It holds nothing of its own: "
             "make room, or delete it, and try again."
@@ -202,7 +210,8 @@ class Index:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:
         """Whether this process alone may write to the index."""
-        with open(f"{self.path}.lock", "w") as lock:
+        file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -253,7 +262,7 @@ class Index:
     def _mostly_dead(self) -> bool:
         (alive,) = self._db.execute("SELECT count(*) FROM block").fetchone()
         (made,) = self._db.execute("SELECT coalesce(max(id), 0) FROM words_docsize").fetchone()
-        return bool(made > 2 * alive + 5_000)
+        return bool(made > 2 * alive + DEAD)
 
     def _put(
         self, file: ThreadFile, harness: str, thread: Thread | TasukiError, done: Updated

@@ -1,0 +1,208 @@
+"""The MCP server, called by the SDK's own client over standard input and output."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.types import Implementation
+from test_cli import GOAL, World
+from test_reading import SECRET, work
+
+from tasuki.vault import Vault
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A fresh world."""
+    return World(tmp_path)
+
+
+@asynccontextmanager
+async def connected(
+    world: World, name: str = "claude-code", mode: str = "auto", **env: str
+) -> AsyncIterator[Client]:
+    """A client that calls itself by a harness's name, and the server in the project.
+
+    `legacy` begins with the handshake that most programs still use.
+    """
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "tasuki", "mcp"],
+        env={**world.env, **env},
+        cwd=str(world.project),
+    )
+    known = Implementation(name=name, version="1")
+    async with Client(stdio_client(parameters), client_info=known, mode=mode) as client:
+        yield client
+
+
+async def call(client: Client, tool: str, **arguments: object) -> tuple[bool, str]:
+    """Whether a call failed, and its text."""
+    result = await client.call_tool(tool, arguments)
+    (content,) = result.content
+    return bool(result.is_error), content.text  # type: ignore[union-attr]
+
+
+async def test_the_server_offers_its_tools_resources_and_prompt(world: World) -> None:
+    """Four tools with descriptions, a template and a prompt; three of the tools only read."""
+    async with connected(world) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"handoff", "read_thread", "find_threads", "lineage"}
+        assert [
+            n for n, t in tools.items() if not (t.annotations and t.annotations.read_only_hint)
+        ] == ["handoff"]
+        assert "context" not in tools["handoff"].input_schema["properties"]
+        assert all(
+            "description" in field
+            for tool in tools.values()
+            for name, field in tool.input_schema["properties"].items()
+            if name != "limit"
+        )
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [t.uri_template for t in templates] == ["handoff://{id}"]
+        prompt = await client.get_prompt("handoff", {"goal": GOAL})
+        assert f"Goal: {GOAL}" in prompt.messages[0].content.text  # type: ignore[union-attr]
+
+
+async def test_a_model_drafts_a_handoff_that_the_user_starts(world: World) -> None:
+    """The brief comes back, the goal marked as the model's in it and in the record; nothing is started."""
+    path = world.thread(work(cwd=str(world.project)))
+    before = path.read_bytes()
+    async with connected(world) as client:
+        failed, text = await call(client, "handoff", goal=GOAL)
+        assert not failed, text
+        resources = (await client.list_resources()).resources
+        brief = (await client.read_resource(resources[0].uri)).contents[0].text  # type: ignore[union-attr]
+
+    (handoff,) = Vault(world.data / "handoffs").all()
+    assert handoff.goal.said_by == "model"
+    assert handoff.goal.text == GOAL
+    assert f"tasuki start {handoff.id[:8]}" in text
+    assert text.endswith(f"## Next Goal (verbatim, proposed by the previous agent)\n{GOAL}")
+    assert text.endswith(brief)
+    assert Vault(world.data / "handoffs").state(handoff.id) == "draft"
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_callers_own_thread_is_meant(world: World, mode: str) -> None:
+    """The thread that its environment names goes before a newer one, which its name chooses else."""
+    mine = world.thread(work(seed=1, cwd=str(world.project)))
+    newer = world.thread(work(seed=2, cwd=str(world.project)))
+    os.utime(mine, (1_700_000_000, 1_700_000_000))
+    async with connected(world, mode=mode, CLAUDE_CODE_SESSION_ID=mine.stem) as client:
+        assert mine.stem in (await call(client, "handoff", goal=GOAL))[1]
+    async with connected(world, mode=mode) as client:
+        assert newer.stem in (await call(client, "handoff", goal=GOAL))[1]
+    async with connected(world, name="codex-mcp-client", mode=mode) as client:
+        failed, text = await call(client, "handoff", goal=GOAL)
+        assert failed
+        assert "There is no thread of Codex" in text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "sentence"),
+    [
+        ("handoff", {"goal": "continue"}, "Be specific: what should the next thread accomplish?"),
+        (
+            "handoff",
+            {"goal": f"use the token {SECRET} to log in"},
+            "The goal seems to hold a secret",
+        ),
+        ("handoff", {"goal": GOAL, "thread": "nowhere"}, "neither a file, a thread id"),
+        ("handoff", {"goal": GOAL, "to": "nobody"}, "Unknown harness 'nobody'"),
+        ("read_thread", {"thread": "@7"}, "only 1 thread"),
+        ("read_thread", {"thread": "@1#99"}, "There is no entry #99"),
+        ("read_thread", {"thread": "@1#9-2"}, "runs backwards"),
+        ("find_threads", {"query": "after:never x"}, "after:never is no date"),
+        ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
+        ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
+    ],
+)
+async def test_errors_are_tool_errors_in_the_words_of_the_command_line(
+    world: World, tool: str, arguments: dict[str, object], sentence: str
+) -> None:
+    """What the command line would say, the model is told; no secret and no traceback."""
+    world.thread(work(cwd=str(world.project)))
+    async with connected(world) as client:
+        failed, text = await call(client, tool, **arguments)
+
+    assert failed
+    assert sentence in text
+    assert SECRET not in text
+    assert "Traceback" not in text
+
+
+async def test_threads_are_found_read_and_asked_without_their_secrets(world: World) -> None:
+    """Search leads to a ref, the ref opens, a question gets both answers; tokens are redacted."""
+    world.thread(work(cwd=str(world.project)))
+    async with connected(world) as client:
+        _, found = await call(client, "find_threads", query="keepalive file:gateway.py")
+        assert "00000000#5 assistant" in found
+        _, read = await call(client, "read_thread", thread="@1#3,5")
+        assert "keepalive is off" in read
+        assert "REDACTED" in read
+        assert SECRET[4:] not in read
+        _, answer = await call(
+            client, "read_thread", thread="@1", question="why does the upload stall?"
+        )
+        assert answer.index("client timeout is 60 s") < answer.index("keepalive is off")
+        failed, none = await call(client, "find_threads", query="zebra")
+        assert not failed
+        assert "No thread matches" in none
+
+
+async def test_a_long_thread_is_cut_with_how_to_go_on(world: World) -> None:
+    """An answer is bounded, and says what to ask for next."""
+    builder = work(cwd=str(world.project))
+    for n in range(60):
+        builder.user(f"part {n}").assistant(f"{n} " + "long " * 400)
+    world.thread(builder)
+    async with connected(world) as client:
+        _, text = await call(client, "read_thread", thread="@1")
+
+    assert len(text) < 45_000
+    assert "cut off here. Name entries, for example" in text
+
+
+async def test_a_resource_that_is_not_there_is_an_error(world: World) -> None:
+    """Ids that are none, and paths, are refused in words."""
+    async with connected(world) as client:
+        for uri in ("handoff://abcdef12", "handoff://..%2F..%2Fetc"):
+            with pytest.raises(Exception, match=r"(?i)handoff|resource"):
+                await client.read_resource(uri)
+
+
+def test_without_the_extra_the_line_to_run_is_said(world: World) -> None:
+    """Where the library is missing, one sentence says how to get it."""
+    blocked = world.home / "blocked"
+    blocked.mkdir()
+    (blocked / "mcp.py").write_text("raise ModuleNotFoundError('No module named mcp', name='mcp')")
+    done = world.run("mcp", PYTHONPATH=str(blocked))
+
+    assert done.returncode == 1
+    assert "pip install 'tasuki[mcp]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_standard_output_is_the_protocols_alone(world: World) -> None:
+    """Every line that the server prints is a message of the protocol; it ends with its input."""
+    begin = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    }  # fmt: skip
+    lines = [begin, {"jsonrpc": "2.0", "method": "notifications/initialized"},
+             {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+              "params": {"name": "find_threads", "arguments": {"query": "x"}}}]  # fmt: skip
+    done = world.run("mcp", stdin="".join(json.dumps(line) + "\n" for line in lines))
+
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {a["id"] for a in answers if "id" in a} >= {1}
+    assert all(a["jsonrpc"] == "2.0" for a in answers)
