@@ -325,8 +325,11 @@ class Index:
                 )
                 return [Hit(Indexed(*row), 0.0, ()) for row in rows]
             found: dict[str, Hit] = {}
+            among = self._among(where, values)
+            if among == "[]":
+                return []
             for expression in query.expressions():
-                for hit in self._ranked(expression, where, values):
+                for hit in self._ranked(expression, among):
                     found.setdefault(hit.thread.path, hit)
                 if len(found) >= min(limit, ENOUGH):
                     break
@@ -334,13 +337,20 @@ class Index:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def _ranked(self, expression: str, where: str, values: tuple[Any, ...]) -> list[Hit]:
-        chosen = f"AND b.thread IN (SELECT t.key FROM thread t WHERE true {where})" if where else ""
+    def _among(self, where: str, values: tuple[Any, ...]) -> str:
+        """Keys of the threads that the filters leave, as a JSON list; empty without filters."""
+        if not where:
+            return ""
+        keys = self._db.execute(f"SELECT t.key FROM thread t WHERE true {where}", values)
+        return f"[{','.join(str(key) for (key,) in keys)}]"
+
+    def _ranked(self, expression: str, among: str) -> list[Hit]:
+        chosen = "AND b.thread IN (SELECT value FROM json_each(?))" if among else ""
         rows = self._db.execute(
             "SELECT b.thread, b.first, b.last, -bm25(words) FROM words"
             f" CROSS JOIN block b ON b.key = words.rowid WHERE words MATCH ? {chosen}"
             f" ORDER BY words.rowid DESC LIMIT {CANDIDATES}",
-            (expression, *values),
+            (expression, among) if among else (expression,),
         )
         by_thread: dict[int, list[tuple[float, int, int]]] = {}
         for key, first, last, score in sorted(rows, key=lambda row: -row[3]):
