@@ -23,15 +23,27 @@ def help_of(*command: str) -> str:
     return result.output
 
 
+def commands() -> list[str]:
+    """Every command, and those of groups behind their group: `handoffs find`."""
+    found = []
+    with click.Context(cli) as context:
+        for name in COMMANDS:
+            found.append(name)
+            command = cli.get_command(context, name)
+            if isinstance(command, click.Group):
+                found += [f"{name} {sub}" for sub in command.commands]
+    return found
+
+
 def rendered(page: str) -> str:
     """The page with every help block made anew. Raises if a command has no block."""
-    for name in ("", *COMMANDS):
+    for name in ("", *commands()):
         begin = BEGIN.format(name or "tasuki")
         before, found, rest = page.partition(begin)
         _, ended, after = rest.partition(END)
         if not (found and ended):
             raise click.ClickException(f"{PAGE.name} has no block {begin.strip()} … {END.strip()}")
-        text = help_of(*([name] if name else []))
+        text = help_of(*name.split())
         page = f"{before}{begin}```text\n{text}```\n{END}{after}"
     return page
 

@@ -5,19 +5,22 @@ from pathlib import Path
 from typing import Any, Self
 
 from tasuki.testing import thread_formats
-from tasuki.testing.thread_formats import Clock, Ended, Record
+from tasuki.testing.thread_formats import Clock, Ended, Format, Record
 
 
 class ThreadBuilder:
     """Writes a thread step by step: `ThreadBuilder("codex").user("Fix it").write(path)`.
 
-    `harness` is a name in `tasuki.testing.thread_formats.FORMATS`. Ids and times are the same at
-    every run; `seed` makes the ids of several threads differ. Nothing is written before `write`.
+    `harness` is a name in `tasuki.testing.thread_formats.FORMATS`, or a `Format` of your own. Ids
+    and times are the same at every run; `seed` makes the ids of several threads differ. Nothing is
+    written before `write`.
     """
 
-    def __init__(self, harness: str, cwd: str = "/home/dev/proj", seed: int = 0) -> None:
+    def __init__(self, harness: str | Format, cwd: str = "/home/dev/proj", seed: int = 0) -> None:
         self.harness = harness
-        self._format = thread_formats.of(harness, cwd, Clock(seed))
+        self._format = (
+            thread_formats.of(harness, cwd, Clock(seed)) if isinstance(harness, str) else harness
+        )
         self.id = self._format.id
         self.records: list[Record] = list(self._format.begin())
 
@@ -109,7 +112,7 @@ STORY_TODOS: Sequence[tuple[str, str]] = (
 STORY_SUMMARY = "We are fixing the timeout of the login."
 
 
-def story(harness: str, cwd: str = "/home/dev/proj") -> ThreadBuilder:
+def story(harness: str | Format, cwd: str = "/home/dev/proj") -> ThreadBuilder:
     """A thread in which everything happens that a contract asks about."""
     return (
         ThreadBuilder(harness, cwd)

@@ -1,0 +1,86 @@
+"""The page on writing a harness works as it stands: its files pass, installed they are used."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from test_cli import World
+
+PAGE = Path(__file__).parents[1] / "docs" / "writing-a-harness.md"
+FILE = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```\n<!-- /file -->", re.DOTALL)
+
+
+def written(folder: Path) -> list[str]:
+    """The files of the page, written into a folder."""
+    found = FILE.findall(PAGE.read_text(encoding="utf-8"))
+    for name, content in found:
+        (folder / name).write_text(content, encoding="utf-8")
+    return [name for name, _ in found]
+
+
+def test_the_harness_of_the_page_keeps_every_contract(tmp_path: Path) -> None:
+    """The page's own test passes in an empty folder; a broken adapter is named by its contract."""
+    assert written(tmp_path) == ["tern.py", "tern_format.py", "test_tern.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+    adapter = tmp_path / "tern.py"
+    adapter.write_text(adapter.read_text().replace("exit_code=line.exit", "exit_code=None"))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "contract 7: A call holds its command, output, exit code and status." in done.stdout
+
+
+def test_an_installed_harness_is_used_like_a_built_in_one(tmp_path: Path) -> None:
+    """A package with the entry point adds its threads to lists, handoffs, search and reading."""
+    world = World(tmp_path)
+    site = tmp_path / "site"
+    info = site / "tern-1.0.dist-info"
+    info.mkdir(parents=True)
+    written(site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tern\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tasuki.harness]\ntern = tern:Tern\n")
+    store = world.home / ".tern" / "threads"
+    store.mkdir(parents=True)
+    make = f"from tern_format import *; from tasuki.testing import story; from pathlib import Path; story(TernFormat(cwd={str(world.project)!r})).write(Path({str(store)!r}))"
+    subprocess.run([sys.executable, "-c", make], env={"PYTHONPATH": str(site)}, check=True)
+
+    def run(*arguments: str) -> str:
+        done = world.run(*arguments, PYTHONPATH=str(site))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "tern" in run("threads")
+    assert "## Next Goal (verbatim)" in run(
+        "handoff", "--from", "tern", "--to", "claude", "write the missing test of the timeout"
+    )
+    assert "login timeout" in run("find", "login timeout", "harness:tern")
+    assert "Please fix the login timeout" in run("read", "tern#2")
+    shutil.rmtree(info)
+    assert world.run("handoff", "--from", "tern", "x").returncode == 1
+
+
+def test_a_harness_that_cannot_be_loaded_says_which_package(tmp_path: Path) -> None:
+    """The name, where it should come from, and what to do."""
+    world = World(tmp_path)
+    info = tmp_path / "site" / "gone-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gone\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tasuki.harness]\ngone = no_such_module:Gone\n")
+    done = world.run("threads", "--all", PYTHONPATH=str(tmp_path / "site"))
+
+    assert done.returncode == 2
+    assert "The harness 'gone' cannot be loaded from no_such_module:Gone" in done.stderr
