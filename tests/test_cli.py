@@ -112,6 +112,7 @@ def test_a_goal_file_is_taken_to_the_letter(world: World) -> None:
         (("read", "@1#1", "why?"), 2, "Name entries or ask a question"),
         (("find", "harness:nobody", "-x"), 2, "Unknown harness"),
         (("find", "after:yesterday"), 2, "after:yesterday is no date"),
+        (("find", "x", "--limt", "3"), 2, "No such option '--limt'"),
         (("handoffs", "prune"), 2, "Say which"),
         (("read", "@1#999"), 1, "There is no entry #999"),
         (("threads", "--harness", "vim"), 2, "Unknown harness 'vim'"),

@@ -47,6 +47,8 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     from tasuki.threads.index import Index
     from tasuki.threads.query import parse
 
+    if unknown := next((w for w in words if w.startswith("--")), ""):
+        raise click.NoSuchOption(unknown)
     query = parse(" ".join(words))
     with Index() as index:
         problems = _refreshed(index)

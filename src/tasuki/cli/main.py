@@ -65,8 +65,8 @@ class Lazy(click.Group):
 def cli() -> None:
     """Hand a coding agent's work from one thread to a fresh one.
 
-    Reads the thread that Claude Code, Codex, pi or oh-my-pi keeps on disk, derives what your next
-    goal needs, checks every claim against the thread, and starts the successor with it.
+    Reads the thread that Claude Code, Codex, pi, Gemini CLI or another agent keeps on disk, derives
+    what your next goal needs, checks every claim against the thread, and starts the successor with it.
 
     \b
     tasuki handoff "add retries to the upload client and test them"
