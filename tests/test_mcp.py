@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.client.client import Client
@@ -14,6 +15,7 @@ from mcp.types import Implementation
 from test_cli import GOAL, World
 from test_reading import SECRET, work
 
+from tasuki.testing import ThreadBuilder
 from tasuki.vault import Vault
 
 
@@ -104,6 +106,26 @@ async def test_the_callers_own_thread_is_meant(world: World, mode: str) -> None:
         failed, text = await call(client, "handoff", goal=GOAL)
         assert failed
         assert "There is no thread of Codex" in text
+
+
+async def test_codex_names_its_thread_in_the_call(world: World) -> None:
+    """The metadata of the call goes before the newest thread of the folder."""
+    folder = world.home / ".codex" / "sessions" / "2026" / "01" / "05"
+    folder.mkdir(parents=True)
+    paths = [
+        ThreadBuilder("codex", cwd=str(world.project), seed=n)
+        .user("Look")
+        .assistant("Yes.")
+        .write(folder)
+        for n in (1, 2)
+    ]
+    os.utime(paths[0], (1_700_000_000, 1_700_000_000))
+    mine = paths[0].stem[-36:]
+    async with connected(world, name="codex-mcp-client") as client:
+        meta: Any = {"x-codex-turn-metadata": {"thread_id": mine}}
+        result = await client.call_tool("handoff", {"goal": GOAL}, meta=meta)
+        assert mine in result.content[0].text  # type: ignore[union-attr]
+        assert paths[1].stem[-36:] in (await call(client, "handoff", goal=GOAL))[1]
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,11 @@ model as tool errors, in the sentences of the command line.
 """
 
 import gc
+import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -27,7 +28,7 @@ from tasuki.draft.assemble import readable
 from tasuki.draft.goal import check_goal
 from tasuki.errors import GoalHasSecret, TasukiError, ThreadNotFound
 from tasuki.harness import plans
-from tasuki.harness.protocol import Harness
+from tasuki.harness.protocol import Caller, Harness
 from tasuki.plain import one_line, plain
 from tasuki.threads import catalog, opening, search
 from tasuki.threads.index import Index
@@ -119,7 +120,7 @@ def _own_thread(context: Context[Any, Any]) -> tuple[Harness, Path]:
     """The thread of the agent that calls: the one its environment names, else its newest here."""
     caller = _caller(context)
     for harness in [caller] if caller else map(harnesses.get, harnesses.names()):
-        if named := os.environ.get(harness.session_variable) if harness.session_variable else "":
+        if named := _named_thread(harness.caller, context):
             try:
                 return catalog.find(named, Path.cwd())
             except TasukiError:
@@ -132,11 +133,30 @@ def _own_thread(context: Context[Any, Any]) -> tuple[Harness, Path]:
         ) from error
 
 
+def _named_thread(caller: Caller, context: Context[Any, Any]) -> str:
+    """The id or path of the calling thread, from the environment or the call's metadata."""
+    if caller.variable and (named := os.environ.get(caller.variable)):
+        return named
+    value: object = context.request_context.meta if caller.meta else ""
+    for key in caller.meta:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                return ""
+        value = value.get(key) if isinstance(value, Mapping) else ""
+    return value if isinstance(value, str) else ""
+
+
 def _caller(context: Context[Any, Any]) -> Harness | None:
     """The harness that calls, by the name it gives itself."""
     known = context.request_context.session.client_params
     name = known.client_info.name if known else ""
-    found = (h for h in map(harnesses.get, harnesses.names()) if h.client and h.client == name)
+    found = (
+        h
+        for h in map(harnesses.get, harnesses.names())
+        if h.caller.client and h.caller.client == name
+    )
     return next(found, None)
 
 

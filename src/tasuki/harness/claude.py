@@ -12,7 +12,7 @@ from tasuki.harness.claude_format import Message, context_tokens
 from tasuki.harness.claude_read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import MAX_ARGUMENT
-from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
 HEAD_BYTES = 12 << 10
@@ -22,7 +22,9 @@ UNSET = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
 _FIRST_KEYS = re.compile(
     rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
 )
-_NOT_OURS = re.compile(rb'\A\s*\{"(?:timestamp|ordinal)"|"type": ?"session(?:_meta)?"')
+_NOT_OURS = re.compile(
+    rb'\A\s*\{(?:\s*\Z|"(?:timestamp|ordinal|info)")|"type": ?"session(?:_meta)?"'
+)
 _READY = r"^[❯>]\s"
 """At the edge of the screen: the cursor of a dialog stands one column further in."""
 
@@ -64,8 +66,7 @@ class Claude:
     program = "claude"
     can_start = True
     can_prefill = True
-    client = "claude-code"
-    session_variable = "CLAUDE_CODE_SESSION_ID"
+    caller = Caller("claude-code", variable="CLAUDE_CODE_SESSION_ID")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         folder = folder_name(cwd) if cwd is not None else ""

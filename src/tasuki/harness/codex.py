@@ -11,7 +11,7 @@ import msgspec
 from tasuki.harness.codex_read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import with_brief
-from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
 HEAD_BYTES = 72 << 10
@@ -55,8 +55,7 @@ class Codex:
     program = "codex"
     can_start = True
     can_prefill = False
-    client = "codex-mcp-client"
-    session_variable = ""
+    caller = Caller("codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id"))
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         """All rollouts: only their heads tell the folder."""

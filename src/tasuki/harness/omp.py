@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tasuki.harness import pi_format
 from tasuki.harness.pi_head import is_omp, is_session, read_head, sessions_in
 from tasuki.harness.pi_read import Reader
-from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Sidechain, Thread, ThreadHead
 
 _READY = r"^\s*π > "
@@ -51,8 +51,7 @@ class Omp:
     program = "omp"
     can_start = True
     can_prefill = False
-    client = "omp-coding-agent"
-    session_variable = ""
+    caller = Caller("omp-coding-agent")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         folder = folder_name(str(cwd)) if cwd is not None else None

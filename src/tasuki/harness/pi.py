@@ -8,7 +8,7 @@ from pathlib import Path
 from tasuki.harness import pi_format
 from tasuki.harness.pi_head import is_omp, is_session, read_head, sessions_in
 from tasuki.harness.pi_read import Reader
-from tasuki.harness.protocol import LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
 _READY = r"\d%/\d+(?:\.\d+)?[kM]"
@@ -35,8 +35,7 @@ class Pi:
     program = "pi"
     can_start = True
     can_prefill = False
-    client = "pi"
-    session_variable = "PI_SESSION_FILE"
+    caller = Caller("pi", variable="PI_SESSION_FILE")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         folder = folder_name(str(cwd)) if cwd is not None else None

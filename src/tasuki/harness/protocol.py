@@ -65,6 +65,19 @@ class LaunchPlan(Struct, frozen=True):
     note: str = ""
 
 
+class Caller(Struct, frozen=True):
+    """How a harness shows itself to programs that it starts, all empty where it does not.
+
+    `client` is the name by which it introduces itself to MCP servers. The id or path of its thread
+    stands in the environment variable `variable`, or under the keys `meta` in the metadata of a
+    tool call.
+    """
+
+    client: str = ""
+    variable: str = ""
+    meta: tuple[str, ...] = ()
+
+
 class Harness(Protocol):
     """One coding-agent program: finds and reads its threads, says how to start a successor.
 
@@ -84,11 +97,8 @@ class Harness(Protocol):
     can_prefill: bool
     """A first prompt can stand in the input, unsent, in any terminal."""
 
-    client: str
-    """The name by which it introduces itself to MCP servers, empty if it does not speak MCP."""
-    session_variable: str
-    """Environment variable in which it tells programs that it starts the id or path of its thread,
-    empty if it has none."""
+    caller: Caller
+    """How it shows itself to programs that it starts."""
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         """Thread files on this machine, in no order; those of `cwd` alone if it is given.
