@@ -4,8 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from fixture_threads import HARNESSES, adapter
 
+from tasuki import harness as harnesses
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.harness import omp, pi
 from tasuki.harness.claude import folder_name
 from tasuki.testing import ThreadBuilder, story
 from tasuki.threads import catalog
@@ -15,7 +18,14 @@ from tasuki.threads import catalog
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home folder with nothing of the user's in reach."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR"):
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "PI_CODING_AGENT_DIR",
+        "XDG_DATA_HOME",
+        "OPENCODE_DB",
+        "AIDER_CHAT_HISTORY_FILE",
+    ):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -96,11 +106,100 @@ def test_a_file_that_is_no_thread_is_named(home: Path) -> None:
         catalog.find(f"{home}/", home)
 
 
-@pytest.mark.parametrize("harness", ["claude", "codex", "pi", "omp"])
+@pytest.mark.parametrize("harness", HARNESSES)
 def test_any_threads_file_is_recognised_wherever_it_lies(harness: str, home: Path) -> None:
     """The format is told by the first bytes, not by the folder or the name."""
     path = story(harness).write(home / "anything.jsonl")
 
     assert catalog.find(str(path), home)[0].name in (
-        {harness, "pi"} if harness == "omp" else {harness}
+        {harness, "pi"} if harness == "omp" else {adapter(harness).name}
     )
+
+
+def test_threads_in_a_database_are_found_by_path_and_id(home: Path, tmp_path: Path) -> None:
+    """As if they were files below it; an export by its own path; the database alone if it has one."""
+    folder = home / ".local" / "share" / "opencode"
+    folder.mkdir(parents=True)
+    build = ThreadBuilder("opencode", cwd=str(home)).user("task").assistant("ok")
+    path = build.write(folder)
+    export = ThreadBuilder("opencode-export", cwd=str(home)).user("Go").write(tmp_path)
+
+    for spec in (str(path), build.id, build.id[:12], "opencode", "@1", ""):
+        harness, found = catalog.find(spec, home)
+        assert (harness.name, found) == ("opencode", path)
+    assert catalog.find(str(path.parent), home)[0].name == "opencode"
+    assert catalog.find(str(export), home)[1] == export
+    (head,) = catalog.heads(None, home)
+    assert (head.path, head.first_words) == (str(path), "task")
+    with pytest.raises(ThreadUnreadable, match="holds no thread ses_none"):
+        catalog.find(f"{path.parent}/ses_none", home)[0].read(path.parent / "ses_none")
+
+
+@pytest.mark.parametrize("harness", ["aider", "specstory"])
+def test_histories_in_a_project_are_those_of_all_its_folders(
+    harness: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found from below by `@1`, by the harness, by the id, and by the path of the file."""
+    below = home / "proj" / "src"
+    below.mkdir(parents=True)
+    (home / "proj" / ".git").mkdir()
+    folder = home / "proj" / (".specstory/history" if harness == "specstory" else ".")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = ThreadBuilder(harness).user("task").assistant("ok").write(folder)
+    monkeypatch.chdir(below)
+    (head,) = catalog.heads(None, below)
+
+    assert (head.path, head.cwd) == (str(path), str(home / "proj"))
+    for spec in ("@1", harness, head.id, head.id[:-2], str(path)):
+        found = catalog.find(spec, below)
+        assert (found[0].name, found[1]) == (harness, path)
+    assert list(catalog.heads(None, home / "proj" / "..")) == []
+
+
+STORES = {
+    "claude": ".claude/projects/{folder}",
+    "codex": ".codex/sessions/2026/01/05",
+    "pi": ".pi/agent/sessions/{pi}",
+    "omp": ".omp/agent/sessions/{omp}",
+    "gemini": ".gemini/tmp/proj/chats",
+    "copilot": ".copilot/session-state/{id}",
+    "opencode": ".local/share/opencode",
+    "aider": "proj",
+    "specstory": "proj/.specstory/history",
+}
+"""Where each harness keeps its threads, below the home."""
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_every_harness_is_found_by_the_id_that_lists_show(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole id and its beginning lead to the thread, though not all files are named by it."""
+    project = home / "proj"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    mark = home / ".gemini" / "tmp" / "proj" / ".project_root"
+    mark.parent.mkdir(parents=True)
+    mark.write_text(str(project))
+    folders = {
+        "folder": folder_name(project), "pi": pi.folder_name(str(project)),
+        "omp": omp.folder_name(str(project)),
+    }  # fmt: skip
+    paths = []
+    for seed in (1, 20_000):
+        builder = ThreadBuilder(name, cwd=str(project), seed=seed).user("Look").assistant("Yes.")
+        place = home / STORES[name].format(id=builder.id, **folders)
+        if name in ("aider", "opencode") and seed > 1:
+            continue
+        place.mkdir(parents=True, exist_ok=True)
+        paths.append(builder.write(place / builder.file_name()))
+    (wanted, *_) = [h for h in catalog.heads(name, project) if h.path == str(paths[0])]
+
+    assert catalog.find(wanted.id, project) == (harnesses.get(name), paths[0])
+    beginning = next(
+        wanted.id[:n] for n in range(4, len(wanted.id) + 1)
+        if sum(h.id.startswith(wanted.id[:n]) for h in catalog.heads(name, project)) == 1
+    )  # fmt: skip
+    assert catalog.find(beginning, project)[1] == paths[0]
+    assert catalog.find(str(paths[0]), project)[1] == paths[0]
+    assert catalog.find(name, project)[0].name == name

@@ -9,7 +9,7 @@ from making import derived
 from tasuki.draft.facts import with_values
 from tasuki.testing import ThreadBuilder
 
-HARNESSES = ["claude", "codex", "pi", "omp"]
+HARNESSES = ["claude", "codex", "pi", "omp", "gemini", "copilot", "opencode", "specstory"]
 
 
 @pytest.mark.parametrize("harness", HARNESSES)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixture_threads import HARNESSES, samples
+from fixture_threads import HARNESSES, form, holder, samples
 from making import GOAL, made
 from test_cli import World
 
@@ -34,9 +34,10 @@ def world(tmp_path: Path) -> World:
 
 def handed(world: World, path: Path, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
     """A handoff of a thread file, after checking that the file was left alone and nothing broke."""
-    before = path.read_bytes(), path.stat().st_mtime_ns
+    file = holder(path)
+    before = file.read_bytes(), file.stat().st_mtime_ns
     done = world.run("handoff", "--from", str(path), *more, GOAL, **env)
-    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -98,7 +99,8 @@ def test_bytes_that_are_no_utf8_survive_wherever_they_stand(world: World, harnes
         .assistant("The cause is the caf@@.")
     )
     path = world.project / "thread.jsonl"
-    path.write_bytes(builder.text().encode().replace(b"@@", b"\xe9\xff"))
+    units = [unit.replace(b"@@", b"\xe9\xff") for unit in builder.units()]
+    form(harness).write(units, path)
     done = handed(world, path)
 
     assert done.returncode == 0, done.stderr
@@ -113,7 +115,7 @@ WRONG: tuple[object, ...] = (
 )  # fmt: skip
 
 
-def _damaged(lines: list[bytes], dice: random.Random) -> bytes:
+def _damaged(lines: list[bytes], dice: random.Random) -> list[bytes]:
     """A thread with fields of wrong types, and lines lost, doubled, swapped, cut, or in a circle."""
     lines = list(lines)
     for _ in range(dice.choice((1, 3, 12))):
@@ -131,7 +133,7 @@ def _damaged(lines: list[bytes], dice: random.Random) -> bytes:
             lines[at] = b'{"type":' + b"[" * 3000 + b"]" * 3000 + b"}\n"
         else:
             lines[at] = _wrong(lines[at], lines[other], dice)
-    return b"".join(lines)
+    return lines
 
 
 def _wrong(line: bytes, other: bytes, dice: random.Random) -> bytes:
@@ -159,11 +161,11 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("harness", HARNESSES)
 def test_damaged_threads_give_a_brief_or_a_reason(tmp_path: Path, harness: str) -> None:
     """Whatever is wrong with single fields and lines, reading ends in a brief or a clear error."""
-    whole = story(harness, cwd=str(tmp_path)).text().encode().splitlines(keepends=True)
+    whole = story(harness, cwd=str(tmp_path)).units()
     dice, failures = random.Random(7), {}
     path = tmp_path / "thread.jsonl"
     for _ in range(250):
-        path.write_bytes(_damaged(whole, dice))
+        form(harness).write(_damaged(whole, dice), path)
         try:
             assert made(path, budget=300).handoff.tokens <= 300
         except (ThreadUnreadable, NothingToHandOff):
@@ -542,7 +544,8 @@ def test_a_megabyte_of_anything_is_read_in_time(world: World, text: str) -> None
 def test_every_budget_holds_every_reference_opens_and_no_thread_changes(harness: str) -> None:
     """On all captured threads: the bound is kept, references exist, quotes stand in what they cite."""
     for path in samples(harness):
-        before = hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns
+        file = holder(path)
+        before = hashlib.sha256(file.read_bytes()).digest(), file.stat().st_mtime_ns
         for budget in (300, 450, 1000, 2500, 8000):
             try:
                 whole = made(path, budget=budget)
@@ -559,7 +562,7 @@ def test_every_budget_holds_every_reference_opens_and_no_thread_changes(harness:
                 cited = [entries[ref] for ref in quote.refs]
                 assert all(e.kind == "user" for e in cited), (path, quote)
                 assert all(e.origin in ("typed", "queued", "answer") for e in cited), (path, quote)
-        assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
+        assert (hashlib.sha256(file.read_bytes()).digest(), file.stat().st_mtime_ns) == before
 
 
 def test_what_the_user_pasted_from_a_diff_is_not_their_wish(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fixture_threads import HARNESSES, samples
+from fixture_threads import HARNESSES, adapter, form, holder, samples
 
 from tasuki import harness
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
@@ -24,6 +24,7 @@ from tasuki.harness.jsonl import (
 )
 from tasuki.model import BrokenLine
 from tasuki.testing import ThreadBuilder
+from tasuki.testing.forms import Database, JsonDocument
 
 VALUE = msgspec.json.Decoder()
 
@@ -117,14 +118,14 @@ def test_what_is_no_thread_is_unreadable(name: str, content: bytes, tmp_path: Pa
     path = written(tmp_path, content)
 
     with pytest.raises(ThreadUnreadable, match=r"thread\.jsonl"):
-        harness.get(name).read(path)
+        adapter(name).read(path)
 
 
 @pytest.mark.parametrize("name", HARNESSES)
 def test_a_vanished_file_is_unreadable(name: str, tmp_path: Path) -> None:
     """A file that is gone by the time it is read."""
     with pytest.raises(ThreadUnreadable, match="vanished"):
-        harness.get(name).read(tmp_path / "gone.jsonl")
+        adapter(name).read(tmp_path / "gone.jsonl")
 
 
 def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
 def test_the_harness_of_a_file_is_found_or_refused(tmp_path: Path) -> None:
     """What nobody knows is named; what is not there is another error."""
     for name in HARNESSES:
-        assert {harness.of_file(p).name for p in samples(name)} == {name}
+        assert {harness.of_file(p) for p in samples(name)} == {adapter(name)}
     with pytest.raises(ThreadUnreadable, match="not a thread of a known harness"):
         harness.of_file(written(tmp_path, b'{"hello":"world"}\n'))
     with pytest.raises(ThreadUnreadable, match="is empty"):
@@ -150,7 +151,11 @@ def test_the_harness_of_a_file_is_found_or_refused(tmp_path: Path) -> None:
         harness.of_file(tmp_path / "gone.jsonl")
 
 
-@pytest.mark.parametrize("name", HARNESSES)
+APPENDED = [name for name in HARNESSES if not isinstance(form(name), Database | JsonDocument)]
+"""Formats whose files only ever grow."""
+
+
+@pytest.mark.parametrize("name", APPENDED)
 def test_a_file_can_be_read_while_it_grows(name: str, tmp_path: Path) -> None:
     """Every reading of a file under way is a beginning of the last one."""
     build = ThreadBuilder(name).user("Go")
@@ -168,25 +173,30 @@ def test_a_file_can_be_read_while_it_grows(name: str, tmp_path: Path) -> None:
 
     writer = threading.Thread(target=grow)
     writer.start()
-    seen = [harness.get(name).read(path)]
+    seen = [adapter(name).read(path)]
     while not stop.is_set():
-        seen.append(harness.get(name).read(path))
+        seen.append(adapter(name).read(path))
     writer.join()
-    whole = [e.text for e in harness.get(name).read(path).entries]
+    whole = [e.text for e in adapter(name).read(path).entries]
 
     assert len(whole) == 201
-    assert all([e.text for e in t.entries] == whole[: len(t.entries)] for t in seen)
-    assert not any(t.report.broken for t in seen)
+    for thread in seen:
+        texts = [e.text for e in thread.entries]
+        *before, last = texts or [""]  # In Markdown half a line is a line.
+        assert before == whole[: len(before)]
+        assert name in ("aider", "specstory") or last == whole[len(before)]
+        assert not thread.report.broken
 
 
 @pytest.mark.parametrize("name", HARNESSES)
 def test_reading_leaves_the_file_alone(name: str) -> None:
     """Bytes and times of the captured threads stay as they are."""
     for path in samples(name):
-        before = (path.read_bytes(), path.stat().st_mtime_ns)
-        harness.get(name).read(path)
+        file = holder(path)
+        before = (file.read_bytes(), file.stat().st_mtime_ns)
+        adapter(name).read(path)
 
-        assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+        assert (file.read_bytes(), file.stat().st_mtime_ns) == before
 
 
 def test_both_ends_hold_whole_lines_and_never_overlap(tmp_path: Path) -> None:
@@ -245,17 +255,17 @@ def test_a_parent_is_read_up_to_its_end(tmp_path: Path) -> None:
 def test_a_captured_thread_survives_any_single_cut(tmp_path: Path) -> None:
     """Wherever a file is cut off, it is read or refused, and no line counts as broken."""
     for name in HARNESSES:
-        content = min((p.read_bytes() for p in samples(name)), key=len)
+        content = min((holder(p).read_bytes() for p in samples(name)), key=len)
         for at in range(0, len(content), max(len(content) // 60, 1)):
             path = written(tmp_path, content[:at])
             with contextlib.suppress(ThreadUnreadable):
-                assert harness.get(name).read(path).report.broken == ()
+                assert adapter(name).read(path).report.broken == ()
 
 
 def test_a_thread_of_another_harness_is_refused() -> None:
     """An adapter does not make a thread out of another program's file."""
     for name in HARNESSES:
         for other in HARNESSES:
-            if {name, other} not in ({"pi", "omp"}, {name}):
+            if {name, other} != {"pi", "omp"} and adapter(name) is not adapter(other):
                 with pytest.raises(ThreadUnreadable):
-                    harness.get(name).read(samples(other)[0])
+                    adapter(name).read(samples(other)[0])

@@ -5,13 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fixture_threads import holder
 from making import GOAL, ID, brief_of, built, made
 
 from tasuki.draft import brief
 from tasuki.errors import NothingToHandOff
 from tasuki.testing import ThreadBuilder, story
 
-HARNESSES = ["claude", "codex", "pi", "omp"]
+HARNESSES = ["claude", "codex", "pi", "omp", "gemini", "copilot", "opencode", "specstory"]
 
 
 def token(*parts: str) -> str:
@@ -23,13 +24,14 @@ def token(*parts: str) -> str:
 def test_every_harness_gives_a_brief_that_ends_in_the_goal(harness: str, tmp_path: Path) -> None:
     """The same story gives the same kind of brief, whoever recorded it; the source is untouched."""
     path = story(harness).write(tmp_path)
-    before = (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
+    file = holder(path)
+    before = (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
     text = brief_of(path)
 
     assert text.endswith(f"## Next Goal (verbatim)\n{GOAL}")
     assert "## Relevant Files\n" in text
     assert "pytest -q tests/test_login.py" in text
-    assert (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns) == before
+    assert (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns) == before
 
 
 @pytest.mark.parametrize("harness", HARNESSES)

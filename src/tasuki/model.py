@@ -227,6 +227,8 @@ class CommandFact(Struct, frozen=True):
     """A short line of the output that says how it went, of a check or test."""
     check: Literal["", "test", "lint", "build", "commit"] = ""
     by_user: bool = False
+    known: bool = True
+    """Whether the thread tells how the last run ended."""
 
 
 class Quote(Struct, frozen=True):

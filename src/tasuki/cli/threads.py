@@ -69,7 +69,8 @@ def _print_json(found: list[ThreadHead]) -> None:
 def _print_table(found: list[ThreadHead], everywhere: bool) -> None:
     import shutil
 
-    rows = [_row(n, head, everywhere) for n, head in enumerate(found, 1)]
+    length = _telling([head.id for head in found])
+    rows = [_row(n, head, everywhere, length) for n, head in enumerate(found, 1)]
     titles = ("", "harness", "age", "messages", "context", "folder" if everywhere else "", "thread")
     widths = [max(len(r[i]) for r in (titles, *rows)) for i in range(6)]
     room = max(shutil.get_terminal_size((120, 24)).columns - sum(widths) - 12, 24)
@@ -80,7 +81,14 @@ def _print_table(found: list[ThreadHead], everywhere: bool) -> None:
         click.echo("  ".join((*cells, words)).rstrip())
 
 
-def _row(n: int, head: ThreadHead, everywhere: bool) -> tuple[str, ...]:
+def _telling(ids: list[str]) -> int:
+    """How many characters of the ids tell them apart: 8, or more where they begin alike."""
+    distinct = set(ids)
+    lengths = range(8, max(map(len, distinct), default=8))
+    return next((n for n in lengths if len({id[:n] for id in distinct}) == len(distinct)), 99)
+
+
+def _row(n: int, head: ThreadHead, everywhere: bool, length: int) -> tuple[str, ...]:
     count = "" if head.messages is None else f"{'' if head.exact else '~'}{head.messages}"
     return (
         f"{n}" if everywhere else f"@{n}",
@@ -89,7 +97,7 @@ def _row(n: int, head: ThreadHead, everywhere: bool) -> tuple[str, ...]:
         count,
         _context(head),
         short_folder(head.cwd) if everywhere else "",
-        f"{head.id[:8]}  {visible(head.name or _words(head))}",
+        f"{head.id[:length]}  {visible(head.name or _words(head))}",
     )
 
 

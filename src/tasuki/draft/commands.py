@@ -52,7 +52,10 @@ _OUTCOME = re.compile(
 _VERDICT = re.compile(r"\b(?:pass(?:ed|ing)?|fail(?:ed|ing|ures?)?|ok)\b", re.IGNORECASE)
 _CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
-_COMMIT_LINE = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
+_COMMIT_LINE = re.compile(
+    r"^(?:\[[^\]\s]+(?: \([^)]*\))? ([0-9a-f]{7,40})\]|Commit ([0-9a-f]{7,40})) (.+)$", re.MULTILINE
+)
+"""As git writes it, or as aider does."""
 _FILTERED = re.compile(
     r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
 )
@@ -65,10 +68,17 @@ class Run:
     Whether a check failed behind a pipe is read from its output only when somebody asks.
     """
 
-    __slots__ = ("_ok", "by_user", "check", "command", "navigation", "output", "ref")
+    __slots__ = ("_ok", "by_user", "check", "command", "known", "navigation", "output", "ref")
 
     def __init__(
-        self, ref: int, command: str, ok: bool, output: str, check: Check, by_user: bool
+        self,
+        ref: int,
+        command: str,
+        ok: bool,
+        output: str,
+        check: Check,
+        by_user: bool,
+        known: bool,
     ) -> None:
         self.ref = ref
         self.command = command
@@ -76,6 +86,8 @@ class Run:
         self.check = check
         self.navigation = not check and is_navigation(command)
         self.by_user = by_user
+        self.known = known or bool(check and output)
+        """Whether the thread tells how it ended; some harnesses do not record that."""
         self._ok: bool | None = False if not ok else None if check in _TOLD_BY_OUTPUT else True
 
     @property
@@ -158,7 +170,8 @@ def runs(entries: Iterable[Entry]) -> list[Run]:
         command = _CD.sub("", call.command.strip())
         ok = call.status in ("ok", "unknown", "running")
         by_user = entry.origin == "command"
-        found.append(Run(entry.ref, command, ok, call.output, check_kind(command), by_user))
+        check, known = check_kind(command), call.status != "unknown"
+        found.append(Run(entry.ref, command, ok, call.output, check, by_user, known))
     return found
 
 
@@ -202,6 +215,7 @@ def _fact(group: list[Run]) -> CommandFact:
         outcome=outcome(last) if last.check else "",
         check=last.check,  # type: ignore[arg-type]
         by_user=last.by_user,
+        known=last.known,
     )
 
 
@@ -209,7 +223,7 @@ def last_checks(all_runs: Sequence[Run]) -> tuple[CommandFact, ...]:
     """The last run of each kind of check that says how things stand."""
     last: dict[Check, Run] = {}
     for run in all_runs:
-        if run.check in ("test", "lint", "build"):
+        if run.check in ("test", "lint", "build") and run.known:
             last[run.check] = run
     return tuple(_fact([run]) for run in sorted(last.values(), key=lambda r: -r.ref))
 
@@ -225,7 +239,8 @@ def commits(all_runs: Iterable[Run]) -> tuple[Quote, ...]:
     for run in all_runs:
         if run.check == "commit" or "git" in run.command:
             for match in _COMMIT_LINE.finditer(run.output):
-                found.append(Quote(text=f"{match[2]} {match[3].strip()}", ref=run.ref))
+                commit = f"{match[1] or match[2]} {match[3].strip()}"
+                found.append(Quote(text=commit, ref=run.ref))
     return tuple(found)
 
 

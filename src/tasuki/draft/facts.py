@@ -48,7 +48,9 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     commits = commands.commits(all_runs)
     todos, todos_ref = _todos(entries)
     last_commit = commits[-1].ref if commits else 0
-    last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)
+    last_green = next(
+        (r.ref for r in reversed(all_runs) if r.check in _GREEN and r.known and r.ok), 0
+    )
     revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
     edited = [f for f in files if f.edits and f.edits[-1] > f.undone and not is_noise(f.path)]
@@ -135,6 +137,8 @@ def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson,
             break
         key = commands.base_command(run.command)
         kind = "commit" if key.startswith("git ") else run.check
+        if not run.known:
+            continue
         if run.ok:
             passed[key] = run.ref
             passed[f"kind:{run.check}"] = run.ref

@@ -15,7 +15,11 @@ BUILT_IN = {
     "codex": "tasuki.harness.codex:Codex",
     "pi": "tasuki.harness.pi:Pi",
     "omp": "tasuki.harness.omp:Omp",
+    "gemini": "tasuki.harness.gemini:Gemini",
     "copilot": "tasuki.harness.copilot:Copilot",
+    "opencode": "tasuki.harness.opencode:Opencode",
+    "aider": "tasuki.harness.aider:Aider",
+    "specstory": "tasuki.harness.specstory:SpecStory",
 }
 
 

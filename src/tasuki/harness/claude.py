@@ -23,7 +23,8 @@ _FIRST_KEYS = re.compile(
     rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
 )
 _NOT_OURS = re.compile(
-    rb'\A\s*\{(?:\s*\Z|"(?:timestamp|ordinal|info)")|"type": ?"session(?:_meta)?"'
+    rb'\A\s*\{(?:\s*\Z|"(?:timestamp|ordinal|info)")|"type": ?"session(?:_meta|\.start)?"'
+    rb'|\A\s*\{"sessionId": ?"[^"]*", ?"projectHash"'
 )
 _READY = r"^[❯>]\s"
 """At the edge of the screen: the cursor of a dialog stands one column further in."""

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 BLOCK = 1 << 20
 NEWLINE = 10
+_SQLITE = b"SQLite format 3\0"
 MAX_BROKEN = 50
 KEEP_WHOLE = 12_000
 """Characters of a tool result that are kept in threads of ordinary size."""
@@ -280,17 +281,22 @@ def begins_handoff(text: str) -> bool:
 def occurring(paths: Iterable[str], needles: Iterable[str]) -> set[str]:
     """Which of some texts occur in the strings of thread files, whatever was clipped in memory.
 
-    Compares JSON-escaped bytes, block by block, so the cost is that of reading the files.
+    Compares JSON-escaped bytes, in Markdown the plain ones, block by block, so the cost is that of
+    reading the files. Databases are left out: their pages hold other threads, and cut texts up.
     """
-    wanted = {n: _escapes(n) for n in needles if n}
-    longest = max((len(e) for es in wanted.values() for e in es), default=0)
+    texts = {n for n in needles if n}
     found: set[str] = set()
     for path in paths:
+        plain = path.endswith(".md")
+        wanted = {
+            n: (n.encode("utf-8", "replace"),) if plain else _escapes(n) for n in texts - found
+        }
+        longest = max((len(e) for es in wanted.values() for e in es), default=0)
         for block in _blocks(Path(path), longest):
             found |= {n for n, es in wanted.items() if any(e in block for e in es)}
             wanted = {n: es for n, es in wanted.items() if n not in found}
             if not wanted:
-                return found
+                break
     return found
 
 
@@ -305,6 +311,8 @@ def _blocks(path: Path, overlap: int) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             while block := file.read(BLOCK):
+                if not carried and block.startswith(_SQLITE):
+                    return
                 yield carried + block
                 carried = block[-overlap:] if overlap else b""
     except OSError:

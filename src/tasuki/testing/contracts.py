@@ -153,7 +153,7 @@ def keeps_the_users_words(trial: Trial) -> None:
         thread = trial.read(path)
         texts = [e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"]
         lines = {line for t in texts if not t.startswith("/") for line in t.splitlines() if line}
-        flat = trial.raw(b"".join(trial.form.units(path)), Path("flat"))
+        flat = trial.raw(b"".join(trial.form.units(path)), Path(f"flat{_suffix(trial, path)}"))
         flats = [str(flat), *(s for s in thread.sources if s != str(trial.form.file(path)))]
         assert not lines - occurring(flats, lines), path.name
 
@@ -407,6 +407,11 @@ def goes_back_to_a_thread(trial: Trial) -> None:
 
 
 # -- helpers -------------------------------------------------------------------------------
+
+
+def _suffix(trial: Trial, path: Path) -> str:
+    """How the name of the file ends that holds a thread, so that it is searched as that one is."""
+    return trial.form.file(path).suffix
 
 
 def _identity(entry: Entry) -> tuple[str, str, str, str]:

@@ -4,9 +4,11 @@ A unit is the smallest part that a harness writes at once: a line, a message of 
 """
 
 import json
+import re
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 STRANGE = {"type": "x-unheard-of", "payload": {"type": "strange"}}
 
@@ -73,3 +75,164 @@ class JsonDocument(JsonLines):
         path.write_bytes(
             opened + json.dumps(self.key).encode() + b":[" + b",\n".join(parts) + b"]}"
         )
+
+
+class TextBlocks:
+    """Markdown, only ever appended; a unit is what one match of a pattern takes in."""
+
+    broken = b"\x00\xff\n"
+
+    def __init__(self, pattern: bytes, strange: bytes = b"x-unheard-of\n") -> None:
+        self.pattern = re.compile(pattern, re.MULTILINE)
+        self.strange = strange
+
+    def encode(self, record: dict[str, Any]) -> bytes:
+        text: str = record["text"]
+        return text.encode("utf-8", "surrogatepass")
+
+    def units(self, path: Path) -> list[bytes]:
+        return [match[0] for match in self.pattern.finditer(path.read_bytes()) if match[0]]
+
+    def write(self, units: Sequence[bytes], path: Path) -> None:
+        path.write_bytes(b"".join(units))
+
+    def file(self, path: Path) -> Path:
+        return path
+
+
+class Database:
+    """SQLite tables `session`, `message` and `part`, as opencode has them; a unit is a row.
+
+    A thread is named as if it were a file below the database. Rows of messages and parts hold a
+    JSON document in `data`, and ids that grow with time; a part without ids goes to the row before.
+    """
+
+    SCHEMA = """
+        CREATE TABLE session (
+          id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, directory TEXT, title TEXT,
+          version TEXT, revert TEXT, time_created INTEGER, time_updated INTEGER);
+        CREATE TABLE message (
+          id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+        CREATE TABLE part (
+          id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER,
+          time_updated INTEGER, data TEXT);
+        CREATE INDEX message_session ON message (session_id, time_created, id);
+        CREATE INDEX part_message ON part (message_id, id);
+        CREATE INDEX part_session ON part (session_id);
+    """
+    _TIMES = ("time_created", "time_updated")
+    COLUMNS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "session": (
+            "id", "project_id", "parent_id", "directory", "title", "version", "revert", *_TIMES,
+        ),
+        "message": ("id", "session_id", *_TIMES),
+        "part": ("id", "message_id", "session_id", *_TIMES),
+    }  # fmt: skip
+    """Columns but `data`; a unit may hold others, which are left out."""
+    _DATA = re.compile(rb',\s*"data":\s*')
+
+    def __init__(self) -> None:
+        self.strange = self.encode({"table": "part", "data": STRANGE})
+        self.broken = b'{"table":"part","data":{"type":"text", "broken}\n'
+
+    def encode(self, record: dict[str, Any]) -> bytes:
+        head = {key: value for key, value in record.items() if key != "data"}
+        unit = json.dumps(head, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        if "data" in record:
+            data = json.dumps(record["data"], ensure_ascii=False, separators=(",", ":"))
+            unit = unit[:-1] + b',"data":' + data.encode("utf-8", "surrogatepass") + b"}"
+        return unit + b"\n"
+
+    def file(self, path: Path) -> Path:
+        return path.parent if path.parent.suffix == ".db" else path
+
+    def units(self, path: Path) -> list[bytes]:
+        """Rows of the thread in the order they came to be, then those of its sub-agents."""
+        import sqlite3
+
+        with closing(sqlite3.connect(self.file(path))) as db:
+            db.text_factory = bytes
+            ids = "SELECT id FROM session WHERE id = ? OR parent_id = ? ORDER BY time_created"
+            wanted = [id for (id,) in db.execute(ids, (path.name, path.name))]
+            return [unit for id in wanted for unit in self._rows(db, id)]
+
+    def _rows(self, db: Any, session: bytes) -> list[bytes]:
+        found: list[tuple[bytes, bytes]] = []
+        for table in ("session", "message", "part"):
+            column = "id" if table == "session" else "session_id"
+            cursor = db.execute(
+                f"SELECT * FROM {table} WHERE CAST({column} AS BLOB) = ?", (session,)
+            )
+            names = [each[0] for each in cursor.description]
+            for values in cursor:
+                row = dict(zip(names, values, strict=True))
+                key = b"" if table == "session" else row["id"].partition(b"_")[2][:12]
+                found.append((key, self._unit(table, row)))
+        return [unit for _, unit in sorted(found, key=lambda pair: pair[0])]
+
+    def _unit(self, table: str, row: dict[str, Any]) -> bytes:
+        data = row.pop("data", None)
+        plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in row.items()}
+        unit = json.dumps({"table": table, **plain}).encode()
+        return unit + b"\n" if data is None else unit[:-1] + b',"data":' + data + b"}\n"
+
+    def write(self, units: Sequence[bytes], path: Path) -> None:
+        import sqlite3
+
+        file = self.file(path)
+        file.unlink(missing_ok=True)
+        before: dict[str, Any] = {}
+        with closing(sqlite3.connect(file)) as db:
+            db.execute("PRAGMA synchronous = OFF")
+            db.executescript(self.SCHEMA)
+            for unit in units:
+                if unit.strip():
+                    before = self._insert(db, unit, before)
+            db.commit()
+
+    def _insert(self, db: Any, unit: bytes, before: dict[str, Any]) -> dict[str, Any]:
+        head, found, data = unit.strip(), None, b""
+        if match := self._DATA.search(head):
+            head, data, found = head[: match.start()] + b"}", head[match.end() : -1], True
+        try:
+            row = json.loads(head.decode("utf-8", "surrogateescape"))
+            table = row.pop("table")
+        except (ValueError, KeyError, AttributeError, RecursionError):
+            row, table, data, found = {}, "part", unit, True
+        table = table if isinstance(table, str) and table in self.COLUMNS else "part"
+        row = {key: _scalar(value) for key, value in row.items() if key in self.COLUMNS[table]}
+        if table == "part" and "message_id" not in row:
+            row = {**self._behind(before), **row}
+        columns, values = list(row), list(row.values())
+        if found and table != "session":
+            columns, values = [*columns, "data"], [*values, data]
+        marks = ["CAST(? AS TEXT)" if c == "data" else "?" for c in columns]
+        db.execute(
+            f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join(marks)})",
+            values,
+        )
+        return {**row, "table": table}
+
+    def _behind(self, before: dict[str, Any]) -> dict[str, Any]:
+        """Ids of a part that came right after the row before."""
+        id = str(before.get("id") or "")
+        if before.get("table") == "session":
+            return {"id": "prt_0~", "message_id": "", "session_id": id}
+        message = before.get("message_id") or id
+        place = id.partition("_")[2]
+        return {
+            "id": f"prt_{place}~",
+            "message_id": message,
+            "session_id": before.get("session_id", ""),
+        }
+
+
+def _scalar(value: object) -> object:
+    """A value that SQLite can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if value is None or isinstance(value, float):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 1 << 62 else float(value)
+    return json.dumps(value)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from tasuki.testing.forms import Form, JsonLines
@@ -381,11 +382,28 @@ class PiFormat:
         return [self._line("custom_message", customType="handoff", content=content, display=True)]
 
 
+def _later(module: str, name: str) -> Callable[[str, Clock], Format]:
+    """A format in a file of its own, imported when it is first used."""
+
+    def make(cwd: str, clock: Clock) -> Format:
+        made: Format = getattr(import_module(f"tasuki.testing.{module}"), name)(cwd, clock)
+        return made
+
+    return make
+
+
 FORMATS: dict[str, Callable[[str, Clock], Format]] = {
     "claude": ClaudeFormat,
     "codex": CodexFormat,
     "pi": PiFormat,
     "omp": lambda cwd, clock: PiFormat(cwd, clock, omp=True),
+    "gemini": _later("gemini_formats", "GeminiFormat"),
+    "gemini-json": _later("gemini_formats", "GeminiDocumentFormat"),
+    "copilot": _later("copilot_formats", "CopilotFormat"),
+    "opencode": _later("opencode_formats", "OpencodeFormat"),
+    "opencode-export": _later("opencode_formats", "OpencodeExportFormat"),
+    "aider": _later("markdown_formats", "AiderFormat"),
+    "specstory": _later("markdown_formats", "SpecStoryFormat"),
 }
 """The formats by harness."""
 

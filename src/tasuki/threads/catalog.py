@@ -10,7 +10,10 @@ from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import ThreadHead
 
-_ID = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}|ses_\w+")
+_HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
+_WORD = re.compile(r"[\w.:-]{2,}")
+_IN_PROJECT = (".", ".specstory/history")
+"""Where a thread lies that belongs to the project around it, and so to all folders below."""
 
 
 def files(harness: str | None = None, cwd: Path | None = None) -> list[tuple[Harness, ThreadFile]]:
@@ -29,7 +32,7 @@ def heads(
         if limit is not None and limit <= 0:
             return
         head = adapter.head(file)
-        if head is None or (here and not same_folder(head.cwd, here)):
+        if head is None or (here and not (same_folder(head.cwd, here) or _in_project(head))):
             continue
         yield head
         if limit is not None:
@@ -39,6 +42,12 @@ def heads(
 def same_folder(recorded: str, here: str) -> bool:
     """Whether a recorded folder is this one, symbolic links resolved where they still exist."""
     return recorded == here or (bool(recorded) and os.path.realpath(recorded) == here)
+
+
+def _in_project(head: ThreadHead) -> bool:
+    """Whether a thread lies in its own project: it is listed only for folders of that project."""
+    folder = os.path.dirname(head.path)
+    return any(folder == os.path.normpath(os.path.join(head.cwd, place)) for place in _IN_PROJECT)
 
 
 def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
@@ -77,19 +86,33 @@ def _nth(n: int, cwd: Path, harness: str | None = None) -> tuple[Harness, Path]:
 
 
 def _by_id(spec: str) -> tuple[Harness, Path]:
-    if not _ID.fullmatch(spec):
-        raise ThreadNotFound(
-            f"{spec!r} is neither a file, a thread id, a harness ({', '.join(harnesses.names())}) nor @n."
-        )
-    matches = [(h, f.path) for h, f in files() if _carries(f.path, spec.lower())]
-    exact = [m for m in matches if m[1].stem.lower().endswith(spec.lower())]
+    if not _WORD.fullmatch(spec):
+        raise ThreadNotFound(_neither(spec))
+    wanted = spec.lower()
+    everything = files()
+    matches = [(h, f) for h, f in everything if _carries(f.path, wanted)]
+    if len(matches) != 1:  # Not all files are named by the id, and names may say more than it.
+        matches = [(h, f) for h, f in matches or everything if _has_id(h, f, wanted)]
+    exact = [(h, f) for h, f in matches if f.path.stem.lower().endswith(wanted)]
     matches = exact if len(exact) == 1 else matches
     if not matches:
+        if not _HEX.fullmatch(spec):
+            raise ThreadNotFound(_neither(spec))
         raise ThreadNotFound(f"No thread has the id {spec}. List them with: tasuki threads --all")
     if len(matches) > 1:
-        shown = "\n".join(f"  {h.name}  {path}" for h, path in matches[:8])
+        shown = "\n".join(f"  {h.name}  {f.path}" for h, f in matches[:8])
         raise UsageError(f"{len(matches)} threads begin with {spec}; give more of the id:\n{shown}")
-    return matches[0]
+    return matches[0][0], matches[0][1].path
+
+
+def _neither(spec: str) -> str:
+    known = ", ".join(harnesses.names())
+    return f"{spec!r} is neither a file, a thread id, a harness ({known}) nor @n."
+
+
+def _has_id(harness: Harness, file: ThreadFile, prefix: str) -> bool:
+    head = harness.head(file)
+    return head is not None and head.id.lower().startswith(prefix)
 
 
 def _carries(path: Path, prefix: str) -> bool:

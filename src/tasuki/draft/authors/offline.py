@@ -319,6 +319,8 @@ def _commands(
 
 
 def _note(command: CommandFact, told: bool) -> str:
+    if not command.known:
+        return "how it ended is not recorded"
     if not command.ok:
         if told:
             return "failed, as above"

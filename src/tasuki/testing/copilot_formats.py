@@ -1,0 +1,129 @@
+"""How Copilot CLI 1.0 writes down what happens in a thread, for `ThreadBuilder`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tasuki.testing.forms import Form, JsonLines
+from tasuki.testing.thread_formats import Clock, Ended, Record
+
+
+class CopilotFormat:
+    """Events, each the child of the one before it; todos are rows of a table."""
+
+    form: Form = JsonLines()
+
+    def __init__(self, cwd: str, clock: Clock) -> None:
+        self.cwd, self.clock = cwd, clock
+        self.id = clock.uuid()
+        self.parent: str | None = None
+
+    def file_name(self) -> str:
+        return "events.jsonl"
+
+    def _event(self, type: str, agent: str = "", **data: Any) -> Record:
+        record: Record = {"type": type, "data": data}
+        if agent:
+            record["agentId"] = agent
+        record |= {"id": self.clock.uuid(), "timestamp": self.clock.time()}
+        record["parentId"], self.parent = self.parent, record["id"]
+        return record
+
+    def _call(
+        self, name: str, given: Record, result: str | None, failed: bool = False, **more: Any
+    ) -> list[Record]:
+        id = f"call_{self.clock.number()}"
+        request = {"toolCallId": id, "name": name, "arguments": given, "type": "function"}
+        events = [
+            self._event("assistant.message", model="fake", content="", toolRequests=[request]),
+            self._event("tool.execution_start", toolCallId=id, toolName=name, arguments=given),
+        ]
+        if result is not None:
+            said = (
+                {"error": {"message": result, "code": "failure"}}
+                if failed
+                else {"result": {"content": result}}
+            )
+            data: Record = {"toolCallId": id, "success": not failed, **said, **more}
+            events.append(self._event("tool.execution_complete", **data))
+        return events
+
+    def begin(self) -> list[Record]:
+        commit = "c0ffee0000000000000000000000000000000000"
+        context = {"cwd": self.cwd, "gitRoot": self.cwd, "branch": "main", "headCommit": commit}
+        data: Record = {
+            "sessionId": self.id, "version": 1, "producer": "copilot-agent",
+            "copilotVersion": "1.0.102", "startTime": self.clock.time(),
+            "selectedModel": "fake", "context": context,
+        }  # fmt: skip
+        return [self._event("session.start", **data)]
+
+    def user(self, text: str) -> list[Record]:
+        return [self._event("user.message", content=text, delivery="idle")]
+
+    def assistant(self, text: str) -> list[Record]:
+        usage = {
+            "model": "fake",
+            "inputTokens": 1000,
+            "outputTokens": 20,
+            "maxPromptTokens": 128000,
+        }
+        said = self._event("assistant.message", model="fake", content=text, toolRequests=[])
+        return [self._event("session.usage_record", usage=usage), said]
+
+    def shell(self, command: str, output: str, code: int) -> list[Record]:
+        text = f"{output}\n<shellId: 0 completed with exit code {code}>"
+        given = {"command": command, "description": "Run it"}
+        return self._call("bash", given, text, shellExecution={"exitCode": code})
+
+    def edit(self, path: str, old: str, new: str) -> list[Record]:
+        given = {"path": path, "old_str": old, "new_str": new}
+        return self._call("edit", given, f"File {path} updated with changes.")
+
+    def write(self, path: str, content: str) -> list[Record]:
+        result = f"Created file {path} with {len(content)} characters"
+        return self._call("create", {"path": path, "file_text": content}, result)
+
+    def read(self, path: str, content: str) -> list[Record]:
+        return self._call("view", {"path": path}, content)
+
+    def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
+        states = {"completed": "done"}
+        rows = ", ".join(
+            f"('t{n}', '{text.replace(chr(39), chr(39) * 2)}', '{states.get(state, state)}')"
+            for n, (text, state) in enumerate(items)
+        )
+        query = f"DELETE FROM todos; INSERT INTO todos (id, title, status) VALUES {rows};"
+        given = {"description": "Plan the work", "query": query}
+        return self._call("sql", given, f"{len(items)} row(s) inserted.")
+
+    def compaction(self, summary: str) -> list[Record]:
+        done: Record = {"success": True, "messagesRemoved": 4, "summaryContent": summary}
+        return [
+            self._event("session.compaction_start", trigger="manual"),
+            self._event("session.compaction_complete", **done),
+        ]
+
+    def interrupted(self) -> list[Record]:
+        return [self._event("abort", reason="user_initiated")]
+
+    def background(self, command: str, ended: Ended) -> list[Record]:
+        shell = str(self.clock.number())
+        given = {"command": command, "description": "Run it", "mode": "async"}
+        started = f"<command started in background with shellId: {shell}>"
+        events = self._call("bash", given, started)
+        if ended != "running":
+            kind = {"type": "shell_completed", "shellId": shell, "exitCode": int(ended == "failed")}
+            events.append(self._event("system.notification", content="It is over.", kind=kind))
+        return events
+
+    def agent(self, task: str, ended: Ended) -> list[Record]:
+        given = {"description": task, "prompt": task, "agent_type": "general-purpose"}
+        result = {"running": None, "done": "It is done.", "failed": "It failed."}[ended]
+        return self._call("task", given, result, ended == "failed")
+
+    def sidechain(self, text: str) -> list[Record]:
+        said: Record = {"model": "fake", "content": text, "toolRequests": []}
+        return [self._event("assistant.message", self.clock.uuid(), **said)]
+
+    def handoff(self, context: str) -> list[Record]:
+        return self.user(f"# Handoff Context\n{context}")
