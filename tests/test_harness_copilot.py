@@ -10,8 +10,8 @@ from handoffs import made
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import of_file
 from tasuki.harness.copilot import Copilot
-from tasuki.harness.copilot_format import workspace
-from tasuki.harness.copilot_todos import TodoTable
+from tasuki.harness.copilot.format import workspace
+from tasuki.harness.copilot.todos import TodoTable
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.model import Background, FileChange, Thread, Todo, ToolCall
 from tasuki.testing import ThreadBuilder

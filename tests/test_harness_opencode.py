@@ -513,7 +513,7 @@ def test_a_locked_database_is_waited_for_and_then_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where another program holds a lock for long, the user is told to try again."""
-    monkeypatch.setattr("tasuki.harness.opencode_store.PATIENCE", 0.1)
+    monkeypatch.setattr("tasuki.harness.opencode.store.PATIENCE", 0.1)
     path = copied("tui", tmp_path)
     # The log is there, and whoever has the lock keeps the memory file to itself.
     (tmp_path / "opencode.db-shm").touch()

@@ -88,7 +88,7 @@ def make(
         parent=resolve_parent(derived.parent),
         to=to,
         budget=settings.budget,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         snapshot=drift.snapshot(thread.cwd, draft.files, revision),
     )
     return Made(handoff, context, thread, derived.facts)

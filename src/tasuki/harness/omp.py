@@ -11,9 +11,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tasuki.harness import pi_format
-from tasuki.harness.pi_head import is_omp, is_session, read_head, sessions_in
-from tasuki.harness.pi_read import Reader
+from tasuki.harness.pi_v3 import format as pi_format
+from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
+from tasuki.harness.pi_v3.read import Reader
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Sidechain, Thread, ThreadHead
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasuki.harness import pi_format
-from tasuki.harness.pi_head import is_omp, is_session, read_head, sessions_in
-from tasuki.harness.pi_read import Reader
+from tasuki.harness.pi_v3 import format as pi_format
+from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
+from tasuki.harness.pi_v3.read import Reader
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 

@@ -5,7 +5,7 @@ from msgspec import Raw, Struct
 
 from tasuki.harness import tools
 from tasuki.harness.jsonl import clip, nested
-from tasuki.harness.opencode_format import METADATA, Metadata, Part, State
+from tasuki.harness.opencode.format import METADATA, Metadata, Part, State
 from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 
 _KINDS: dict[str, ToolKind] = {

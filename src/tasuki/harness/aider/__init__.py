@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import markdown, plans
-from tasuki.harness.aider_read import START, Reader
+from tasuki.harness.aider.read import START, Reader
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Entry, Thread, ThreadHead
 

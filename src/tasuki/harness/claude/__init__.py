@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tasuki.harness.claude_format import Message, context_tokens
-from tasuki.harness.claude_read import Reader
+from tasuki.harness.claude.format import Message, context_tokens
+from tasuki.harness.claude.read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile

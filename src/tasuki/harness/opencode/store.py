@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import opencode_format as record
 from tasuki.harness.jsonl import nested, repaired
+from tasuki.harness.opencode import format as record
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tasuki.harness.codex_read import Reader
+from tasuki.harness.codex.read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import with_brief
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile

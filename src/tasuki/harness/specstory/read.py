@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tasuki.harness import markdown, tools
 from tasuki.harness.jsonl import begins_handoff, mark_compacted
-from tasuki.harness.specstory_calls import LEGACY, legacy_call, tool_call
+from tasuki.harness.specstory.calls import LEGACY, legacy_call, tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
 _TURN = re.compile(r"_\*\*(\w[\w -]*?)?(?: \((.*)\))?\*\*_\s*\Z")

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness import tools
-from tasuki.harness.gemini_format import Call, FunctionResponse, parts_of
+from tasuki.harness.gemini.format import Call, FunctionResponse, parts_of
 from tasuki.harness.jsonl import clip, nested
 from tasuki.model import FileChange, ToolCall, ToolKind, ToolStatus
 

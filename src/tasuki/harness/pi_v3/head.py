@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
-from tasuki.harness.pi_format import LINE, Line, context_tokens, plain
+from tasuki.harness.pi_v3.format import LINE, Line, context_tokens, plain
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import ThreadHead
 

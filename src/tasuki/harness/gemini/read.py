@@ -6,9 +6,9 @@ from pathlib import Path
 from msgspec.structs import force_setattr as put
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import gemini_calls as made
 from tasuki.harness import tools
-from tasuki.harness.gemini_format import (
+from tasuki.harness.gemini import calls as made
+from tasuki.harness.gemini.format import (
     FIELDS,
     LINE,
     MESSAGE,
@@ -25,8 +25,8 @@ from tasuki.harness.gemini_format import (
     texts_of,
     typed,
 )
-from tasuki.harness.gemini_head import HEAD_BYTES, folder_of, sidechains
-from tasuki.harness.gemini_view import Finder, Look, Node, View, look
+from tasuki.harness.gemini.head import HEAD_BYTES, folder_of, sidechains
+from tasuki.harness.gemini.view import Finder, Look, Node, View, look
 from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
 from tasuki.model import (
     Entry,

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from tasuki.harness import plans
-from tasuki.harness.copilot_format import (
+from tasuki.harness.copilot.format import (
     LINE,
     Context,
     Line,
@@ -20,7 +20,7 @@ from tasuki.harness.copilot_format import (
     data_of,
     workspace,
 )
-from tasuki.harness.copilot_read import Reader, named
+from tasuki.harness.copilot.read import Reader, named
 from tasuki.harness.jsonl import both_ends, scanned
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.harness import plans
-from tasuki.harness.gemini_head import home, is_session, read_head, sessions
-from tasuki.harness.gemini_read import Reader
+from tasuki.harness.gemini.head import home, is_session, read_head, sessions
+from tasuki.harness.gemini.read import Reader
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 

@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.claude_calls import CallLog
-from tasuki.harness.claude_format import (
+from tasuki.harness.claude.calls import CallLog
+from tasuki.harness.claude.format import (
     INPUT,
     LINE,
     REPLY,
@@ -24,7 +24,7 @@ from tasuki.harness.claude_format import (
     plain,
     string,
 )
-from tasuki.harness.claude_tree import Tree
+from tasuki.harness.claude.tree import Tree
 from tasuki.harness.jsonl import Lines, begins_handoff, nested
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 

@@ -12,7 +12,7 @@ from tasuki.errors import ThreadUnreadable
 from tasuki.harness import markdown, plans
 from tasuki.harness.jsonl import scanned, thread_files
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
-from tasuki.harness.specstory_read import Reader
+from tasuki.harness.specstory.read import Reader
 from tasuki.model import Thread, ThreadHead
 
 FOLDER = Path(".specstory", "history")

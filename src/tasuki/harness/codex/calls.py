@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness import tools
-from tasuki.harness.codex_format import Call, Output, Part, plain
+from tasuki.harness.codex.format import Call, Output, Part, plain
 from tasuki.harness.jsonl import clip, nested
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 

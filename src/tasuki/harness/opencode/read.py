@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness import opencode_format as record
 from tasuki.harness import tools
 from tasuki.harness.jsonl import KEEP_HUGE, Lines, begins_handoff, clip, mark_compacted, nested
-from tasuki.harness.opencode_calls import answer_in, skill_of, tool_call
-from tasuki.harness.opencode_format import Message, Part
-from tasuki.harness.opencode_store import Found, Row
+from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode.calls import answer_in, skill_of, tool_call
+from tasuki.harness.opencode.format import Message, Part
+from tasuki.harness.opencode.store import Found, Row
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
 T = TypeVar("T")

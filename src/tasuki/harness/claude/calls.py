@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness import tools
-from tasuki.harness.claude_format import Input, Line, ReplyLine, ResultLine
+from tasuki.harness.claude.format import Input, Line, ReplyLine, ResultLine
 from tasuki.harness.jsonl import clip, clip_far, far_from_end, keep_limit, mark_compacted
 from tasuki.model import Entry, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from tasuki.harness import tools
 from tasuki.harness.jsonl import nested
-from tasuki.harness.pi_format import Block
+from tasuki.harness.pi_v3.format import Block
 from tasuki.model import FileChange, Todo, ToolCall
 
 _ANCHOR = re.compile(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)

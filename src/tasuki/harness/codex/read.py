@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import codex_format as record
-from tasuki.harness.codex_calls import CallLog, output_text, shell_result, tool_call
+from tasuki.harness.codex import format as record
+from tasuki.harness.codex.calls import CallLog, output_text, shell_result, tool_call
 from tasuki.harness.jsonl import (
     Lines,
     begins_handoff,

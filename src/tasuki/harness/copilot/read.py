@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import tools
-from tasuki.harness.copilot_calls import answer, shell_result, tool_call
-from tasuki.harness.copilot_format import (
+from tasuki.harness.copilot.calls import answer, shell_result, tool_call
+from tasuki.harness.copilot.format import (
     LINE,
     Agent,
     AssistantMessage,
@@ -31,7 +31,7 @@ from tasuki.harness.copilot_format import (
     data_of,
     workspace,
 )
-from tasuki.harness.copilot_todos import TodoTable, concerns_todos
+from tasuki.harness.copilot.todos import TodoTable, concerns_todos
 from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 

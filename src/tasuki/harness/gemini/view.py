@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tasuki.harness.gemini_format import (
+from tasuki.harness.gemini.format import (
     CONTEXT,
     SNAPSHOT,
     Message,

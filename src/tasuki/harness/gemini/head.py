@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tasuki.harness.gemini_format import (
+from tasuki.harness.gemini.format import (
     FIELDS,
     LINE,
     MESSAGE,

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import tools
 from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
-from tasuki.harness.pi_calls import shell_result, todos_of, tool_call
-from tasuki.harness.pi_format import (
+from tasuki.harness.pi_v3.calls import shell_result, todos_of, tool_call
+from tasuki.harness.pi_v3.format import (
     LINE,
     Block,
     Line,

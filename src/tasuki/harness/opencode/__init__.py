@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
-from tasuki.harness import opencode_format as record
-from tasuki.harness import opencode_store as store
 from tasuki.harness import plans
 from tasuki.harness.jsonl import repaired, scanned
-from tasuki.harness.opencode_read import Reader, named, unfolded
+from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode import store as store
+from tasuki.harness.opencode.read import Reader, named, unfolded
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 

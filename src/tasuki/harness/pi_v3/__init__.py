@@ -1,0 +1,1 @@
+"""Session files of pi and oh-my-pi, version 3."""
