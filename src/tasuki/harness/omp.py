@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
-from tasuki.harness.pi_v3.read import Reader
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Sidechain, Thread, ThreadHead
 
@@ -64,6 +63,8 @@ class Omp:
         return read_head(file, self.name)
 
     def read(self, path: Path) -> Thread:
+        from tasuki.harness.pi_v3.read import Reader  # not needed to list threads
+
         thread = Reader(path, self.name).read()
         beside = _beside(path)
         if not beside:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
-from tasuki.harness.pi_v3.read import Reader
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
@@ -48,6 +47,8 @@ class Pi:
         return read_head(file, self.name)
 
     def read(self, path: Path) -> Thread:
+        from tasuki.harness.pi_v3.read import Reader  # not needed to list threads
+
         return Reader(path, self.name).read()
 
     def skill_command(self, skill: str) -> str:

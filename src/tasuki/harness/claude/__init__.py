@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness.claude.format import Message, context_tokens
-from tasuki.harness.claude.read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
@@ -100,6 +99,8 @@ class Claude:
         return head.result(first, last)
 
     def read(self, path: Path) -> Thread:
+        from tasuki.harness.claude.read import Reader  # not needed to list threads
+
         return Reader(path).read()
 
     def skill_command(self, skill: str) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from tasuki.harness.codex.read import Reader
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import with_brief
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
@@ -81,6 +80,8 @@ class Codex:
         return head.result(sum(map(len, first[1:])) + sum(map(len, last)), whole=not last)
 
     def read(self, path: Path) -> Thread:
+        from tasuki.harness.codex.read import Reader  # not needed to list threads
+
         return Reader(path, lambda id: rollout(id, path)).read()
 
     def skill_command(self, skill: str) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from tasuki.harness import plans
 from tasuki.harness.gemini.head import home, is_session, read_head, sessions
-from tasuki.harness.gemini.read import Reader
 from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
 from tasuki.model import Thread, ThreadHead
 
@@ -33,6 +32,8 @@ class Gemini:
         return read_head(file, self.name)
 
     def read(self, path: Path) -> Thread:
+        from tasuki.harness.gemini.read import Reader  # not needed to list threads
+
         return Reader(path).read()
 
     def skill_command(self, skill: str) -> str:

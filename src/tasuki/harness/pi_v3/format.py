@@ -5,8 +5,8 @@ the root. Files written before version 2 have no ids and are linear.
 """
 
 import json
+import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -122,7 +122,7 @@ def plain(content: str | list[Block] | None) -> str:
 
 def new_id() -> str:
     """A UUID of version 7, whose first 48 bits are the time in milliseconds."""
-    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     text = f"{value:032x}"
@@ -174,7 +174,7 @@ def linked(records: Iterable[Mapping[str, object]], at: str) -> list[dict[str, o
         if record["type"] == "session":
             chain.append(dict(record))
             continue
-        id = secrets.token_hex(4)
+        id = os.urandom(4).hex()
         chain.append({"type": record["type"], "id": id, "parentId": parent, "timestamp": at})
         chain[-1].update(record)
         parent = id
