@@ -1,4 +1,4 @@
-"""Keep `docs/cli.md` in step with `--help`: compares, or rewrites with --write."""
+"""Keep the docs in step with `--help` and the contracts: compares, or rewrites with --write."""
 
 import sys
 from pathlib import Path
@@ -48,14 +48,37 @@ def rendered(page: str) -> str:
     return page
 
 
+def with_contracts(page: str) -> str:
+    """The page on writing a harness with the table of the contracts made anew."""
+    from tasuki.testing import CONTRACTS
+
+    before, _, rest = page.partition("<!-- contracts -->\n")
+    rows = [
+        f"| {number} | {(contract.__doc__ or '').partition(chr(10))[0]} |"
+        for number, contract in sorted(CONTRACTS.items())
+    ]
+    table = "\n".join(("| | contract |", "|---|---|", *rows))
+    end = "<!-- /contracts -->"
+    return f"{before}<!-- contracts -->\n{table}\n{end}{rest.partition(end)[2]}"
+
+
+PAGES = {PAGE: rendered, PAGE.parent / "writing-a-harness.md": with_contracts}
+"""Pages, and what makes each anew."""
+
+
 def main() -> int:
-    """0 if the page is current."""
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = rendered(page)
-    if "--write" in sys.argv:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif page != wanted:
-        print("docs/cli.md is not what --help says: scripts/check --fix", file=sys.stderr)
+    """0 if the pages are current."""
+    stale = []
+    for path, made in PAGES.items():
+        page = path.read_text(encoding="utf-8")
+        if page != (wanted := made(page)):
+            stale.append(path.name)
+            if "--write" in sys.argv:
+                path.write_text(wanted, encoding="utf-8")
+    if stale and "--write" not in sys.argv:
+        print(
+            f"Not what the program says: {', '.join(stale)}. scripts/check --fix", file=sys.stderr
+        )
         return 1
     return 0
 

@@ -194,5 +194,6 @@ SABOTAGES: dict[int, Callable[[Harness], Any]] = {
     22: lambda h: Sabotaged(h, plan=_sending),
     23: lambda h: Sabotaged(h, plan=_deaf),
     24: lambda h: Sabotaged(h, plan=_headless),
-    25: lambda h: Sabotaged(h, resume_command=lambda real, thread: (h.program,)),
+    25: lambda h: Sabotaged(h, resume_command=lambda real, thread: (h.program or "x",)),
+    26: lambda h: Sabotaged(h, skill_folders=lambda real, cwd: None),
 }

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from test_cli import World
+import pytest
+from test_cli import GOAL, World
 
 PAGE = Path(__file__).parents[1] / "docs" / "writing-a-harness.md"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```\n<!-- /file -->", re.DOTALL)
@@ -73,14 +74,61 @@ def test_an_installed_harness_is_used_like_a_built_in_one(tmp_path: Path) -> Non
     assert world.run("handoff", "--from", "tern", "x").returncode == 1
 
 
-def test_a_harness_that_cannot_be_loaded_says_which_package(tmp_path: Path) -> None:
-    """The name, where it should come from, and what to do."""
-    world = World(tmp_path)
-    info = tmp_path / "site" / "gone-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gone\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tasuki.harness]\ngone = no_such_module:Gone\n")
-    done = world.run("threads", "--all", PYTHONPATH=str(tmp_path / "site"))
+BROKEN = """
+class Base:
+    name, title, program, can_start = "{name}", "B", "b", False
+    def files(self, cwd=None): return iter(())
+    def recognises(self, path, first): return False
+class Listing(Base):
+    def files(self, cwd=None): raise TypeError("no list")
+class Looking(Base):
+    def recognises(self, path, first): raise KeyError("what")
+    def head(self, file): raise ValueError("no head")
+    def files(self, cwd=None):
+        from pathlib import Path
+        from tasuki.harness.protocol import ThreadFile
+        yield ThreadFile(Path(__file__), 9e9, 10)
+"""
 
-    assert done.returncode == 2
-    assert "The harness 'gone' cannot be loaded from no_such_module:Gone" in done.stderr
+
+@pytest.mark.parametrize(
+    ("name", "target", "sentence"),
+    [
+        (
+            "gone",
+            "no_such_module:Gone",
+            "The harness 'gone' cannot be loaded from no_such_module:Gone",
+        ),
+        ("bird", "broken:Base", "it calls itself 'heron'"),
+        (
+            "heron",
+            "broken:Listing",
+            "The harness 'heron' could not list its threads: TypeError: no list.",
+        ),
+        ("heron", "broken:Looking", "could not read the head of"),
+    ],
+)
+def test_a_mistake_in_one_harness_costs_no_threads_of_others(
+    tmp_path: Path, name: str, target: str, sentence: str
+) -> None:
+    """A sentence says which package is wrong, and everything else goes on."""
+    world = World(tmp_path)
+    world.thread()
+    site = tmp_path / "site"
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "broken.py").write_text(BROKEN.format(name="heron"))
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[tasuki.harness]\n{name} = {target}\n")
+    done = world.run("threads", "--all", PYTHONPATH=str(site))
+
+    assert done.returncode == 0
+    assert "claude" in done.stdout
+    assert done.stderr.count(sentence) == 1
+    assert "Traceback" not in done.stderr
+    assert (
+        world.run("handoff", "--print", "--from", "claude", GOAL, PYTHONPATH=str(site)).returncode
+        == 0
+    )
+    if "loaded" in sentence:
+        assert world.run("threads", "--harness", name, PYTHONPATH=str(site)).returncode == 2

@@ -9,6 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tasuki.model import Thread
     from tasuki.threads.opening import Opened, Reading
     from tasuki.threads.passages import Passage
     from tasuki.threads.safe import Cleaner
@@ -54,6 +55,8 @@ def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: 
     of, cleaner = opening.opened(name, Path.cwd()), Cleaner()
     if of.problem:
         click.echo(f"tasuki: {cleaner.text(of.problem)} Reading what the handoff kept.", err=True)
+    if of.thread is not None and (note := _damage(of.thread)):
+        click.echo(f"tasuki: {note}", err=True)
     if question is not None:
         _answer(of, question, cleaner, limit, as_json=as_json, markdown=markdown)
         return
@@ -68,6 +71,15 @@ def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: 
         return
     for text in texts:
         click.echo(text)
+
+
+def _damage(thread: "Thread") -> str:
+    """What of a thread could not be read, as one sentence."""
+    report = thread.report
+    if report.broken:
+        numbers = ", ".join(str(b.line) for b in report.broken[:6])
+        return f"{len(report.broken)} broken line(s) skipped in {thread.path}: {numbers}"
+    return "" if thread.entries else f"{thread.path} holds no entries."
 
 
 # -- entries ---------------------------------------------------------------------------

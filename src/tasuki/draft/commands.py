@@ -170,7 +170,7 @@ def runs(entries: Iterable[Entry]) -> list[Run]:
         command = _CD.sub("", call.command.strip())
         ok = call.status in ("ok", "unknown", "running")
         by_user = entry.origin == "command"
-        check, known = check_kind(command), call.status != "unknown"
+        check, known = check_kind(command), call.status not in ("unknown", "aborted")
         found.append(Run(entry.ref, command, ok, call.output, check, by_user, known))
     return found
 

@@ -1,13 +1,11 @@
 """Harness adapters, by name. Other packages add theirs under the entry point `tasuki.harness`."""
 
-import os
-import sys
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.harness import added
 from tasuki.harness.protocol import Harness
 
 BUILT_IN = {
@@ -23,55 +21,21 @@ BUILT_IN = {
 }
 
 
-GROUP = "tasuki.harness"
-
-
 def names() -> tuple[str, ...]:
     """Names of all harnesses, in the order they are tried: the built-in ones first."""
-    return (*BUILT_IN, *(name for name in _added() if name not in BUILT_IN))
+    return (*BUILT_IN, *(name for name in added.names() if name not in BUILT_IN))
 
 
 @cache
 def get(name: str) -> Harness:
     """The adapter of one harness. Raises UsageError for a name nobody knows."""
-    target = BUILT_IN.get(name) or _added().get(name)
-    if target is None:
+    if name not in BUILT_IN:
+        if name in added.targets():
+            return added.loaded(name)
         raise UsageError(f"Unknown harness {name!r}. Known: {', '.join(names())}.")
-    module, _, attribute = target.partition(":")
-    try:
-        harness: Harness = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError) as exc:
-        raise UsageError(
-            f"The harness {name!r} cannot be loaded from {target}: {exc}. "
-            "Mend or uninstall the package that adds it."
-        ) from exc
+    module, _, attribute = BUILT_IN[name].partition(":")
+    harness: Harness = getattr(import_module(module), attribute)()
     return harness
-
-
-@cache
-def _added() -> dict[str, str]:
-    """Harnesses that other installed packages add, with the class of each.
-
-    The entry points are looked at only where some package mentions the group: importing what
-    reads them takes longer than the rest of a start.
-    """
-    if not any(map(_mentions_group, sys.path)):
-        return {}
-    from importlib.metadata import entry_points
-
-    return {point.name: point.value for point in entry_points(group=GROUP)}
-
-
-def _mentions_group(folder: str) -> bool:
-    try:
-        for entry in os.scandir(folder):
-            if entry.name.endswith((".dist-info", ".egg-info")):
-                with suppress(OSError), open(f"{entry.path}/entry_points.txt", "rb") as file:
-                    if GROUP.encode() in file.read():
-                        return True
-    except OSError:
-        pass
-    return False
 
 
 def of_file(path: Path) -> Harness:

@@ -19,20 +19,24 @@ def with_brief(
 ) -> LaunchPlan:
     """The brief as an argument where it is to be sent at once, else an unsent paste.
 
-    `argument` turns a prompt into the arguments that send it; `ready` matches the screen once the
+    The model, where one is named, goes in front as `--model NAME`. `argument` turns a prompt into the arguments that send it; `ready` matches the screen once the
     program takes input.
     """
     text = request.brief
     model = ("--model", request.model) if request.model else ()
     as_argument = request.send and len(text.encode()) <= MAX_ARGUMENT
-    note = f"{title} cannot start with an unsent prompt: the brief is pasted into its input."
+    why = (
+        "The brief is too long for an argument"
+        if request.send
+        else f"{title} cannot start with an unsent prompt"
+    )
     return LaunchPlan(
         argv=(program, *model, *request.arguments, *(argument(text) if as_argument else ())),
         cwd=request.cwd,
         paste="" if as_argument else text,
         submit=request.send and not as_argument,
         ready=ready,
-        note="" if as_argument else note,
+        note="" if as_argument else f"{why}: it is pasted into the input.",
     )
 
 

@@ -36,6 +36,11 @@ def check_harness(
         with TemporaryDirectory() as temporary:
             check_harness(harness, samples, Path(temporary), told, form=form, lacks=lacks)
         return
+    assert not isinstance(harness, type), f"give an instance: {harness.__name__}()"
+    assert samples, "give at least one real file in `samples`"
+    for lacking, why in (lacks or {}).items():
+        assert lacking in CONTRACTS, f"`lacks` names contract {lacking}, and there is none"
+        assert why, f"`lacks` gives no reason for contract {lacking}"
     told = told or story(harness.name).write(_made(folder / "story"))
     form = form or JsonLines()
     for number in CONTRACTS:

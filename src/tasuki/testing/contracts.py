@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness.jsonl import occurring
-from tasuki.harness.protocol import Harness, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import Caller, Harness, LaunchRequest, ThreadFile
 from tasuki.model import Draft, Entry, Goal, Handoff, Predecessor, Thread
 from tasuki.testing.forms import Form, JsonLines
 from tasuki.testing.threads import STORY_SUMMARY, STORY_TODOS
@@ -163,7 +163,9 @@ def ties_calls_to_results(trial: Trial) -> None:
     """A call holds its command, output, exit code and status."""
     failed, passed = _story_calls(trial, "pytest")
     assert failed.tool and passed.tool
-    assert failed.tool.kind == passed.tool.kind == "shell", failed.tool.kind
+    assert failed.tool.kind == passed.tool.kind == "shell", (
+        f"{failed.tool.name!r} is of kind {failed.tool.kind!r}, not 'shell'"
+    )
     assert failed.tool.command == "pytest -q tests/test_login.py", failed.tool.command
     assert "1 failed: timeout" in failed.tool.output, failed.tool.output
     assert (failed.tool.status, failed.tool.exit_code) == ("error", 1), failed.tool.status
@@ -264,7 +266,8 @@ def survives_broken_lines(trial: Trial) -> None:
         at = len(lines) // 2
         lines.insert(at, trial.form.broken)
         after = trial.read(trial.copy(lines, path))
-        assert [b.line for b in after.report.broken] == [at + 1], after.report.broken
+        found = [b.line for b in after.report.broken]
+        assert found == [at + 1], f"broken lines {found}, not [{at + 1}], the unit put in"
         assert after.report.broken[0].reason, "no reason"
         assert _told(after) == _told(before), path.name
 
@@ -276,8 +279,12 @@ def accepts_a_truncated_tail(trial: Trial) -> None:
         content = trial.form.file(path).read_bytes().rstrip(b"\n")
         last = len(content.splitlines()[-1])
         thread = trial.read(trial.raw(content[: len(content) - last // 2], path))
-        assert thread.report.truncated_tail, path.name
-        assert not thread.report.broken, thread.report.broken
+        assert thread.report.truncated_tail, (
+            f"`truncated_tail` is false: {path.name} cut in its last line"
+        )
+        assert not thread.report.broken, (
+            f"the cut line is reported as broken: {thread.report.broken}"
+        )
 
 
 @contract(17)
@@ -392,18 +399,26 @@ def reads_what_it_planned(trial: Trial) -> None:
 
 @contract(25)
 def goes_back_to_a_thread(trial: Trial) -> None:
-    """The resume command names the thread; a skill has a sign of its own, or none.
-
-    A harness that can start nothing may have no such command.
-    """
+    """A resume command, where there is one, names the thread; a skill has a sign of its own, or none."""
     thread = trial.read(trial.story)
-    command = trial.harness.resume_command(thread)
-    if not command and not trial.harness.can_start:
-        return
-    assert command[0] == trial.harness.program, command
-    assert any(thread.id in part or thread.path in part for part in command[1:]), command
+    if command := trial.harness.resume_command(thread):
+        assert command[0] == trial.harness.program, command
+        assert any(thread.id in part or thread.path in part for part in command[1:]), command
     skill = trial.harness.skill_command("review")
     assert not skill or (skill[0] in "/$@" and skill.endswith("review")), skill
+
+
+@contract(26)
+def lists_what_is_there(trial: Trial) -> None:
+    """Listing threads works wherever it is called, and names what exists; the adapter says who it is."""
+    for folder in (None, trial.folder):
+        for file in trial.harness.files(folder):
+            assert trial.form.file(file.path).exists(), file
+    assert trial.harness.name and trial.harness.title, "no name or no title"
+    assert isinstance(trial.harness.caller, Caller), "`caller` is no Caller"
+    assert isinstance(trial.harness.skill_folders(trial.folder), tuple), (
+        "`skill_folders` is no tuple"
+    )
 
 
 # -- helpers -------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ class ThreadBuilder:
         """Write the thread; a folder gets a file named as the harness would name it."""
         if path.is_dir():
             path = path / self.file_name()
+            self._format.form.file(path).parent.mkdir(parents=True, exist_ok=True)
         self._format.form.write(self.units(), path)
         return path
 
