@@ -349,8 +349,11 @@ def _taken_in(path: Path) -> int:
         return 0
 
 
-def test_while_another_process_builds_what_is_there_is_searched(shelf: Shelf) -> None:
-    """The second of two leaves the index alone, and says so."""
+def test_while_another_process_builds_what_is_there_is_searched(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of two waits a while, then leaves the index alone, and says so."""
+    monkeypatch.setattr("tasuki.threads.index.BUSY_SECONDS", 0.2)
     shelf.put(about("apricots", 1))
     shelf.update()
     shelf.put(about("blueberries", 2))

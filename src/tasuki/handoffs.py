@@ -140,21 +140,25 @@ def kept(vault: Vault, id: str, to: str = "") -> Offer:
         raise UsageError(
             f"Handoff {handoff.id[:8]} names no successor: add --to claude, --to pi, …"
         )
+    if handoff.goal.text not in brief:
+        raise HandoffNotFound(
+            f"The brief of handoff {handoff.id[:8]} is damaged: its goal is not in it. "
+            f"What is left: tasuki show {handoff.id[:8]}"
+        )
     successor, warnings = harnesses.get(name), []
     try:
         thread = harnesses.get(origin.harness).read(Path(origin.path))
-    except TasukiError as error:
+    except (TasukiError, ValueError) as error:  # ValueError: a path that holds a NUL
         thread = Thread(
             harness=origin.harness, id=origin.thread_id, path=origin.path, cwd=origin.cwd
         )
         warnings = [f"The thread cannot be read any more: {error}"]
     skill = handoff.draft.skill
-    prefix = harnesses.get(handoff.to).skill_command(skill) if skill and handoff.to else ""
-    if name != handoff.to and prefix:
-        brief = brief.removeprefix(f"{prefix}\n")
-        prefix = ""
+    prefix = _prefix_for(handoff.to, skill) if skill else ""
+    if name != handoff.to:
+        brief, prefix = brief.removeprefix(f"{prefix}\n") if prefix else brief, ""
         draft = msgspec.structs.replace(handoff.draft, skill="")
-        handoff = msgspec.structs.replace(handoff, draft=draft)
+        handoff = msgspec.structs.replace(handoff, draft=draft, to=name)
     result = Offer(handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings)
     result.stored = True
     return result
@@ -319,5 +323,11 @@ def event(kind: str, **detail: str) -> HandoffEvent:
 
 
 def resume_command(thread: Thread) -> tuple[str, ...]:
-    """The command that goes back to a predecessor, empty if there is none."""
+    """The command that goes back to a predecessor, empty if there is none, or nobody knows it."""
+    if thread.harness not in harnesses.names():
+        return ()
     return harnesses.get(thread.harness).resume_command(thread)
+
+
+def _prefix_for(name: str, skill: str) -> str:
+    return harnesses.get(name).skill_command(skill) if name in harnesses.names() else ""

@@ -254,7 +254,7 @@ def read_thread(
         return note + _bounded(iter(texts), "Ask something more specific.")
     return note + _bounded(
         (
-            f"── {of.label}#{r.entry.ref} {r.entry.kind} {r.entry.at}\n"
+            f"── {of.label}#{r.entry.ref} {r.entry.kind} {cleaner.line(r.entry.at, 40)}\n"
             + cleaner.text(r.entry.text if r.kept else readable(r.entry))
             + "\n"
             for r in opening.readings(of, refs)
@@ -277,10 +277,10 @@ def find_threads(
     with Index() as index:
         problems = search.refresh(index)
         found = search.search(index, wanted, limit)
-        labels = [index.short(hit.thread.id) for hit in found]
+        labels = [index.label(hit.thread) for hit in found]
+    lines = [f"Note: {Cleaner().line(p)}" for p in problems[:2]]
     if not found:
-        return "No thread matches. Fewer words find more."
-    lines = [f"Note: {plain(p)}" for p in problems[:2]]
+        return "\n".join([*lines, "No thread matches. Fewer words find more."])
     for label, hit in zip(labels, found, strict=True):
         of = hit.thread
         day = time.strftime("%Y-%m-%d", time.localtime(of.modified))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tasuki.cli.threads import age, short_folder
+from tasuki.cli.threads import age, short_folder, visible
 
 if TYPE_CHECKING:
     from tasuki.threads.index import Index
@@ -26,7 +26,10 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": True})
+@click.command(
+    epilog=EPILOG,
+    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
+)
 @click.argument("words", nargs=-1, required=True, metavar="WORDS…")
 @click.option(
     "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many threads."
@@ -53,12 +56,12 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     with Index() as index:
         problems = _refreshed(index)
         found = search.search(index, query, limit)
-        labels = [index.short(hit.thread.id) for hit in found]
+        labels = [index.label(hit.thread) for hit in found]
     if as_json:
         _print_json(found, labels, problems)
         return
     for problem in problems[:3]:
-        click.echo(f"tasuki: {problem}", err=True)
+        click.echo(f"tasuki: {visible(problem)}", err=True)
     if len(problems) > 3:
         click.echo(f"tasuki: {len(problems) - 3} more threads cannot be read.", err=True)
     if not found:
@@ -111,7 +114,7 @@ def _shown(label: str, hit: "Found", width: int) -> str:
         _fitted(f"    #{line.ref:<5} {line.kind:<10} {line.text}", width) for line in hit.lines
     ]
     if hit.problem:
-        lines.append(f"    {hit.problem}")
+        lines.append(f"    {visible(hit.problem)}")
     return "\n".join(lines)
 
 

@@ -89,6 +89,11 @@ def prune(days: int | None, keep: int, drafts: bool, dry_run: bool, yes: bool) -
     _say_problems(vault)
     for handoff in going:
         click.echo(_row(vault, handoff))
+    if vault.problems:
+        click.echo(
+            "Nothing is deleted while a handoff cannot be read: it may descend from any.", err=True
+        )
+        raise SystemExit(1)
     if not going:
         click.echo("Nothing to delete.", err=True)
     elif dry_run:
@@ -98,6 +103,9 @@ def prune(days: int | None, keep: int, drafts: bool, dry_run: bool, yes: bool) -
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise click.UsageError("Without a terminal, say --yes or --dry-run.")
             click.confirm(f"Delete {len(going)} handoffs for good?", abort=True, err=True)
+        now = prunable(vault, days=days or 0, keep=keep, only_drafts=drafts, now=time.time())
+        still = {handoff.id for handoff in now}  # as things are after the question
+        going = [handoff for handoff in going if handoff.id in still]
         for handoff in going:
             vault.remove(handoff.id)
         click.echo(f"Deleted {len(going)}.", err=True)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.plain import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -58,6 +60,7 @@ def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: 
     if of.thread is not None and (note := _damage(of.thread)):
         click.echo(f"tasuki: {note}", err=True)
     if question is not None:
+        question = question.encode("utf-8", "replace").decode()  # JSON knows no other bytes
         _answer(of, question, cleaner, limit, as_json=as_json, markdown=markdown)
         return
     shown = opening.readings(of, refs)
@@ -87,7 +90,7 @@ def _damage(thread: "Thread") -> str:
 
 def _as_text(reading: "Reading", cleaner: "Cleaner") -> str:
     entry = reading.entry
-    note = "(as kept with the handoff)" if reading.kept else entry.at
+    note = "(as kept with the handoff)" if reading.kept else cleaner.line(entry.at, 40)
     return f"── #{entry.ref} {_who(reading)} {note}".rstrip() + f"\n{_words(reading, cleaner)}\n"
 
 
@@ -147,8 +150,10 @@ def _about(of: "Opened", cleaner: "Cleaner") -> dict[str, object]:
     known = None
     if thread is not None:
         known = {
-            "harness": thread.harness, "id": thread.id, "path": thread.path, "cwd": thread.cwd,
-            "name": cleaner.text(thread.name), "started": thread.started, "updated": thread.updated,
+            "harness": thread.harness, "id": cleaner.line(thread.id), "path": thread.path,
+            "cwd": cleaner.line(thread.cwd), "name": cleaner.text(thread.name),
+            "started": cleaner.line(thread.started, 40),
+            "updated": cleaner.line(thread.updated, 40),
             "entries": len(thread.entries),
         }  # fmt: skip
     return {"label": of.label, "handoff": handoff.id if handoff else None, "thread": known,
@@ -185,7 +190,11 @@ def _answer(
 
 def _thread_line(link: "Opened", markdown: bool) -> str:
     thread = link.thread
-    what = f"{thread.harness} {thread.id}" if thread else f"handoff {link.label}, as it kept it"
+    what = (
+        f"{thread.harness} {one_line(thread.id, 80)}"
+        if thread
+        else f"handoff {link.label}, as it kept it"
+    )
     return f"# {what}\n" if markdown else f"{what}\n"
 
 

@@ -96,7 +96,7 @@ def _row(n: int, head: ThreadHead, everywhere: bool, length: int) -> tuple[str, 
         age(time.time() - head.modified),
         count,
         _context(head),
-        short_folder(head.cwd) if everywhere else "",
+        short_folder(visible(head.cwd)) if everywhere else "",
         f"{head.id[:length]}  {visible(head.name or _words(head))}",
     )
 

@@ -14,7 +14,8 @@ TURN_CHARACTERS = 600
 """A user's message begins a new block if the one before it holds so much."""
 KEPT = 6_000
 """Characters of one output, or of one changed text, that are indexed: two thirds from its head."""
-FIRST_WORDS = 120
+FIRST_WORDS = 600
+"""Characters of a first prompt that are kept; lists cut them further, after redaction."""
 MAX_PATH = 1_000
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 

@@ -91,8 +91,11 @@ def _by_id(spec: str) -> tuple[Harness, Path]:
     wanted = spec.lower()
     everything = files()
     matches = [(h, f) for h, f in everything if _carries(f.path, wanted)]
-    if len(matches) != 1:  # Not all files are named by the id, and names may say more than it.
-        matches = [(h, f) for h, f in matches or everything if _has_id(h, f, wanted)]
+    if len(matches) != 1 or not _has_id(*matches[0], wanted):
+        # Not all files are named by the id, and names may say more than it.
+        sure = [(h, f) for h, f in matches if _has_id(h, f, wanted)]
+        sure = sure or [(h, f) for h, f in everything if _has_id(h, f, wanted)]
+        matches = sure or matches
     exact = [(h, f) for h, f in matches if f.path.stem.lower().endswith(wanted)]
     matches = exact if len(exact) == 1 else matches
     if not matches:

@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tasuki import harness as harnesses
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
@@ -27,8 +28,14 @@ from tasuki.threads.blocks import Block, blocks, first_words, touched
 from tasuki.threads.query import Query
 from tasuki.vault import data_folder
 
+APPLICATION = 0x7461_7375
+"""Says that a database is ours: `tasu`."""
 VERSION = 1
 """Of the tables; an index of another version is built anew."""
+MAX_PASSES = 8
+"""So often the threads that one pass did not reach, for long ones filled it, are looked for."""
+BUSY_SECONDS = 15.0
+"""How long to wait for another process that is building the index."""
 ENOUGH = 3
 """Threads that must match before a search stops asking for less."""
 DEAD = 5_000
@@ -50,7 +57,11 @@ CREATE VIRTUAL TABLE words USING fts5 (text, content='', tokenize='unicode61 rem
 INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 INSERT INTO words (words, rank) VALUES ('automerge', 8);
 PRAGMA user_version = {VERSION};
+PRAGMA application_id = {APPLICATION};
 """
+
+
+_PLAIN_ID = re.compile(r"[0-9A-Za-z][\w.:-]{3,}")
 
 
 class Indexed(Struct, frozen=True, gc=False):
@@ -141,7 +152,14 @@ class Index:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA cache_size = -32000")
+            (ours,) = db.execute("PRAGMA application_id").fetchone()
             (version,) = db.execute("PRAGMA user_version").fetchone()
+            (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if tables and ours != APPLICATION:
+                raise StoreFailed(
+                    f"{self.path} is a database of another program; it was not touched. Name a "
+                    "folder for tasuki's data: TASUKI_DATA=/some/folder"
+                )
             if version == VERSION:
                 db.execute("SELECT count(*) FROM (SELECT 1 FROM block LIMIT 1)")
                 return db
@@ -163,6 +181,8 @@ class Index:
                 os.unlink(f"{self.path}{suffix}")
 
     def _failed(self, error: sqlite3.Error) -> StoreFailed:
+        if "locked" in str(error):
+            return StoreFailed(f"The thread index {self.path} is in use. Try again.")
         if "malformed" in str(error) or "not a database" in str(error):
             self._throw_away(str(error))
             return StoreFailed(
@@ -197,6 +217,8 @@ class Index:
         by one: what was done stays if the process is killed.
         """
         began, done = time.monotonic(), Updated(problems=[])
+        files, odd = _named(files)
+        done.problems += odd
         try:
             with self._alone() as alone:
                 if alone:
@@ -212,11 +234,12 @@ class Index:
         """Whether this process alone may write to the index."""
         file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
+            deadline = time.monotonic() + BUSY_SECONDS
+            while not _locked(lock.fileno()):
+                if time.monotonic() > deadline:
+                    yield False
+                    return
+                time.sleep(0.05)
             yield True
 
     def _update(
@@ -319,6 +342,12 @@ class Index:
         try:
             where, values = _filters(query)
             if not query.words:
+                if unwanted := query.unwanted():
+                    where += (
+                        " AND t.key NOT IN (SELECT b.thread FROM words JOIN block b"
+                        " ON b.key = words.rowid WHERE words MATCH ?)"
+                    )
+                    values = (*values, unwanted)
                 rows = self._db.execute(
                     f"{_SELECT} WHERE t.id != '' {where} ORDER BY t.modified DESC LIMIT ?",
                     (*values, limit),
@@ -329,7 +358,7 @@ class Index:
             if among == "[]":
                 return []
             for expression in query.expressions():
-                for hit in self._ranked(expression, among):
+                for hit in self._ranked(expression, among, limit):
                     found.setdefault(hit.thread.path, hit)
                 if len(found) >= min(limit, ENOUGH):
                     break
@@ -344,36 +373,55 @@ class Index:
         keys = self._db.execute(f"SELECT t.key FROM thread t WHERE true {where}", values)
         return f"[{','.join(str(key) for (key,) in keys)}]"
 
-    def _ranked(self, expression: str, among: str) -> list[Hit]:
-        chosen = "AND b.thread IN (SELECT value FROM json_each(?))" if among else ""
-        rows = self._db.execute(
-            "SELECT b.thread, b.first, b.last, -bm25(words) FROM words"
-            f" CROSS JOIN block b ON b.key = words.rowid WHERE words MATCH ? {chosen}"
-            f" ORDER BY words.rowid DESC LIMIT {CANDIDATES}",
-            (expression, among) if among else (expression,),
-        )
+    def _ranked(self, expression: str, among: str, limit: int) -> list[Hit]:
         by_thread: dict[int, list[tuple[float, int, int]]] = {}
-        for key, first, last, score in sorted(rows, key=lambda row: -row[3]):
-            by_thread.setdefault(key, []).append((score, first, last))
+        for _ in range(MAX_PASSES):
+            rows = self._blocks(expression, among, list(by_thread))
+            for key, first, last, score in sorted(rows, key=lambda row: -row[3]):
+                by_thread.setdefault(key, []).append((score, first, last))
+            if len(rows) < CANDIDATES or len(by_thread) >= limit:
+                break
         now = time.time()
         hits = []
         for key, ranges in by_thread.items():
-            thread = Indexed(*self._db.execute(f"{_SELECT} WHERE t.key = ?", (key,)).fetchone())
+            row = self._db.execute(f"{_SELECT} WHERE t.key = ?", (key,)).fetchone()
+            if row is None:  # forgotten by another process meanwhile
+                continue
+            thread = Indexed(*row)
             age = max(now - thread.modified, 0.0) / 86_400
             weight = 1.0 + 0.3 / (1.0 + age / 30) + 0.1 * min(len(ranges), 5)
             hits.append(Hit(thread, ranges[0][0] * weight, tuple((a, b) for _, a, b in ranges)))
         return sorted(hits, key=lambda hit: -hit.score)
 
-    def short(self, id: str) -> str:
-        """The beginning of a thread's id, 8 characters or more, that no other thread shares."""
+    def label(self, thread: Indexed) -> str:
+        """What `tasuki read` opens it by: the beginning of its id that no other thread shares, of
+        8 characters or more, else its path."""
+        id = thread.id
+        if not _PLAIN_ID.fullmatch(id) or id in harnesses.names():
+            return thread.path
         for length in (8, 13, 18, 23):
             (count,) = self._db.execute(
-                "SELECT count(DISTINCT id) FROM thread WHERE substr(id, 1, ?) = ?",
+                "SELECT count(*) FROM thread WHERE substr(id, 1, ?) = ?",
                 (length, id[:length]),
             ).fetchone()
             if count <= 1 and not id[:length].endswith(("-", "_")):
                 return id[:length]
-        return id
+        (count,) = self._db.execute("SELECT count(*) FROM thread WHERE id = ?", (id,)).fetchone()
+        return id if count <= 1 else thread.path
+
+    def _blocks(
+        self, expression: str, among: str, but: list[int]
+    ) -> list[tuple[int, int, int, float]]:
+        """The newest blocks that match, of other threads than `but`."""
+        chosen = "AND b.thread IN (SELECT value FROM json_each(?))" if among else ""
+        others = "AND b.thread NOT IN (SELECT value FROM json_each(?))" if but else ""
+        values = [expression, *([among] if among else []), *([str(but)] if but else [])]
+        return self._db.execute(
+            "SELECT b.thread, b.first, b.last, -bm25(words) FROM words"
+            f" CROSS JOIN block b ON b.key = words.rowid WHERE words MATCH ? {chosen} {others}"
+            f" ORDER BY words.rowid DESC LIMIT {CANDIDATES}",
+            values,
+        ).fetchall()
 
     def size(self) -> tuple[int, int, int]:
         """Threads, blocks, and bytes of the threads that are indexed."""
@@ -407,9 +455,13 @@ def _filters(query: Query) -> tuple[str, tuple[Any, ...]]:
         parts.append("('/' || t.cwd || '/') GLOB ?")
         values.append(f"*/{_glob(name.lstrip('/'))}/*")
     for path in query.files:
-        wanted = path if "*" in path else _glob(path)
-        parts.append("EXISTS (SELECT 1 FROM touched WHERE thread = t.key AND ('/' || path) GLOB ?)")
-        values.append(f"*/{wanted.lstrip('/')}")
+        wanted = path.replace("[", "[[]") if "*" in path else _glob(path)
+        tail = f"*/{wanted.removeprefix('./').lstrip('/')}"
+        parts.append(
+            "EXISTS (SELECT 1 FROM touched WHERE thread = t.key"
+            " AND (('/' || path) GLOB ? OR (t.cwd || '/' || path) GLOB ?))"
+        )
+        values += [tail, wanted if wanted.startswith("/") else tail]
     return "".join(f" AND {part}" for part in parts), tuple(values)
 
 
@@ -426,6 +478,29 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _named(
+    files: Sequence[tuple[Harness, ThreadFile]],
+) -> tuple[list[tuple[Harness, ThreadFile]], list[str]]:
+    """The files whose names are text, and sentences about the others."""
+    good, odd = [], []
+    for harness, file in files:
+        path = str(file.path)
+        if path == path.encode("utf-8", "replace").decode():
+            good.append((harness, file))
+        else:
+            shown = path.encode("utf-8", "backslashreplace").decode()
+            odd.append(f"The name of {shown} is not UTF-8; it cannot be searched.")
+    return good, odd
 
 
 def _read_ahead(

@@ -38,9 +38,12 @@ def search(vault: Vault, words: str, limit: int) -> list[tuple[Handoff, Sequence
 def prunable(vault: Vault, *, days: int, keep: int, only_drafts: bool, now: float) -> list[Handoff]:
     """Handoffs that may be deleted, oldest first; `now` is in seconds since the epoch.
 
-    What a kept handoff descends from stays, and so does what is uncertain or has no date.
+    What a kept handoff descends from stays, and so does what is uncertain or has no date. As long
+    as a handoff cannot be read (`vault.problems`), none goes: it may descend from any.
     """
     newest = vault.all()
+    if vault.problems:  # What cannot be read may descend from any of them.
+        return []
     going = {
         handoff.id: handoff
         for handoff in newest[keep:]
@@ -51,7 +54,8 @@ def prunable(vault: Vault, *, days: int, keep: int, only_drafts: bool, now: floa
     for handoff in newest:
         if handoff.id not in going:
             for ancestor in whole.chain(handoff.id):
-                going.pop(ancestor, None)
+                for id in [id for id in going if id.startswith(ancestor)]:
+                    del going[id]
     return sorted(going.values(), key=lambda handoff: handoff.created)
 
 

@@ -51,7 +51,7 @@ class Reading(Struct, frozen=True):
 def split(spec: str) -> tuple[str, list[int] | None]:
     """`THREAD#12-14,40` as its thread and refs; None if none are named. Raises UsageError."""
     match = _SPEC.fullmatch(spec.strip())
-    if match is None:
+    if match is None or (os.sep in spec and os.path.isfile(spec)):
         return spec.strip().removesuffix("#"), None
     found: list[int] = []
     for part in match["refs"].replace("#", "").split(","):
@@ -95,7 +95,7 @@ def of_handoff(handoff: Handoff) -> Opened:
     origin = handoff.predecessor
     try:
         thread = harnesses.get(origin.harness).read(Path(origin.path))
-    except TasukiError as error:
+    except (TasukiError, ValueError) as error:  # ValueError: a path that holds a NUL
         return Opened(handoff.id[:8], None, handoff, str(error))
     return Opened(handoff.id[:8], thread, handoff)
 

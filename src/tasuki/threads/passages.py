@@ -2,13 +2,15 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 from tasuki.draft.text import shorten, terms
 from tasuki.model import Entry, EntryKind, Origin
-from tasuki.threads.query import tokens
+from tasuki.threads.query import folded, is_cjk, tokens
 
 LINE = 200
 """Characters of a matching line that are shown, around its first match."""
@@ -18,6 +20,8 @@ WEIGHTS: Mapping[str, float] = {"user": 1.25, "assistant": 1.15, "compaction": 0
 """Whose words count more: what was said before what a program printed."""
 LONGER = 0.4
 """What a longer word that begins with the one looked for counts."""
+MAX_TERMS = 40
+"""Terms of a question that are looked for, the first ones."""
 TELLING = 0.55
 """Share of the best score from which on a later passage is worth pointing at."""
 
@@ -61,11 +65,12 @@ def _best_line(
     """Score of the best line of an entry, where its first match stands, and the line."""
     best: tuple[float, int, str] = (0.0, 0, "")
     for text, weight in _texts(entry):
-        low = text.lower()
+        low = folded(text).lower()
         if not any(parts[0] in low for parts in wanted):
             continue
         for line in text.splitlines():
-            hits = [m for p in patterns if (m := p.search(line))]
+            plain = folded(line)
+            hits = [m for p in patterns if (m := p.search(plain))]
             score = sum(1.0 if m["end"] is not None else LONGER for m in hits) * weight
             score -= 0.0002 * min(len(line), 1000)
             if hits and score > best[0]:
@@ -81,7 +86,7 @@ def answers(entries: Sequence[Entry], question: str, clean: Clean, limit: int = 
     """
     weights = _stems(question)
     pieces = [(entry, piece) for entry in entries for piece in _pieces(entry)]
-    lows = [piece.lower() for _, piece in pieces]
+    lows = [folded(piece).lower() for _, piece in pieces]
     worth = {
         term: math.sqrt(weight) * math.log1p(len(lows) / (1 + count))
         for term, weight in weights.items()
@@ -112,18 +117,19 @@ def answers(entries: Sequence[Entry], question: str, clean: Clean, limit: int = 
 def _answer(entry: Entry, worth: Mapping[str, float], score: float) -> Passage:
     """The best piece of an entry that is clean already."""
     pieces = list(_pieces(entry)) or [""]
-    text = max(pieces, key=lambda piece: _score(piece.lower(), worth))
+    text = max(pieces, key=lambda piece: _score(folded(piece).lower(), worth))
     return _passage(entry, _cut(text, worth), score)
 
 
 def _stems(question: str) -> dict[str, float]:
     """The terms of a question without endings, so that `timeouts` finds `timeout`."""
     found: dict[str, float] = {}
-    for term, weight in terms(question).items():
+    question = folded(unicodedata.normalize("NFC", question))
+    for term, weight in list(terms(question).items())[:MAX_TERMS]:
         stem = re.sub(r"(?:ing|ed|es|s)$", "", term) if term.isalpha() and len(term) > 5 else term
         found[stem if len(stem) >= 4 else term] = weight
-    if not found:
-        found = dict.fromkeys(tokens(question), 1.0)
+    if not found or _is_other_script(question):
+        found |= dict.fromkeys(_runs(question)[:MAX_TERMS], 1.0)
     return found
 
 
@@ -165,7 +171,7 @@ def _pieces(entry: Entry) -> Iterator[str]:
 def _cut(text: str, worth: Mapping[str, float]) -> str:
     """A long passage around what it is about."""
     if len(text) > PASSAGE:
-        low = text.lower()
+        low = folded(text).lower()
         starts = [at for term in worth if (at := low.find(term)) >= 0]
         at = max(min(starts, default=0) - PASSAGE // 4, 0)
         if at:
@@ -195,8 +201,24 @@ def _pattern(parts: Sequence[str]) -> re.Pattern[str]:
 
     The group `end` is there if the last part is a whole word.
     """
-    words = r"[\W_]+".join(map(re.escape, parts))
-    return re.compile(rf"(?<![^\W_]){words}(?P<end>(?![^\W_]))?", re.IGNORECASE)
+    words = re.escape(parts[0])
+    for before, part in pairwise(parts):
+        joined = r"[\W_]*" if is_cjk(before) and is_cjk(part) else r"[\W_]+"
+        words += joined + re.escape(part)
+    start = "" if is_cjk(parts[0]) else r"(?<![^\W_])"
+    end = "" if is_cjk(parts[-1]) else r"(?![^\W_])"
+    return re.compile(rf"{start}{words}(?P<end>{end})?", re.IGNORECASE)
+
+
+def _is_other_script(text: str) -> bool:
+    return any(map(is_cjk, text))
+
+
+def _runs(text: str) -> list[str]:
+    """Words, and two neighbouring characters of a script that has no blanks."""
+    parts = tokens(text)
+    pairs = [a + b for a, b in pairwise(parts) if is_cjk(a) and is_cjk(b)]
+    return pairs or parts
 
 
 def _around(line: str, at: int) -> str:

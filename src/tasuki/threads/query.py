@@ -1,8 +1,10 @@
 """What a person searches for: words, phrases, and filters such as `harness:codex`."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 
 from msgspec import Struct
 
@@ -33,6 +35,10 @@ class Query(Struct, frozen=True):
     before: float = 0.0
     repo: str = ""
 
+    def unwanted(self) -> str:
+        """A query of FTS5 for what must not occur; empty if nothing is unwanted."""
+        return " OR ".join(e for w in self.without if (e := _expression(w)))
+
     def expressions(self) -> Iterator[str]:
         """Queries of FTS5, the strict one first: all words close together, then also longer words
         that begin with them, then any of them. Looking for beginnings costs ten times as much."""
@@ -50,6 +56,7 @@ class Query(Struct, frozen=True):
 
 def parse(text: str) -> Query:
     """A query from what was typed. Raises UsageError for a filter that makes no sense."""
+    text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
     words: list[str] = []
     without: list[str] = []
     files: list[str] = []
@@ -63,7 +70,7 @@ def parse(text: str) -> Query:
                 filters[name] = value
         elif part["phrase"] is not None:
             (without if part["minus"] else words).append(part["phrase"])
-        elif part["word"].startswith("-") and len(part["word"]) > 1 and words:
+        elif part["word"].startswith("-") and _TOKEN.search(part["word"]):
             without.append(part["word"][1:])
         else:
             words.append(part["word"])
@@ -96,7 +103,24 @@ def _moment(name: str, value: str) -> float:
 
 def tokens(text: str) -> list[str]:
     """The words of a text as the index knows them: letters and digits, in lower case."""
-    return _TOKEN.findall(_CJK.sub(r" \1 ", text).lower())
+    return _TOKEN.findall(_CJK.sub(r" \1 ", folded(unicodedata.normalize("NFC", text))).lower())
+
+
+def is_cjk(text: str) -> bool:
+    """Whether a text begins with a character of a script without blanks between words."""
+    return bool(_CJK.match(text))
+
+
+def folded(text: str) -> str:
+    """A text of the same length without accents, as the index compares words."""
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() or _CJK.match(c) else _base(c) for c in text)
+
+
+@cache
+def _base(character: str) -> str:
+    return unicodedata.normalize("NFKD", character)[0]
 
 
 def _expression(word: str, prefix: bool = False) -> str:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from tasuki.draft.redact import Redactor
 from tasuki.model import Entry, FileChange, Todo, ToolCall
-from tasuki.plain import plain
+from tasuki.plain import one_line, plain
 
 
 class Cleaner:
@@ -25,7 +25,11 @@ class Cleaner:
     def entry(self, entry: Entry) -> Entry:
         """An entry with every text in it cleaned."""
         tool = self._call(entry.tool) if entry.tool else None
-        return replace(entry, text=self.text(entry.text), tool=tool)
+        return replace(entry, text=self.text(entry.text), at=self.line(entry.at, 40), tool=tool)
+
+    def line(self, text: str, width: int = 400) -> str:
+        """A short text, such as a folder or a time, on one line."""
+        return one_line(self.text(text), width)
 
     def _call(self, call: ToolCall) -> ToolCall:
         return replace(

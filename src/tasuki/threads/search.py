@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from tasuki import harness as harnesses
 from tasuki.errors import TasukiError
 from tasuki.model import Entry
-from tasuki.plain import one_line
 from tasuki.threads import catalog
 from tasuki.threads.index import Hit, Index, Indexed
 from tasuki.threads.passages import Passage, matching_lines
@@ -47,15 +46,18 @@ def search(index: Index, query: Query, limit: int = 10) -> list[Found]:
 def _found(hit: Hit, query: Query, cleaner: Cleaner) -> Found:
     thread = replace(
         hit.thread,
-        name=one_line(cleaner.text(hit.thread.name), 120),
-        first_words=one_line(cleaner.text(hit.thread.first_words), 120),
+        id=cleaner.line(hit.thread.id),
+        cwd=cleaner.line(hit.thread.cwd),
+        updated=cleaner.line(hit.thread.updated, 40),
+        name=cleaner.line(hit.thread.name, 120),
+        first_words=cleaner.line(hit.thread.first_words, 120),
     )
     if not hit.ranges:
         return Found(thread, hit.score)
     try:
         entries = harnesses.get(hit.thread.harness).read(Path(hit.thread.path)).entries
     except TasukiError as error:
-        return Found(thread, hit.score, problem=str(error))
+        return Found(thread, hit.score, problem=cleaner.text(str(error)))
     near = _within(entries, hit.ranges[:RANGES])
     return Found(thread, hit.score, tuple(matching_lines(near, query.words, cleaner.entry)))
 

@@ -5,9 +5,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tasuki.errors import HandoffNotFound
 from tasuki.model import Handoff
 from tasuki.plain import one_line
-from tasuki.vault.store import State, Vault, state_of
+from tasuki.vault.store import State, Vault
 
 Link = Literal["", "parent", "revises", "thread"]
 GOAL_WIDTH = 60
@@ -55,8 +56,11 @@ def lineage(vault: Vault, id: str | None = None) -> Lineage:
     states: dict[str, State] = {}
     begun_by: dict[str, str] = {}
     for handoff in handoffs.values():
-        events = vault.events(handoff.id)
-        states[handoff.id] = state_of(events)
+        states[handoff.id] = vault.state(handoff.id)
+        try:
+            events = vault.events(handoff.id)
+        except HandoffNotFound:  # they cannot be read: the state says so
+            events = []
         for event in events:
             if thread := event.detail.get("successor_thread"):
                 begun_by.setdefault(thread, handoff.id)

@@ -183,8 +183,12 @@ class Vault:
         return list(_readable(lines))
 
     def state(self, prefix: str) -> State:
-        """Where a handoff stands, from its events."""
-        return state_of(self.events(prefix))
+        """Where a handoff stands, from its events; uncertain where they cannot be read."""
+        self._find(prefix)
+        try:
+            return state_of(self.events(prefix))
+        except HandoffNotFound:
+            return "uncertain"
 
     def _find(self, prefix: str) -> Path:
         if not _PREFIX.fullmatch(wanted := prefix.strip().lower()):

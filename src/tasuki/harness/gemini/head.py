@@ -56,7 +56,7 @@ def sessions(cwd: Path | None) -> Iterator[ThreadFile]:
     """Session files of one working directory, or of all of them."""
     root = home() / "tmp"
     if cwd is None:
-        projects = [Path(e.path) for e in scanned(root) if e.is_dir()]
+        projects = [Path(e.path) for e in scanned(root) if os.path.isdir(e.path)]
     else:
         projects = [root / name for name in _names(root, cwd)]
     for project in projects:
