@@ -21,6 +21,9 @@ RULES = (
 )
 PATHS = {"messages": "/v1/messages?beta=true", "chat": "/v1/chat/completions"}
 PATHS["responses"] = "/v1/responses"
+PATHS["gemini"] = "/v1beta/models/m:generateContent"
+STREAMED = {**PATHS, "gemini": "/v1beta/models/m:streamGenerateContent?alt=sse"}
+KEYS = {"messages": "messages", "chat": "messages", "responses": "input", "gemini": "contents"}
 
 
 @pytest.fixture
@@ -47,15 +50,24 @@ def post(server: ModelServer, path: str, body: dict[str, Any], packed: bool = Fa
 
 def ask(api: str, *said: tuple[str, str], stream: bool = False) -> dict[str, Any]:
     """A request body of plain messages."""
-    key = "input" if api == "responses" else "messages"
+    if api == "gemini":
+        return {"contents": [content(role, text) for role, text in said]}
     messages = [{"role": role, "content": text} for role, text in said]
-    return {"model": "m", key: messages, "stream": stream}
+    return {"model": "m", KEYS[api]: messages, "stream": stream}
+
+
+def content(role: str, *texts: str) -> dict[str, Any]:
+    """A message of a Gemini request."""
+    parts = [{"text": text} for text in texts]
+    return {"role": "model" if role == "assistant" else role, "parts": parts}
 
 
 def texts(api: str, answer: Any) -> str:
     """The text of a whole or streamed answer."""
     if isinstance(answer, list):
         return "".join(_piece(event) for event in answer)
+    if api == "gemini":
+        return _piece(answer)
     if api == "messages":
         return "".join(block.get("text", "") for block in answer["content"])
     if api == "chat":
@@ -65,6 +77,9 @@ def texts(api: str, answer: Any) -> str:
 
 def _piece(event: dict[str, Any]) -> str:
     """The text that one event of a stream adds."""
+    if "candidates" in event:
+        parts = event["candidates"][0]["content"]["parts"]
+        return "".join(part.get("text", "") for part in parts)
     if "choices" in event:
         return "".join(choice["delta"].get("content") or "" for choice in event["choices"])
     delta = event.get("delta", "")
@@ -77,7 +92,8 @@ def _piece(event: dict[str, Any]) -> str:
 @pytest.mark.parametrize("api", list(PATHS))
 def test_text(server: ModelServer, api: str, stream: bool) -> None:
     """A text arrives to the letter, whole or streamed."""
-    answer = post(server, PATHS[api], ask(api, ("user", "a long one"), stream=stream))
+    path = (STREAMED if stream else PATHS)[api]
+    answer = post(server, path, ask(api, ("user", "a long one"), stream=stream))
 
     assert texts(api, answer) == LONG
     assert server.log[0].prompt == "a long one"
@@ -91,11 +107,12 @@ def test_the_step_follows_from_the_request(server: ModelServer, api: str) -> Non
         "messages": {"role": "user", "content": [{"type": "tool_result", "content": "long"}]},
         "chat": {"role": "tool", "content": "long"},
         "responses": {"type": "function_call_output", "output": "long"},
+        "gemini": {"role": "user", "parts": [{"functionResponse": {"response": {"o": "long"}}}]},
     }[api]
     for answer in ("Writing.", "Done.", "Done."):
         assert answer == texts(api, post(server, PATHS[api], body))
-        messages = body["input" if api == "responses" else "messages"]
-        messages += [{"role": "assistant", "content": answer}, result]
+        (said,) = ask(api, ("assistant", answer))[KEYS[api]]
+        body[KEYS[api]] += [said, result]
 
     assert [request.step for request in server.log] == [0, 1, 2]
 
@@ -103,11 +120,13 @@ def test_the_step_follows_from_the_request(server: ModelServer, api: str) -> Non
 def test_calls(server: ModelServer) -> None:
     """A tool call has its name and arguments in each API, whole and streamed."""
     found = []
-    for api, path in PATHS.items():
+    for api in PATHS:
         for stream in (False, True):
+            path = (STREAMED if stream else PATHS)[api]
             answer = post(server, path, ask(api, ("user", "write it"), stream=stream))
             found.append(json.dumps(answer, ensure_ascii=False))
 
+    assert len(found) == 8
     assert all('"write"' in one and r"a \\u2713" in one.replace("✓", r"\\u2713") for one in found)
 
 
@@ -142,14 +161,71 @@ def test_tool_results_are_no_prompts(server: ModelServer) -> None:
     assert [(request.prompt, request.step) for request in server.log] == [("write it", 1)] * 2
 
 
+def test_a_gemini_exchange(server: ModelServer) -> None:
+    """The session context and the results of tools are no prompts; calls and usage are told."""
+    context = "<session_context>\nslow\n</session_context>"
+    result = {"functionResponse": {"id": "c", "name": "write", "response": {"output": "long ✓"}}}
+    call = {"functionCall": {"id": "c", "name": "write", "args": {}}}
+    body = {
+        "systemInstruction": {"parts": [{"text": "be brief"}]},
+        "contents": [content("user", context, "write it")],
+    }
+    first = post(server, STREAMED["gemini"], body)
+    body["contents"] += [
+        {"role": "model", "parts": [{"text": "Writing."}, call]},
+        {"role": "user", "parts": [result, {"text": "fail"}]},
+    ]
+    second = post(server, PATHS["gemini"], body)
+
+    called = first[-1]["candidates"][0]["content"]["parts"][0]["functionCall"]
+    assert (called["name"], called["args"]) == ("write", {"path": "a ✓"})
+    assert called["id"]
+    assert first[-1]["usageMetadata"]["totalTokenCount"] > 0
+    assert first[-1]["candidates"][0]["finishReason"] == "STOP"
+    assert texts("gemini", second) == "Done."
+    request = server.log[1]
+    assert [turn.role for turn in request.turns] == ["system", "user", "assistant", "tool"]
+    assert "long ✓" in request.turns[-1].text
+    assert (request.prompt, request.step) == ("write it", 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "write it",
+        '"write it"',
+        "<session_context>\nslow\n</session_context>\nwrite it",
+        "<current_datetime>2025-11-02</current_datetime>\n\nwrite it",
+        "write it\n<system-reminder>fail</system-reminder>",
+    ],
+)
+@pytest.mark.parametrize("api", list(PATHS))
+def test_the_prompt_is_what_the_human_wrote(server: ModelServer, api: str, said: str) -> None:
+    """Quotes, dates and contexts that a harness puts around a prompt do not belong to it."""
+    answer = post(server, PATHS[api], ask(api, ("user", said)))
+
+    assert texts(api, answer) == "Writing."
+    assert server.log[0].prompt == "write it"
+
+
+def test_a_quotation_stays(server: ModelServer) -> None:
+    """Quotes that a human wrote belong to the prompt."""
+    for said in ('"long"', '"a" and "b"'):
+        post(server, PATHS["chat"], ask("chat", ("user", said)))
+
+    assert [request.prompt for request in server.log] == ['"long"', '"a" and "b"']
+
+
 def test_errors_and_delays(server: ModelServer) -> None:
     """A step can be an HTTP error, or come late."""
     failed = post(server, PATHS["messages"], ask("messages", ("user", "fail"), stream=True))
+    gemini = post(server, STREAMED["gemini"], ask("gemini", ("user", "fail")))
     start = time.monotonic()
     post(server, PATHS["chat"], ask("chat", ("user", "slow")))
 
     assert failed["status"] == 529
     assert failed["error"]["message"] == "overloaded"
+    assert gemini["error"]["code"] == 529
     assert time.monotonic() - start >= 0.4
 
 
@@ -157,13 +233,15 @@ def test_the_log(server: ModelServer, tmp_path: Path) -> None:
     """Every request is kept to the letter, in memory and in the file."""
     body = {**ask("chat", ("system", "be brief ✓"), ("user", "long")), "extra": {"x": ["long"]}}
     post(server, PATHS["chat"], body, packed=True)
-    post(server, "/v1/messages/count_tokens", body)
+    assert post(server, "/v1/messages/count_tokens", body)["input_tokens"] > 0
+    assert post(server, "/v1beta/models/m:countTokens", body)["totalTokens"] > 0
 
     assert body == server.log[0].body
     assert server.log[0].count("long") == 2
     assert [turn.role for turn in server.log[0].turns] == ["system", "user"]
     assert [server.log[0]] == server.asked("^long$")
-    assert server.other == ["POST /v1/messages/count_tokens"]
+    counts = ["POST /v1/messages/count_tokens", "POST /v1beta/models/m:countTokens"]
+    assert server.other == counts
     assert body == json.loads((tmp_path / "log.jsonl").read_text())["body"]
 
 

@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -17,58 +19,71 @@ NODE_NEEDED = (22, 19)
 PI = "1.5.2"
 PI_PACKAGES = ("jiti", "typebox", "@silvia-odwyer/photon-node", "quickjs-wasi")
 """The dependencies that pi's bundle loads; the others are built into it."""
-CLAUDE = "2.1.330"
-"""A version with `--prefill`; 2.0.76, the last one in plain JavaScript, has none."""
-CODEX = "0.169.0"
-"""Twenty times as large as pi: its tests run where `TASUKI_E2E=all`."""
-OMP = "18.2.3"
-"""The newest that installs from the registry alone; with bun 755 MB: as Codex only with `all`."""
 NPM_SECONDS = 600
+ENV = dict(os.environ)
+"""The environment of the test run, with the user's own settings of npm, before a test changes it."""
+
+
+class Package(NamedTuple):
+    """A program of the registry. One that is not for `every_run` is tested with `TASUKI_E2E=all`."""
+
+    version: str
+    name: str
+    megabytes: int
+    """Installed size."""
+    every_run: bool = True
+    beside: tuple[str, ...] = ()
+    """What must be installed with it."""
+
+
+PACKAGES = {
+    "claude": Package("2.1.330", "@anthropic-ai/claude-code", 364),
+    "codex": Package("0.169.0", "@openai/codex", 404),
+    "gemini": Package("0.61.0", "@google/gemini-cli", 100),
+    "opencode": Package("1.18.33", "opencode-ai", 354, every_run=False),
+    "copilot": Package("1.0.102", "@github/copilot", 189, every_run=False),
+    "omp": Package("18.2.3", "@oh-my-pi/pi-coding-agent", 755, False, ("bun",)),
+}
+"""Claude Code: 2.0.76, the last one in plain JavaScript, has no `--prefill`. oh-my-pi: the newest
+that installs from the registry alone."""
+
+
+def versions() -> dict[str, str]:
+    """The version of every program, by the name of its harness."""
+    return {"pi": PI} | {name: package.version for name, package in PACKAGES.items()}
+
+
+def in_every_run(name: str) -> bool:
+    """Whether a program is tested without `TASUKI_E2E=all`."""
+    return name == "pi" or PACKAGES[name].every_run
 
 
 def cache() -> Path:
     """Where programs are installed: `$TASUKI_CACHE`, else `.cache/` of the checkout."""
-    return Path(os.environ.get("TASUKI_CACHE") or ROOT / ".cache").absolute()
+    return Path(ENV.get("TASUKI_CACHE") or ROOT / ".cache").absolute()
+
+
+def command(name: str) -> list[str]:
+    """The command of a program, by the name of its harness; skips where it is not asked for."""
+    if name == "pi":
+        folder = _installed(f"pi-{PI}", _install_pi)
+        return [str(node()), str(folder / "package" / "dist" / "bundle" / "cli.js")]
+    package = PACKAGES[name]
+    if not (package.every_run or ENV.get("TASUKI_E2E") == "all"):
+        pytest.skip(f"{name} is {package.megabytes} MB: set TASUKI_E2E=all to test with it")
+    wanted = (f"{package.name}@{package.version}", *package.beside)
+    folder = _installed(f"{name}-{package.version}", lambda folder: _npm_install(folder, *wanted))
+    programs = folder / "node_modules" / ".bin"
+    path = f"{programs}:{node().parent}:{ENV['PATH']}"
+    return ["env", f"PATH={path}", str(programs / name)]
 
 
 def node() -> Path:
     """A node that is new enough: the system's, else one from the registry."""
-    if (found := shutil.which("node")) and _version(found) >= NODE_NEEDED:
+    if (found := shutil.which("node", path=ENV["PATH"])) and _version(found) >= NODE_NEEDED:
         return Path(found)
     folder = _installed(f"node-{NODE}", lambda folder: _npm_install(folder, f"node@{NODE}"))
     return folder / "node_modules" / "node" / "bin" / "node"
-
-
-def pi() -> list[str]:
-    """The command of pi."""
-    folder = _installed(f"pi-{PI}", _install_pi)
-    return [str(node()), str(folder / "package" / "dist" / "bundle" / "cli.js")]
-
-
-def claude() -> list[str]:
-    """The command of Claude Code."""
-    package = f"@anthropic-ai/claude-code@{CLAUDE}"
-    folder = _installed(f"claude-{CLAUDE}", lambda folder: _npm_install(folder, package))
-    return [str(folder / "node_modules" / ".bin" / "claude")]
-
-
-def codex() -> list[str]:
-    """The command of Codex; its tests are skipped unless all programs are asked for."""
-    if os.environ.get("TASUKI_E2E") != "all":
-        pytest.skip("Codex is 400 MB: set TASUKI_E2E=all to test with it")
-    package = f"@openai/codex@{CODEX}"
-    folder = _installed(f"codex-{CODEX}", lambda folder: _npm_install(folder, package))
-    return [str(folder / "node_modules" / ".bin" / "codex")]
-
-
-def omp() -> list[str]:
-    """The command of oh-my-pi, run by its own bun; as Codex only where all programs are asked for."""
-    if os.environ.get("TASUKI_E2E") != "all":
-        pytest.skip("oh-my-pi is 755 MB: set TASUKI_E2E=all to test with it")
-    packages = (f"@oh-my-pi/pi-coding-agent@{OMP}", "bun")
-    folder = _installed(f"omp-{OMP}", lambda folder: _npm_install(folder, *packages))
-    programs = folder / "node_modules" / ".bin"
-    return ["env", f"PATH={programs}:{os.environ['PATH']}", str(programs / "omp")]
 
 
 def _version(program: str) -> tuple[int, ...]:
@@ -81,17 +96,23 @@ def _installed(name: str, install: Callable[[Path], None]) -> Path:
     target = cache() / name
     if target.is_dir():
         return target
-    cache().mkdir(parents=True, exist_ok=True)
-    with (cache() / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if target.is_dir():
-            return target
-        unfinished = cache() / f".new-{name}"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        install(unfinished)
-        unfinished.rename(target)
+    with locked(name):
+        if not target.is_dir():
+            unfinished = cache() / f".new-{name}"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            install(unfinished)
+            unfinished.rename(target)
     return target
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Wait for a lock that the workers of a test run share, and hold it."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / f".lock-{name}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _install_pi(folder: Path) -> None:
@@ -115,12 +136,13 @@ def _npm_install(folder: Path, *packages: str) -> None:
 
 def _npm(folder: Path, *arguments: str) -> None:
     """Run npm; without it, or where it fails, tests are skipped here and fail in CI."""
-    if not shutil.which("npm"):
+    if not shutil.which("npm", path=ENV["PATH"]):
         _absent("npm is not installed")
     quiet = ("--no-audit", "--no-fund", "--loglevel=error", "--cache", str(cache() / "npm"))
     done = subprocess.run(
         ["npm", *arguments, *quiet],
         cwd=folder,
+        env=ENV,
         capture_output=True,
         text=True,
         timeout=NPM_SECONDS,
@@ -131,6 +153,6 @@ def _npm(folder: Path, *arguments: str) -> None:
 
 
 def _absent(reason: str) -> None:
-    if os.environ.get("CI") == "true":
+    if ENV.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

@@ -1,6 +1,5 @@
 """The whole command in a real terminal: vague goal, review, start, and what the model gets."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -34,11 +33,9 @@ def predecessor(world: World) -> Path:
 
 
 def run(world: World, *arguments: str) -> str:
-    """Run the command in a pane of 140 by 40."""
+    """Run the command in a pane."""
     world.set(TASUKI_DATA=str(world.folder / "data"), TASUKI_CONFIG=str(world.folder / "none.toml"))
-    world.terminal.env.update(dict(os.environ))
-    command = [sys.executable, "-m", "tasuki", "handoff", *arguments]
-    return world.terminal.open(command, world.project, 140, 40)
+    return world.run([sys.executable, "-m", "tasuki", "handoff", *arguments])
 
 
 def started(world: World) -> dict[str, str]:

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from tasuki.plain import plain
 
-READY_SECONDS = 20.0
+READY_SECONDS = 45.0
 """How long the program may take to become ready; later nothing is pasted."""
 QUIET_SECONDS = 0.15
 """How long the output must pause after the program became ready."""

@@ -25,7 +25,7 @@ from tasuki.plain import plain, shown
 SESSION = "tasuki"
 """The session that is made outside tmux."""
 STATUS_SECONDS = 3.0
-READY_SECONDS = 20.0
+READY_SECONDS = 45.0
 """How long the program may take to become ready for a paste."""
 GRACE_SECONDS = 2.0
 """How long a program without a paste is watched for dying at once."""

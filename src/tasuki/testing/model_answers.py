@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-Api = Literal["messages", "chat", "responses"]
+Api = Literal["messages", "chat", "responses", "gemini"]
 PIECE = 24
 """Characters of one streamed piece of text."""
 
@@ -210,4 +210,39 @@ class Responses(Answer):
         return name, {"type": name, **more}
 
 
-ANSWERS: dict[Api, type[Answer]] = {"messages": Messages, "chat": Chat, "responses": Responses}
+class Gemini(Answer):
+    """Gemini `generateContent` and `streamGenerateContent`."""
+
+    def whole(self) -> dict[str, Any]:
+        text = [{"text": self.step.text}] if self.step.text or not self.calls else []
+        return self._part([*text, *self._calls()], "STOP")
+
+    def events(self) -> Events:
+        for piece in self.pieces():
+            yield "", self._part([{"text": piece}])
+        yield "", self._part(self._calls() or [{"text": ""}], "STOP")
+
+    def _calls(self) -> list[dict[str, Any]]:
+        return [
+            {"functionCall": {"id": id, "name": call.name, "args": call.arguments}}
+            for id, call in self.calls
+        ]
+
+    def _part(self, parts: list[dict[str, Any]], finish: str = "") -> dict[str, Any]:
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
+        if finish:
+            candidate["finishReason"] = finish
+        usage = {
+            "promptTokenCount": self.read,
+            "candidatesTokenCount": self.written,
+            "totalTokenCount": self.read + self.written,
+        }
+        return {"responseId": self.id, "candidates": [candidate], "usageMetadata": usage}
+
+
+ANSWERS: dict[Api, type[Answer]] = {
+    "messages": Messages,
+    "chat": Chat,
+    "responses": Responses,
+    "gemini": Gemini,
+}

@@ -1,9 +1,10 @@
 """A scripted model on 127.0.0.1 for tests that drive real programs. No key, no network.
 
-Speaks Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, streamed and whole.
-It keeps no state: a rule is found by the last human text of the request, and the assistant
-messages since choose its step. So side requests (titles, summaries), retries and forks never
-put a script out of step. Used with Claude Code 2.1.330, pi 1.5.2, Codex 0.169.
+Speaks Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Gemini, streamed and
+whole. It keeps no state: a rule is found by the last human text of the request, and the
+assistant messages since choose its step. So side requests (titles, summaries), retries and forks
+never put a script out of step. Used with Claude Code 2.1.330, pi 1.5.2, Codex 0.169, Gemini CLI
+0.61, opencode 1.18, Copilot CLI 1.0.102, oh-my-pi 18.2.
 """
 
 import gzip
@@ -11,26 +12,29 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 from urllib.parse import urlparse
 
 from msgspec import Struct, structs
 
 from tasuki.testing.model_answers import ANSWERS, Api, Call, Step
+from tasuki.testing.model_requests import Turn, position, strings, turns_of
 
-Role = Literal["system", "user", "assistant", "tool"]
 __all__ = ["Call", "ModelServer", "Request", "Rule", "Step", "Turn"]
 
 _ENDINGS: dict[str, Api] = {
     "/messages": "messages",
     "/chat/completions": "chat",
     "/responses": "responses",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
 }
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_COUNTS = {"/count_tokens": "input_tokens", ":countTokens": "totalTokens"}
+"""Addresses that count tokens, and the field that holds the number."""
 
 
 class Rule(Struct, frozen=True):
@@ -38,13 +42,6 @@ class Rule(Struct, frozen=True):
 
     match: str
     steps: tuple[Step, ...]
-
-
-class Turn(Struct, frozen=True):
-    """One message of a request, its text alone."""
-
-    role: Role
-    text: str
 
 
 class Request(Struct, frozen=True):
@@ -55,13 +52,13 @@ class Request(Struct, frozen=True):
     body: dict[str, Any]
     turns: tuple[Turn, ...]
     prompt: str
-    """The last human text, without reminders that the harness put in."""
+    """The last human text, without what the harness put around it."""
     rule: str
     step: int
 
     def count(self, text: str) -> int:
         """How often a text occurs in the whole request, system prompt and tools included."""
-        return sum(string.count(text) for string in _strings(self.body))
+        return sum(string.count(text) for string in strings(self.body))
 
 
 class ModelServer:
@@ -109,8 +106,8 @@ class ModelServer:
 
     def answer(self, api: Api, path: str, body: dict[str, Any]) -> Step:
         """Choose the step for a request, and log it."""
-        turns = tuple(_turns(api, body))
-        prompt, step = _position(turns)
+        turns = tuple(turns_of(api, body))
+        prompt, step = position(turns)
         found = (rule for rule in self.rules if re.search(rule.match, prompt, re.DOTALL))
         rule = next(found, self.default)
         request = Request(api, path, body, turns, prompt, rule.match, step)
@@ -120,83 +117,6 @@ class ModelServer:
                 with self.log_file.open("a") as file:
                     file.write(json.dumps(structs.asdict(request), default=structs.asdict) + "\n")
         return rule.steps[min(step, len(rule.steps) - 1)]
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _strings(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _strings(part)
-
-
-def _text(content: object) -> str:
-    """The text of a message's content: a string, or the text parts of a list."""
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    parts = (part.get("text") for part in content if isinstance(part, dict))
-    return "\n".join(part for part in parts if isinstance(part, str))
-
-
-def _turns(api: Api, body: dict[str, Any]) -> Iterator[Turn]:
-    if system := body.get("system") or body.get("instructions"):
-        yield Turn("system", _text(system))
-    messages = body.get("input" if api == "responses" else "messages") or []
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
-    for message in messages:
-        if api == "responses" and message.get("type", "message") != "message":
-            yield from _item(message)
-        else:
-            yield from _message(message)
-
-
-def _item(item: dict[str, Any]) -> Iterator[Turn]:
-    """What stands between the messages of a Responses request: calls and their results."""
-    kind = item.get("type", "")
-    if kind.endswith("_output"):
-        yield Turn("tool", _text(item.get("output")) or str(item.get("output")))
-    elif kind.endswith("_call"):
-        yield Turn("assistant", "")
-
-
-def _message(message: dict[str, Any]) -> Iterator[Turn]:
-    content, role = message.get("content"), message.get("role")
-    parts = content if isinstance(content, list) else []
-    results = [part for part in parts if part.get("type") == "tool_result"]
-    if role in ("system", "developer"):
-        yield Turn("system", _text(content))
-    elif role == "assistant":
-        yield Turn("assistant", _text(content))
-    elif role == "tool" or results:
-        yield Turn(
-            "tool", "\n".join(_text(part.get("content")) for part in results) or _text(parts)
-        )
-        if results and _human(_text(content)):
-            yield Turn("user", _text(content))
-    else:
-        yield Turn("user", _text(content))
-
-
-def _human(text: str) -> str:
-    return _REMINDER.sub("", text).strip()
-
-
-def _position(turns: Sequence[Turn]) -> tuple[str, int]:
-    """The last human text, and how many assistant messages came after it.
-
-    Items that follow each other (a text, then its calls) are one message.
-    """
-    prompt, step, open_message = "", 0, False
-    for turn in turns:
-        if turn.role == "user" and (human := _human(turn.text)):
-            prompt, step = human, 0
-        step += turn.role == "assistant" and not open_message
-        open_message = turn.role == "assistant"
-    return prompt, step
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -216,9 +136,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         path = urlparse(self.path).path
         api = next((api for end, api in _ENDINGS.items() if path.endswith(end)), None)
-        if path.endswith("/count_tokens"):
+        count = next((field for end, field in _COUNTS.items() if path.endswith(end)), None)
+        if count:
             self.model.other.append(f"POST {path}")
-            self._json({"input_tokens": len(json.dumps(body)) // 4})
+            self._json({count: len(json.dumps(body)) // 4})
         elif api is None:
             self._other()
         else:
@@ -230,11 +151,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, api: Api, step: Step, body: dict[str, Any]) -> None:
         time.sleep(step.delay)
         if step.status:
-            error = {"type": "api_error", "code": "api_error", "message": step.error}
+            code = step.status if api == "gemini" else "api_error"
+            error = {"type": "api_error", "code": code, "message": step.error}
             self._json({"type": "error", "error": error}, step.status)
             return
+        path = urlparse(self.path).path
         answer = ANSWERS[api](step, body)
-        if not body.get("stream"):
+        if not (body.get("stream") or path.endswith(":streamGenerateContent")):
             self._json(answer.whole())
             return
         self.send_response(200)

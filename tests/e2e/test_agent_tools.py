@@ -1,0 +1,111 @@
+"""Real agents call tasuki's tools in the middle of their own thread, by the Model Context Protocol."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from agents import PROGRAMS
+from conftest import World
+
+from tasuki.testing.model_server import Call, Rule, Step
+from tasuki.vault import Vault
+
+pytestmark = pytest.mark.e2e
+
+GOAL = "Fix the login timeout in src/auth.py and cover it with a test of its own"
+WISH = "Never change the public signature of `login()`, then hand this conversation off."
+DONE = "The user can start it now."
+
+
+def server(world: World) -> dict[str, object]:
+    """How an agent starts the tools: command, arguments, environment."""
+    env = {
+        "HOME": str(world.home),
+        "TASUKI_DATA": str(world.folder / "data"),
+        "TASUKI_CONFIG": str(world.folder / "none.toml"),
+    }
+    return {"command": sys.executable, "args": ["-m", "tasuki", "mcp"], "env": env}
+
+
+def scripted(world: World, *calls: Call) -> None:
+    """Let the model make these calls one after the other, then say that it is done."""
+    steps = [Step("", (call,)) for call in calls]
+    world.model.rules = (Rule("hand this conversation off", (*steps, Step(DONE))),)
+
+
+def asked(world: World, command: Sequence[str]) -> str:
+    """What a program prints that is asked once."""
+    done = subprocess.run(
+        command, cwd=world.project, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert DONE in done.stdout, (done.stdout, done.stderr)
+    return done.stdout
+
+
+def check(world: World, harness: str) -> None:
+    """The model got the brief of its own thread, the goal marked as its own; the draft is kept."""
+    vault = Vault(world.folder / "data" / "handoffs")
+    (handoff,) = vault.all()
+    assert handoff.predecessor.harness == harness
+    assert handoff.goal.said_by == "model"
+    assert vault.state(handoff.id) == "draft"
+    assert WISH.split(",")[0] in vault.brief(handoff.id)
+    results = [
+        turn.text for request in world.model.log for turn in request.turns if turn.role == "tool"
+    ]
+    assert any(f"tasuki start {handoff.id[:8]}" in text and GOAL in text for text in results), (
+        results
+    )
+    assert any(WISH in text and "#1 user" in text for text in results), results
+    assert Path(handoff.predecessor.path).exists()
+
+
+def calls(prefix: str) -> tuple[Call, Call]:
+    """A look at the first entry of the agent's own thread, then a handoff of it.
+
+    In this order: Gemini CLI records an answer only once its calls have ended.
+    """
+    return (
+        Call(f"{prefix}read_thread", {"thread": "@1#1"}),
+        Call(f"{prefix}handoff", {"goal": GOAL}),
+    )
+
+
+def test_claude_code(world: World) -> None:
+    """Claude Code hands its own thread off and reads it."""
+    PROGRAMS["claude"].prepare(world)
+    world.write("mcp.json", {"mcpServers": {"tasuki": {"type": "stdio", **server(world)}}})
+    scripted(world, *calls("mcp__tasuki__"))
+    allowed = "mcp__tasuki__handoff,mcp__tasuki__read_thread"
+    asked(world, ["claude", "-p", WISH, "--mcp-config", str(world.home / "mcp.json"),
+                  "--strict-mcp-config", "--allowedTools", allowed])  # fmt: skip
+    check(world, "claude")
+
+
+def test_pi(world: World) -> None:
+    """pi hands its own thread off and reads it."""
+    PROGRAMS["pi"].prepare(world)
+    world.write(
+        ".pi/agent/mcp.json", {"mcpServers": {"tasuki": {**server(world), "exposure": "direct"}}}
+    )
+    scripted(world, *calls("mcp__tasuki__"))
+    asked(world, ["pi", "-p", WISH])
+    check(world, "pi")
+
+
+def test_gemini(world: World) -> None:
+    """Gemini CLI hands its own thread off and reads it."""
+    import json
+
+    PROGRAMS["gemini"].prepare(world)
+    settings = json.loads((world.home / ".gemini" / "settings.json").read_text())
+    world.write(
+        ".gemini/settings.json",
+        {**settings, "mcpServers": {"tasuki": {**server(world), "trust": True}}},
+    )
+    scripted(world, *calls("mcp_tasuki_"))
+    asked(world, ["gemini", "-p", WISH])
+    check(world, "gemini")
