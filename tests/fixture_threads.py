@@ -44,6 +44,7 @@ LACKS: dict[str, dict[int, str]] = {
     "opencode-export": {
         15: "one broken message makes the whole document unreadable",
         16: "a document that is cut off is none",
+        27: "opencode goes on with threads in its database alone",
     },
     "aider": {
         **_NO_LINES,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tasuki import harness as harnesses
-from tasuki.config import Settings
+from tasuki.config import Loaded, Settings
 from tasuki.draft import brief, pipeline
 from tasuki.draft.facts import Derived, derive
 from tasuki.model import Goal, Thread
@@ -29,7 +29,7 @@ def made(path: Path, goal: str = GOAL, **settings: Any) -> pipeline.Made:
     """A handoff of a thread file."""
     harness = harnesses.of_file(path)
     return pipeline.make(
-        harness, path, Goal(text=goal), Settings(**settings), handoff_id=ID, to=harness.name
+        harness, path, Goal(text=goal), Loaded(Settings(**settings)), handoff_id=ID, to=harness.name
     )
 
 

@@ -9,7 +9,15 @@ from fixture_threads import HARNESSES, LACKS, adapter, form, holder, samples
 from msgspec.structs import replace
 
 from tasuki import harness
-from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Harness,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Background, Entry, ReadReport, Thread, ThreadHead, ToolCall
 from tasuki.testing import CONTRACTS, Trial, check_contract, check_harness, story
 
@@ -169,6 +177,14 @@ def _headless(real: Callable[[LaunchRequest], LaunchPlan], request: LaunchReques
     return replace(plan, files=files)
 
 
+def _appending(real: Harness) -> Any:
+    def ask(_: object, request: AskRequest) -> AskPlan:
+        argv = (real.program, "--resume", request.thread.id)
+        return AskPlan(argv=argv, cwd=request.scratch, stdin=request.question)
+
+    return Sabotaged(real, ask=ask)
+
+
 SABOTAGES: dict[int, Callable[[Harness], Any]] = {
     1: lambda h: Sabotaged(h, recognises=lambda real, path, first: True),
     2: lambda h: Sabotaged(h, read=_reading(lambda t: replace(t, cwd=""))),
@@ -196,4 +212,6 @@ SABOTAGES: dict[int, Callable[[Harness], Any]] = {
     24: lambda h: Sabotaged(h, plan=_headless),
     25: lambda h: Sabotaged(h, resume_command=lambda real, thread: (h.program or "x",)),
     26: lambda h: Sabotaged(h, skill_folders=lambda real, cwd: None),
+    27: _appending,
+    28: lambda h: Sabotaged(h, answered=lambda real, output, request: AskAnswer(text="Well.")),
 }

@@ -52,6 +52,14 @@ def test_a_chain_of_five(vault: Vault) -> None:
     ]
 
 
+def test_a_parent_known_by_its_first_digits(vault: Vault) -> None:
+    """A brief names but eight digits of its handoff; what they mean is found again."""
+    vault.save(made(name(1), created=day(1)), "brief")
+    vault.save(made(name(2), created=day(2), parent=name(1)[:8]), "brief")
+
+    assert [name(1), name(2)] == lineage(vault).chain(name(2))
+
+
 def test_a_fork(vault: Vault) -> None:
     """Two successors of one handoff are two branches, and what follows stays in its branch."""
     for n, parent in ((1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 5)):

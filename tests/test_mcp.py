@@ -16,6 +16,7 @@ from test_cli import GOAL, World
 from test_reading import SECRET, work
 
 from tasuki.testing import ThreadBuilder
+from tasuki.testing.model_server import ModelServer, Step
 from tasuki.vault import Vault
 
 
@@ -90,6 +91,24 @@ async def test_a_model_drafts_a_handoff_that_the_user_starts(world: World) -> No
     assert text.endswith(brief)
     assert Vault(world.data / "handoffs").state(handoff.id) == "draft"
     assert path.read_bytes() == before
+
+
+async def test_the_authors_of_the_settings_write_here_too(world: World, tmp_path: Path) -> None:
+    """A model that the user set is asked while the server serves; what it cost is told."""
+    world.thread(work(cwd=str(world.project)))
+    said = {"text": "The gateway's keepalive is off, so the upload stalls.", "refs": [5]}
+    answer = json.dumps({"relevantInformation": [said]})
+    with ModelServer(default=Step(answer)) as model:
+        settings = tmp_path / "own.toml"
+        settings.write_text(
+            f'author = "model"\nmodel = "local/x"\n[providers.local]\nbase_url = "{model.url}/v1"\n'
+        )
+        async with connected(world, TASUKI_CONFIG=str(settings)) as client:
+            failed, text = await call(client, "handoff", goal=GOAL)
+
+    assert not failed, text
+    assert "Note: Written by the model (local/x)" in text
+    assert f"- {said['text']} [#5]" in text
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -1,14 +1,13 @@
 """The scripted model answers every API alike, by the text of the request alone."""
 
-import gzip
 import http.client
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from asking import KEYS, PATHS, STREAMED, ask, content, post, texts
 
 from tasuki.testing.model_server import Call, ModelServer, Rule, Step
 
@@ -19,11 +18,6 @@ RULES = (
     Rule("slow", (Step("late", delay=0.4),)),
     Rule("fail", (Step(status=529, error="overloaded"),)),
 )
-PATHS = {"messages": "/v1/messages?beta=true", "chat": "/v1/chat/completions"}
-PATHS["responses"] = "/v1/responses"
-PATHS["gemini"] = "/v1beta/models/m:generateContent"
-STREAMED = {**PATHS, "gemini": "/v1beta/models/m:streamGenerateContent?alt=sse"}
-KEYS = {"messages": "messages", "chat": "messages", "responses": "input", "gemini": "contents"}
 
 
 @pytest.fixture
@@ -31,61 +25,6 @@ def server(tmp_path: Path) -> Iterator[ModelServer]:
     """A running server with the rules above."""
     with ModelServer(RULES, log_file=tmp_path / "log.jsonl") as made:
         yield made
-
-
-def post(server: ModelServer, path: str, body: dict[str, Any], packed: bool = False) -> Any:
-    """What the server answers: JSON, or the events of a stream."""
-    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]))
-    raw = json.dumps(body).encode()
-    headers = {"content-encoding": "gzip"} if packed else {}
-    connection.request("POST", path, gzip.compress(raw) if packed else raw, headers)
-    response = connection.getresponse()
-    text = response.read().decode()
-    connection.close()
-    if "event-stream" not in (response.getheader("content-type") or ""):
-        return {"status": response.status, **json.loads(text)}
-    data = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
-    return [json.loads(event) for event in data if event != "[DONE]"]
-
-
-def ask(api: str, *said: tuple[str, str], stream: bool = False) -> dict[str, Any]:
-    """A request body of plain messages."""
-    if api == "gemini":
-        return {"contents": [content(role, text) for role, text in said]}
-    messages = [{"role": role, "content": text} for role, text in said]
-    return {"model": "m", KEYS[api]: messages, "stream": stream}
-
-
-def content(role: str, *texts: str) -> dict[str, Any]:
-    """A message of a Gemini request."""
-    parts = [{"text": text} for text in texts]
-    return {"role": "model" if role == "assistant" else role, "parts": parts}
-
-
-def texts(api: str, answer: Any) -> str:
-    """The text of a whole or streamed answer."""
-    if isinstance(answer, list):
-        return "".join(_piece(event) for event in answer)
-    if api == "gemini":
-        return _piece(answer)
-    if api == "messages":
-        return "".join(block.get("text", "") for block in answer["content"])
-    if api == "chat":
-        return str(answer["choices"][0]["message"]["content"])
-    return "".join(p["text"] for item in answer["output"] for p in item.get("content", []))
-
-
-def _piece(event: dict[str, Any]) -> str:
-    """The text that one event of a stream adds."""
-    if "candidates" in event:
-        parts = event["candidates"][0]["content"]["parts"]
-        return "".join(part.get("text", "") for part in parts)
-    if "choices" in event:
-        return "".join(choice["delta"].get("content") or "" for choice in event["choices"])
-    delta = event.get("delta", "")
-    if isinstance(delta, dict):
-        return str(delta.get("text", ""))
-    return str(delta) if event["type"] == "response.output_text.delta" else ""
 
 
 @pytest.mark.parametrize("stream", [False, True])

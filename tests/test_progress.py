@@ -6,12 +6,18 @@ import pty
 import re
 import select
 import time
+from pathlib import Path
 
 import pytest
+from handoffs import made
+from msgspec.structs import replace
 
 from tasuki.cli import progress
 from tasuki.cli.progress import Progress
 from tasuki.draft import pipeline
+from tasuki.handoffs import usual_seconds
+from tasuki.model import Authorship
+from tasuki.vault import Vault
 
 
 class Screen(io.StringIO):
@@ -108,3 +114,19 @@ def test_an_ascii_terminal_gets_ascii() -> None:
     os.close(main)
 
     assert re.search(r"ok: Context ready \(\d+\.\ds\)\s*\Z", data.decode("ascii"))
+
+
+def test_the_estimate_knows_how_long_an_author_took_before(tmp_path: Path) -> None:
+    """The median of the author's last drafts is what another one is expected to take."""
+    vault = Vault(tmp_path)
+    for number, (author, seconds) in enumerate(
+        [("model", 30.0), ("model", 8.0), ("agent", 99.0), ("model", 12.0), ("offline", 0.0)]
+    ):
+        handoff = made(created=f"2025-11-02T10:00:0{number}Z")
+        by = Authorship(author=author, seconds=seconds)
+        vault.save(replace(handoff, draft=replace(handoff.draft, authorship=by)), "brief")
+
+    assert usual_seconds(vault, "model") == 12.0
+    assert usual_seconds(vault, "agent") == 99.0
+    assert usual_seconds(vault, "offline") == 0.0
+    assert usual_seconds(Vault(tmp_path / "none"), "model") == 0.0

@@ -43,6 +43,7 @@ def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
 
     assert "tasuki/py.typed" in names
     assert "tasuki/draft/pipeline.py" in names
+    assert "tasuki/draft/prompts/system.md" in names
     assert any(n.endswith("licenses/LICENSE") for n in names)
     assert not [
         n for n in names if not n.startswith(("tasuki/", f"tasuki-{__version__}.dist-info/"))

@@ -13,6 +13,8 @@ TasukiError                 base; `exit_code` 1
 ├── LaunchFailed            the successor could not be started
 ├── StoreFailed             a handoff could not be kept (disk full, no permission)
 ├── ExtraMissing            an optional part of tasuki is not installed
+├── AuthorFailed            a model or an agent was asked and gave no usable answer
+├── Cancelled               the user, or the program that was asked, broke it off; exit code 130
 ├── ConfigInvalid           a setting has the wrong type or value
 └── ModelUnavailable        an author that needs a model has none
 
@@ -76,6 +78,16 @@ class StoreFailed(TasukiError):
 
 class ExtraMissing(TasukiError):
     """An optional part of tasuki is not installed; the message says which line to run."""
+
+
+class AuthorFailed(TasukiError):
+    """A model or an agent was asked for a draft and gave no usable answer; the message says why."""
+
+
+class Cancelled(TasukiError):
+    """The user, or the program that was asked, broke it off."""
+
+    exit_code = 130
 
 
 class ConfigInvalid(TasukiError):

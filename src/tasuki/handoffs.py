@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from tasuki import harness as harnesses
-from tasuki.config import Settings
+from tasuki.config import Loaded, Settings
 from tasuki.draft import brief as briefs
 from tasuki.draft import drift, git, pipeline
 from tasuki.draft.redact import Redactor
-from tasuki.errors import HandoffNotFound, ModelUnavailable, StoreFailed, TasukiError, UsageError
+from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
+from tasuki.threads import opening
 from tasuki.vault import Vault, new_id
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Offer:
         *,
         prefix: str = "",
         warnings: Iterable[str] = (),
+        told: Iterable[str] = (),
     ) -> None:
         self.handoff = handoff
         self.brief = brief
@@ -52,6 +54,8 @@ class Offer:
         self.prefix = prefix
         self.stored = False
         self.warnings = list(warnings)
+        self.told = list(told)
+        """Sentences on who wrote it and what that cost."""
         self.notes = [f"{thread.path}: {note}" for note in thread.report.notes]
 
     def keep(self, *, must: bool) -> None:
@@ -81,7 +85,7 @@ class Offer:
             created=now(),
             tokens=briefs.size(context),
         )
-        context = context.replace(f"tasuki read {old.id[:8]}#n", f"tasuki read {revised.id[:8]}#n")
+        context = context.replace(briefs.reference(old.id), briefs.reference(revised.id))
         text = _brief(revised, context)
         self.vault.save(revised, text)
         self.vault.append(revised.id, event("revised"))
@@ -92,7 +96,7 @@ def offer(
     harness: Harness,
     path: Path,
     goal: Goal,
-    settings: Settings,
+    loaded: Loaded,
     *,
     successor: Harness,
     vault: Vault,
@@ -101,15 +105,15 @@ def offer(
 ) -> Offer:
     """Make a handoff from a thread file and keep it as a draft.
 
-    Raises NothingToHandOff, ThreadUnreadable, StoreFailed, or ModelUnavailable where the settings
-    name an author that this version does not have.
+    Raises NothingToHandOff, ThreadUnreadable, StoreFailed, ModelUnavailable where a model is to
+    write and none can be used, and with the setting `strict` AuthorFailed.
     """
-    check_author(settings)
+    settings = loaded.settings
     made = pipeline.make(
         harness,
         path,
         goal,
-        settings,
+        loaded,
         handoff_id=new_id(),
         to=successor.name if successor.can_start else "",
         report=report,
@@ -121,7 +125,14 @@ def offer(
         handoff = msgspec.structs.replace(handoff, draft=draft)
     brief = _brief(handoff, made.context, prefix)
     result = Offer(
-        handoff, brief, made.thread, successor, vault, prefix=prefix, warnings=_warnings(made)
+        handoff,
+        brief,
+        made.thread,
+        successor,
+        vault,
+        prefix=prefix,
+        warnings=[*loaded.problems, *_warnings(made)],
+        told=_authored(made),
     )
     result.keep(must=must_keep)
     return result
@@ -146,13 +157,12 @@ def kept(vault: Vault, id: str, to: str = "") -> Offer:
             f"What is left: tasuki show {handoff.id[:8]}"
         )
     successor, warnings = harnesses.get(name), []
-    try:
-        thread = harnesses.get(origin.harness).read(Path(origin.path))
-    except (TasukiError, ValueError) as error:  # ValueError: a path that holds a NUL
+    predecessor = opening.of_handoff(handoff)
+    if (thread := predecessor.thread) is None:
         thread = Thread(
             harness=origin.harness, id=origin.thread_id, path=origin.path, cwd=origin.cwd
         )
-        warnings = [f"The thread cannot be read any more: {error}"]
+        warnings = [f"The thread cannot be read any more: {predecessor.problem}"]
     skill = handoff.draft.skill
     prefix = _prefix_for(handoff.to, skill) if skill else ""
     if name != handoff.to:
@@ -169,18 +179,20 @@ def _brief(handoff: Handoff, context: str, prefix: str = "") -> str:
     return briefs.join(context, handoff.goal.text, prefix, by_model=by_model)
 
 
-def check_author(settings: Settings) -> None:
-    """Raises ModelUnavailable for an author that this version does not have."""
-    if settings.author != "offline":
-        raise ModelUnavailable(
-            f"The author {settings.author!r} needs a model, and this version has none. "
-            "Use --author offline, or take `author` out of your settings."
-        )
+def usual_seconds(vault: Vault, author: str) -> float:
+    """How long an author took for the last drafts that are kept, by the median; 0 if for none."""
+    if author == "offline":
+        return 0.0
+    took = [by.seconds for h in vault.all() if (by := h.draft.authorship).author == author][:9]
+    return sorted(took)[len(took) // 2] if took else 0.0
 
 
-def secrets_in(goal: str) -> list[str]:
-    """Kinds of secrets that a goal seems to hold; it would be handed on to the letter."""
-    return sorted({span.kind for span in Redactor().find(goal)})
+def secrets_in(goal: str) -> str:
+    """A sentence on the secrets that a goal seems to hold; empty if it holds none."""
+    found = sorted({span.kind for span in Redactor().find(goal)})
+    kinds = ", ".join(found)
+    told = f"The goal seems to hold a secret ({kinds}); it would be handed on to the letter."
+    return told if found else ""
 
 
 def start(
@@ -291,9 +303,8 @@ def _skill_prefix(made: pipeline.Made, successor: Harness, settings: Settings) -
 def _warnings(made: pipeline.Made) -> list[str]:
     thread, handoff, report = made.thread, made.handoff, made.thread.report
     found = []
-    if report.broken:
-        numbers = ", ".join(str(b.line) for b in report.broken[:6])
-        found.append(f"{len(report.broken)} broken line(s) skipped in {thread.path}: {numbers}")
+    if skipped := opening.broken_lines(thread):
+        found.append(skipped)
     if report.truncated_tail:
         found.append(
             "The last line of the thread is incomplete and was left out; it may be under way."
@@ -310,6 +321,23 @@ def _warnings(made: pipeline.Made) -> list[str]:
         found.append(f"Dropped from {dropped.section}: {dropped.text[:120]!r}: {dropped.reason}")
     redactor = Redactor()
     return [redactor.redact(warning) for warning in found]
+
+
+def _authored(made: pipeline.Made) -> list[str]:
+    """Who wrote a draft, what it cost, and why it was not somebody else."""
+    by = made.handoff.draft.authorship
+    redactor = Redactor()
+    told = [redactor.redact(sentence) for sentence in made.told]
+    if by.author == "offline":
+        return [*told, "Written offline, from facts and quotes alone."] if by.fell else told
+    model = f" ({by.model})" if by.model else ""
+    from tasuki.draft.authors.asker import spending
+
+    cost = spending(by.requests, by.input_tokens, by.output_tokens, by.price)
+    told.append(f"Written by the {by.author}{model} in {by.seconds:.1f} s: {cost}.")
+    if by.whole_from > 1:
+        told.append(f"Entries before #{by.whole_from} went in as facts and excerpts.")
+    return told
 
 
 def now() -> str:

@@ -4,13 +4,11 @@ It runs on standard input and output, in the folder of the agent that started it
 model as tool errors, in the sentences of the command line.
 """
 
-import gc
 import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
@@ -24,7 +22,6 @@ from pydantic import Field
 
 from tasuki import __version__, config, handoffs
 from tasuki import harness as harnesses
-from tasuki.draft.assemble import readable
 from tasuki.draft.goal import check_goal
 from tasuki.errors import GoalHasSecret, TasukiError, ThreadNotFound
 from tasuki.harness import plans
@@ -100,20 +97,12 @@ def _tool(function: Callable[P, str]) -> Callable[P, str]:
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> str:
-        with _told():
+        try:
             return function(*args, **kwargs)
+        except TasukiError as error:
+            raise ToolError(Cleaner().text(str(error))) from error
 
     return called
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    try:
-        yield
-    except TasukiError as error:
-        raise ToolError(Cleaner().text(str(error))) from error
-    finally:
-        gc.collect()
 
 
 def _own_thread(context: Context[Any, Any]) -> tuple[Harness, Path]:
@@ -152,12 +141,8 @@ def _caller(context: Context[Any, Any]) -> Harness | None:
     """The harness that calls, by the name it gives itself."""
     known = context.request_context.session.client_params
     name = known.client_info.name if known else ""
-    found = (
-        h
-        for h in map(harnesses.get, harnesses.names())
-        if h.caller.client and h.caller.client == name
-    )
-    return next(found, None)
+    all = map(harnesses.get, harnesses.names())
+    return next((h for h in all if name and h.caller.client == name), None)
 
 
 def _bounded(parts: Iterator[str], more: str) -> str:
@@ -192,19 +177,17 @@ def handoff(
     Nothing is sent to the successor: the user reviews the brief and starts it. The goal is marked
     as proposed by you. Show the user the brief, or its gist, and how to start it.
     """
-    settings = config.load(Path.cwd(), {"to": to or None})
+    loaded = config.loaded(Path.cwd(), {"to": to or None})
+    settings = loaded.settings
     wanted = check_goal(goal, min_length=settings.min_goal_length, said_by_model=True)
-    if found := handoffs.secrets_in(goal):
-        raise GoalHasSecret(
-            f"The goal seems to hold a secret ({', '.join(found)}); it would be handed on to the "
-            "letter. Take it out."
-        )
+    if secret := handoffs.secrets_in(goal):
+        raise GoalHasSecret(f"{secret} Take it out.")
     harness, path = catalog.find(thread, Path.cwd()) if thread else _own_thread(context)
     successor = harnesses.get(settings.to or harness.name)
     if not successor.can_start:
         plans.none(successor.title)
     offer = handoffs.offer(
-        harness, path, wanted, settings, successor=successor, vault=Vault(), must_keep=True
+        harness, path, wanted, loaded, successor=successor, vault=Vault(), must_keep=True
     )
     said: list[str] = []
     id = offer.handoff.id[:8]
@@ -221,7 +204,7 @@ def handoff(
         )
     else:
         head += f" Nothing was started. The user reviews and starts it with: tasuki start {id}"
-    warnings = "".join(f"\nNote: {plain(w)}" for w in (*offer.warnings, *said))
+    warnings = "".join(f"\nNote: {plain(w)}" for w in (*offer.told, *offer.warnings, *said))
     return f"{head}{warnings}\n\n{plain(offer.brief)}"
 
 
@@ -255,7 +238,7 @@ def read_thread(
     return note + _bounded(
         (
             f"── {of.label}#{r.entry.ref} {r.entry.kind} {cleaner.line(r.entry.at, 40)}\n"
-            + cleaner.text(r.entry.text if r.kept else readable(r.entry))
+            + cleaner.text(r.text)
             + "\n"
             for r in opening.readings(of, refs)
         ),
@@ -275,9 +258,9 @@ def find_threads(
     """Search all conversations that coding agents had on this machine; the best come first, with the matching lines."""
     wanted = parse(query)
     with Index() as index:
-        problems = search.refresh(index)
+        problems = search.refresh(index, catalog.files())
         found = search.search(index, wanted, limit)
-        labels = [index.label(hit.thread) for hit in found]
+        labels = [Cleaner().line(index.label(hit.thread)) for hit in found]
     lines = [f"Note: {Cleaner().line(p)}" for p in problems[:2]]
     if not found:
         return "\n".join([*lines, "No thread matches. Fewer words find more."])

@@ -184,6 +184,8 @@ class ThreadHead(Struct, frozen=True, gc=False):
     """Whether `messages` was counted; else it is an estimate from the density of both ends."""
     context_tokens: int | None = None
     context_window: int | None = None
+    of_project: bool = False
+    """It lies in its project and is listed for all folders below `cwd`, not for that one alone."""
 
 
 class Goal(Struct, frozen=True):
@@ -327,13 +329,39 @@ class Dropped(Struct, frozen=True):
     section: str
     text: str
     reason: str
+    kind: str = ""
+    """Of the reason: path, command, quote, value, user, uncited, unsupported, finished, repeated,
+    empty, cap."""
+
+
+class Authorship(Struct, frozen=True):
+    """Who wrote a draft, what it cost, and how much of it did not stand up to the checks."""
+
+    author: str = "offline"
+    model: str = ""
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    price: float | None = None
+    """US dollars, where known."""
+    whole_from: int = 1
+    """First ref that the author was given whole; older entries went in as facts and excerpts."""
+    proposed: dict[str, int] = {}
+    """Items that the author wrote, by section."""
+    dropped: dict[str, int] = {}
+    """Items that the checks took out, by kind of reason."""
+    filled: int = 0
+    """Items that were filled in from facts, because the author had left them out."""
+    fell: tuple[str, ...] = ()
+    """Why authors that should have written it did not, one sentence each."""
 
 
 class Draft(Struct, frozen=True):
     """The structured document before the user accepted it."""
 
     goal: Goal
-    author: str = "offline"
+    authorship: Authorship = Authorship()
     context: tuple[Item, ...] = ()
     state: tuple[Item, ...] = ()
     asked: tuple[Item, ...] = ()

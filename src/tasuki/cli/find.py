@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.cli.printing import print_json
 from tasuki.cli.threads import age, short_folder, visible
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ Examples:
 def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Search all threads of all harnesses; the best come first, with the lines that match.
 
-    Words in "double quotes" stand together, -WORD must not occur near. Filters: file:PATH (read or changed, * is
-    allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the newest come
-    first. The index is brought up to date first; it lies in tasuki's data folder, holds no text of
-    its own, and may be deleted at any time. Secrets are redacted.
+    Words in "double quotes" stand together, -WORD must not occur near. Filters: file:PATH (read or
+    changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
+    newest come first. The index is brought up to date first; it lies in tasuki's data folder, holds
+    no text of its own, and may be deleted at any time. Secrets are redacted.
     """
     import gc
 
@@ -81,9 +82,10 @@ def _refreshed(index: "Index") -> list[str]:
 
     if index.rebuilt:
         click.echo(f"tasuki: the thread index is built anew: {index.rebuilt}.", err=True)
-    waiting = sum(file.bytes for _, file in index.stale(catalog.files()))
+    files = catalog.files()
+    waiting = sum(file.bytes for _, file in index.stale(files))
     if waiting < BAR_BYTES or not sys.stderr.isatty():
-        return search.refresh(index)
+        return search.refresh(index, files)
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -100,13 +102,13 @@ def _refreshed(index: "Index") -> list[str]:
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=waiting)
-        return search.refresh(index, lambda size: progress.advance(task, size))
+        return search.refresh(index, files, lambda size: progress.advance(task, size))
 
 
 def _shown(label: str, hit: "Found", width: int) -> str:
     thread = hit.thread
     head = (
-        f"{label}  {thread.harness}  {age(time.time() - thread.modified)}  "
+        f"{visible(label)}  {thread.harness}  {age(time.time() - thread.modified)}  "
         f"{short_folder(thread.cwd)}  {thread.name or thread.first_words}"
     )
     lines = [click.style(_fitted(head, width), bold=True)]
@@ -129,8 +131,6 @@ def _example(labels: list[str], found: "list[Found]") -> str:
 
 
 def _print_json(found: "list[Found]", labels: list[str], problems: list[str]) -> None:
-    import msgspec
-
     rows = [
         {
             "label": label,
@@ -141,5 +141,4 @@ def _print_json(found: "list[Found]", labels: list[str], problems: list[str]) ->
         }
         for label, hit in zip(labels, found, strict=True)
     ]
-    document = {"version": 1, "threads": rows, "problems": problems}
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    print_json({"threads": rows, "problems": problems})

@@ -29,6 +29,8 @@ class Hand:
         *,
         to: str | None,
         author: str | None,
+        author_model: str | None,
+        strict: bool | None,
         budget: int | None,
         printed: bool,
         as_json: bool,
@@ -45,7 +47,10 @@ class Hand:
         self.as_json = as_json
         self.copied = copied
         self.force = force
-        self.settings = config.load(Path.cwd(), {"budget": budget, "author": author, "to": to})
+        flags = {"budget": budget, "author": author, "to": to, "model": author_model,
+                 "strict": strict}  # fmt: skip
+        self.loaded = config.loaded(Path.cwd(), flags)
+        self.settings = self.loaded.settings
         self.vault = Vault()
         self.starting = Starting(
             yes=yes,
@@ -61,7 +66,6 @@ class Hand:
 
     def over(self, goal_text: str | None) -> int:
         """Do it; the exit code."""
-        handoffs.check_author(self.settings)
         if self.settings.to:
             harnesses.get(self.settings.to)
         harness, path = catalog.find(self.source, Path.cwd())
@@ -108,14 +112,14 @@ class Hand:
             size = path.stat().st_size
         except OSError:
             size = 0
-        with Progress(
-            phases=self.settings.show_progress_phases, expected=size / BYTES_PER_SECOND
-        ) as progress:
+        expected = size / BYTES_PER_SECOND
+        expected += handoffs.usual_seconds(self.vault, self.settings.author)
+        with Progress(phases=self.settings.show_progress_phases, expected=expected) as progress:
             return handoffs.offer(
                 harness,
                 path,
                 goal,
-                self.settings,
+                self.loaded,
                 successor=successor,
                 vault=self.vault,
                 must_keep=must_keep,
@@ -140,6 +144,7 @@ class Hand:
             "goal": handoff.goal.text,
             "tokens": handoff.tokens,
             "brief": self.offer.brief,
+            "authorship": self.offer.told,
             "warnings": self.offer.warnings,
             "notes": self.offer.notes,
             "handoff": handoff,

@@ -49,8 +49,15 @@ class AfterDashes(click.Command):
 )
 @click.option(
     "--author",
-    type=click.Choice(["offline"]),
-    help="Who writes: offline uses facts and quotes alone.",
+    type=click.Choice(["offline", "model", "agent"]),
+    help="Who writes: offline uses facts and quotes alone, model asks a language model, agent asks "
+    "the thread's own agent in a fork. Where one fails, the next one down writes.",
+)
+@click.option(
+    "--author-model", metavar="PROVIDER/MODEL", help="Model that writes, with --author model."
+)
+@click.option(
+    "--strict", is_flag=True, default=None, help="Fail where the author fails, with its reason."
 )
 @click.option(
     "--budget",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.cli.printing import print_json
 from tasuki.cli.threads import age, visible
 from tasuki.plain import one_line, plain
 
@@ -117,16 +118,13 @@ def _say_problems(vault: "Vault") -> None:
 
 
 def _print_list(vault: "Vault", found: "Sequence[tuple[Handoff, Sequence[str]]]") -> None:
-    import msgspec
-
     rows = [
         {"id": h.id, "created": h.created, "state": vault.state(h.id), "goal": h.goal.text,
          "to": h.to, "predecessor": h.predecessor, "tokens": h.tokens, "parent": h.parent,
          **({"lines": lines} if lines else {})}
         for h, lines in found
     ]  # fmt: skip
-    document = {"version": 1, "handoffs": rows}
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    print_json({"handoffs": rows})
 
 
 def _row(vault: "Vault", handoff: "Handoff") -> str:
@@ -152,15 +150,12 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
 
     ID is the handoff's id or its beginning.
     """
-    import msgspec
-
     from tasuki.vault import Vault
 
     vault = Vault()
     handoff = vault.get(id)
     if as_json:
-        document = {"version": 1, "handoff": handoff, "events": vault.events(id)}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print_json({"handoff": handoff, "events": vault.events(id)})
         return
     if not only_brief:
         source = handoff.predecessor

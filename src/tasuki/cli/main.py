@@ -24,6 +24,7 @@ COMMANDS = {
     "find": ("tasuki.cli.find:find", "Search all threads of all harnesses."),
     "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
     "mcp": ("tasuki.cli.mcp:mcp", "Serve these as tools to agents, by the Model Context Protocol."),
+    "config": ("tasuki.cli.config:config", "Show every setting and where its value came from."),
     "completion": ("tasuki.cli.completion:completion", "Print the shell completion script."),
 }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasuki.cli.printing import print_json
 from tasuki.plain import one_line
 
 if TYPE_CHECKING:
@@ -34,7 +35,24 @@ Examples:
     "--limit", type=click.IntRange(1, 50), default=6, show_default=True,
     help="Passages that answer a question, of each thread.",
 )  # fmt: skip
-def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: int) -> None:
+@click.option(
+    "--author",
+    type=click.Choice(["offline", "model"]),
+    help="Who answers a question: passages alone, or a language model, from passages that it cites. "
+    "Default: as the settings say.",
+)
+@click.option(
+    "--author-model", metavar="PROVIDER/MODEL", help="Model that answers, with --author model."
+)
+def read(
+    spec: str,
+    question: str | None,
+    as_json: bool,
+    markdown: bool,
+    limit: int,
+    author: str | None,
+    author_model: str | None,
+) -> None:
     """Open a thread, the entries that a brief refers to, or what it says to a question.
 
     THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it: a path, an id or its
@@ -42,7 +60,9 @@ def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: 
     changed or is gone since is shown as the handoff kept it.
 
     A QUESTION is answered by the passages that say most about it, in the order of the thread, also of
-    the threads that this one was handed on from. Later passages may revise earlier ones.
+    the threads that this one was handed on from. Later passages may revise earlier ones. With the
+    author `model` a language model answers; each of its sentences cites passages, and is checked
+    against them. Where it fails, the passages are shown.
 
     Secrets are redacted.
     """
@@ -58,9 +78,11 @@ def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: 
     if of.problem:
         click.echo(f"tasuki: {cleaner.text(of.problem)} Reading what the handoff kept.", err=True)
     if of.thread is not None and (note := _damage(of.thread)):
-        click.echo(f"tasuki: {note}", err=True)
+        click.echo(f"tasuki: {cleaner.text(note)}", err=True)
     if question is not None:
         question = question.encode("utf-8", "replace").decode()  # JSON knows no other bytes
+        if _by_model(of, question, cleaner, author, author_model, as_json=as_json):
+            return
         _answer(of, question, cleaner, limit, as_json=as_json, markdown=markdown)
         return
     shown = opening.readings(of, refs)
@@ -78,11 +100,9 @@ def read(spec: str, question: str | None, as_json: bool, markdown: bool, limit: 
 
 def _damage(thread: "Thread") -> str:
     """What of a thread could not be read, as one sentence."""
-    report = thread.report
-    if report.broken:
-        numbers = ", ".join(str(b.line) for b in report.broken[:6])
-        return f"{len(report.broken)} broken line(s) skipped in {thread.path}: {numbers}"
-    return "" if thread.entries else f"{thread.path} holds no entries."
+    from tasuki.threads.opening import broken_lines
+
+    return broken_lines(thread) or ("" if thread.entries else f"{thread.path} holds no entries.")
 
 
 # -- entries ---------------------------------------------------------------------------
@@ -91,7 +111,7 @@ def _damage(thread: "Thread") -> str:
 def _as_text(reading: "Reading", cleaner: "Cleaner") -> str:
     entry = reading.entry
     note = "(as kept with the handoff)" if reading.kept else cleaner.line(entry.at, 40)
-    return f"── #{entry.ref} {_who(reading)} {note}".rstrip() + f"\n{_words(reading, cleaner)}\n"
+    return f"── #{entry.ref} {_who(reading)} {note}".rstrip() + f"\n{cleaner.text(reading.text)}\n"
 
 
 def _as_markdown(reading: "Reading", cleaner: "Cleaner") -> str:
@@ -99,7 +119,7 @@ def _as_markdown(reading: "Reading", cleaner: "Cleaner") -> str:
     head = f"## #{entry.ref} {_who(reading)}"
     if reading.kept:
         head += " (as kept with the handoff)"
-    words = _words(reading, cleaner)
+    words = cleaner.text(reading.text)
     if entry.kind == "tool":
         longest = max((len(run) for run in _runs(words)), default=0)
         fence = "`" * max(3, longest + 1)
@@ -124,14 +144,6 @@ def _is_told(reading: "Reading") -> bool:
     return entry.kind == "user" and not reading.kept and entry.origin != "typed"
 
 
-def _words(reading: "Reading", cleaner: "Cleaner") -> str:
-    from tasuki.draft.assemble import readable
-
-    if reading.kept:
-        return cleaner.text(reading.entry.text)
-    return cleaner.text(readable(reading.entry))
-
-
 def _print_json(of: "Opened", shown: "Iterable[Reading]", cleaner: "Cleaner") -> None:
     import msgspec
 
@@ -141,8 +153,7 @@ def _print_json(of: "Opened", shown: "Iterable[Reading]", cleaner: "Cleaner") ->
         kept = {name: entry[name] for name in ("ref", "kind", "at", "text", "tool", "compacted")}
         kept["origin"] = entry["origin"] if entry["kind"] == "user" else None
         entries.append({**kept, "kept": reading.kept})
-    document = {"version": 1, **_about(of, cleaner), "entries": entries}
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    print_json({**_about(of, cleaner), "entries": entries})
 
 
 def _about(of: "Opened", cleaner: "Cleaner") -> dict[str, object]:
@@ -166,15 +177,12 @@ def _about(of: "Opened", cleaner: "Cleaner") -> dict[str, object]:
 def _answer(
     of: "Opened", question: str, cleaner: "Cleaner", limit: int, *, as_json: bool, markdown: bool
 ) -> None:
-    import msgspec
-
     from tasuki.threads import opening
 
     found = opening.asked(of, question, cleaner.entry, limit)
     if as_json:
         rows = [{**_about(link, cleaner), "passages": passages} for link, passages in found]
-        document = {"version": 1, "question": question, "threads": rows}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print_json({"question": question, "threads": rows})
         return
     if not found:
         click.echo(
@@ -186,6 +194,49 @@ def _answer(
         click.echo(_thread_line(link, markdown))
         for passage in passages:
             click.echo(_passage(link, passage, markdown))
+
+
+def _by_model(
+    of: "Opened",
+    question: str,
+    cleaner: "Cleaner",
+    author: str | None,
+    author_model: str | None,
+    *,
+    as_json: bool,
+) -> bool:
+    """Print the answer of a model where the settings name one; whether that was done.
+
+    What is printed went through the checks; a failure is told, and the passages are shown instead.
+    """
+    from tasuki import config
+    from tasuki.errors import AuthorFailed
+
+    loaded = config.loaded(Path.cwd(), {"author": author, "model": author_model})
+    if loaded.settings.author != "model":
+        return False
+    from tasuki.cli.progress import Progress
+    from tasuki.threads import answering
+
+    try:
+        with Progress(phases=False):
+            found = answering.answered(of, cleaner.text(question), cleaner.entry, loaded)
+    except AuthorFailed as error:
+        if loaded.settings.strict:
+            raise
+        click.echo(f"tasuki: {cleaner.text(str(error))} The passages, then.", err=True)
+        return False
+    for told in (*found.told, *(f"Dropped: {text!r}: {why}" for text, why in found.dropped)):
+        click.echo(f"tasuki: {cleaner.line(told)}", err=True)
+    if as_json:
+        print_json({"question": question, "answer": found.sentences,
+                    "unanswered": found.unanswered, "dropped": found.dropped})  # fmt: skip
+        return True
+    for sentence in found.sentences:
+        click.echo(f"- {cleaner.line(sentence.text, 4_000)} [{', '.join(sentence.references)}]")
+    if found.unanswered:
+        click.echo(f"Not in the passages: {cleaner.line(found.unanswered, 2_000)}")
+    return True
 
 
 def _thread_line(link: "Opened", markdown: bool) -> str:

@@ -61,7 +61,7 @@ class Starting(Struct, frozen=True):
             offer.brief,
             offer.thread,
             offer.handoff,
-            [*offer.warnings, *offer.notes],
+            [*offer.told, *offer.warnings, *offer.notes],
             in_editor=self.editor,
             budget=self.budget,
         )
@@ -88,20 +88,16 @@ class Starting(Struct, frozen=True):
 
 def confirm_secrets(goal: str, *, asking: bool, force: bool) -> None:
     """Ask whether a goal that seems to hold a secret is to be handed on. Raises GoalHasSecret."""
-    found = handoffs.secrets_in(goal)
-    if not found or force:
+    message = handoffs.secrets_in(goal)
+    if not message or force:
         return
-    message = (
-        f"The goal seems to hold a secret ({', '.join(found)}); "
-        "it would be handed on to the letter."
-    )
     if not (asking and click.confirm(f"{message} Go on?", default=False, err=True)):
         raise GoalHasSecret(f"{message} Take it out, or confirm with --force.")
 
 
 def say_warnings(offer: handoffs.Offer) -> None:
-    """The warnings on standard error, one a line."""
-    for warning in offer.warnings:
+    """Who wrote it, and the warnings, on standard error, one a line."""
+    for warning in (*offer.told, *offer.warnings):
         tell(briefs.plain(warning))
 
 

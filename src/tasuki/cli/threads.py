@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tasuki import harness as harnesses
+from tasuki.cli.printing import print_json
 from tasuki.harness.jsonl import begins_handoff
 from tasuki.model import ThreadHead
 
@@ -60,10 +61,7 @@ def _safe(head: ThreadHead) -> ThreadHead:
 
 
 def _print_json(found: list[ThreadHead]) -> None:
-    import msgspec
-
-    document = {"version": 1, "threads": found}
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    print_json({"threads": found})
 
 
 def _print_table(found: list[ThreadHead], everywhere: bool) -> None:

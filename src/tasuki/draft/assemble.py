@@ -8,7 +8,7 @@ import msgspec
 
 from tasuki.config import Settings
 from tasuki.draft.brief import render_context, trimmed
-from tasuki.draft.checks import entry_text
+from tasuki.draft.entries import entry_text, readable
 from tasuki.draft.redact import Redactor
 from tasuki.harness.jsonl import clip
 from tasuki.model import (
@@ -115,24 +115,6 @@ def cite(thread: Thread, draft: Draft, redactor: Redactor) -> Iterator[Citation]
                 kind=entry.kind,
                 text=clip(redactor.redact(text), CITED_CHARACTERS),
             )
-
-
-def readable(entry: Entry) -> str:
-    """An entry as a person reads it: words, or the call with its changes and result."""
-    call = entry.tool
-    if call is None:
-        return entry.text
-    head = f"{call.name} {call.command or call.detail or ' '.join(call.paths)}".strip()
-    changes = "".join(f"\n{_change(c.path, c.old, c.new)}" for c in call.changes)
-    todos = "".join(f"\n[{t.status}] {t.text}" for t in call.todos or ())
-    code = f" (exit {call.exit_code})" if call.exit_code else ""
-    return f"{head}{changes}{todos}\n→ {call.status}{code}\n{call.output}".rstrip()
-
-
-def _change(path: str, old: str, new: str) -> str:
-    minus = "".join(f"\n-{line}" for line in old.split("\n")) if old else ""
-    plus = "".join(f"\n+{line}" for line in new.split("\n")) if new else ""
-    return f"{path}{minus}{plus}"
 
 
 def handoff(

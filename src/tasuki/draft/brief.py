@@ -30,6 +30,20 @@ _FENCE_MARK = re.compile(
 _GOAL_HEADINGS = re.compile(f"{re.escape(GOAL_HEADING)}\n|{re.escape(MODEL_GOAL_HEADING)}\n")
 
 
+_REFERENCE = re.compile(r"tasuki read ([0-9a-f]{8,32})#n")
+
+
+def reference(handoff_id: str) -> str:
+    """The command that opens an entry, as a brief tells it."""
+    return f"tasuki read {handoff_id[:8]}#n"
+
+
+def handoff_of(brief: str) -> str:
+    """The id of the handoff whose brief this is, as far as its reference tells; else empty."""
+    match = _REFERENCE.search(brief)
+    return match[1] if match else ""
+
+
 def plain(text: str) -> str:
     """A text on one line, without control characters, that cannot close the fence."""
     return _FENCE_MARK.sub(r"‹\1\2", " ".join(shown(text).split()))
@@ -91,7 +105,7 @@ def render_context(draft: Draft, handoff_id: str, *, preamble: bool = True) -> s
     if preamble:
         parts.append(PREAMBLE)
     parts.append(
-        f"[#n] names the entries an item rests on; open one with `tasuki read {handoff_id[:8]}#n`."
+        f"[#n] names the entries an item rests on; open one with `{reference(handoff_id)}`."
     )
     body = "\n\n".join(f"## {title}\n" + "\n".join(lines) for title, lines in sections(draft))
     return "\n".join(parts) + f"\n\n{FENCE_OPEN}\n{body}\n{FENCE_CLOSE}\n"

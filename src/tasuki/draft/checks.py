@@ -1,22 +1,27 @@
 """Checks: nothing in a draft that the thread does not hold. Each drop is reported with its reason.
 
-The same checks run whoever wrote the draft. Cited entries are searched first, then all texts in
-memory, and only for what is still missing the bytes of the thread files, since long results are
-cut in memory.
+The same checks run whoever wrote the draft. In what somebody wrote, every claim of every sentence is
+looked up, and whether the entries it cites speak of it.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from tasuki.draft import state
 from tasuki.draft.facts import Derived
-from tasuki.draft.text import comparable, one_line, terms
-from tasuki.harness.jsonl import occurring
-from tasuki.model import CommandItem, Draft, Dropped, Entry, FileItem, Item, Thread
+from tasuki.draft.occurrence import Claim, stands
+from tasuki.draft.standing import Standing, spoken
+from tasuki.draft.text import one_line, shorten, terms
+from tasuki.model import CommandItem, Draft, Dropped, FileItem, Goal, Item, Thread
+
+if TYPE_CHECKING:
+    from tasuki.draft.support import Support
 
 CAPS = {
     "files": 20,
@@ -34,103 +39,125 @@ PLACEHOLDERS = frozenset(
     "no open questions no decisions not applicable nothing undefined string".split()
 ) | {"no open questions", "not applicable", "none identified", "no decisions", "path/to/other.ts"}
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_QUOTED = re.compile(r'^"(.*?)"(?: — answering: .*)?$', re.DOTALL)
-_PENDING = ("in progress", "pending", "still to do", "next", "failed", "not passed")
+_QUOTED = re.compile(r'^"(.*?)"(?: — answering: (.*))?$', re.DOTALL)
+LOOKED_AT = 3
+"""Times the cap of a section: how many of its items are looked at."""
+KEPT = 1_000
+"""Characters of a dropped text that are kept."""
+_PENDING = ("in progress", "pending", "still to do", "next", "failed, not passed", "not passed")
+_ALL_PASS = re.compile(
+    r"\b(?:all|the|every)\b[^.;:]{0,40}\btests?\b[^.;:]{0,30}\b(?:pass|passes|passing|green|succeeds?)\b",
+    re.IGNORECASE,
+)
+_QUALIFIED = re.compile(
+    r"\b(?:not|never|no longer|except|but|until|once|if|should|must|fail\w*|when|before|after)\b|n't",
+    re.IGNORECASE,
+)
+_PROSE = ("context", "decisions", "questions", "state")
 _T = TypeVar("_T", Item, FileItem, CommandItem)
 
 
-class Searchable:
-    """The texts of a thread by ref, put together when they are first asked for."""
-
-    def __init__(self, thread: Thread) -> None:
-        self.entries = {e.ref: e for e in thread.entries}
-        self.sources = thread.sources
-        self._texts: dict[int, str] = {}
-        self._own: list[str] | None = None
-
-    def text(self, ref: int) -> str:
-        """Everything an entry holds; empty for an unknown ref."""
-        if ref not in self._texts:
-            entry = self.entries.get(ref)
-            self._texts[ref] = entry_text(entry) if entry else ""
-        return self._texts[ref]
-
-    def anywhere(self, text: str) -> bool:
-        """Whether a text stands in some entry, or in the thread's files behind what was cut."""
-        if any(text in self.text(ref) for ref in self.entries):
-            return True
-        return bool(occurring(self.sources, [text]))
-
-    def by_user(self, words: str) -> bool:
-        """Whether the user wrote these words, white space and emphasis aside."""
-        if self._own is None:
-            self._own = [
-                comparable(e.text)
-                for e in self.entries.values()
-                if e.kind == "user" and e.origin in ("typed", "queued", "answer")
-            ]
-        return any(words in text for text in self._own)
+Check = Callable[[Draft], Draft]
+"""Gives a draft without what does not stand up, and with the reasons."""
 
 
-def entry_text(entry: Entry) -> str:
-    """Everything an entry holds, as one text: words, command, paths, changes, output."""
-    call = entry.tool
-    if call is None:
-        return entry.text
-    changes = [t for c in call.changes for t in (c.path, c.old, c.new)]
-    todos = [t.text for t in call.todos or ()]
-    if not (changes or todos or call.detail or call.paths):
-        return f"{call.command}\n{call.output}"
-    return "\n".join(
-        (entry.text, call.command, call.detail, *call.paths, *changes, *todos, call.output)
-    )
+class Reason(Struct, frozen=True):
+    """Why something cannot stand: the kind, to count by, and a sentence."""
+
+    kind: str
+    text: str
+
+
+NOT_THE_USERS = Reason("user", "the user did not write this")
+_ABSENT = " does not occur in the thread"
 
 
 class Checker:
-    """One pass over one draft."""
+    """Checks drafts for one goal against one thread, whose texts are put together once."""
 
     def __init__(
-        self, draft: Draft, thread: Thread, derived: Derived, caps: dict[str, int], validate: bool
+        self,
+        thread: Thread,
+        derived: Derived,
+        goal: Goal,
+        caps: dict[str, int],
+        validate_files: bool = True,
     ) -> None:
-        self.draft = draft
         self.facts = derived.facts
         self.caps = {**CAPS, **caps}
-        self.validate_files = validate
-        self.search = Searchable(thread)
+        self.validate_files = validate_files
+        self.search = Standing(thread, goal)
         self.dropped: list[Dropped] = []
         self._known_commands = {one_line(r.command) for r in derived.runs}
+        self._written = False
+        """Whether somebody wrote it: then every claim in its prose is looked up, and its refs too."""
+        self._thread = thread
+        self._known_paths = [f.path for f in self.facts.files]
 
-    def checked(self) -> Draft:
+    @cached_property
+    def _support(self) -> "Support":
+        from tasuki.draft.support import Support  # not needed where nobody wrote anything
+
+        return Support(self._thread.entries)
+
+    def checked(self, draft: Draft) -> Draft:
         """The draft without what failed a check, and with the reasons."""
-        draft = self.draft
+        self.dropped = []
+        self._written = draft.authorship.author != "offline"
+        if self._written:
+            self._look_up_claims(draft)
         changed: dict[str, Any] = {
             "files": self._files(draft.files),
             "commands": self._commands(draft.commands),
             "asked": self._items("asked", draft.asked, self._quote_reason),
         }
-        for section in ("context", "decisions", "questions", "state"):
+        for section in _PROSE:
             changed[section] = self._items(section, getattr(draft, section), self._prose_reason)
         return msgspec.structs.replace(draft, **changed, dropped=(*draft.dropped, *self.dropped))
 
-    def _drop(self, section: str, text: str, reason: str) -> None:
-        self.dropped.append(Dropped(section=section, text=text, reason=reason))
+    def _look_up_claims(self, draft: Draft) -> None:
+        """Look for the claims of all sentences together."""
+        from tasuki.draft.claims import claims
 
-    def _unique(self, section: str, items: Iterable[_T], key: Callable[[_T], str]) -> list[_T]:
-        """Without empty ones, placeholders and repetitions, and within the cap."""
-        seen: set[str] = set()
+        caps = self.caps
+        texts = [i.text for s in _PROSE for i in getattr(draft, s)[: caps[s] * LOOKED_AT]]
+        texts += [f.reason for f in draft.files[: caps["files"] * LOOKED_AT]]
+        texts += [c.note for c in draft.commands[: caps["commands"] * LOOKED_AT]]
+        self.search.look_up(map(claims, texts))
+
+    def _drop(self, section: str, text: str, why: Reason) -> None:
+        dropped = Dropped(section, shorten(text, KEPT), shorten(why.text, KEPT), kind=why.kind)
+        self.dropped.append(dropped)
+
+    def _within(
+        self,
+        section: str,
+        items: Iterable[_T],
+        key: Callable[[_T], str],
+        taken: Callable[[_T], _T | None],
+    ) -> tuple[_T, ...]:
+        """What stands of some items, within the cap: what falls through a check takes no place."""
         kept: list[_T] = []
+        cap = self.caps[section]
+        for number, item in enumerate(self._unique(section, items, key)):
+            if len(kept) >= cap or number >= cap * LOOKED_AT:
+                self._drop(section, key(item), Reason("cap", f"over the cap of {cap}"))
+            elif (standing := taken(item)) is not None:
+                kept.append(standing)
+        return tuple(kept)
+
+    def _unique(self, section: str, items: Iterable[_T], key: Callable[[_T], str]) -> Iterator[_T]:
+        """Without empty ones, placeholders and repetitions."""
+        seen: set[str] = set()
         for item in items:
             text = key(item).strip()
             if not text or text.lower().strip(" .<>[]()") in PLACEHOLDERS:
-                self._drop(section, text, "empty or a placeholder")
+                self._drop(section, text, Reason("empty", "empty or a placeholder"))
             elif text in seen:
-                self._drop(section, text, "said twice")
-            elif len(kept) >= self.caps[section]:
-                self._drop(section, text, f"over the cap of {self.caps[section]}")
+                self._drop(section, text, Reason("repeated", "said twice"))
             else:
                 seen.add(text)
-                kept.append(item)
-        return kept
+                yield item
 
     def _refs(self, refs: Sequence[int]) -> tuple[int, ...]:
         return tuple(r for r in refs if r in self.search.entries)
@@ -138,76 +165,158 @@ class Checker:
     # -- files and commands ------------------------------------------------------------
 
     def _files(self, files: Sequence[FileItem]) -> tuple[FileItem, ...]:
-        normal = [msgspec.structs.replace(f, path=normal_path(f.path)) for f in files]
-        unique = self._unique("files", normal, lambda f: f.path)
-        known = [f.path for f in self.facts.files]
-        kept = []
-        for file in unique:
-            if self._path_occurs(file, known):
-                kept.append(msgspec.structs.replace(file, refs=self._refs(file.refs)))
-            elif self.validate_files:
-                self._drop("files", file.path, "this path does not occur in the thread")
-            else:
-                kept.append(msgspec.structs.replace(file, verified=False, refs=()))
-        return tuple(kept)
+        normal = (msgspec.structs.replace(f, path=normal_path(f.path)) for f in files)
+        return self._within("files", normal, lambda f: f.path, self._file)
 
-    def _path_occurs(self, file: FileItem, known: Sequence[str]) -> bool:
-        if file.path in known:
+    def _file(self, file: FileItem) -> FileItem | None:
+        occurs = self._path_occurs(file)
+        if not occurs and self.validate_files:
+            self._drop("files", file.path, Reason("path", "this path does not occur in the thread"))
+            return None
+        why = self._note("files", file.reason, file.refs)
+        if occurs:
+            return msgspec.structs.replace(file, refs=self._refs_to(file), reason=why)
+        return msgspec.structs.replace(file, verified=False, refs=(), reason=why)
+
+    def _refs_to(self, file: FileItem) -> tuple[int, ...]:
+        """The refs of a file; of those that an author chose, the ones that speak of it."""
+        refs, name = self._refs(file.refs), file.path.rpartition("/")[2]
+        return tuple(r for r in refs if not self._written or name in self.search.text(r))
+
+    def _path_occurs(self, file: FileItem) -> bool:
+        path = file.path
+        if path in self._known_paths or is_tail(path, self._known_paths):
             return True
-        if is_tail(file.path, known):
-            return True
-        return "/" in file.path and self._occurs(file.path, file.refs)
+        if self._written:
+            return "/" in path and self.search.holds(Claim("path", path), file.refs)
+        return "/" in path and self._occurs(path, file.refs)
 
     def _commands(self, commands: Sequence[CommandItem]) -> tuple[CommandItem, ...]:
-        kept = []
-        for item in self._unique("commands", commands, lambda c: c.command):
-            head = one_line(item.command.removesuffix(" …"))
-            if head in self._known_commands or self._occurs(head, item.refs):
-                kept.append(msgspec.structs.replace(item, refs=self._refs(item.refs)))
-            elif any(c.startswith(head) for c in self._known_commands):
-                kept.append(item)
-            else:
-                self._drop("commands", item.command, "this command was not run in the thread")
-        return tuple(kept)
+        return self._within("commands", commands, lambda c: c.command, self._command)
+
+    def _command(self, item: CommandItem) -> CommandItem | None:
+        if self._was_run(item):
+            note = self._note("commands", item.note, item.refs)
+            return msgspec.structs.replace(item, refs=self._refs(item.refs), note=note)
+        reason = Reason("command", "this command was not run in the thread")
+        self._drop("commands", item.command, reason)
+        return None
+
+    def _was_run(self, item: CommandItem) -> bool:
+        head = one_line(item.command.removesuffix(" …"))
+        if head in self._known_commands:
+            return True
+        if self._written:  # What a text merely mentions was not run.
+            cut = item.command.endswith(" …")
+            return any(runs(c, head, cut=cut) or shows(head, c) for c in self._known_commands)
+        return self._occurs(head, item.refs) or self._begins_known(head)
+
+    def _begins_known(self, head: str) -> bool:
+        return any(c.startswith(head) for c in self._known_commands)
+
+    def _note(self, section: str, note: str, refs: Sequence[int]) -> str:
+        """Why a file or command was chosen, empty where that claims what nobody saw."""
+        if note and self._written and (why := self._claim_reason(note, refs)):
+            self._drop(section, note, why)
+            return ""
+        return note
 
     # -- prose -------------------------------------------------------------------------
 
     def _items(
-        self, section: str, items: Sequence[Item], reason: Callable[[Item], str]
+        self, section: str, items: Sequence[Item], reason: Callable[[Item], Reason | None]
     ) -> tuple[Item, ...]:
-        kept = []
-        for item in self._unique(section, items, lambda i: f"{i.label} {i.text}"):
-            if why := reason(item):
-                self._drop(section, item.text, why)
-            else:
-                kept.append(msgspec.structs.replace(item, refs=self._refs(item.refs)))
-        return tuple(kept)
+        def taken(item: Item) -> Item | None:
+            refs, why = self._refs(item.refs), reason(item)
+            if why is None and self._written:
+                refs, unborne = self._borne(item)
+                kind = "unsupported" if self._refs(item.refs) else "uncited"
+                why = Reason(kind, unborne) if unborne else None
+            if why is None:
+                return msgspec.structs.replace(item, refs=refs)
+            self._drop(section, item.text, why)
+            return None
 
-    def _quote_reason(self, item: Item) -> str:
+        return self._within(section, items, lambda i: f"{i.label} {i.text}", taken)
+
+    def _borne(self, item: Item) -> tuple[tuple[int, ...], str]:
+        """The entries an item rests on, a quote on those that hold it; none, and why."""
+        if quoted := _QUOTED.match(item.text):
+            words, answered = spoken(quoted[1]), spoken(quoted[2] or "")
+            if holding := self.search.holding(words, item.refs):
+                told = not answered or self.search.holding(answered, ())
+                return (holding, "") if told else ((), "what it answers was not said")
+        return self._support.resolve(item.text, item.refs)
+
+    def _quote_reason(self, item: Item) -> Reason | None:
         """Why a quote of the user cannot stand: only what they typed may be put in their mouth."""
-        words = comparable(match[1] if (match := _QUOTED.match(item.text)) else item.text)
-        if not self._said_by_user(words):
-            return "the user did not write this"
-        return ""
+        words = match[1] if (match := _QUOTED.match(item.text)) else item.text
+        return None if self.search.by_user(words) else NOT_THE_USERS
 
-    def _said_by_user(self, words: str) -> bool:
-        return self.search.by_user(words.removesuffix(" …"))
-
-    def _prose_reason(self, item: Item) -> str:
+    def _prose_reason(self, item: Item) -> Reason | None:
         """Why a line cannot stand: words put into the user's mouth, or code nobody saw."""
         quoted = _QUOTED.match(item.text)
-        if (
-            quoted
-            and ("user" in item.label.lower())
-            and not self._said_by_user(comparable(quoted[1]))
-        ):
-            return "the user did not write this"
-        for code in _CODE.findall(item.text):
-            if not self._occurs(code.removesuffix(" …"), item.refs):
-                return f"`{code}` does not occur in the thread"
+        if quoted and ("user" in item.label.lower()) and not self.search.by_user(quoted[1]):
+            return NOT_THE_USERS
+        if why := self._claim_reason(item.text, item.refs):
+            return why
         if item.label.lower().startswith(_PENDING) and self._finished(item):
-            return "it succeeded later in the thread"
-        return ""
+            return Reason("finished", "it succeeded later in the thread")
+        if self._written and self._failing(item):
+            return Reason("unsupported", "the last test run of the thread failed")
+        return None
+
+    def _failing(self, item: Item) -> bool:
+        """Whether an item says that tests pass where the last run failed, and cites none that passed."""
+        tests = [c for c in self.facts.last_check if c.check == "test"]
+        if not any(c.known and not c.ok for c in tests):
+            return False
+        if not _ALL_PASS.search(item.text) or _QUALIFIED.search(item.text):
+            return False
+        passed = (c for c in self.facts.commands if c.check == "test" and c.ok)
+        return not any(set(c.refs) & set(item.refs) for c in passed)
+
+    def _claim_reason(self, text: str, refs: Sequence[int]) -> Reason | None:
+        """The first claim of a text that does not stand in the thread, as a reason to drop it."""
+        if not self._written:
+            codes = (code.removesuffix(" …") for code in _CODE.findall(text))
+            missing = (code for code in codes if not self._occurs(code, refs))
+            return next((Reason("value", f"`{code}`{_ABSENT}") for code in missing), None)
+        return self._written_reason(text, refs)
+
+    def _written_reason(self, text: str, refs: Sequence[int]) -> Reason | None:
+        """The same for what somebody wrote: every claim is looked up, in code marks or not."""
+        from tasuki.draft.claims import attributes_to_user, claims, names
+        from tasuki.draft.prompts import examples
+
+        if text.strip().rstrip(".").lower() in examples():
+            return Reason("empty", "it is an example of the prompt")
+        of_user = attributes_to_user(text)
+        for claim in claims(text):
+            if claim.kind == "quote" and of_user:
+                if not self.search.by_user(claim.text):
+                    return NOT_THE_USERS
+            elif not self._stands(claim, refs) and not self._only_in_case(claim, text):
+                return Reason(claim.kind, f"`{claim.text}`{_ABSENT}")
+        unknown = (name for name in names(text) if not self.search.names(name))
+        return next((Reason("value", f"`{name}`{_ABSENT}") for name in unknown), None)
+
+    def _stands(self, claim: Claim, refs: Sequence[int]) -> bool:
+        """Whether a claim stands among the facts, or in the thread."""
+        text = claim.text
+        if text in self._paths or is_tail(text, self._known_paths):
+            return True
+        if claim.kind == "command":
+            head = one_line(text)
+            if any(runs(c, head, cut=True) for c in self._known_commands):
+                return True
+        return self.search.holds(claim, refs)
+
+    def _only_in_case(self, claim: Claim, text: str) -> bool:
+        """Whether a claim is a word that stands in the thread in another case: GitHub, not `GitHub`."""
+        return (
+            claim.text.isalpha() and f"`{claim.text}`" not in text and self.search.names(claim.text)
+        )
 
     def _finished(self, item: Item) -> bool:
         """Whether what an item calls open was passed or committed after the entries it cites."""
@@ -227,12 +336,11 @@ class Checker:
         cited = [self.search.text(r) for r in refs]
         if any(text in t for t in cited) or any(wanted in one_line(t) for t in cited):
             return True
-        return wanted in self._paths() or self.search.anywhere(text)
+        return wanted in self._paths or self.search.anywhere(text)
 
+    @cached_property
     def _paths(self) -> set[str]:
-        return {f.path for f in self.facts.files} | {
-            q.text.split()[0] for q in self.facts.revision.commits
-        }
+        return {*self._known_paths, *(q.text.split()[0] for q in self.facts.revision.commits)}
 
 
 def check(
@@ -247,12 +355,36 @@ def check(
 
     `validate_files=False` keeps unknown paths, labelled unverified.
     """
-    return Checker(draft, thread, derived, caps or {}, validate_files).checked()
+    return Checker(thread, derived, draft.goal, caps or {}, validate_files).checked(draft)
 
 
 def normal_path(path: str) -> str:
     """A path without a leading `@`, quotes and `./`."""
     return path.strip().strip("`\"'").removeprefix("@").removeprefix("./")
+
+
+_BEFORE = re.compile(
+    r"(?:^|[;&|(]|\s--|['\"]|\bsudo|\btime|\btimeout \S+|\bexec|(?<!\S)\w+=\S*) $|^$|['\"(]$"
+)
+_BEHIND = re.compile(r"\s*(?:$|[;&|)'\"<>]|\d?>)")
+
+
+def runs(command: str, part: str, *, cut: bool) -> bool:
+    """Whether a command line runs a command, perhaps beside others; `cut` ones may go on behind it."""
+    at = command.find(part) if part else -1
+    while at >= 0:
+        behind = command[at + len(part) :]
+        whole = not (cut and behind[:1] in ("", " ")) and not _BEHIND.match(behind)
+        if not whole and _BEFORE.search(command[:at]):
+            return True
+        at = command.find(part, at + 1)
+    return False
+
+
+def shows(shown: str, command: str) -> bool:
+    """Whether a command is shown with parts left out, from its beginning: `git commit -m "…"`."""
+    head, left_out, _ = shown.partition("…")
+    return bool(left_out and head.strip()) and command.startswith(head) and stands(shown, command)
 
 
 def is_tail(path: str, known: Sequence[str]) -> bool:

@@ -8,13 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft import commands, said, statements, values
+from tasuki.draft.brief import handoff_of
 from tasuki.draft.commands import Run
 from tasuki.draft.files import file_facts, is_noise
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import identifiers, sentences, shorten
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread, Todo
 
-_HANDOFF_ID = re.compile(r"tasuki read ([0-9a-f]{8,32})#n")
 _FOLDED_SECTIONS = (
     "state of the work", "what the user asked for and ruled", "key decisions",
     "open questions / risks", "context (from previous thread)", "previous handoff",
@@ -186,8 +186,7 @@ def _earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], str]
     for entry in entries:
         if entry.kind != "user" or entry.origin != "handoff":
             continue
-        match = _HANDOFF_ID.search(entry.text)
-        parent = parent or (match[1] if match else "")
+        parent = parent or handoff_of(entry.text)
         for quote in _folded(entry):
             folded[quote.text] = quote
     return tuple(folded.values()), parent

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tasuki.config import Settings
-from tasuki.draft import assemble, checks, drift, git
-from tasuki.draft.authors import offline
+from tasuki.config import Loaded
+from tasuki.draft import assemble, drift, git, ladder
+from tasuki.draft.authors.task import Task
 from tasuki.draft.facts import derive, with_values
 from tasuki.draft.redact import Redactor
 from tasuki.errors import NothingToHandOff
 from tasuki.harness.protocol import Harness
-from tasuki.model import Facts, Goal, Handoff, Thread
+from tasuki.model import Draft, Facts, Goal, Handoff, Thread
 
 ANALYZING = "Analyzing conversation..."
 EXTRACTING = "Extracting relevant context..."
@@ -26,25 +26,33 @@ ASSEMBLING = "Assembling handoff prompt..."
 class Made:
     """A handoff with its brief, and what a review wants beside it."""
 
-    def __init__(self, handoff: Handoff, context: str, thread: Thread, facts: Facts) -> None:
+    def __init__(
+        self, handoff: Handoff, context: str, thread: Thread, facts: Facts, told: list[str]
+    ) -> None:
         self.handoff = handoff
         self.context = context
         self.thread = thread
         self.facts = facts
+        self.told = told
+        """Sentences for the user about who wrote it."""
 
 
 def make(
     harness: Harness,
     path: Path,
     goal: Goal,
-    settings: Settings,
+    loaded: Loaded,
     *,
     handoff_id: str,
     to: str,
     report: Callable[[str], None] = lambda phase: None,
     resolve_parent: Callable[[str], str] = lambda prefix: prefix,
 ) -> Made:
-    """A handoff from a thread file. Raises NothingToHandOff if the thread holds no conversation."""
+    """A handoff from a thread file.
+
+    Raises NothingToHandOff if the thread holds no conversation, and what the author raises.
+    """
+    settings = loaded.settings
     report(ANALYZING)
     thread = harness.read(path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
@@ -55,25 +63,14 @@ def make(
     derived = derive(thread, revision, goal.text)
     if revision.repository:
         derived = with_values(derived, thread.cwd)
-    draft = offline.write(
-        thread,
-        derived,
-        goal,
-        budget=settings.budget,
-        handoff_id=handoff_id,
-        limits=settings.limits(),
+    known = Draft(
+        goal=goal,
         metadata=assemble.metadata(thread, revision) if settings.include_metadata else (),
-        drift=drift.since_thread(thread, derived.facts),
-        reasons=settings.include_file_reasons,
-        preamble=settings.include_handoff_preamble,
+        drift=tuple(drift.since_thread(thread, derived.facts)),
+        skill=derived.facts.skill,
     )
-    draft = checks.check(
-        draft,
-        thread,
-        derived,
-        caps=settings.limits(),
-        validate_files=settings.validate_files,
-    )
+    task = Task(thread, derived, goal, settings.limits())
+    draft, told = ladder.write(task, known, loaded, handoff_id)
 
     report(ASSEMBLING)
     redactor = Redactor()
@@ -91,4 +88,4 @@ def make(
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         snapshot=drift.snapshot(thread.cwd, draft.files, revision),
     )
-    return Made(handoff, context, thread, derived.facts)
+    return Made(handoff, context, thread, derived.facts, told)

@@ -8,9 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from tasuki.draft.facts import Derived
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import terms
-from tasuki.model import CommandFact, FileFact, Lesson
+from tasuki.model import CommandFact, FileFact, Goal, Lesson, Thread
 
 MIN_HALF_LIFE = 40
 """Entries after which recency counts half, at least; a sixth of the thread if that is more."""
@@ -115,13 +116,21 @@ class Relevance:
         return score + self.overlap(f"{lesson.command} {lesson.error} {lesson.words}")
 
 
+def relevance_of(thread: Thread, derived: Derived, goal: Goal) -> Relevance:
+    """What is relevant for a goal in a thread."""
+    last = max((e.ref for e in thread.entries), default=0)
+    corpus = [s.text for s in derived.statements] + [f.path for f in derived.facts.files]
+    spoken = max((e.ref for e in thread.entries if e.kind == "assistant"), default=0)
+    return Relevance(goal.text, corpus, last, spoken)
+
+
 def best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statement]:
     """The highest scored statements, without near repetitions."""
     chosen: list[Statement] = []
     bags: list[set[str]] = []
     for _, statement in sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref)):
         bag = set(statement.text.lower().split())
-        if not any(_alike(bag, other) for other in bags):
+        if not any(alike(bag, other) for other in bags):
             chosen.append(statement)
             bags.append(bag)
         if len(chosen) >= limit:
@@ -129,7 +138,8 @@ def best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statemen
     return chosen
 
 
-def _alike(one: set[str], other: set[str]) -> bool:
+def alike(one: set[str], other: set[str]) -> bool:
+    """Whether two texts, as sets of words, say nearly the same."""
     return len(one & other) > 0.7 * min(len(one), len(other))
 
 

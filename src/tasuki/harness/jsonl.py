@@ -222,6 +222,20 @@ def far_from_end(path: Path) -> int:
     return size - NEAR if size > HUGE else 0
 
 
+def output_lines(output: str) -> list[bytes]:
+    """What a program printed, line by line, for `understood`."""
+    return output.encode("utf-8", "replace").splitlines()
+
+
+def understood(lines: Iterable[bytes], decoder: msgspec.json.Decoder[T]) -> Iterator[T]:
+    """Those of some lines that can be decoded: a program may print other things between them."""
+    for line in lines:
+        try:
+            yield decoder.decode(repaired(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+
+
 def scanned(folder: str | Path) -> list[os.DirEntry[str]]:
     """What lies in a folder; nothing if it cannot be read."""
     try:

@@ -11,9 +11,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tasuki.harness import plans
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    PlannedFile,
+    ThreadFile,
+)
 from tasuki.model import Sidechain, Thread, ThreadHead
 
 _READY = r"^\s*π > "
@@ -50,6 +60,7 @@ class Omp:
     program = "omp"
     can_start = True
     can_prefill = False
+    can_ask = True
     caller = Caller("omp-coding-agent")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -88,6 +99,25 @@ class Omp:
         return pi_format.plan(
             request, folder, argv=(self.program, "--resume"), ready=_READY, omp=True
         )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """`omp --resume COPY`, with logs and marks of what was opened in the scratch folder too."""
+        scratch = Path(request.scratch)
+        copy, state = scratch / "thread.jsonl", scratch / "state"
+        resumed = ("--resume", str(copy), "--session-dir", request.scratch)
+        return AskPlan(
+            argv=(self.program, "-p", *resumed, "--no-tools", "--no-extensions", "--no-title"),
+            cwd=plans.ask_place(request),
+            stdin=request.question,
+            env={"XDG_STATE_HOME": str(state)},
+            copies=((request.thread.path, str(copy)),),
+            files=(PlannedFile(str(state / "omp" / "asked"), ""),),  # used only where it is there
+        )
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        from tasuki.harness.pi_v3 import asking
+
+        return asking.answered(request)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.path)

@@ -5,9 +5,18 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasuki.harness import plans
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Thread, ThreadHead
 
 _READY = r"\d%/\d+(?:\.\d+)?[kM]"
@@ -34,6 +43,7 @@ class Pi:
     program = "pi"
     can_start = True
     can_prefill = False
+    can_ask = True
     caller = Caller("pi", variable="PI_SESSION_FILE")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -64,6 +74,20 @@ class Pi:
         return pi_format.plan(
             request, folder, argv=(self.program, "--session"), ready=_READY, omp=False
         )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """`pi --fork FILE`: the fork is recorded in the scratch folder."""
+        fork = ("--fork", request.thread.path, "--session-dir", request.scratch)
+        return AskPlan(
+            argv=(self.program, "-p", *fork, "--no-tools", "--no-extensions"),
+            cwd=plans.ask_place(request),
+            stdin=request.question,
+        )
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        from tasuki.harness.pi_v3 import asking
+
+        return asking.answered(request)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--session", thread.path)

@@ -65,6 +65,58 @@ class LaunchPlan(Struct, frozen=True):
     note: str = ""
 
 
+class AskRequest(Struct, frozen=True):
+    """A question to the agent that knows a thread; the thread itself is not to be touched.
+
+    `schema` is a JSON Schema of the answer as text, empty where the answer is Markdown. `scratch`
+    is an empty folder that is removed once the answer was taken.
+    """
+
+    thread: Thread
+    question: str
+    scratch: str
+    schema: str = ""
+
+
+class AskPlan(Struct, frozen=True):
+    """How to put the question, without a screen. `authors/asking.py` carries it out.
+
+    `copies` (source, target) and `links` (existing, link) are made first, then `files`; all lie in
+    the scratch folder. `stdin` is the standard input, empty for none: the question belongs there,
+    for arguments are seen by every user of the machine.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    stdin: str = ""
+    env: dict[str, str] = {}
+    unset: tuple[str, ...] = ()
+    files: tuple[PlannedFile, ...] = ()
+    copies: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+
+
+class AskAnswer(Struct, frozen=True):
+    """What the agent said in the turn that the question began, and what it cost.
+
+    `aborted`: the turn was broken off. `error`: why there is no answer, in the program's words.
+    `remove` is a command that takes away what asking left behind, empty if nothing did; it runs
+    as the question did. `note` is a sentence for the user: what could not be taken away.
+    """
+
+    text: str = ""
+    model: str = ""
+    input_tokens: int = 0
+    """What was read, from the program's cache or not."""
+    output_tokens: int = 0
+    price: float | None = None
+    """US dollars, where the program says so."""
+    aborted: bool = False
+    error: str = ""
+    remove: tuple[str, ...] = ()
+    note: str = ""
+
+
 class Caller(Struct, frozen=True):
     """How a harness shows itself to programs that it starts, all empty where it does not.
 
@@ -96,6 +148,8 @@ class Harness(Protocol):
     """A successor can be started in it; else its threads can only be read."""
     can_prefill: bool
     """A first prompt can stand in the input, unsent, in any terminal."""
+    can_ask: bool
+    """The agent of a thread can be asked without changing the thread."""
 
     caller: Caller
     """How it shows itself to programs that it starts."""
@@ -130,6 +184,22 @@ class Harness(Protocol):
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """How to start a successor with a brief; UsageError if `can_start` is false."""
+        ...
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """How to ask the agent of a thread; UsageError if `can_ask` is false, or for this thread.
+
+        The plan forks the thread or works on a copy, gives the agent no way to change anything,
+        and runs none of the user's hooks.
+        """
+        ...
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        """What the agent answered, from all that the program wrote to standard output.
+
+        The scratch folder still holds what the program left there. The output may be cut off, or
+        be anything else: what is not understood is no answer. UsageError if `can_ask` is false.
+        """
         ...
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:

@@ -5,10 +5,10 @@ writes threads in the formats of the built-in harnesses, or in a `Format` of you
 """
 
 from tasuki.testing.conformance import check_contract, check_harness
-from tasuki.testing.contracts import CONTRACTS, Trial
 from tasuki.testing.forms import Form, JsonDocument, JsonLines
 from tasuki.testing.thread_formats import Clock, Format
 from tasuki.testing.threads import ThreadBuilder, story
+from tasuki.testing.trial import CONTRACTS, Trial
 
 __all__ = [
     "CONTRACTS",

@@ -11,9 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tasuki.harness.protocol import Harness
-from tasuki.testing.contracts import CONTRACTS, Trial
+from tasuki.testing import contracts, plan_contracts  # noqa: F401  they fill CONTRACTS
 from tasuki.testing.forms import Form, JsonLines
 from tasuki.testing.threads import story
+from tasuki.testing.trial import CONTRACTS, Trial
 
 
 def check_harness(
@@ -43,7 +44,7 @@ def check_harness(
         assert why, f"`lacks` gives no reason for contract {lacking}"
     told = told or story(harness.name).write(_made(folder / "story"))
     form = form or JsonLines()
-    for number in CONTRACTS:
+    for number in sorted(CONTRACTS):
         work = _made(folder / f"contract-{number}")
         trial = Trial(harness=harness, samples=samples, story=told, folder=work, form=form)
         if reason := (lacks or {}).get(number):

@@ -1,83 +1,21 @@
-"""The contracts that every harness adapter must keep.
+"""The contracts that every harness adapter must keep, but for those on plans.
 
 A contract takes a `Trial` and raises AssertionError. Those on broken input change the units of
 copies of the samples; those on content read the `story`, which holds known events.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from tasuki.errors import ThreadUnreadable, UsageError
+from tasuki.errors import ThreadUnreadable
 from tasuki.harness.jsonl import occurring
-from tasuki.harness.protocol import Caller, Harness, LaunchRequest, ThreadFile
-from tasuki.model import Draft, Entry, Goal, Handoff, Predecessor, Thread
-from tasuki.testing.forms import Form, JsonLines
+from tasuki.harness.protocol import Caller
+from tasuki.model import Entry, Thread
 from tasuki.testing.threads import STORY_SUMMARY, STORY_TODOS
+from tasuki.testing.trial import Trial, contract
 
 ORIGINS = {"typed", "queued", "answer", "harness", "command", "handoff"}
 MEGABYTE = 1_000_000
-
-
-class Trial(Struct):
-    """What a contract is tried on."""
-
-    harness: Harness
-    samples: Sequence[Path]
-    """Real thread files of the harness."""
-    story: Path
-    """The thread of `tasuki.testing.story`, in the harness's format."""
-    folder: Path
-    """An empty folder to work in."""
-    form: Form = JsonLines()
-    """What the files are made of."""
-
-    def read(self, path: Path) -> Thread:
-        return self.harness.read(path)
-
-    def first(self, path: Path) -> bytes:
-        """The first 8 KiB of the file that holds a thread."""
-        with self.form.file(path).open("rb") as file:
-            return file.read(8192)
-
-    def copy(self, units: Sequence[bytes], like: Path) -> Path:
-        """A thread of other units under the same name."""
-        path = self._place(like)
-        self.form.write(units, path)
-        return path
-
-    def raw(self, content: bytes, like: Path) -> Path:
-        """A thread whose file holds these bytes, under the same name."""
-        path = self._place(like)
-        self.form.file(path).write_bytes(content)
-        return path
-
-    def _place(self, like: Path) -> Path:
-        folder = self.folder / f"copy-{sum(1 for _ in self.folder.iterdir())}"
-        folder.mkdir()
-        return folder / like.relative_to(self.form.file(like).parent)
-
-    def file(self, path: Path) -> ThreadFile:
-        stat = self.form.file(path).stat()
-        return ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
-
-
-Contract = Callable[[Trial], None]
-CONTRACTS: dict[int, Contract] = {}
-"""All contracts by number; numbers are never given anew."""
-
-
-def contract(number: int) -> Callable[[Contract], Contract]:
-    """Put a function among the contracts."""
-
-    def put(function: Contract) -> Contract:
-        CONTRACTS[number] = function
-        return function
-
-    return put
 
 
 # -- what a thread is ----------------------------------------------------------------------
@@ -344,57 +282,7 @@ def lists_what_it_reads(trial: Trial) -> None:
     assert trial.harness.head(trial.file(trial.raw(b"\xff{\n", trial.story))) is None
 
 
-# -- how a successor starts ----------------------------------------------------------------
-
-
-@contract(22)
-def plans_an_unsent_successor(trial: Trial) -> None:
-    """A plan carries brief and goal once, sends nothing unasked, and does nothing itself."""
-    request = _request(trial)
-    if not trial.harness.can_start:
-        _assert_no_plan(trial, request)
-        return
-    plan = trial.harness.plan(request)
-    parts = [*plan.argv, plan.paste, *(_unescaped(f.content) for f in plan.files)]
-    assert plan.argv[0] == trial.harness.program, plan.argv
-    assert plan.cwd == request.cwd, plan.cwd
-    assert sum(request.context in part for part in parts) == 1, "the past"
-    assert any(request.handoff.goal.text in p for p in (*plan.argv, plan.paste)), "the goal"
-    assert not plan.submit, "submitted"
-    assert plan.ready or not plan.paste, "pasted without knowing when"
-    assert not any(Path(f.path).exists() for f in plan.files), "written already"
-
-
-@contract(23)
-def plans_a_sent_successor(trial: Trial) -> None:
-    """With `send`, the goal is an argument, or pasted and submitted; the model is passed on."""
-    request = replace(_request(trial), send=True, model="provider/model-x", arguments=("--flag",))
-    if not trial.harness.can_start:
-        _assert_no_plan(trial, request)
-        return
-    plan = trial.harness.plan(request)
-    sent = [a for a in plan.argv if request.handoff.goal.text in a]
-    assert bool(sent) != bool(plan.paste and plan.submit), plan.argv
-    assert not plan.paste or plan.submit, "pasted and left"
-    assert "provider/model-x" in plan.argv and "--flag" in plan.argv, plan.argv
-    long = replace(request, brief=request.brief + "x" * 200_000)
-    assert all(len(a) < 128 << 10 for a in trial.harness.plan(long).argv), "argument too long"
-
-
-@contract(24)
-def reads_what_it_planned(trial: Trial) -> None:
-    """A session file that a plan writes is a thread of the harness that holds the handoff."""
-    if not trial.harness.can_start:
-        _assert_no_plan(trial, _request(trial))
-        return
-    plan = trial.harness.plan(_request(trial))
-    for file in plan.files:
-        path = trial.raw(file.content.encode(), Path(file.path))
-        assert trial.harness.recognises(Path(file.path), path.read_bytes()[:8192]), file.path
-        thread = trial.read(path)
-        assert thread.id == plan.thread_id, thread.id
-        assert [e.origin for e in thread.entries] == ["handoff"], thread.entries
-        assert "## What was decided" in thread.entries[0].text, thread.entries[0].text
+# -- what a list and a way back are made of ----------------------------------------------
 
 
 @contract(25)
@@ -452,35 +340,7 @@ def _assert_unreadable(trial: Trial, path: Path) -> None:
         raise AssertionError(f"{path.name} was read")
 
 
-def _assert_no_plan(trial: Trial, request: LaunchRequest) -> None:
-    """A harness that cannot start a successor says which flag names one that can."""
-    try:
-        trial.harness.plan(request)
-    except UsageError as exc:
-        assert "--to" in str(exc), exc
-    else:
-        raise AssertionError("a plan, though `can_start` is false")
-
-
 def _reworded(trial: Trial, words: bytes) -> Path:
     """The story, where the assistant says something else."""
     units = trial.form.units(trial.story)
     return trial.copy([u.replace(b"look at the code", words) for u in units], trial.story)
-
-
-def _unescaped(content: str) -> str:
-    """The strings of a planned file, so that quoted texts can be found in it."""
-    return content.replace("\\n", "\n").replace('\\"', '"')
-
-
-def _request(trial: Trial) -> LaunchRequest:
-    goal = Goal(text="Write the test of the timeout")
-    past = "# Handoff Context\n\n## What was decided\n- 25 s"
-    thread = Predecessor(harness=trial.harness.name, thread_id="t-1", path="/gone/t-1.jsonl")
-    handoff = Handoff(
-        id="0199", created="2026-01-05T10:00:00Z", goal=goal, predecessor=thread,
-        draft=Draft(goal=goal),
-    )  # fmt: skip
-    brief = f"{past}\n\n## Next Goal (verbatim)\n{goal.text}"
-    cwd = str(trial.folder)
-    return LaunchRequest(handoff=handoff, brief=brief, context=past, cwd=cwd)

@@ -3,7 +3,8 @@
 Speaks Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Gemini, streamed and
 whole. It keeps no state: a rule is found by the last human text of the request, and the
 assistant messages since choose its step. So side requests (titles, summaries), retries and forks
-never put a script out of step. Used with Claude Code 2.1.330, pi 1.5.2, Codex 0.169, Gemini CLI
+never put a script out of step. A step says how a request fails, too; one with `reply` is made from
+the request. Used with Claude Code 2.1.330, pi 1.5.2, Codex 0.169, Gemini CLI
 0.61, opencode 1.18, Copilot CLI 1.0.102, oh-my-pi 18.2.
 """
 
@@ -12,7 +13,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +23,7 @@ from urllib.parse import urlparse
 
 from msgspec import Struct, structs
 
-from tasuki.testing.model_answers import ANSWERS, Api, Call, Step
+from tasuki.testing.model_answers import ANSWERS, Answer, Api, Call, Step
 from tasuki.testing.model_requests import Turn, position, strings, turns_of
 
 __all__ = ["Call", "ModelServer", "Request", "Rule", "Step", "Turn"]
@@ -55,6 +57,10 @@ class Request(Struct, frozen=True):
     """The last human text, without what the harness put around it."""
     rule: str
     step: int
+    number: int = 0
+    """How many requests to a model came before it."""
+    headers: dict[str, str] = {}
+    """Its headers, the names in lower case."""
 
     def count(self, text: str) -> int:
         """How often a text occurs in the whole request, system prompt and tools included."""
@@ -104,24 +110,37 @@ class ModelServer:
         wanted = re.compile(pattern, re.DOTALL)
         return [request for request in list(self.log) if wanted.search(request.prompt)]
 
-    def answer(self, api: Api, path: str, body: dict[str, Any]) -> Step:
+    def answer(self, api: Api, path: str, body: dict[str, Any], headers: dict[str, str]) -> Step:
         """Choose the step for a request, and log it."""
         turns = tuple(turns_of(api, body))
         prompt, step = position(turns)
         found = (rule for rule in self.rules if re.search(rule.match, prompt, re.DOTALL))
         rule = next(found, self.default)
-        request = Request(api, path, body, turns, prompt, rule.match, step)
         with self._lock:
+            number = len(self.log)
+            request = Request(api, path, body, turns, prompt, rule.match, step, number, headers)
             self.log.append(request)
             if self.log_file:
                 with self.log_file.open("a") as file:
                     file.write(json.dumps(structs.asdict(request), default=structs.asdict) + "\n")
-        return rule.steps[min(step, len(rule.steps) - 1)]
+        return _made(rule.steps[min(step, len(rule.steps) - 1)], request)
+
+
+def _made(step: Step, request: Request) -> Step:
+    """A step, or what its `reply` makes of the request."""
+    if step.reply is None:
+        return step
+    made = step.reply(request)
+    return structs.replace(step, text=made, reply=None) if isinstance(made, str) else made
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     model: ModelServer
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the program gave up on the answer
+            super().handle()
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing goes to standard error."""
@@ -143,33 +162,56 @@ class _Handler(BaseHTTPRequestHandler):
         elif api is None:
             self._other()
         else:
-            try:
-                self._reply(api, self.model.answer(api, self.path, body), body)
-            except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True  # the program gave up on the answer
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self._reply(self.model.answer(api, self.path, body, headers), api, body)
 
-    def _reply(self, api: Api, step: Step, body: dict[str, Any]) -> None:
-        time.sleep(step.delay)
-        if step.status:
-            code = step.status if api == "gemini" else "api_error"
-            error = {"type": "api_error", "code": code, "message": step.error}
-            self._json({"type": "error", "error": error}, step.status)
-            return
+    def _reply(self, step: Step, api: Api, body: dict[str, Any]) -> None:
+        """Say what a step says; one that is cut off ends with the connection."""
         path = urlparse(self.path).path
+        streamed = bool(body.get("stream") or path.endswith(":streamGenerateContent"))
         answer = ANSWERS[api](step, body)
-        if not (body.get("stream") or path.endswith(":streamGenerateContent")):
-            self._json(answer.whole())
-            return
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream; charset=utf-8")
-        self.send_header("connection", "close")
-        self.end_headers()
+        if step.cut == 0:
+            time.sleep(step.delay)
+            self.close_connection = True
+        elif step.beat:
+            comment = b": keep-alive\n\n" if streamed else b"\n"
+            self._stream(step, _beats(step, comment, _said(step, answer, streamed)), streamed)
+        elif streamed and not (step.status and not step.late):
+            time.sleep(step.delay)
+            self._stream(step, _said(step, answer, streamed), streamed)
+        else:
+            time.sleep(step.delay)
+            self._whole(step, b"".join(_said(step, answer, streamed)))
+
+    def _whole(self, step: Step, raw: bytes) -> None:
+        """A response of known length, of which a step that is cut off sends the beginning."""
+        length = {"content-type": "application/json", "content-length": str(len(raw))}
+        self._head(200 if step.late else step.status or 200, length | step.headers)
+        self.wfile.write(raw[: step.cut])
+        if step.cut is not None:
+            self.close_connection = True
+
+    def _stream(self, step: Step, parts: Iterable[bytes], events: bool) -> None:
+        """A response in chunks; without the last one it is a broken one."""
+        kind = "text/event-stream; charset=utf-8" if events else "application/json"
+        head = {"content-type": kind, "transfer-encoding": "chunked", "connection": "close"}
+        self._head(200, head | step.headers)
         self.close_connection = True
-        for name, event in answer.events():
-            data = event if isinstance(event, str) else json.dumps(event)
-            line = f"event: {name}\n" if name else ""
-            self.wfile.write(f"{line}data: {data}\n\n".encode())
+        left = step.cut
+        for part in filter(None, parts):
+            sent = part[:left]
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(sent), sent))
             self.wfile.flush()
+            left = None if left is None else left - len(sent)
+            if left == 0:
+                return
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _head(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def _other(self) -> None:
         self.model.other.append(f"{self.command} {self.path}")
@@ -202,3 +244,30 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(raw)
+
+
+def _said(step: Step, answer: Answer, streamed: bool) -> Iterator[bytes]:
+    """The body of a response, in the parts in which it is sent."""
+    if step.raw is not None:
+        yield step.raw
+    elif step.status and not step.late:
+        yield json.dumps(answer.error()).encode()
+    elif not streamed:
+        yield json.dumps(answer.whole()).encode()
+    else:
+        events = list(answer.events())
+        if step.late:
+            events = [*events[: len(events) // 2], answer.late_error()]
+        for name, event in events:
+            data = event if isinstance(event, str) else json.dumps(event)
+            line = f"event: {name}\n" if name else ""
+            yield f"{line}data: {data}\n\n".encode()
+
+
+def _beats(step: Step, sign: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Signs of life until the delay is over, then the parts."""
+    end = time.monotonic() + step.delay
+    while time.monotonic() < end:
+        yield sign
+        time.sleep(step.beat)
+    yield from parts

@@ -1,12 +1,12 @@
 """A thread cut into the blocks that the index takes in."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from tasuki.model import Entry, Thread
+from tasuki.threads.query import spaced
 
 BLOCK_CHARACTERS = 4_000
 BLOCK_ENTRIES = 40
@@ -17,7 +17,6 @@ KEPT = 6_000
 FIRST_WORDS = 600
 """Characters of a first prompt that are kept; lists cut them further, after redaction."""
 MAX_PATH = 1_000
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 
 
 class Block(Struct, gc=False):
@@ -52,11 +51,6 @@ def _block(first: int, last: int, texts: list[str]) -> Block:
     data = text.encode("utf-8", "replace")
     digest = hashlib.blake2b(data, digest_size=8, salt=first.to_bytes(8, "big")).digest()
     return Block(first, last, data.decode(), digest)
-
-
-def spaced(text: str) -> str:
-    """A text in which scripts without blanks between words are cut into characters."""
-    return text if text.isascii() else _CJK.sub(r" \g<0> ", text)
 
 
 def searchable(entry: Entry) -> str:

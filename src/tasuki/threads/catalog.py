@@ -12,8 +12,6 @@ from tasuki.model import ThreadHead
 
 _HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
 _WORD = re.compile(r"[\w.:-]{2,}")
-_IN_PROJECT = (".", ".specstory/history")
-"""Where a thread lies that belongs to the project around it, and so to all folders below."""
 
 
 def files(harness: str | None = None, cwd: Path | None = None) -> list[tuple[Harness, ThreadFile]]:
@@ -32,7 +30,7 @@ def heads(
         if limit is not None and limit <= 0:
             return
         head = adapter.head(file)
-        if head is None or (here and not (same_folder(head.cwd, here) or _in_project(head))):
+        if head is None or (here and not (head.of_project or same_folder(head.cwd, here))):
             continue
         yield head
         if limit is not None:
@@ -42,12 +40,6 @@ def heads(
 def same_folder(recorded: str, here: str) -> bool:
     """Whether a recorded folder is this one, symbolic links resolved where they still exist."""
     return recorded == here or (bool(recorded) and os.path.realpath(recorded) == here)
-
-
-def _in_project(head: ThreadHead) -> bool:
-    """Whether a thread lies in its own project: it is listed only for folders of that project."""
-    folder = os.path.dirname(head.path)
-    return any(folder == os.path.normpath(os.path.join(head.cwd, place)) for place in _IN_PROJECT)
 
 
 def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
@@ -90,12 +82,11 @@ def _by_id(spec: str) -> tuple[Harness, Path]:
         raise ThreadNotFound(_neither(spec))
     wanted = spec.lower()
     everything = files()
-    matches = [(h, f) for h, f in everything if _carries(f.path, wanted)]
-    if len(matches) != 1 or not _has_id(*matches[0], wanted):
-        # Not all files are named by the id, and names may say more than it.
-        sure = [(h, f) for h, f in matches if _has_id(h, f, wanted)]
-        sure = sure or [(h, f) for h, f in everything if _has_id(h, f, wanted)]
-        matches = sure or matches
+    named = [(h, f) for h, f in everything if _carries(f.path, wanted)]
+    # Not all files are named by the id, and names may say more than it.
+    sure = [(h, f) for h, f in named if _has_id(h, f, wanted)]
+    sure = sure or [(h, f) for h, f in everything if _has_id(h, f, wanted)]
+    matches = sure or named
     exact = [(h, f) for h, f in matches if f.path.stem.lower().endswith(wanted)]
     matches = exact if len(exact) == 1 else matches
     if not matches:

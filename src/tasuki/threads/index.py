@@ -91,9 +91,7 @@ class Updated(Struct):
     """What an update did. `problems` are sentences about threads that cannot be read."""
 
     threads: int = 0
-    bytes: int = 0
     gone: int = 0
-    seconds: float = 0.0
     busy: bool = False
     """Another process is building the index: what it has so far was left as it is."""
     problems: list[str] = []
@@ -138,8 +136,8 @@ class Index:
         try:
             return self._connected()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-                raise StoreFailed(f"The thread index {self.path} is locked. Try again.") from error
+            if "locked" in str(error):
+                raise self._failed(error) from error
             self._throw_away(str(error))
         try:
             return self._connected()
@@ -163,7 +161,7 @@ class Index:
             if version == VERSION:
                 db.execute("SELECT count(*) FROM (SELECT 1 FROM block LIMIT 1)")
                 return db
-            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            if tables:
                 raise sqlite3.DatabaseError(f"it is of version {version}, not {VERSION}")
             with _transaction(db):
                 if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -216,9 +214,8 @@ class Index:
         `report` is called with the bytes of each thread file that is done. Threads are taken one
         by one: what was done stays if the process is killed.
         """
-        began, done = time.monotonic(), Updated(problems=[])
         files, odd = _named(files)
-        done.problems += odd
+        done = Updated(problems=odd)
         try:
             with self._alone() as alone:
                 if alone:
@@ -226,7 +223,6 @@ class Index:
                 done.busy = not alone
         except sqlite3.Error as error:
             raise self._failed(error) from error
-        done.seconds = time.monotonic() - began
         return done
 
     @contextlib.contextmanager
@@ -261,7 +257,6 @@ class Index:
             for file, harness, thread in _read_ahead(waiting):
                 self._put(file, harness, thread, done)
                 done.threads += 1
-                done.bytes += file.bytes
                 report(file.bytes)
                 if time.monotonic() - committed > COMMIT_SECONDS:
                     self._db.execute("COMMIT")
@@ -326,9 +321,7 @@ class Index:
                 continue
             self._db.executemany("DELETE FROM block WHERE key = ?", [(k,) for k, _ in old])
             old.clear()
-            (made,) = self._db.execute("SELECT coalesce(max(id), 0) FROM words_docsize").fetchone()
-            row = made + 1
-            self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row, block.text))
+            row = self._db.execute("INSERT INTO words (text) VALUES (?)", (block.text,)).lastrowid
             self._db.execute(
                 "INSERT INTO block VALUES (?, ?, ?, ?, ?)",
                 (row, key, block.first, block.last, block.digest),

@@ -41,21 +41,20 @@ def prunable(vault: Vault, *, days: int, keep: int, only_drafts: bool, now: floa
     What a kept handoff descends from stays, and so does what is uncertain or has no date. As long
     as a handoff cannot be read (`vault.problems`), none goes: it may descend from any.
     """
-    newest = vault.all()
+    whole = lineage(vault)
     if vault.problems:  # What cannot be read may descend from any of them.
         return []
+    newest = [node for node in reversed(whole.nodes.values()) if node.handoff]
+    spared = _STARTED if only_drafts else ("uncertain",)
     going = {
-        handoff.id: handoff
-        for handoff in newest[keep:]
-        if _older(handoff, now - days * DAY)
-        and vault.state(handoff.id) not in (("uncertain",) if not only_drafts else _STARTED)
+        node.id: node.handoff
+        for node in newest[keep:]
+        if node.handoff and _older(node.handoff, now - days * DAY) and node.state not in spared
     }
-    whole = lineage(vault)
-    for handoff in newest:
-        if handoff.id not in going:
-            for ancestor in whole.chain(handoff.id):
-                for id in [id for id in going if id.startswith(ancestor)]:
-                    del going[id]
+    for node in newest:
+        if node.id not in going:
+            for ancestor in whole.chain(node.id):
+                going.pop(ancestor, None)
     return sorted(going.values(), key=lambda handoff: handoff.created)
 
 

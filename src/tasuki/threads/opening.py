@@ -9,7 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki import harness as harnesses
-from tasuki.draft.checks import entry_text
+from tasuki.draft.brief import handoff_of
+from tasuki.draft.entries import entry_text, readable
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound, UsageError
 from tasuki.model import Citation, Entry, Handoff, Thread
 from tasuki.threads import catalog
@@ -22,7 +23,6 @@ MAX_CHAIN = 20
 """Threads of one lineage that a question goes through."""
 _SPEC = re.compile(r"(?P<thread>.+?)#(?P<refs>[\d,\-\s#]+)", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_HANDOFF_ID = re.compile(r"tasuki read ([0-9a-f]{8,32})#n")
 
 
 class Opened(Struct, frozen=True):
@@ -46,6 +46,11 @@ class Reading(Struct, frozen=True):
 
     entry: Entry
     kept: bool = False
+
+    @property
+    def text(self) -> str:
+        """The entry as a person reads it; secrets are still in it."""
+        return self.entry.text if self.kept else readable(self.entry)
 
 
 def split(spec: str) -> tuple[str, list[int] | None]:
@@ -90,6 +95,13 @@ def opened(name: str, cwd: Path, vault: Vault | None = None) -> Opened:
     return Opened(name if by_path or thread.id.startswith(name) else thread.id, thread)
 
 
+def broken_lines(thread: Thread) -> str:
+    """What of a thread was skipped, as a sentence; empty if nothing was."""
+    broken = thread.report.broken
+    numbers = ", ".join(str(b.line) for b in broken[:6])
+    return f"{len(broken)} broken line(s) skipped in {thread.path}: {numbers}" if broken else ""
+
+
 def of_handoff(handoff: Handoff) -> Opened:
     """The predecessor of a handoff, as far as it is still there."""
     origin = handoff.predecessor
@@ -122,8 +134,8 @@ def _parent(of: Opened) -> str:
     if of.handoff is not None and of.handoff.parent:
         return of.handoff.parent
     for entry in of.thread.entries if of.thread else ():
-        if entry.origin == "handoff" and (match := _HANDOFF_ID.search(entry.text)):
-            return match[1]
+        if entry.origin == "handoff" and (id := handoff_of(entry.text)):
+            return id
     return ""
 
 
@@ -161,6 +173,12 @@ def _same(entry: Entry, citation: Citation) -> bool:
     return digest == citation.sha256
 
 
+def check_question(question: str) -> None:
+    """Raises UsageError for a question that asks nothing."""
+    if not question.strip():
+        raise UsageError('Ask something, for example: tasuki read @1 "why was the timeout raised?"')
+
+
 def asked(
     of: Opened, question: str, clean: Clean, limit: int = 6, vault: Vault | None = None
 ) -> list[tuple[Opened, list[Passage]]]:
@@ -168,8 +186,7 @@ def asked(
 
     Goes back through the lineage. Raises UsageError for an empty question.
     """
-    if not question.strip():
-        raise UsageError('Ask something, for example: tasuki read @1 "why was the timeout raised?"')
+    check_question(question)
     found = []
     for link in chain(of, vault):
         entries = [reading.entry for reading in readings(link)]

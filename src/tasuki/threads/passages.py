@@ -100,7 +100,7 @@ def answers(entries: Sequence[Entry], question: str, clean: Clean, limit: int = 
     best: dict[int, tuple[float, Entry]] = {}
     seen: set[str] = set()
     for score, entry, piece in sorted(scored, key=lambda s: (-s[0], -s[1].ref)):
-        said = " ".join(piece.lower().split())[:300]
+        said = _gist(piece)
         if said not in seen and entry.ref not in best:
             best[entry.ref] = (score, entry)
             seen.add(said)
@@ -189,11 +189,16 @@ def _distinct(passages: Iterable[Passage]) -> list[Passage]:
     seen: set[str] = set()
     kept = []
     for passage in passages:
-        said = " ".join(passage.text.lower().split())[:300]
+        said = _gist(passage.text)
         if said not in seen:
             seen.add(said)
             kept.append(passage)
     return kept
+
+
+def _gist(text: str) -> str:
+    """What two passages that say the same share."""
+    return " ".join(text.lower().split())[:300]
 
 
 def _pattern(parts: Sequence[str]) -> re.Pattern[str]:

@@ -17,7 +17,7 @@ _PART = re.compile(
     r"|(?P<word>\S+)"
 )
 _TOKEN = re.compile(r"[^\W_]+")
-_CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 PREFIX = 4
 """Letters from which on a word also finds longer ones that begin with it."""
 MAX_WORDS = 24
@@ -103,7 +103,12 @@ def _moment(name: str, value: str) -> float:
 
 def tokens(text: str) -> list[str]:
     """The words of a text as the index knows them: letters and digits, in lower case."""
-    return _TOKEN.findall(_CJK.sub(r" \1 ", folded(unicodedata.normalize("NFC", text))).lower())
+    return _TOKEN.findall(spaced(folded(unicodedata.normalize("NFC", text))).lower())
+
+
+def spaced(text: str) -> str:
+    """A text in which scripts without blanks between words are cut into characters."""
+    return text if text.isascii() else _CJK.sub(r" \g<0> ", text)
 
 
 def is_cjk(text: str) -> bool:

@@ -13,11 +13,6 @@ class Cleaner:
     def __init__(self) -> None:
         self._redactor = Redactor()
 
-    @property
-    def redactions(self) -> dict[str, int]:
-        """How many secrets of each kind were replaced so far."""
-        return self._redactor.counts
-
     def text(self, text: str) -> str:
         """A text without secrets and control characters."""
         return self._redactor.redact(plain(text)) if text else text

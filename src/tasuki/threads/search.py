@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from tasuki import harness as harnesses
 from tasuki.errors import TasukiError
+from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry
-from tasuki.threads import catalog
 from tasuki.threads.index import Hit, Index, Indexed
 from tasuki.threads.passages import Passage, matching_lines
 from tasuki.threads.query import Query
@@ -29,9 +29,13 @@ class Found(Struct, frozen=True):
     """Why there are no lines: the thread cannot be read any more."""
 
 
-def refresh(index: Index, report: Callable[[int], None] = lambda size: None) -> list[str]:
+def refresh(
+    index: Index,
+    files: Sequence[tuple[Harness, ThreadFile]],
+    report: Callable[[int], None] = lambda size: None,
+) -> list[str]:
     """Bring the index in step with all threads; sentences about what could not be taken in."""
-    updated = index.update(catalog.files(), report)
+    updated = index.update(files, report)
     if updated.busy:
         return ["Another tasuki is building the index; what it has so far was searched."]
     return updated.problems

@@ -1,6 +1,6 @@
 """The chains that stored handoffs form, derived from the handoffs themselves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -8,7 +8,7 @@ from msgspec import Struct
 from tasuki.errors import HandoffNotFound
 from tasuki.model import Handoff
 from tasuki.plain import one_line
-from tasuki.vault.store import State, Vault
+from tasuki.vault.store import State, Vault, state_of
 
 Link = Literal["", "parent", "revises", "thread"]
 GOAL_WIDTH = 60
@@ -56,15 +56,17 @@ def lineage(vault: Vault, id: str | None = None) -> Lineage:
     states: dict[str, State] = {}
     begun_by: dict[str, str] = {}
     for handoff in handoffs.values():
-        states[handoff.id] = vault.state(handoff.id)
         try:
             events = vault.events(handoff.id)
-        except HandoffNotFound:  # they cannot be read: the state says so
-            events = []
+            states[handoff.id] = state_of(events)
+        except HandoffNotFound:  # they cannot be read
+            events, states[handoff.id] = [], "uncertain"
         for event in events:
             if thread := event.detail.get("successor_thread"):
                 begun_by.setdefault(thread, handoff.id)
-    above = _without_circles({h.id: _above(h, begun_by) for h in handoffs.values()})
+    above = _without_circles(
+        {h.id: _above(h, begun_by, _whole(h.parent, handoffs)) for h in handoffs.values()}
+    )
     whole = _assemble(handoffs, states, above)
     return _tree_of(whole, focus) if focus else whole
 
@@ -77,12 +79,19 @@ def draw(lineage: Lineage) -> str:
     return "\n".join(lines)
 
 
-def _above(handoff: Handoff, begun_by: Mapping[str, str]) -> tuple[str, Link]:
+def _whole(prefix: str, handoffs: Collection[str]) -> str:
+    """The id that begins so, where one is stored; a brief names but the first digits of its own."""
+    if prefix in handoffs or not prefix:
+        return prefix
+    return next((id for id in handoffs if id.startswith(prefix)), prefix)
+
+
+def _above(handoff: Handoff, begun_by: Mapping[str, str], parent: str) -> tuple[str, Link]:
     """What a handoff hangs on: the revised one first, for it stands in the same place."""
     if handoff.revises and handoff.revises != handoff.id:
         return handoff.revises, "revises"
-    if handoff.parent and handoff.parent != handoff.id:
-        return handoff.parent, "parent"
+    if parent and parent != handoff.id:
+        return parent, "parent"
     by_thread = begun_by.get(handoff.predecessor.thread_id, "")
     return (by_thread, "thread") if by_thread not in ("", handoff.id) else ("", "")
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from tasuki.draft import state
+from tasuki.draft.authors.task import Task
 from tasuki.draft.brief import command_line, file_line, item_line, render_context, trimmed
 from tasuki.draft.commands import base_command, is_selection, runnable, short_command
-from tasuki.draft.facts import Derived
 from tasuki.draft.files import is_noise
 from tasuki.draft.rank import Relevance, best, order_files
-from tasuki.draft.statements import Statement, Talk, superseded, unanswered
+from tasuki.draft.statements import Statement, Talk, unanswered
 from tasuki.model import (
     CommandFact,
     CommandItem,
@@ -28,9 +28,6 @@ from tasuki.model import (
     Thread,
 )
 
-Limits = dict[str, int]
-
-LIMITS: Limits = {"files": 20, "commands": 10, "context": 12, "decisions": 8, "questions": 6}
 ASKED = 20
 PREVIOUS = 12
 FILES_WANTED = 9
@@ -53,48 +50,21 @@ _LINE: dict[str, Callable[[Any], str]] = {"files": file_line, "commands": comman
 
 
 def write(
-    thread: Thread,
-    derived: Derived,
-    goal: Goal,
-    *,
-    budget: int,
-    handoff_id: str,
-    limits: Limits | None = None,
-    metadata: Sequence[str] = (),
-    drift: Sequence[Item] = (),
-    reasons: bool = True,
-    preamble: bool = True,
+    task: Task, draft: Draft, *, budget: int, handoff_id: str, reasons: bool, preamble: bool
 ) -> Draft:
-    """A draft for a goal that fits `budget` tokens without the goal.
+    """A draft that fits `budget` tokens without the goal, what did not fit in `left_out`.
 
-    What did not fit is in `left_out`, best first.
+    `draft` holds what is known beside the thread: metadata, drift, the skill.
     """
-    last = max((e.ref for e in thread.entries), default=0)
-    corpus = [s.text for s in derived.statements] + [f.path for f in derived.facts.files]
-    spoken = max((e.ref for e in thread.entries if e.kind == "assistant"), default=0)
-    relevance = Relevance(goal.text, corpus, last, spoken)
-    offered = _offer(thread, derived, goal, relevance, {**LIMITS, **(limits or {})}, reasons)
-    draft = Draft(
-        goal=goal,
-        metadata=tuple(metadata),
-        drift=tuple(drift),
-        skill=derived.facts.skill,
-    )
-    return _pack(draft, offered, budget, handoff_id, preamble)
+    offered = offer(task, reasons)
+    return pack(draft, offered, budget, handoff_id, preamble)
 
 
-def _offer(
-    thread: Thread,
-    derived: Derived,
-    goal: Goal,
-    relevance: Relevance,
-    limits: Limits,
-    reasons: bool,
-) -> dict[str, list[Any]]:
+def offer(task: Task, reasons: bool) -> dict[str, list[Any]]:
     """Everything worth a line, by section, best first, within the caps."""
-    facts = derived.facts
-    gone = superseded(derived.statements)
-    stated = [s for i, s in enumerate(derived.statements) if i not in gone]
+    thread, facts, goal, relevance = task.thread, task.derived.facts, task.goal, task.relevance
+    limits = task.limits
+    stated = task.stated
     seen_before = list(state.goal_errors(thread, facts, goal.text))
     taken: set[str] = set()
     asked = list(_asked(stated, relevance, taken))
@@ -313,12 +283,13 @@ def _commands(
             return
         yield CommandItem(
             command=short_command(command.command),
-            note=_note(command, command.refs[-1] in told),
+            note=command_note(command, command.refs[-1] in told),
             refs=command.refs[-2:],
         )
 
 
-def _note(command: CommandFact, told: bool) -> str:
+def command_note(command: CommandFact, told: bool = False) -> str:
+    """What came of a command's last run, in few words."""
     if not command.known:
         return "how it ended is not recorded"
     if not command.ok:
@@ -331,7 +302,7 @@ def _note(command: CommandFact, told: bool) -> str:
     return f"{command.outcome or 'ok'}{selection}" if command.check else "ok"
 
 
-def _pack(
+def pack(
     draft: Draft, offered: dict[str, list[Any]], budget: int, handoff_id: str, preamble: bool
 ) -> Draft:
     """Take what is offered, round by round, while the brief stays within the budget."""
@@ -355,7 +326,7 @@ def _pack(
     packed = msgspec.structs.replace(
         draft,
         **{section: tuple(items) for section, items in chosen.items()},
-        left_out=tuple(_as_item(item) for _, item in passed),
+        left_out=tuple(as_item(item) for _, item in passed),
     )
     return trimmed(packed, handoff_id, budget, preamble=preamble)
 
@@ -364,7 +335,8 @@ def _line(section: str, item: Any) -> str:
     return _LINE.get(section, item_line)(item)
 
 
-def _as_item(item: Any) -> Item:
+def as_item(item: Any) -> Item:
+    """A line of any section as an item of the list of what was left out."""
     if isinstance(item, Item):
         return item
     if isinstance(item, FileItem):

@@ -11,7 +11,15 @@ from pathlib import Path
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import markdown, plans
 from tasuki.harness.aider.read import START, Reader
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Entry, Thread, ThreadHead
 
 FILE = ".aider.chat.history.md"
@@ -31,6 +39,7 @@ class Aider:
     program = "aider"
     can_start = False
     can_prefill = False
+    can_ask = False
     caller = Caller()
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -71,6 +80,7 @@ class Aider:
             messages=None if last else len(begun.entries),
             exact=not last,
             context_tokens=latest.context_tokens,
+            of_project=True,
         )
 
     def read(self, path: Path) -> Thread:
@@ -90,6 +100,12 @@ class Aider:
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return plans.none(self.title)
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        plans.not_asked(self.title)
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        plans.not_asked(self.title)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         """aider takes up what was said since the history begins, as far as it fits."""

@@ -11,7 +11,15 @@ from msgspec import Struct
 from tasuki.harness.claude.format import Message, context_tokens
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import MAX_ARGUMENT
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Thread, ThreadHead
 
 HEAD_BYTES = 12 << 10
@@ -66,6 +74,7 @@ class Claude:
     program = "claude"
     can_start = True
     can_prefill = True
+    can_ask = True
     caller = Caller("claude-code", variable="CLAUDE_CODE_SESSION_ID")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -125,6 +134,16 @@ class Claude:
             submit=request.send,
             ready=_READY,
         )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        from tasuki.harness.claude import asking
+
+        return asking.plan(self.program, request, projects(), UNSET)
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        from tasuki.harness.claude import asking
+
+        return asking.answered(output, request)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.id)

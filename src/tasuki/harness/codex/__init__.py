@@ -10,7 +10,15 @@ import msgspec
 
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import with_brief
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Thread, ThreadHead
 
 HEAD_BYTES = 72 << 10
@@ -54,6 +62,7 @@ class Codex:
     program = "codex"
     can_start = True
     can_prefill = False
+    can_ask = True
     caller = Caller("codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id"))
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -93,6 +102,16 @@ class Codex:
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """`codex PROMPT` where it is to be sent at once, else an unsent paste."""
         return with_brief(self.program, self.title, request, ready=_READY, argument=_argument)
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        from tasuki.harness.codex import asking
+
+        return asking.plan(self.program, request, home())
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        from tasuki.harness.codex import asking
+
+        return asking.answered(output)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "resume", thread.id)

@@ -22,7 +22,15 @@ from tasuki.harness.copilot.format import (
 )
 from tasuki.harness.copilot.read import Reader, named
 from tasuki.harness.jsonl import both_ends, scanned
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Thread, ThreadHead
 
 T = TypeVar("T")
@@ -51,6 +59,7 @@ class Copilot:
     program = "copilot"
     can_start = True
     can_prefill = False
+    can_ask = False
     caller = Caller("copilot-cli", variable="COPILOT_AGENT_SESSION_ID")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -106,6 +115,12 @@ class Copilot:
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return plans.with_brief(self.program, self.title, request, ready=_READY, argument=_argument)
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        plans.not_asked(self.title)
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        plans.not_asked(self.title)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, f"--resume={thread.id}")

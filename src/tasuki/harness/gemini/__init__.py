@@ -5,7 +5,15 @@ from pathlib import Path
 
 from tasuki.harness import plans
 from tasuki.harness.gemini.head import home, is_session, read_head, sessions
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Thread, ThreadHead
 
 _READY = r"Type your message"
@@ -20,6 +28,7 @@ class Gemini:
     program = "gemini"
     can_start = True
     can_prefill = False
+    can_ask = True
     caller = Caller("gemini-cli-mcp-client")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -46,6 +55,16 @@ class Gemini:
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return plans.with_brief(self.program, self.title, request, ready=_READY, argument=_argument)
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        from tasuki.harness.gemini import asking
+
+        return asking.plan(self.program, request, home())
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        from tasuki.harness.gemini import asking
+
+        return asking.answered(output)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         """Opens a copy: `--resume` can lose the original when the copies are cleared away."""

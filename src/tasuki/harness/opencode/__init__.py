@@ -12,9 +12,17 @@ from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import plans
 from tasuki.harness.jsonl import repaired, scanned
 from tasuki.harness.opencode import format as record
-from tasuki.harness.opencode import store as store
+from tasuki.harness.opencode import store
 from tasuki.harness.opencode.read import Reader, named, unfolded
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.model import Thread, ThreadHead
 
 if TYPE_CHECKING:
@@ -50,6 +58,7 @@ class Opencode:
     program = "opencode"
     can_start = True
     can_prefill = False
+    can_ask = True
     caller = Caller("opencode")
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -126,6 +135,16 @@ class Opencode:
             ready=_READY,
             argument=lambda prompt: (f"--prompt={prompt}",),
         )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        from tasuki.harness.opencode import asking
+
+        return asking.plan(self.program, request)
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        from tasuki.harness.opencode import asking
+
+        return asking.answered(output, request, self.program)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "-s", thread.id)

@@ -11,7 +11,15 @@ from pathlib import Path
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import markdown, plans
 from tasuki.harness.jsonl import scanned, thread_files
-from tasuki.harness.protocol import Caller, LaunchPlan, LaunchRequest, ThreadFile
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    Caller,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
 from tasuki.harness.specstory.read import Reader
 from tasuki.model import Thread, ThreadHead
 
@@ -30,6 +38,7 @@ class SpecStory:
     program = ""
     can_start = False
     can_prefill = False
+    can_ask = False
     caller = Caller()
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -74,6 +83,7 @@ class SpecStory:
             bytes=file.bytes,
             messages=len(thread.entries) if whole else None,
             exact=whole,
+            of_project=True,
         )
 
     def read(self, path: Path) -> Thread:
@@ -97,6 +107,12 @@ class SpecStory:
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return plans.none(self.title)
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        plans.not_asked(self.title)
+
+    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+        plans.not_asked(self.title)
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         """SpecStory only writes down: the program that it watched goes back itself."""

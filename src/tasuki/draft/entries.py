@@ -1,0 +1,35 @@
+"""What an entry holds: all of it, to search in, and as a person reads it."""
+
+from tasuki.model import Entry
+
+
+def entry_text(entry: Entry) -> str:
+    """Everything an entry holds, as one text: words, command, paths, changes, output."""
+    call = entry.tool
+    if call is None:
+        return entry.text
+    changes = [t for c in call.changes for t in (c.path, c.old, c.new)]
+    todos = [t.text for t in call.todos or ()]
+    if not (changes or todos or call.detail or call.paths):
+        return f"{call.command}\n{call.output}"
+    return "\n".join(
+        (entry.text, call.command, call.detail, *call.paths, *changes, *todos, call.output)
+    )
+
+
+def readable(entry: Entry) -> str:
+    """An entry as a person reads it: words, or the call with its changes and result."""
+    call = entry.tool
+    if call is None:
+        return entry.text
+    head = f"{call.name} {call.command or call.detail or ' '.join(call.paths)}".strip()
+    changes = "".join(f"\n{_change(c.path, c.old, c.new)}" for c in call.changes)
+    todos = "".join(f"\n[{t.status}] {t.text}" for t in call.todos or ())
+    code = f" (exit {call.exit_code})" if call.exit_code else ""
+    return f"{head}{changes}{todos}\n→ {call.status}{code}\n{call.output}".rstrip()
+
+
+def _change(path: str, old: str, new: str) -> str:
+    minus = "".join(f"\n-{line}" for line in old.split("\n")) if old else ""
+    plus = "".join(f"\n+{line}" for line in new.split("\n")) if new else ""
+    return f"{path}{minus}{plus}"

@@ -1,0 +1,204 @@
+"""Who writes the draft: agent → model → offline. The way only leads down, and never off the end.
+
+An author that fails hands over to the next one with its reason, so that no handoff is lost; the
+facts that every author left out are filled in from the thread.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from tasuki import harness as harnesses
+from tasuki.config import Loaded, Settings
+from tasuki.draft.authors import offline
+from tasuki.draft.authors.task import Task
+from tasuki.draft.checks import Check, Checker
+from tasuki.draft.rank import alike
+from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable
+from tasuki.model import Authorship, CommandItem, Draft, Item
+
+if TYPE_CHECKING:
+    from tasuki.draft.authors.asker import Asker
+    from tasuki.draft.extraction import Written
+
+RUNGS = ("agent", "model", "offline")
+SHOWN = 60
+"""Items in `left_out`."""
+
+
+def write(task: Task, base: Draft, loaded: Loaded, handoff_id: str) -> tuple[Draft, list[str]]:
+    """A checked draft within the budget, and sentences for the user: why somebody else wrote it.
+
+    `base` holds what is known beside the thread. Raises ModelUnavailable or ExtraMissing if a
+    model was asked for and there is none, AuthorFailed with the setting `strict`, Cancelled.
+    """
+    settings = loaded.settings
+    check = Checker(
+        task.thread, task.derived, task.goal, settings.limits(), settings.validate_files
+    ).checked
+    told: list[str] = []
+    fell: list[str] = []
+    for name in RUNGS[RUNGS.index(settings.author) : -1]:
+        try:
+            written, notes = _written(name, task, loaded, check)
+        except (AuthorFailed, ModelUnavailable, ExtraMissing) as error:
+            never_began = name == settings.author and not isinstance(error, AuthorFailed)
+            if settings.strict or never_began:
+                raise
+            fell.append(f"{name}: {error}")
+            told.append(f"The author {name} failed, so the next one writes. {error}")
+            continue
+        draft = _completed(written, base, task, settings, handoff_id, check)
+        by = replace(draft.authorship, fell=tuple(fell))
+        return replace(draft, authorship=by), [*told, *notes]
+    draft = check(_offline(task, base, settings, handoff_id))
+    return replace(draft, authorship=Authorship(fell=tuple(fell))), told
+
+
+def _written(name: str, task: Task, loaded: Loaded, check: Check) -> "tuple[Written, list[str]]":
+    """A checked draft in the words of one author, and sentences for the user."""
+    from tasuki.draft import extraction  # not needed by a draft that nobody is asked for
+
+    asker, notes = ASKERS[name](task, loaded)
+    with closing(asker):
+        talk = extraction.Conversation(asker)
+        try:
+            written = extraction.write(talk, task, check)
+        except AuthorFailed as error:
+            cost = f" (That took {talk.spent()}.)" if talk.replies else ""
+            raise type(error)(f"{error}{cost}") from error
+    return written, [*notes, *written.notes]
+
+
+def _agent(task: Task, loaded: Loaded) -> "tuple[Asker, list[str]]":
+    from tasuki.draft.authors.agent import AgentAsker
+
+    settings = loaded.settings
+    name = task.thread.harness
+    if name not in harnesses.names():
+        raise AuthorFailed(f"No harness {name!r} is known whose agent could be asked.")
+    return AgentAsker(task, harnesses.get(name), settings.agent_format, settings.author_seconds), []
+
+
+def _model(task: Task, loaded: Loaded) -> "tuple[Asker, list[str]]":
+    from tasuki.draft.authors import providers
+    from tasuki.draft.authors.model import ModelAsker
+
+    endpoint = providers.resolve(loaded, task.thread.model, task.thread.harness)
+    notes = list(endpoint.notes)
+    return ModelAsker(task, endpoint, loaded.settings.author_seconds), notes
+
+
+ASKERS: "dict[str, Callable[[Task, Loaded], tuple[Asker, list[str]]]]" = {
+    "agent": _agent,
+    "model": _model,
+}
+
+
+def _offline(task: Task, base: Draft, settings: Settings, handoff_id: str) -> Draft:
+    return offline.write(
+        task,
+        base,
+        budget=settings.budget,
+        handoff_id=handoff_id,
+        reasons=settings.include_file_reasons,
+        preamble=settings.include_handoff_preamble,
+    )
+
+
+def _completed(
+    written: "Written",
+    base: Draft,
+    task: Task,
+    settings: Settings,
+    handoff_id: str,
+    check: Check,
+) -> Draft:
+    """An author's draft with the facts it left out, within the budget.
+
+    Filled in are the state as it can be derived, standing wishes of the user, earlier handoffs,
+    and whole sections that the author left empty. All other facts are offered in the review.
+    """
+    offered = offline.offer(task, settings.include_file_reasons)
+    sections: dict[str, Any] = {section: tuple(items) for section, items in offered.items()}
+    facts = check(Draft(goal=task.goal, **sections))
+    own = {s: list(getattr(written.draft, s)) for s in offered}
+    filled, rest = 0, []
+    for section, items in own.items():
+        candidates = list(getattr(facts, section))
+        silent = section in written.silent
+        wanted = [] if silent else _wanted(section, items, candidates, task)
+        for item in candidates:
+            if _said_already(item, items):
+                continue
+            if item in wanted:
+                items.append(item)
+                filled += 1
+            else:
+                rest.append(item)
+    own["commands"] = [_with_outcome(item, task) for item in own["commands"]]
+    if not settings.include_file_reasons:
+        own["files"] = [replace(f, reason="") for f in own["files"]]
+    by = written.draft.authorship
+    empty = replace(base, metadata=(*base.metadata, _byline(by)), dropped=written.draft.dropped)
+    packed = offline.pack(
+        empty, own, settings.budget, handoff_id, settings.include_handoff_preamble
+    )
+    left_out = (*packed.left_out, *map(offline.as_item, rest))[:SHOWN]
+    return replace(packed, authorship=replace(by, filled=filled), left_out=left_out)
+
+
+def _byline(by: Authorship) -> str:
+    """Who wrote the draft, and what of the thread they did not have whole, for the brief."""
+    model = f", {by.model}" if by.model else ""
+    part = f"; entries before #{by.whole_from} were given as facts and excerpts"
+    return f"Written by: {by.author}{model}{part if by.whole_from > 1 else ''}"
+
+
+def _wanted(section: str, items: list[Any], candidates: list[Any], task: Task) -> list[Any]:
+    """The facts that are filled into a section that holds what an author wrote."""
+    if not items or section == "previous":
+        return candidates
+    if section == "state":
+        return candidates[: _derived_state(candidates)]
+    if section == "asked":
+        standing = tuple(f'"{s.text}"' for _, s in task.inventory.standing())
+        return [item for item in candidates if item.text.startswith(standing)]
+    return []
+
+
+_MECHANICAL = ("Tests as", "Lint or", "Build as", "Not verified", "Running", "Undone", "Refused",
+               "In progress", "Pending", "Done, keep")  # fmt: skip
+
+
+def _derived_state(candidates: list[Item]) -> int:
+    """How many of the first items are derived facts, which stand beside whatever was written."""
+    return next(
+        (n for n, item in enumerate(candidates) if not item.label.startswith(_MECHANICAL)),
+        len(candidates),
+    )
+
+
+def _said_already(item: Any, items: list[Any]) -> bool:
+    """Whether a section holds an item, or one that says nearly the same."""
+    key = _key(item)
+    bag = set(key.lower().split())
+    return any(key == _key(o) or (isinstance(o, Item) and alike(bag, set(_key(o).lower().split())))
+               for o in items)  # fmt: skip
+
+
+def _key(item: Any) -> str:
+    if isinstance(item, Item):
+        return item.text
+    return item.command if isinstance(item, CommandItem) else str(item.path)
+
+
+def _with_outcome(item: CommandItem, task: Task) -> CommandItem:
+    """A chosen command with what came of its last run behind the author's reason."""
+    known = task.inventory.command(item.command)
+    outcome = offline.command_note(known) if known else ""
+    if not outcome or outcome in item.note:
+        return item
+    return replace(item, note=f"{item.note}; {outcome}" if item.note else outcome)

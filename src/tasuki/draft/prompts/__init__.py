@@ -1,0 +1,34 @@
+"""What is said to models and agents, as Markdown files, filled in strictly."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+_EXAMPLE = re.compile(r'"(?:text|reason)": "([^"]{6,})"')
+_VARIABLE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def render(name: str, **values: object) -> str:
+    """The prompt `name` with its variables filled in.
+
+    Values are put in as they are and not looked through again. Raises LookupError for a variable
+    without a value and for a value without a variable: a prompt must say what its caller means.
+    """
+    text = _text(name)
+    wanted = set(_VARIABLE.findall(text))
+    if odd := wanted ^ set(values):
+        what = "needs" if odd <= wanted else "knows no"
+        raise LookupError(f"The prompt {name} {what} {', '.join(sorted(odd))}.")
+    return _VARIABLE.sub(lambda match: str(values[match[1]]), text)
+
+
+@cache
+def examples() -> frozenset[str]:
+    """The texts and reasons that prompts show as examples, in lower case: no answer may hold them."""
+    shown = (m for name in ("system", "agent") for m in _EXAMPLE.finditer(_text(name)))
+    return frozenset(match[1].lower() for match in shown)
+
+
+@cache
+def _text(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.md").read_text("utf-8").strip()
