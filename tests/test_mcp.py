@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -125,6 +126,32 @@ async def test_the_callers_own_thread_is_meant(world: World, mode: str) -> None:
         failed, text = await call(client, "handoff", goal=GOAL)
         assert failed
         assert "There is no thread of Codex" in text
+
+
+async def test_a_thread_that_is_written_a_moment_later_is_waited_for(world: World) -> None:
+    """A call of the first turn comes before the thread is on disk; no older one is taken instead."""
+    mine = world.thread(work(seed=2, cwd=str(world.project)))
+    content = mine.read_bytes()
+
+    async def called(tool: str, **arguments: object) -> str:
+        async def write_later() -> None:
+            await anyio.sleep(0.5)
+            mine.write_bytes(content)
+
+        mine.unlink()
+        async with (
+            connected(world, CLAUDE_CODE_SESSION_ID=mine.stem) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(write_later)
+            failed, text = await call(client, tool, **arguments)
+        assert not failed, text
+        return text
+
+    assert "#1 user" in await called("read_thread", thread="@1#1")
+    older = world.thread(work(seed=1, cwd=str(world.project)))
+    os.utime(older, (1_700_000_000, 1_700_000_000))
+    assert mine.stem in await called("handoff", goal=GOAL)
 
 
 async def test_codex_names_its_thread_in_the_call(world: World) -> None:
