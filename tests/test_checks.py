@@ -31,7 +31,7 @@ def check(tmp_path: Path):  # type: ignore[no-untyped-def]
 
     def run(validate_files: bool = True, **sections):  # type: ignore[no-untyped-def]
         draft = Draft(goal=Goal(text="g"), **sections)
-        return checks.check(draft, thread, derived, validate_files=validate_files)
+        return checks.Checker(thread, derived, draft.goal, {}, validate_files).checked(draft)
 
     return run
 

@@ -221,7 +221,7 @@ def failing(tmp_path: Path):  # type: ignore[no-untyped-def]
 
     def check(**sections):  # type: ignore[no-untyped-def]
         draft = Draft(goal=Goal(text="g"), authorship=Authorship(author="model"), **sections)
-        return checks.check(draft, thread, derived)
+        return checks.Checker(thread, derived, draft.goal, {}).checked(draft)
 
     return check
 

@@ -160,8 +160,8 @@ def _caller(context: Context[Any, Any]) -> Harness | None:
     """The harness that calls, by the name it gives itself."""
     known = context.request_context.session.client_params
     name = known.client_info.name if known else ""
-    all = map(harnesses.get, harnesses.names())
-    return next((h for h in all if name and h.caller.client == name), None)
+    adapters = map(harnesses.get, harnesses.names())
+    return next((h for h in adapters if name and h.caller.client == name), None)
 
 
 def _bounded(parts: Iterator[str], more: str) -> str:

@@ -216,6 +216,11 @@ class FileFact(Struct, frozen=True):
         """The newest entry that touched it."""
         return max((*self.reads[-1:], *self.edits[-1:], *self.mentioned[-1:]), default=0)
 
+    @property
+    def shown_in(self) -> tuple[int, ...]:
+        """The entries that a brief cites for it: the last read and the last two edits."""
+        return (*self.reads[-1:], *self.edits[-2:])
+
 
 class CommandFact(Struct, frozen=True):
     """One command the thread ran, in its own characters, with what came of its last run."""

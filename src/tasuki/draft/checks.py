@@ -73,7 +73,11 @@ _ABSENT = " does not occur in the thread"
 
 
 class Checker:
-    """Checks drafts for one goal against one thread, whose texts are put together once."""
+    """Checks drafts for one goal against one thread, whose texts are put together once.
+
+    `caps` are limits of sections that differ from `CAPS`. `validate_files=False` keeps unknown paths,
+    labelled unverified.
+    """
 
     def __init__(
         self,
@@ -101,7 +105,10 @@ class Checker:
         return Support(self._thread.entries)
 
     def checked(self, draft: Draft) -> Draft:
-        """The draft without what failed a check, and with the reasons."""
+        """The draft without what failed a check, and with the reasons.
+
+        In what is left every path, command, quote and code span occurs in the thread.
+        """
         self.dropped = []
         self._written = draft.authorship.author != "offline"
         if self._written:
@@ -341,21 +348,6 @@ class Checker:
     @cached_property
     def _paths(self) -> set[str]:
         return {*self._known_paths, *(q.text.split()[0] for q in self.facts.revision.commits)}
-
-
-def check(
-    draft: Draft,
-    thread: Thread,
-    derived: Derived,
-    *,
-    caps: dict[str, int] | None = None,
-    validate_files: bool = True,
-) -> Draft:
-    """A draft in which every path, command, quote and code span occurs in the thread.
-
-    `validate_files=False` keeps unknown paths, labelled unverified.
-    """
-    return Checker(thread, derived, draft.goal, caps or {}, validate_files).checked(draft)
 
 
 def normal_path(path: str) -> str:

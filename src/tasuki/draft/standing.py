@@ -67,11 +67,8 @@ class Standing:
 
     def anywhere(self, text: str) -> bool:
         """Whether a text stands in some entry, or in the thread's files behind what was cut."""
-        return self.in_memory(text) or self._in_files([text])
-
-    def in_memory(self, text: str) -> bool:
-        """Whether a text stands in some entry as far as it is in memory."""
-        return any(text in self.text(ref) for ref in self.entries)
+        in_memory = any(text in self.text(ref) for ref in self.entries)
+        return in_memory or self._in_files([text])
 
     def look_up(self, sentences: Iterable[Iterable[Claim]]) -> None:
         """Look for the claims of several sentences, one of each in one pass over the files.

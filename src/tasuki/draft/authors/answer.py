@@ -101,12 +101,17 @@ def _strict(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def parse(text: str) -> Parsed:
-    """The structured shape from an answer. Raises Unusable."""
+def check_length(text: str) -> None:
+    """Raises Unusable for an answer that is empty, or longer than any is read."""
     if not text.strip():
         raise Unusable("it was empty.")
     if len(text) > MAX_ANSWER:
         raise Unusable(f"it was {len(text):,} characters long.")
+
+
+def parse(text: str) -> Parsed:
+    """The structured shape from an answer. Raises Unusable."""
+    check_length(text)
     found = _object(text)
     state = found.get("state")
     state = state if isinstance(state, dict) else {}

@@ -5,7 +5,6 @@ import re
 from msgspec import Struct
 
 from tasuki.draft.authors.answer import (
-    MAX_ANSWER,
     MAX_ITEMS,
     Answer,
     ChosenCommand,
@@ -14,6 +13,7 @@ from tasuki.draft.authors.answer import (
     Said,
     StateOfWork,
     Unusable,
+    check_length,
     cut_refs,
 )
 
@@ -49,10 +49,7 @@ class _Item(Struct):
 
 def parse(text: str) -> Parsed:
     """The Markdown shape from an answer. Raises Unusable if it has none of the sections."""
-    if not text.strip():
-        raise Unusable("it was empty.")
-    if len(text) > MAX_ANSWER:
-        raise Unusable(f"it was {len(text):,} characters long.")
+    check_length(text)
     reader = _Reader()
     for line in text.split("\n"):
         reader.line(line)

@@ -136,7 +136,7 @@ def _file_line(number: int, file: FileFact) -> str:
     if file.reads:
         did.append(f"read {len(file.reads)}×")
     names = f": {', '.join(file.symbols[:4])}" if file.symbols else ""
-    refs = refs_mark((*file.reads[-1:], *file.edits[-2:]))
+    refs = refs_mark(file.shown_in)
     return f"F{number} {file.path} ({', '.join(did) or 'named'}{names}){refs}"
 
 

@@ -242,7 +242,7 @@ def _files(
         yield FileItem(
             path=file.path,
             reason=_why_file(file, relevance) if reasons else "",
-            refs=(*file.reads[-1:], *file.edits[-2:]),
+            refs=file.shown_in,
         )
 
 

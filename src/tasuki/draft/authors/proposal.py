@@ -58,7 +58,7 @@ def _files(chosen: Iterable[ChosenFile], inventory: Inventory) -> Iterator[FileI
         reason, refs = _spelt_out(item.reason, inventory)
         refs = (*item.refs, *refs)
         if known:
-            refs = (*known.reads[-1:], *known.edits[-2:], *refs)
+            refs = (*known.shown_in, *refs)
         path = known.path if known else name
         yield FileItem(path=path, reason=reason, refs=tuple(dict.fromkeys(refs)))
 
