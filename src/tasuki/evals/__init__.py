@@ -1,0 +1,1 @@
+"""Measures handoffs: the continuation benchmark, cases with planted facts, a judge, a playground."""
