@@ -114,3 +114,35 @@ def test_the_preamble_can_be_left_out() -> None:
 
     assert "You are continuing" not in text
     assert text.startswith("# Handoff Context\n[#n] names")
+
+
+def test_files_and_commands_of_which_nothing_is_told_share_one_line() -> None:
+    """They stand behind `also:` with their refs; one that could not be verified never does."""
+    draft = replace(
+        FULL,
+        files=(
+            FileItem(path="a.py", reason="edited 2×", refs=(4,)),
+            FileItem(path="b.py", refs=(5,)),
+            FileItem(path="c.py"),
+            FileItem(path="z.py", verified=False),
+        ),
+        commands=(
+            CommandItem(command="make", note="ok"),
+            CommandItem(command="x `y`", refs=(8, 9)),
+        ),
+    )
+    found = dict(brief.sections(draft))
+
+    assert found["Relevant Files"] == [
+        "- a.py — edited 2× [#4]",
+        "- z.py (unverified)",
+        "- also: b.py [#5], c.py",
+    ]
+    assert found["Relevant Commands"] == ["- `make` — ok", "- also: ``x `y` `` [#8, #9]"]
+
+
+def test_where_nothing_is_told_of_any_each_has_its_own_line() -> None:
+    """A list of bare paths, as without reasons, stays a list."""
+    bare = replace(FULL, files=(FileItem(path="a.py"), FileItem(path="b.py")), commands=())
+
+    assert dict(brief.sections(bare))["Relevant Files"] == ["- a.py", "- b.py"]

@@ -92,3 +92,58 @@ def test_heredocs_are_left_off_and_marked() -> None:
     assert commands.short_command(command).endswith("…")
     assert "Long text" not in commands.short_command(command)
     assert commands.runnable(command) is False
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("pnpm -s test", "test"), ("npm --silent run test:unit", "test"), ("pnpm -s run build", "build"),
+        ("yarn --cwd x run lint", ""), ('echo "pytest"', ""), ("curl https://x.org/tests/build", ""),
+        ("./notify 'make lint'", ""), ('bash -c "pytest -q"', "test"), ("docker run x 'npm test'", "test"),
+    ],
+)  # fmt: skip
+def test_what_stands_in_a_text_or_an_address_is_no_check(command: str, kind: str) -> None:
+    """Options before a script's name are skipped; quotes count only where a shell runs them."""
+    assert commands.check_kind(command) == kind
+
+
+def test_the_steps_of_a_command_are_what_can_be_run_by_itself() -> None:
+    """Looking around, pipe tails, comments, assignments and halves of a quote are no steps."""
+    command = "cd src && ls; make deploy 2>&1 | tail -3\nX=1; # note\n./smoke --all || echo 'a; b' && ./end"
+
+    assert commands.steps(command) == ["make deploy", "./smoke --all", "./end"]
+    assert commands.steps("make one <<'E'\nmake two\nE") == ["make one"]
+    assert commands.steps("make a;" * 1_000) == []
+
+
+def test_blanks_around_what_joins_commands_change_nothing() -> None:
+    """A step is the same with many blanks and with none."""
+    assert commands.steps("make a   &&\t make b") == commands.steps("make a&&make b")
+    assert commands.is_navigation("  ls  ;\n\n  pwd ")
+    assert not commands.is_navigation("ls ; make")
+
+
+def test_the_subject_of_a_commit_is_the_message_it_was_given() -> None:
+    """Both quotes and joined options are read; a commit that failed has none."""
+    found = commands.subjects(
+        commands.runs(
+            [
+                entry(1, "git commit -am \"Keep the 'old' name\""),
+                entry(2, "git add . && git commit -m 'Drop it'"),
+                entry(3, 'git commit -m "Never made"', status="error"),
+                entry(4, 'grep -m "x" a.py'),
+            ]
+        )
+    )
+
+    assert [(q.text, q.ref) for q in found] == [("Keep the 'old' name", 1), ("Drop it", 2)]
+
+
+@pytest.mark.parametrize(
+    ("command", "asks"),
+    [("tool --help", True), ("go version", True), ("x -h | head", True), ("helper run", False),
+     ("./release --version-file x", False), ("tool --help " + "x" * 200, False)],
+)  # fmt: skip
+def test_a_command_that_asks_for_help_is_told_apart(command: str, asks: bool) -> None:
+    """Help and version as words of their own, and in a short command alone."""
+    assert commands.asks_about_itself(command) is asks

@@ -303,7 +303,7 @@ def test_facts_fill_what_the_author_left_out(bench: Bench) -> None:
         said(relevantInformation=[item("The upload client retries three times.", 2)]), said()
     )
 
-    assert [f.path for f in draft.files] == ["src/upload/client.py"]
+    assert [f.path for f in draft.files] == ["src/upload/client.py", "tests/test_upload.py"]
     assert any(i.label == "Tests as last seen" for i in draft.state)
     assert any("public API" in a.text for a in draft.asked)
     assert draft.questions == ()

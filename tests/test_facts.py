@@ -225,3 +225,99 @@ def test_values_that_stand_nowhere_in_the_tree_are_known(tmp_path: Path) -> None
         "X-Part-Digest",
     }
     assert with_values(derived(builder, tmp_path), str(tmp_path)).facts.values == ()
+
+
+def brief_with(*lines: str, section: str = "State of the work", goal: str = "go on") -> str:
+    """An earlier brief with some lines in one section."""
+    body = "\n".join(f"- {line}" for line in lines)
+    return (
+        "# Handoff Context\nopen one with `tasuki read 0123abcd#n`.\n\n<record-of-the-past>\n"
+        f"## {section}\n{body}\n</record-of-the-past>\n\n## Next Goal (verbatim)\n{goal}"
+    )
+
+
+def folded(folder: Path, *briefs: str) -> list[str]:
+    """What is told of some earlier briefs in a thread."""
+    builder = ThreadBuilder("claude")
+    for brief in briefs:
+        builder.user(brief).assistant("On it.")
+    return [q.text for q in derived(builder, folder).facts.previous]
+
+
+def test_what_binds_most_of_an_earlier_brief_comes_first(tmp_path: Path) -> None:
+    """Wishes and what was called off stand before decisions, goals, open work and the rest."""
+    rest, open_work = "The cache sits in `a.py`", "Still to do, as said then: the docs"
+    wish, decision = '"never push to main, only to a branch"', "Decided to use msgspec"
+    called_off = 'Called off or changed, the user said: "drop the toggle"'
+    brief = brief_with(rest, open_work, f"{decision} [#3, #4]", wish, called_off)
+
+    assert folded(tmp_path, brief) == [
+        wish, called_off, decision, "Goal then: go on", open_work, rest,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "In progress: edited `a.py`", "Tests as last seen: `pytest` — passed", "Not verified: only a part",
+        "Running: background command `x`", "Pending in its todo list, 70 entries ago: a; b",
+        "Only in the thread, not in the tree: `10.0.0.7`", "Failed, then passed: `x`", '"ok, have a look"',
+        "`load_config` in `conf.py`: `def load_config():`",
+    ],
+)  # fmt: skip
+def test_how_things_stood_at_an_earlier_handoff_is_not_told(line: str, tmp_path: Path) -> None:
+    """State of its time, small talk and lines of code are out of date; what failed is not."""
+    kept = "Failed, not passed since: `make`"
+
+    assert folded(tmp_path, brief_with(line, kept)) == ["Goal then: go on", kept]
+
+
+def test_a_line_of_two_briefs_is_told_once_and_only_the_last_goals_are(tmp_path: Path) -> None:
+    """Of many handoffs the last three goals count; a wish that was handed on is told once."""
+    wish = '"never push to main, only to a branch"'
+    briefs = [brief_with(wish, goal=f"goal number {n}") for n in range(1, 6)]
+    told = folded(tmp_path, *briefs)
+
+    assert told == [wish, *(f"Goal then: goal number {n}" for n in (3, 4, 5))]
+
+
+def test_open_work_that_a_commit_speaks_of_is_done(tmp_path: Path) -> None:
+    """The subject that the command was given is enough, also where git's answer is not recorded."""
+    wish = "Still to do, as said then: stream the importer rows"
+    builder = (
+        ThreadBuilder("claude")
+        .user(brief_with(wish, goal="write the docs"))
+        .shell('git commit -qm "Stream the importer rows"')
+    )
+    facts = derived(builder, tmp_path).facts
+
+    assert [q.text for q in facts.subjects] == ["Stream the importer rows"]
+    assert [q.text for q in facts.previous] == ["Goal then: write the docs"]
+
+
+@pytest.mark.parametrize("command", ["git mv old.py new.py", "mkdir x && mv -f old.py new.py"])
+def test_a_moved_file_takes_its_past_along(command: str, tmp_path: Path) -> None:
+    """What was done to the old name was done to the new one; the old one is gone."""
+    builder = (
+        ThreadBuilder("claude")
+        .user("go")
+        .read("old.py", "x")
+        .edit("old.py", "a", "def run_it(): ...")
+    )
+    files = {f.path: f for f in derived(builder.shell(command), tmp_path).facts.files}  # fmt: skip
+
+    assert files["old.py"].deleted is True
+    assert (files["new.py"].deleted, files["new.py"].reads) == (False, (2,))
+    assert files["new.py"].edits == (3, 4)
+    assert files["new.py"].symbols == ("run_it",)
+
+
+def test_a_move_that_failed_or_of_an_unknown_file_moves_nothing(tmp_path: Path) -> None:
+    """Only a file that the thread touched can take its past along."""
+    builder = ThreadBuilder("claude").user("go").edit("a.py", "1", "2")
+    builder.shell("mv a.py b.py", "no such folder", 1).shell("mv x.bin y.bin", "ok")
+    files = {f.path: f for f in derived(builder, tmp_path).facts.files}
+
+    assert files["a.py"].deleted is False
+    assert not files.get("y.bin") or not files["y.bin"].edits
+    assert "b.py" not in files

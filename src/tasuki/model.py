@@ -197,6 +197,17 @@ class Goal(Struct, frozen=True):
     said_by: Literal["user", "model"] = "user"
 
 
+class Named(Struct, frozen=True):
+    """Refs of the newest entries that name a file, oldest first, by where it is named."""
+
+    assistant: tuple[int, ...] = ()
+    user: tuple[int, ...] = ()
+    input: tuple[int, ...] = ()
+    """In what a tool was given."""
+    output: tuple[int, ...] = ()
+    """In what a tool printed."""
+
+
 class FileFact(Struct, frozen=True):
     """What a thread did to one file. `path` is relative to the thread's cwd where it lies below."""
 
@@ -210,6 +221,7 @@ class FileFact(Struct, frozen=True):
     mentioned: tuple[int, ...] = ()
     symbols: tuple[str, ...] = ()
     """Names of functions, classes and tests inside the thread's edits of it, newest first."""
+    named: Named = Named()
 
     @property
     def last(self) -> int:
@@ -218,8 +230,9 @@ class FileFact(Struct, frozen=True):
 
     @property
     def shown_in(self) -> tuple[int, ...]:
-        """The entries that a brief cites for it: the last read and the last two edits."""
-        return (*self.reads[-1:], *self.edits[-2:])
+        """The entries that a brief cites for it: the last reads and edits, else who named it."""
+        touched = (*self.reads[-2:], *self.edits[-3:])
+        return touched or (*self.named.output[-1:], *self.named.assistant[-1:])
 
 
 class CommandFact(Struct, frozen=True):
@@ -276,6 +289,8 @@ class Facts(Struct, frozen=True):
     """What can be derived from a thread without a model; every item with its refs."""
 
     files: tuple[FileFact, ...] = ()
+    spoken_of: tuple[FileFact, ...] = ()
+    """Files that the newest entries name and that no tool touched."""
     commands: tuple[CommandFact, ...] = ()
     last_check: tuple[CommandFact, ...] = ()
     """The last run of each kind of check."""
@@ -300,6 +315,8 @@ class Facts(Struct, frozen=True):
     previous: tuple[Quote, ...] = ()
     """Items of earlier handoffs found in the thread, folded."""
     revision: Revision = Revision()
+    subjects: tuple[Quote, ...] = ()
+    """What the thread's commits were said to be, also where git's answer is not recorded."""
     skill: str = ""
 
 
@@ -318,6 +335,8 @@ class FileItem(Struct, frozen=True):
     reason: str = ""
     refs: tuple[int, ...] = ()
     verified: bool = True
+    minor: bool = False
+    """Named beside the others; what is in it is told only where room is left."""
 
 
 class CommandItem(Struct, frozen=True):

@@ -92,11 +92,31 @@ def sections(draft: Draft) -> list[tuple[str, list[str]]]:
         ("Key Decisions", map(item_line, draft.decisions)),
         ("Open Questions / Risks", map(item_line, draft.questions)),
         ("Changed since the thread", map(item_line, draft.drift)),
-        ("Relevant Files", map(file_line, draft.files)),
-        ("Relevant Commands", map(command_line, draft.commands)),
+        ("Relevant Files", _file_lines(draft.files)),
+        ("Relevant Commands", _command_lines(draft.commands)),
         ("Session Metadata", (f"- {plain(line)}" for line in draft.metadata)),
     ]
     return [(title, lines) for title, lines in ((t, list(ls)) for t, ls in found) if lines]
+
+
+def _file_lines(files: Sequence[FileItem]) -> list[str]:
+    """A line a file; those of which nothing is told share the last one."""
+    bare = [f for f in files if f.verified and not f.reason]
+    if len(bare) == len(files):
+        return [file_line(f) for f in files]
+    lines = [file_line(f) for f in files if f not in bare]
+    also = ", ".join(f"{plain(f.path)}{refs_mark(f.refs)}" for f in bare)
+    return [*lines, f"- also: {also}"] if bare else lines
+
+
+def _command_lines(commands: Sequence[CommandItem]) -> list[str]:
+    """A line a command; those of which nothing is told share the last one."""
+    bare = [c for c in commands if not c.note]
+    if len(bare) == len(commands):
+        return [command_line(c) for c in commands]
+    lines = [command_line(c) for c in commands if c not in bare]
+    also = ", ".join(f"{code(c.command)}{refs_mark(c.refs)}" for c in bare)
+    return [*lines, f"- also: {also}"] if bare else lines
 
 
 def render_context(draft: Draft, handoff_id: str, *, preamble: bool = True) -> str:

@@ -14,9 +14,9 @@ _CHECKS: tuple[tuple[Check, re.Pattern[str]], ...] = (
     (
         "test",
         re.compile(
-            r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
+            r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
             r"playwright)|vitest|jest|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
-            r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S*/test\S*\.sh|"
+            r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S{0,200}/test\S{0,200}\.sh|"
             r"scripts/test|run_tests?\S*|node\s+--test|bats)\b"
         ),
     ),
@@ -24,22 +24,23 @@ _CHECKS: tuple[tuple[Check, re.Pattern[str]], ...] = (
         "lint",
         re.compile(
             r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|flake8|rubocop|shellcheck|prettier\s+(?:-c|--check)|black\s+--check|gofmt\s+-[ld]|"
-            r"(?:npm|pnpm|yarn|bun)\s+run\s+(?:check|lint|typecheck)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
+            r"(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:check|lint|typecheck)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
             r"(?:lint|check|typecheck)\S*|go\s+vet|scripts/check)\b"
         ),
     ),
     (
         "build",
         re.compile(
-            r"\b(?:go\s+build|cargo\s+(?:build|check)|(?:npm|pnpm|yarn|bun)\s+run\s+build|make(?:\s+(?:all|build))?$|cmake|"
+            r"\b(?:go\s+build|cargo\s+(?:build|check)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+build|make(?:\s+(?:all|build))?$|cmake|"
             r"(?:mise|just)\s+(?:run\s+)?build|docker\s+build|mvn\s+(?:package|compile)|gradlew?\s+build|vite\s+build|webpack)\b"
         ),
     ),
 )
 _NAVIGATION = re.compile(
     r"^(?:ls|ll|cd|pwd|cat|head|tail|sed\s+-n|nl|grep|rg|ag|find|fd|tree|wc|which|file|stat|echo|printf|awk|jq|sort|uniq|"
-    r"less|more|du|df|env|whoami|date|sleep|true|type|command\s+-v|test\s|\[|mkdir|git\s+(?:status|log|diff|show|branch|"
-    r"remote|stash\s+list|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config\s+--get))\b"
+    r"less|more|du|df|env|whoami|date|sleep|true|type|command\s+-v|test\s|\[|mkdir|git\s+(?:-C\s+\S+\s+|--no-pager\s+)*(?:status|log|diff|show|branch|"
+    r"remote|stash\s+list|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config\s+--get|check-ignore|merge-base|"
+    r"cat-file|ls-tree|ls-remote|rev-list|checkout|switch))\b"
 )
 _FAILED_OUTPUT = re.compile(
     r"(?m)^(?:FAIL\b|--- FAIL|not ok \d|E\s{3,}|panic: |Traceback \(most recent|npm ERR!|npm error|make: \*\*\*|"
@@ -59,7 +60,7 @@ _COMMIT_LINE = re.compile(
 _FILTERED = re.compile(
     r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
 )
-_SPLIT = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
+_SPLIT = re.compile(r"&&|\|\||;|\n")
 
 
 class Run:
@@ -105,6 +106,9 @@ _TRIGGERS = frozenset(
     "make cmake package compile webpack".split()
 )
 _LETTERS = re.compile(r"[a-z]+")
+_SAID_ONLY = re.compile(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
+"""What a command is given as a text or an address: `echo "build"` builds nothing."""
+_RUNS_A_STRING = re.compile(r"\b(?:bash|sh|zsh|eval|exec|ssh|docker|xargs|tmux|nix|su|timeout)\b")
 
 
 @lru_cache(maxsize=50_000)
@@ -113,6 +117,8 @@ def check_kind(command: str) -> Check:
     head = _HEREDOC.split(command)[0] if "<<" in command else command
     if _TRIGGERS.isdisjoint(_LETTERS.findall(head)):
         return ""
+    if not _RUNS_A_STRING.search(head):
+        head = _SAID_ONLY.sub(" ", head)
     return next((kind for kind, pattern in _CHECKS if pattern.search(head)), "")
 
 
@@ -120,7 +126,7 @@ def check_kind(command: str) -> Check:
 def is_navigation(command: str) -> bool:
     """Whether a command only looks around: nothing a successor would have to be told."""
     head = _HEREDOC.split(command)[0]
-    parts = [p for p in _SPLIT.split(head) if p]
+    parts = [p for part in _SPLIT.split(head) if (p := part.strip())]
     return all(_NAVIGATION.match(p.lstrip("( ")) for p in parts)
 
 
@@ -244,6 +250,18 @@ def commits(all_runs: Iterable[Run]) -> tuple[Quote, ...]:
     return tuple(found)
 
 
+_MESSAGE = re.compile(r"""\s-\w*m\s*(?:"([^"\n]+)"|'([^'\n]+)')""")
+
+
+def subjects(all_runs: Iterable[Run]) -> tuple[Quote, ...]:
+    """What commits were said to be, by the message that the command was given."""
+    return tuple(
+        Quote(text=match[1] or match[2], ref=run.ref)
+        for run in all_runs
+        if run.check == "commit" and run.ok and (match := _MESSAGE.search(run.command))
+    )
+
+
 def short_command(command: str, limit: int = 260) -> str:
     """A command on one line; a heredoc or a long tail is left off and marked with `…`."""
     if "<<" in command and (match := _HEREDOC.search(command)):
@@ -259,6 +277,36 @@ _PLUMBING = re.compile(
 def base_command(command: str) -> str:
     """A command without redirections and pipe tails: what makes two runs the same command."""
     return one_line(_PLUMBING.sub("", one_line(command)))
+
+
+_TELLS_ABOUT_ITSELF = re.compile(r"(?:^|\s)(?:--help|--version|version|help|-h)(?:\s|$)")
+
+
+def asks_about_itself(command: str) -> bool:
+    """Whether a command only asks a program for its help or version."""
+    return len(command) < 200 and bool(_TELLS_ABOUT_ITSELF.search(command))
+
+
+def _is_whole(step: str) -> bool:
+    """Whether a step can be run by itself: no open quote, no rest of a script, no mere assignment."""
+    balanced = not (step.count('"') % 2 or step.count("'") % 2) and step.count("(") == step.count(
+        ")"
+    )
+    return balanced and not step.endswith(("\\", " -")) and not _NO_COMMAND.match(step)
+
+
+_NO_COMMAND = re.compile(r"#|[A-Za-z_]\w*=\S*$")
+MAX_STEPS = 4_000
+"""Characters from which a command is a script, whose steps nobody runs one by one."""
+
+
+def steps(command: str) -> list[str]:
+    """The parts of a command that do something, without pipe tails and what only looks around."""
+    if len(command) > MAX_STEPS:
+        return []
+    head = _HEREDOC.split(command)[0]
+    parts = (base_command(part) for part in _SPLIT.split(head))
+    return [p for p in parts if len(p) > 3 and not is_navigation(p) and _is_whole(p)]
 
 
 def runnable(command: str, limit: int = 260) -> bool:

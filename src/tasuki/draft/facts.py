@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from tasuki.draft import commands, said, statements, values
 from tasuki.draft.brief import handoff_of
 from tasuki.draft.commands import Run
-from tasuki.draft.files import file_facts, is_noise
+from tasuki.draft.files import file_facts, is_noise, with_mentions
 from tasuki.draft.statements import Statement
-from tasuki.draft.text import identifiers, sentences, shorten
+from tasuki.draft.text import identifiers, sentences, shorten, terms
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread, Todo
 
 _FOLDED_SECTIONS = (
@@ -21,6 +21,11 @@ _FOLDED_SECTIONS = (
 )  # fmt: skip
 _GOAL_HEADING = "\n## Next Goal (verbatim"
 _MAX_LESSONS = 12
+NEAR_FAILURE = 6
+"""Entries after a failure in which a sentence may explain it without naming anything of it."""
+LEAST_AT_ONCE = 0.4
+LEAST_REASON = 0.7
+"""Weights under which a sentence says too little of why something failed: the first one after it, and others."""
 _LESSON_RUNS = 800
 """Newest commands among which failures are looked for."""
 _GREEN = ("test", "lint", "build")
@@ -43,7 +48,7 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     """
     entries = thread.entries
     all_runs = commands.runs(entries)
-    files = file_facts(thread, all_runs)
+    files, spoken_of = with_mentions(thread, file_facts(thread, all_runs))
     stated = [*statements.of_user(entries), *statements.of_assistant(entries, _focus(goal))]
     commits = commands.commits(all_runs)
     todos, todos_ref = _todos(entries)
@@ -51,11 +56,13 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     last_green = next(
         (r.ref for r in reversed(all_runs) if r.check in _GREEN and r.known and r.ok), 0
     )
+    subjects = commands.subjects(all_runs)
     revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
     edited = [f for f in files if f.edits and f.edits[-1] > f.undone and not is_noise(f.path)]
     facts = Facts(
         files=files,
+        spoken_of=spoken_of,
         commands=commands.facts(all_runs),
         last_check=commands.last_checks(all_runs),
         unverified=tuple(f.path for f in edited if f.edits[-1] > last_green),
@@ -72,7 +79,8 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
         lessons=_lessons(entries, all_runs),
         running=tuple(b for b in thread.background if b.state == "running"),
         artifacts=_artifacts(thread),
-        previous=folded,
+        previous=tuple(q for q in folded if not _is_done(q, subjects)),
+        subjects=subjects,
         revision=Revision(
             branch=thread.git_branch,
             head=thread.git_head,
@@ -171,36 +179,86 @@ def _explaining(texts: Sequence[Entry], after: int, before: int, failure: str) -
         if after < entry.ref <= min(before, after + 40):
             for sentence in sentences(entry.text[:20_000]):
                 weight = said.weight_assistant(sentence, said.marks(sentence))
-                if weight < 0.85:
+                at_once = entry.ref - after <= 2
+                if weight < (LEAST_AT_ONCE if at_once else LEAST_REASON):
                     continue
-                weight += 0.8 * any(n in sentence for n in names) - 0.06 * (entry.ref - after)
+                shared = any(n in sentence for n in names)
+                if not shared and entry.ref - after > NEAR_FAILURE:
+                    continue
+                weight += 0.8 * shared - 0.06 * (entry.ref - after)
                 if best is None or weight > best[0]:
                     best = (weight, Quote(text=shorten(sentence), ref=entry.ref))
     return best[1] if best else None
 
 
 def _earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], str]:
-    """Items of earlier handoffs in a thread, folded into one list, and the first one's id."""
-    folded: dict[str, Quote] = {}
+    """What still counts of earlier handoffs in a thread, the most binding first; the first one's id.
+
+    Wishes and rulings of the user outlive every handoff; how things stood at one does not.
+    """
+    folded: dict[str, tuple[int, Quote]] = {}
     parent = ""
     for entry in entries:
         if entry.kind != "user" or entry.origin != "handoff":
             continue
         parent = parent or handoff_of(entry.text)
         for quote in _folded(entry):
-            folded[quote.text] = quote
-    return tuple(folded.values()), parent
+            if (rank := _binding(quote.text)) is not None:
+                folded[quote.text] = (rank, quote)
+    goals = [q for _, q in folded.values() if q.text.startswith(_GOAL_THEN)]
+    old = sorted(goals, key=lambda q: -q.ref)[_GOALS_KEPT:]
+    kept = [(rank, q) for rank, q in folded.values() if q not in old]
+    return tuple(q for _, q in sorted(kept, key=lambda pair: pair[0])), parent
+
+
+_GOAL_THEN = "Goal then: "
+_GOALS_KEPT = 3
+_PASSED_BY = re.compile(
+    r"In progress: |(?:Tests|Lint or type check|Build) as last seen: |Not verified: |Running: |Failed, then passed: "
+    r"|Pending in its todo list(?:, \d+ entries ago)?: |Only in the thread|`[^`]+` in `"
+)
+_REFS = re.compile(r"\[#\d[^\[\]]*\]\s*$")
+_CALLED_OFF = "Called off or changed, the user said"
+
+
+def _binding(text: str) -> int | None:
+    """How binding a line of an earlier brief still is, 0 the most; None if it is out of date."""
+    text = text[: statements.MAX_SENTENCE]
+    if _PASSED_BY.match(text):
+        return None
+    if text.startswith((_CALLED_OFF, "Refused by the user")):
+        return 0
+    if text.startswith(_GOAL_THEN):
+        return 2
+    if text.startswith(('"', "User: ")):
+        weight = said.weight_user(text.strip('"'), said.marks(text.strip('"')))
+        return 0 if weight >= _WISH else 1 if weight > 0.5 else None
+    if text.startswith(("Still to do", "Failed, not passed", "Not started", "Failed or rejected")):
+        return 3
+    return 1 if said.marks(text) & said.DECISION else 4
+
+
+_WISH = 1.3
+
+
+def _is_done(quote: Quote, subjects: Iterable[Quote]) -> bool:
+    """Whether a commit of the thread speaks of what an earlier brief calls open."""
+    if not quote.text.startswith(("Still to do", "Not started", "Pending", "Goal then")):
+        return False
+    about = set(terms(quote.text.partition(": ")[2]))
+    low = [s.text.lower() for s in subjects]
+    return any(sum(t in text for t in about) >= max(2, len(about) * 0.6) for text in low)
 
 
 def _folded(entry: Entry) -> Iterable[Quote]:
     section = ""
-    past, _, goal = entry.text.rpartition(_GOAL_HEADING)
-    goal = goal.partition("\n")[2]
+    past, heading, goal = entry.text.rpartition(_GOAL_HEADING)
+    past, goal = (past, goal.partition("\n")[2]) if heading else (entry.text, "")
     if goal.strip() and past:
-        yield Quote(text=f"Goal then: {shorten(' '.join(goal.split()), 240)}", ref=entry.ref)
+        yield Quote(text=f"{_GOAL_THEN}{shorten(' '.join(goal.split()), 240)}", ref=entry.ref)
     for line in past.split("\n"):
         if line.startswith("## "):
             section = line[3:].strip().lower()
         elif line.startswith("- ") and section in _FOLDED_SECTIONS:
-            text = re.sub(r"\s*\[#\d[^\]]*\]\s*$", "", line[2:])
-            yield Quote(text=text.removeprefix("Goal then: Goal then: "), ref=entry.ref)
+            text = _REFS.sub("", line[2:]).rstrip()
+            yield Quote(text=text, ref=entry.ref)

@@ -4,7 +4,10 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from tasuki.draft.commands import Run
+from tasuki.draft.mentions import mentions
 from tasuki.draft.text import PATH
 from tasuki.model import Entry, FileChange, FileFact, Thread
 
@@ -14,6 +17,9 @@ _UNDO = re.compile(
 )
 _UNDO_ALL = re.compile(
     r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.|clean\s+-\w*f)"
+)
+_MOVER = re.compile(
+    r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
 )
 _REMOVER = re.compile(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
 _SYMBOL = re.compile(
@@ -84,6 +90,17 @@ class FileTable:
         file.deleted = change.kind == "delete"
         file.texts.append(change.new or change.old)
 
+    def moved(self, old: str, new: str, ref: int) -> None:
+        """A file was renamed: what was done to it was done to the new one."""
+        before, file = self.files.get(self.relative(old)), self._of(new)
+        if before is None or file is None or before is file:
+            return
+        file.reads = sorted({*before.reads, *file.reads})
+        file.edits = sorted({*before.edits, *file.edits, ref})
+        file.texts.extend(before.texts)
+        before.edits.append(ref)
+        before.deleted = True
+
     def undone(self, path: str, ref: int) -> None:
         """A file, or every file with an empty path, was put back as git has it."""
         files = [self.files.get(self.relative(path))] if path else list(self.files.values())
@@ -152,21 +169,38 @@ def file_facts(thread: Thread, runs: Sequence[Run]) -> tuple[FileFact, ...]:
     return table.facts()
 
 
+def with_mentions(
+    thread: Thread, files: Sequence[FileFact]
+) -> tuple[tuple[FileFact, ...], tuple[FileFact, ...]]:
+    """The same files with where the newest entries name them, and files that are only named."""
+    found = mentions(thread.entries, (f.path for f in files), thread.cwd)
+    touched = tuple(replace(f, named=found.pop(f.path)) if f.path in found else f for f in files)
+    return touched, tuple(FileFact(path=path, named=named) for path, named in found.items())
+
+
 def _from_shell(table: FileTable, run: Run) -> None:
-    if run.navigation and run.ok:
-        for match in _READER.finditer(run.command):
-            for path in PATH.findall(match[1]):
-                table.read(path, run.ref)
-    elif "git " in run.command and "stash" not in run.command and run.ok:
-        if _UNDO_ALL.search(run.command):
-            table.undone("", run.ref)
-        for match in _UNDO.finditer(run.command):
-            for path in PATH.findall(match[1]):
-                table.undone(path, run.ref)
-    elif "rm " in run.command and run.ok:
-        for match in _REMOVER.finditer(run.command):
-            for path in PATH.findall(match[1]):
-                table.changed(FileChange(path=path, kind="delete"), run.ref)
+    if not run.ok:
+        return
+    command, ref = run.command, run.ref
+    if "mv " in command:
+        for match in _MOVER.finditer(command):
+            table.moved(match[1], match[2], ref)
+    if run.navigation:
+        for path in _paths(_READER, command):
+            table.read(path, ref)
+    elif "git " in command and "stash" not in command:
+        if _UNDO_ALL.search(command):
+            table.undone("", ref)
+        for path in _paths(_UNDO, command):
+            table.undone(path, ref)
+    elif "rm " in command:
+        for path in _paths(_REMOVER, command):
+            table.changed(FileChange(path=path, kind="delete"), ref)
+
+
+def _paths(pattern: re.Pattern[str], command: str) -> list[str]:
+    """The paths in what a pattern captures of a command."""
+    return [path for match in pattern.finditer(command) for path in PATH.findall(match[1])]
 
 
 def _mentions(table: FileTable, entries: Iterable[Entry]) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tasuki import harness as harnesses
 from tasuki.config import Loaded, Settings
-from tasuki.draft.authors import offline
+from tasuki.draft.authors import choices, offline, packing
 from tasuki.draft.authors.task import Task
 from tasuki.draft.checks import Check, Checker
 from tasuki.draft.rank import alike
@@ -121,7 +121,7 @@ def _completed(
     Filled in are the state as it can be derived, standing wishes of the user, earlier handoffs,
     and whole sections that the author left empty. All other facts are offered in the review.
     """
-    offered = offline.offer(task, settings.include_file_reasons)
+    offered = offline.offer(task, settings.include_file_reasons, settings.budget)
     sections: dict[str, Any] = {section: tuple(items) for section, items in offered.items()}
     facts = check(Draft(goal=task.goal, **sections))
     own = {s: list(getattr(written.draft, s)) for s in offered}
@@ -143,10 +143,10 @@ def _completed(
         own["files"] = [replace(f, reason="") for f in own["files"]]
     by = written.draft.authorship
     empty = replace(base, metadata=(*base.metadata, _byline(by)), dropped=written.draft.dropped)
-    packed = offline.pack(
+    packed = packing.pack(
         empty, own, settings.budget, handoff_id, settings.include_handoff_preamble
     )
-    left_out = (*packed.left_out, *map(offline.as_item, rest))[:SHOWN]
+    left_out = (*packed.left_out, *map(packing.as_item, rest))[:SHOWN]
     return replace(packed, authorship=replace(by, filled=filled), left_out=left_out)
 
 
@@ -198,7 +198,7 @@ def _key(item: Any) -> str:
 def _with_outcome(item: CommandItem, task: Task) -> CommandItem:
     """A chosen command with what came of its last run behind the author's reason."""
     known = task.inventory.command(item.command)
-    outcome = offline.command_note(known) if known else ""
+    outcome = choices.command_note(known) if known else ""
     if not outcome or outcome in item.note:
         return item
     return replace(item, note=f"{item.note}; {outcome}" if item.note else outcome)

@@ -16,7 +16,7 @@ from tasuki.draft.facts import derive, with_values
 from tasuki.draft.redact import Redactor
 from tasuki.errors import NothingToHandOff
 from tasuki.harness.protocol import Harness
-from tasuki.model import Draft, Facts, Goal, Handoff, Thread
+from tasuki.model import Draft, Facts, Goal, Handoff, Revision, Thread
 
 ANALYZING = "Analyzing conversation..."
 EXTRACTING = "Extracting relevant context..."
@@ -47,9 +47,12 @@ def make(
     to: str,
     report: Callable[[str], None] = lambda phase: None,
     resolve_parent: Callable[[str], str] = lambda prefix: prefix,
+    replay: bool = False,
 ) -> Made:
     """A handoff from a thread file.
 
+    `replay`: of a thread of the past, as a benchmark makes it; git and the folder, which know what
+    came after it, are not asked.
     Raises NothingToHandOff if the thread holds no conversation, and what the author raises.
     """
     settings = loaded.settings
@@ -57,7 +60,7 @@ def make(
     thread = harness.read(path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
         raise NothingToHandOff(f"Nothing to hand off (no messages yet) in {path}.")
-    revision = git.Probe(thread.cwd).revision()
+    revision = Revision() if replay else git.Probe(thread.cwd).revision()
 
     report(EXTRACTING)
     derived = derive(thread, revision, goal.text)
@@ -66,7 +69,7 @@ def make(
     known = Draft(
         goal=goal,
         metadata=assemble.metadata(thread, revision) if settings.include_metadata else (),
-        drift=tuple(drift.since_thread(thread, derived.facts)),
+        drift=() if replay else tuple(drift.since_thread(thread, derived.facts)),
         skill=derived.facts.skill,
     )
     task = Task(thread, derived, goal, settings.limits())
@@ -86,6 +89,6 @@ def make(
         to=to,
         budget=settings.budget,
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        snapshot=drift.snapshot(thread.cwd, draft.files, revision),
+        snapshot={} if replay else drift.snapshot(thread.cwd, draft.files, revision),
     )
     return Made(handoff, context, thread, derived.facts, told)

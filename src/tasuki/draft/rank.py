@@ -1,27 +1,38 @@
 """Which facts matter for a goal: shared terms weighted by rarity, times how lately they came up.
 
-Weights are set by hand here; nothing else in the package knows a number of relevance.
+Weights of sentences and commands are set by hand here; those of files are learnt (`features.py`).
+Nothing else in the package knows a number of relevance.
 """
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from tasuki.draft.commands import asks_about_itself
 from tasuki.draft.facts import Derived
+from tasuki.draft.features import Files
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import terms
-from tasuki.model import CommandFact, FileFact, Goal, Lesson, Thread
+from tasuki.model import CommandFact, Facts, Goal, Lesson, Thread
 
 MIN_HALF_LIFE = 40
 """Entries after which recency counts half, at least; a sixth of the thread if that is more."""
 
 
 _PLAIN = re.compile(r"(?<![\w`./_-])[^\W\d_]{4,}(?![\w`/_])")
+COMMAND_HALF_LIFE = 40
+"""Entries after which it counts half that a command was run."""
+SHORT_COMMAND = 60
+TOPIC = 0.45
+"""How much of a goal a path or a sentence of the user shares, to be what the goal is about."""
+TOPIC_HALF_LIFE = 3
 MAX_TERMS = 60
 """Terms of a goal that are used, the first ones."""
 
 
+NO_THREAD, NO_FACTS = Thread(harness="", id="", path=""), Facts()
 _POINTS_BACK = re.compile(
     r"\b(?:these|those|this|that|them|it|all of|above|option|both|first|second|\d)\b|^.{0,60}$",
     re.IGNORECASE | re.DOTALL,
@@ -38,8 +49,13 @@ class Relevance:
     def __init__(
         self, goal: str, corpus: Iterable[str], last_ref: int, last_words: int = 0
     ) -> None:
+        self.goal = goal
         self.last = last_ref
+        self.last_spoken = last_words
         self.last_words = last_words if _POINTS_BACK.search(goal[:400]) else 0
+        self.topic: Sequence[int] = ()
+        """Refs of the entries that work on what the goal names, in order."""
+        self.files = Files(NO_THREAD, NO_FACTS, goal, self.overlap)
         self._statements: dict[Statement, float] = {}
         self.half_life = max(MIN_HALF_LIFE, last_ref / 6)
         weights = dict(list(terms(goal).items())[:MAX_TERMS])
@@ -73,6 +89,12 @@ class Relevance:
         """1 for the newest entry, halved every half-life."""
         return math.exp2((ref - self.last) / self.half_life)
 
+    def near_topic(self, ref: int) -> float:
+        """1 for an entry that works on what the goal names, halved every few entries around it."""
+        at = bisect_left(self.topic, ref)
+        near = self.topic[max(0, at - 1) : at + 1]
+        return max((math.exp2(-abs(ref - r) / TOPIC_HALF_LIFE) for r in near), default=0.0)
+
     def freshness(self, ref: int) -> float:
         """What is left of a plan's worth: most of it in the last third of a thread, little early."""
         return 0.35 + 0.9 * math.exp2((ref - self.last) / max(MIN_HALF_LIFE, self.last / 3))
@@ -86,28 +108,23 @@ class Relevance:
     def _worth(self, statement: Statement) -> float:
         overlap, recency = self.overlap(statement.text), self.recency(statement.ref)
         rarity = self.rarity(statement.text)
+        near = self.near_topic(statement.ref)
         if statement.by_user:
-            return statement.weight * (0.5 + 0.7 * overlap + 0.3 * recency + 0.6 * rarity)
+            return statement.weight * (
+                0.5 + 0.7 * overlap + 0.3 * recency + 0.6 * rarity + 0.1 * near
+            )
         pointed_at = 0.7 * (statement.ref == self.last_words)
-        return statement.weight * (1.3 * overlap + 0.5 * recency + 0.8 * rarity + pointed_at)
-
-    def file(self, file: FileFact) -> float:
-        """Worth of a file: lately edited, often edited, named by the goal, with its symbols."""
-        named = self.overlap(file.path + " " + " ".join(file.symbols))
-        edited = self.recency(file.edits[-1]) if file.edits else 0.0
-        read = self.recency(file.reads[-1]) if file.reads else 0.0
-        often = min(1.0, math.log1p(len(file.edits)) / 3)
-        looked_at_once = not file.edits and len(file.reads) == 1
-        score = 1.6 * edited + 0.8 * often * edited + 0.5 * read + 1.8 * named
-        score += 0.6 * bool(file.mentioned)
-        return score * (0.45 if looked_at_once else 1.0) * (0.3 if file.deleted else 1.0)
+        return statement.weight * (
+            1.3 * overlap + 0.5 * recency + 0.8 * rarity + 0.15 * near + pointed_at
+        )
 
     def command(self, command: CommandFact) -> float:
-        """Worth of a command: checks and repeated ones first, then what the goal names."""
-        score = 1.0 * bool(command.check) + 0.35 * min(len(command.refs), 4)
-        score += 1.5 * self.overlap(command.command) + 1.2 * self.recency(command.refs[-1])
-        score += 0.5 * command.by_user + 0.3 * command.ok
-        return score - 1.2 * (len(command.command) > 220)
+        """Worth of a command: how lately and how often it ran, checks, and what the goal names."""
+        age = command.refs[-1] - self.last
+        score = 1.0 * math.exp2(age / COMMAND_HALF_LIFE) + 0.3 * math.log1p(len(command.refs))
+        score += 0.5 * bool(command.check) + 1.2 * self.overlap(command.command)
+        score -= 0.8 * asks_about_itself(command.command)
+        return score + 0.3 * command.by_user + 0.2 * (len(command.command) < SHORT_COMMAND)
 
     def lesson(self, lesson: Lesson) -> float:
         """Worth of a failure: open ones first, then those with a sentence that explains them."""
@@ -121,7 +138,23 @@ def relevance_of(thread: Thread, derived: Derived, goal: Goal) -> Relevance:
     last = max((e.ref for e in thread.entries), default=0)
     corpus = [s.text for s in derived.statements] + [f.path for f in derived.facts.files]
     spoken = max((e.ref for e in thread.entries if e.kind == "assistant"), default=0)
-    return Relevance(goal.text, corpus, last, spoken)
+    relevance = Relevance(goal.text, corpus, last, spoken)
+    relevance.files = Files(thread, derived.facts, goal.text, relevance.overlap)
+    relevance.topic = _topic(derived, relevance)
+    return relevance
+
+
+def _topic(derived: Derived, relevance: Relevance) -> list[int]:
+    """Entries that touch a file the goal's words name, or in which the user spoke of it."""
+    files = relevance.files
+    refs = {
+        ref
+        for file in derived.facts.files
+        if files.match(file.path) >= TOPIC
+        for ref in (*file.reads, *file.edits)
+    }
+    refs |= {s.ref for s in derived.statements if s.by_user and relevance.overlap(s.text) >= TOPIC}
+    return sorted(refs)
 
 
 def best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statement]:
@@ -141,8 +174,3 @@ def best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statemen
 def alike(one: set[str], other: set[str]) -> bool:
     """Whether two texts, as sets of words, say nearly the same."""
     return len(one & other) > 0.7 * min(len(one), len(other))
-
-
-def order_files(files: Sequence[FileFact], relevance: Relevance) -> list[FileFact]:
-    """Files by worth, the best first."""
-    return sorted(files, key=lambda f: -relevance.file(f))

@@ -12,16 +12,16 @@ import re
 WISH, DECISION, FINDING, FAILED, REVERSAL, OPEN, NEXT, HEDGE, NUMBER = (1 << i for i in range(9))
 
 _WORDS: dict[int, str] = {
-    WISH: "only must mustn't never always don't dont avoid keep without instead prefer should shouldn't leave stop "
+    WISH: "only every must mustn't never always don't dont avoid keep without instead prefer should shouldn't leave stop "
     "can't cannot forbidden required require requires exactly ensure no cant max nicht nur immer nie muss darf "
     "kein keine keinen ohne soll sollen müssen nix seulement toujours jamais doit sans pas nunca siempre solo sólo debe "
     "sin ningún",
-    DECISION: "decided decision chose chosen opted agreed deliberately tradeoff rationale settled picked entschieden "
+    DECISION: "decided decision chose chosen opted agreed deliberately settled picked entschieden "
     "stattdessen lieber reicht nehmen décidé plutôt decidimos decidido",
     FINDING: "because actually requires require depends otherwise gotcha caveat beware important importantly unless "
     "already since doesn't can't cannot cause caused culprit weil parce porque",
-    FAILED: "reverted reverting abandoned disproportionate tried attempted regressed undid useless crashed flaky "
-    "hoped pointless futile noise fehlgeschlagen vergeblich nix bringt probiert versucht intenté probé",
+    FAILED: "reverted reverting abandoned disproportionate tried attempted regressed undid "
+    "hoped pointless futile fehlgeschlagen vergeblich nix bringt probiert versucht intenté probé",
     OPEN: "unclear unknown undecided tbd unverified unconfirmed wonder unsure unanswered unklar offen ungeklärt",
     NEXT: "todo follow-up followup unfinished noch ensuite reste falta pendiente",
     HEDGE: "likely probably might presumably untested seems appears suspect assume perhaps plausible",
@@ -33,13 +33,13 @@ _PHRASES: dict[int, tuple[str, ...]] = {
     ),
     DECISION: (
         "settled on", "going with", "go with", "went with", "we'll use", "we will use", "i'll use", "let's use", "let's go",
-        "let's keep", "let's do", "let's make", "let's have", "switched to", "switch to", "by design", "on purpose", "trade-off", "en lugar", "en vez", "moved to", "we picked", "i picked",
+        "let's keep", "let's do", "let's make", "let's have", "switched to", "switch to", "by design", "on purpose", "en lugar", "en vez", "moved to", "we picked", "i picked",
         "the choice", "stick with", "sticking with", "keep using", "i'm going to use", "we are using", "we're using",
     ),
     FINDING: (
         "root cause", "turns out", "turned out", "the issue is", "the issue was", "the problem is", "the problem was",
         "the bug is", "the bug was", "the trick", "the catch", "in fact", "the fix is", "the fix was", "fixed by",
-        "depends on", "only when", "only if", "only after", "note that", "so that", "does not", "even though", "the same",
+        "depends on", "only when", "only if", "only after", "note that", "so that", "does not", "even though",
         "the real", "liegt an", "à cause", "means that", "that's why", "which is why", "not just", "instead of", "rather than", "the reason",
     ),
     FAILED: (
@@ -50,10 +50,11 @@ _PHRASES: dict[int, tuple[str, ...]] = {
         "fails because", "fails with", "it failed", "that failed", "this failed", "wrong approach", "was wrong", "broke the",
         "rejected the", "rejected that", "rejected this", "rejected it", "we rejected", "i rejected", "was rejected because",
         "not worth", "not possible", "no difference", "no effect", "made no", "changed nothing", "didn't change", "doesn't work out",
-        "didn't work out", "to no avail", "in vain", "out of the question", "not an option", "had to give up", "give up", "too slow",
+        "didn't work out", "to no avail", "in vain", "out of the question", "not an option", "had to give up", "too slow",
         "dead on arrival", "no way around", "there is no way", "there's no way", "bringt nichts", "geht nicht", "ging nicht",
         "no sirve", "no ayuda", "isn't possible", "can't be done", "no way to", "worse than", "didn't fix", "doesn't fix",
-        "not fix", "still fails", "still failing", "still broken",
+        "is worse", "was worse", "are worse", "takes it back", "take it back", "took it back", "me nowhere", "us nowhere", "proves nothing",
+        "proved nothing", "for ever", "never came back", "not fix", "still fails", "still failing", "still broken",
     ),
     OPEN: (
         "open question", "not clear", "not sure", "not decided", "not yet decided", "to be decided", "needs a decision",
@@ -64,11 +65,11 @@ _PHRASES: dict[int, tuple[str, ...]] = {
         "don't know", "do not know", "not verified", "weiß nicht", "noch offen", "keine ahnung", "no sé", "someone needs to tell",
     ),
     NEXT: (
-        "next step", "next steps", "next up", "next:", "next we", "the next", "remaining work", "remaining:", "remaining steps",
+        "next step", "next up", "next:", "next we", "remaining work", "remaining:", "remaining steps",
         "what remains", "is pending", "are pending", "pending:", "we still", "still has to", "still have to", "left:", "up next",
         "still need", "still to do", "still missing", "left to do", "not yet", "not implemented", "not started", "not wired",
-        "after that", "after this", "to-do", "follow up", "als nächstes", "noch zu", "have not", "hasn't been", "what's left",
-        "remains to", "yet to", "still owe", "i owe you", "for now", "right now", "for later", "later on", "not handled", "is missing",
+        "to-do", "follow up", "als nächstes", "noch zu", "have not", "hasn't been", "what's left",
+        "remains to", "yet to", "still owe", "i owe you", "for later", "later on", "not handled", "is missing",
         "are missing", "isn't covered", "not covered", "not there yet", "i'd ", "i would", "würde ich", "nächsten schritt",
         "nächster schritt", "fehlt noch", "muss noch", "müssen noch", "en un segundo paso", "queda por", "lo siguiente",
     ),
@@ -80,6 +81,9 @@ _REVERSAL_STARTS = (
     "on second thought", "i changed my mind", "don't do that", "let's not", "let's undo", "let's revert", "let's roll back",
     "let's drop", "let's skip", "nein", "doch nicht", "non,", "finalement", "mejor no", "cancel",
 )  # fmt: skip
+_SETTLES = re.compile(r"(?:i|we|the [\w`.]+ now) ")
+_NOT_A_NO = ("no clue", "no idea", "no problem", "no worries", "no need", "no rush", "no hurry")
+_TAKEN_BACK = re.compile(r"\b(?:undo|revert|scrap|cancel|forget) (?:the|that|this|about|all)\b")
 _REVERSALS = (
     "undo that", "revert that", "roll it back", "roll that back", "roll this back", "drop that", "drop this", "drop the",
     "no longer want", "no longer need", "changed my mind", "instead of that", "don't like it", "don't like that", "don't like this", "cancel that",
@@ -108,7 +112,7 @@ _EAST_ASIAN: dict[int, tuple[str, ...]] = {
 }
 RHETORICAL = re.compile(
     r"want me to|shall i|should i (?:go|proceed|continue|start|also)|would you like|let me know|does that sound|"
-    r"sound good|ready to|anything else|make sense|ok(?:ay)?\?$|right\?$"
+    r"sound good|ready (?:to|for)|is there anything|looks? right|i'm missing|what do you want|which direction|does this|do you want|anything else|make sense|ok(?:ay)?\?$|right\?$"
 )
 _NARRATION = (
     "let me", "now let me", "i'll ", "i will ", "i'm going", "i'm now", "i'm checking", "i’m ", "i’ll ", "let's look",
@@ -142,11 +146,11 @@ _ASKS = re.compile(
 _TASK = re.compile(
     r"^(?:(?:ok(?:ay)?|and|then|now|also|please|pls|next|so|great|thanks|cool|yes|yeah|gut|dann|jetzt|bitte)[,. ]+)*"
     r"(?:add|fix|make|rename|update|change|move|remove|delete|run|check|look|show|write|create|implement|refactor|clean|open|"
-    r"commit|push|merge|rebase|try|test|explain|tell|find|search|read|review|use|put|go on|continue|let'?s (?:look|see|check|add|"
+    r"commit|push|merge|rebase|try|test|explain|give|kill|drop|bump|split|extract|document|deploy|build|release|format|sort|print|tell|find|search|read|review|use|put|go on|continue|let'?s (?:look|see|check|add|"
     r"fix|run|start|try|continue|commit)|füge|mach|schau|zeig|prüf|benenn|ändere|lösch|schreib|añade|arregla|cambia|revisa)\w*\b"
 )
 _STRONG = (
-    "never", "only", "must", "always", "don't", "dont", "do not", " no ", "without", "keep", "max", "at most", "at least",
+    "never", "only", " every ", "must", "always", "don't", "dont", "do not", " no ", "without", "keep", "max", "at most", "at least",
     "can't", "cant", "cannot", "has to", "have to", "exactly", "not ", "nicht", "kein", "nur", "immer", "nie", "muss", "darf",
     "sin ", "nunca", "siempre", "solo ", "jamais", "toujours", "no longer", "instead", "leave", "avoid", "under ", "below",
 )  # fmt: skip
@@ -181,14 +185,16 @@ def marks(sentence: str) -> int:
             for phrase, flag in _BY_FIRST[word]:
                 if phrase in low:
                     found |= flag
-    if low.startswith(_REVERSAL_STARTS):
+    if (low.startswith(_REVERSAL_STARTS) and not low.startswith(_NOT_A_NO)) or _TAKEN_BACK.search(
+        low
+    ):
         found |= REVERSAL
     if len(low) > 160 or (found & OPEN and low.rstrip().endswith(("?", "？"))) or _ASKS.match(low):
         found &= ~REVERSAL
     if (
         low.startswith(_AGREES)
         or _FIRST_PERSON.match(low)
-        or (low.startswith(("i ", "we ", "the ")) and _COMPARED.search(low))
+        or (_SETTLES.match(low) and _COMPARED.search(low))
     ):
         found |= DECISION
     if low.rstrip("\"')` ").endswith(("?", "？")):
@@ -216,6 +222,26 @@ _REQUEST = re.compile(
 )
 
 
+_SMALL_TALK = re.compile(
+    r"\W*(?:right|ok(?:ay)?|alright|thanks?|thank you|great|perfect|nice|cool|good|so|well)?\W*"
+    r"(?:(?:i|we)(?:'ll| will| have to| must| gotta| need to)? (?:go|continue|stop|leave|come back|be back|talk)\b.*"
+    r"|(?:gotta|have to) (?:go|run)\W*|good (?:night|evening|bye)\b.*|see you\b.*|bye\b.*|thanks?\b.{0,20}|thank you\b.{0,20}"
+    r"|.{0,12}(?:tomorrow|lunch|coffee)\W*)",
+    re.IGNORECASE,
+)
+
+
+def is_small_talk(sentence: str) -> bool:
+    """Whether a short message of the user is only about coming and going."""
+    return len(sentence) < 60 and bool(_SMALL_TALK.fullmatch(sentence))
+
+
+def is_order(sentence: str) -> bool:
+    """Whether a message of the user asks for something to be done or told: no answer to a question."""
+    low = sentence.lower()
+    return bool(_TASK.match(low) or _ASKS.match(low)) or low.rstrip().endswith(("?", "？"))
+
+
 def asks_to_know(sentence: str, found: int) -> bool:
     """Whether a sentence of the user asks for a fact, and not for something to be done."""
     low = sentence.lower()
@@ -236,6 +262,7 @@ def weight_user(sentence: str, found: int) -> float:
         0.8 * bool(found & DECISION) + 0.8 * bool(found & NUMBER) + 1.2 * bool(found & REVERSAL)
     )
     score += 0.6 * bool(found & FAILED) + 0.5 * bool(found & NEXT) + 0.2 * (len(sentence) > 50)
+    score += 0.3 * (not past and not found & NUMBER and bool(_DIGIT.search(low)))
     return score - 0.7 * (len(sentence) < 25) - 0.7 * (past and not strong)
 
 

@@ -21,9 +21,9 @@ def items(thread: Thread, facts: Facts) -> Iterator[Item]:
     """State lines in the order of use."""
     yield from _in_progress(thread, facts)
     yield from _checks(facts)
-    yield from _todos(facts)
+    yield from _todos(thread, facts)
     yield from _done(facts)
-    yield from _running(facts)
+    yield from _running(thread, facts)
     yield from _undone(facts)
     yield from _refused(thread)
 
@@ -48,7 +48,7 @@ def _in_progress(thread: Thread, facts: Facts) -> Iterator[Item]:
     since = (
         f"since the thread's last commit (`{commits[-1].text.split()[0]}`)"
         if commits
-        else "and never committed in this thread"
+        else "and not committed by the agent"
     )
     yield Item(text=f"edited {since}: {_names(facts.uncommitted)}", refs=refs, label="In progress")
 
@@ -83,15 +83,17 @@ def _selection_only(facts: Facts) -> Iterator[Item]:
         )
 
 
-def _todos(facts: Facts) -> Iterator[Item]:
+def _todos(thread: Thread, facts: Facts) -> Iterator[Item]:
     todos, ref = facts.todos, (facts.todos_ref,)
+    old = _is_old(thread, facts.todos_ref)
+    age = f", {thread.entries[-1].ref - facts.todos_ref} entries ago" if old else ""
     for todo in todos:
-        if todo.status == "in_progress":
+        if todo.status == "in_progress" and not old:
             yield Item(text=shorten(one_line(todo.text)), refs=ref, label="In progress")
     pending = [one_line(t.text) for t in todos if t.status == "pending"]
     if pending:
         yield Item(
-            text=shorten("; ".join(pending), 600), refs=ref, label="Pending in its todo list"
+            text=shorten("; ".join(pending), 600), refs=ref, label=f"Pending in its todo list{age}"
         )
     dropped = [one_line(t.text) for t in todos if t.status == "dropped"]
     if dropped:
@@ -115,8 +117,21 @@ def _done(facts: Facts) -> Iterator[Item]:
     )
 
 
-def _running(facts: Facts) -> Iterator[Item]:
+_OLD_ENTRIES, _OLD_MESSAGES = 60, 2
+"""Entries and messages of the user after which a todo list or a sub-agent is of the past."""
+
+
+def _is_old(thread: Thread, ref: int) -> bool:
+    """Whether the work went on to other things since an entry."""
+    later = [e for e in thread.entries if e.ref > ref]
+    messages = sum(e.kind == "user" and e.origin in ("typed", "queued") for e in later)
+    return len(later) > _OLD_ENTRIES and messages > _OLD_MESSAGES
+
+
+def _running(thread: Thread, facts: Facts) -> Iterator[Item]:
     for item in facts.running[-4:]:
+        if item.kind == "agent" and _is_old(thread, item.ref):
+            continue
         what = "sub-agent" if item.kind == "agent" else "background command"
         yield Item(
             text=f"{what} `{shorten(item.label, 160)}` was not seen to end",
@@ -169,9 +184,38 @@ def done_since(text: str, ref: int, facts: Facts) -> bool:
     about = {t for t, w in weights.items() if w > 1} or set(weights)
     if not about:
         return False
-    later = [q.text for q in facts.revision.commits if q.ref > ref]
+    later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref]
     later += [t.text for t in facts.todos if t.status == "done" and facts.todos_ref > ref]
     return any(sum(a in x.lower() for a in about) >= max(2, len(about) * 0.6) for x in later)
+
+
+_ANSWERS = re.compile(
+    r"^\s*\W*(?:\d+\s*[.):]|(?:let'?s )?(?:do|go with|take|option|yes|no|ok|yup|yeah|both|all|the (?:first|second|third|last))\b)"
+    r"|\b(?:option|item|point|number) ?\d\b|\b(?:these|those|them|all of (?:them|these)|this again)\b",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"^\s*(?:[-*]\s+)?(?:\*\*)?((?:Option |Item )?(?:\d{1,2}|[A-D])\b[.):]\S?.*|\*\*.+)$"
+)
+_MOST_LISTED, _LISTED_CHARACTERS, _SHORT_GOAL = 12, 110, 200
+
+
+def last_message(thread: Thread, goal: str) -> Iterator[Item]:
+    """The list in the agent's last message, where the goal answers it: `1. yup  2. the second way`."""
+    last = next((e for e in reversed(thread.entries) if e.kind == "assistant"), None)
+    if last is None or not (len(goal) < _SHORT_GOAL or _ANSWERS.search(goal[:400])):
+        return
+    if not (_ANSWERS.search(goal[:400]) or last.text.rstrip().endswith(("?", "？"))):
+        return
+    listed = [m[1] for line in last.text.split("\n") if (m := _LISTED.match(line))]
+    if len(listed) < 2:
+        return
+    short = [shorten(one_line(line.replace("**", "")), _LISTED_CHARACTERS) for line in listed]
+    yield Item(
+        text=" · ".join(short[:_MOST_LISTED]),
+        refs=(last.ref,),
+        label="The last message, which the goal answers",
+    )
 
 
 def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
@@ -199,11 +243,14 @@ def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
         return
 
 
+_SAYS_NOTHING = re.compile(r"(?:import|package|from|use|#include)\b|\)|[\w\"-]+:\s*$|\S+\s*[{(]?$")
+"""A line of code that only brings in, closes or names something."""
 _CODE_LINE = re.compile(r"^\s*(?:\d+[\t│|:→-]\s*|[\w./-]+:\d+:\s*)?(.*\S)\s*$")
 _DEFINES = re.compile(
     r"\b(?:func|def|class|type|struct|interface|const|var|let|function|fn|enum|trait|export|private|public)\b"
 )
 _NAME = re.compile(r"[A-Za-z_$][\w$]{4,}")
+_NAMELIKE = re.compile(r"[a-z][A-Z]|\w_\w|^_|\w\d")
 _LOOKED_AT = 60
 """Newest reads and edits in which the goal's names are looked for."""
 
@@ -248,15 +295,17 @@ def _names_of_goal(goal: str, texts: Sequence[str]) -> list[str]:
     wanted = {t for t in terms(goal) if len(t) >= 6}
     found: dict[str, float] = {}
     for text in texts:
-        for name in set(_NAME.findall(text)):
+        for name in dict.fromkeys(_NAME.findall(text)):
             bare = name.strip("_$").lower()
             if len(bare) < 5 or name in found:
                 continue
+            if not _NAMELIKE.search(name):
+                continue  # A plain word of a comment or a heading.
             if name in goal:
-                found[name] = 3.0 if not name.islower() or "_" in name else 0.0
+                found[name] = 3.0
             elif len(bare) >= 8 and bare in squeezed:
                 found[name] = 2.5
-            elif not name.islower() and any(w in bare and len(w) * 2 > len(bare) for w in wanted):
+            elif any(w in bare and len(w) * 2 > len(bare) for w in wanted):
                 found[name] = 1.0
     return [n for n, v in sorted(found.items(), key=lambda kv: (-kv[1], -len(kv[0]))) if v > 0]
 
@@ -268,7 +317,7 @@ def _best_line(text: str, name: str) -> str:
     for line in text.split("\n"):
         if name not in line or len(line) >= 300 or "`" in line or not pattern.search(line):
             continue
-        if match := _CODE_LINE.match(line):
+        if (match := _CODE_LINE.match(line)) and not _SAYS_NOTHING.match(match[1]):
             bare = one_line(match[1])
             comment = bare.startswith(("//", "#", "*", "/*"))
             candidates.append((not comment, bool(_DEFINES.search(bare)), -len(bare), bare))

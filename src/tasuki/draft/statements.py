@@ -1,6 +1,7 @@
 """Sentences of a thread that may be worth handing on, each with who said it and how much it says."""
 
 import re
+import sys
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +30,7 @@ MAX_CHARACTERS = 150_000
 something the goal names. User text is always looked at in full."""
 MAX_STATEMENTS = 1_200
 """Statements of the agent that are weighed, the newest."""
-LEAST = 0.7
+LEAST = 0.4
 """Weight under which a sentence of the agent says too little to be quoted."""
 PRINTED = 6
 """How many assistant texts back a sentence of the user may have been copied from."""
@@ -41,8 +42,12 @@ RARE = 4
 """Statements in which a word may stand to tell what is spoken of."""
 REPLIES = 3
 """Messages of the user in which a refusal of a proposal is looked for."""
+SMALL, LAST_MESSAGES = 1.0, 3
+"""Weight under which a request is small, and messages of the user that are still under way."""
 NEXT_WORDS = 4
 """Texts after a question in which an answer is looked for."""
+DIRECT_REPLY = 100
+"""A message up to this length answers what was asked just before it, unless it puts that off."""
 SHORT_REPLY = 48
 """A message up to this length is shown with what it answers."""
 MAX_SENTENCE = 1_200
@@ -52,8 +57,20 @@ MAX_OWN_WORDS = 4_000
 """A longer message of the user is taken to be pasted, but for its first paragraphs."""
 
 _PICK = re.compile(
-    r"\W*(?:(?:let'?s|go with|do|take|option|number)\s+)*#?(\d|[a-d])\b(?![.\w])", re.IGNORECASE
+    r"\W*(?:(?:i think|i'd say|let'?s|go with|do|take|option|number|ok|yes|then)[\s,]+)*"
+    r"(?:#?\d\b(?![.\w])|[A-Da-d](?:[.):,]|\s*$)|(?:first|second|third|both|the latter|the former)\b|(?:yes|no|yep|nope|sure)\b(?! (?:clue|idea)))",
+    re.IGNORECASE,
 )
+"""The beginning of a reply that chooses: `B. is fine`, `option 2`, `the second one`, `yes`."""
+_PICKED = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|yeah|then|let'?s|i think|i'd|say|go|with|do|take|use|pick|option|number|item)[\s,]+){0,6}"
+    r"#?(\d|[A-D])(?=\s*$|\s*[.):,–—-]|\s+(?:is|it|looks|sounds|seems|please|then|and|but)\b)",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(r"\s*(?:[-*]\s+)?(?:\*\*)?(?:Option\s+)?(\d|[A-D])(?:\*\*)?[.):]\s*(\S.*)")
+MAX_ANSWERED = 160
+RULING = 0.9
+"""Weight of a short reply whose question or option is known."""
 
 
 class Statement(Struct, frozen=True, gc=False):
@@ -87,8 +104,10 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
         elif entry.kind == "user" and entry.origin in ("typed", "queued", "answer"):
             before = "\n".join(printed)
             for sentence in _own_sentences(entry.text):
+                if said.is_small_talk(sentence):
+                    continue
                 if len(sentence) < 40 or sentence not in before:
-                    found.append(_by_user(sentence, entry, printed))
+                    found.append(_by_user(sentence, entry, printed[-1] if printed else ""))
     return found
 
 
@@ -105,7 +124,7 @@ def _own_sentences(text: str) -> Iterable[str]:
     return [s for s in sentences(own) if comparable(s) in said_so]
 
 
-def _by_user(sentence: str, entry: Entry, printed: Sequence[str]) -> Statement:
+def _by_user(sentence: str, entry: Entry, before: str) -> Statement:
     sentence = sentence[:MAX_SENTENCE]
     found = said.marks(sentence)
     weight = said.weight_user(sentence, found)
@@ -118,7 +137,35 @@ def _by_user(sentence: str, entry: Entry, printed: Sequence[str]) -> Statement:
         kind = "decision"
     elif said.asks_to_know(sentence, found):
         kind, weight = "question", max(weight, 0.8)
-    return Statement(text=shorten(sentence), ref=entry.ref, kind=kind, weight=weight, by_user=True)
+    answers = ""
+    if (
+        kind in ("request", "decision")
+        and not said.is_order(sentence)
+        and (len(sentence) <= SHORT_REPLY or _PICK.match(sentence))
+    ):
+        answers = shorten(answered(sentence, before), MAX_ANSWERED)
+    if answers and kind == "request" and not weight > RULING:
+        kind, weight = "decision", RULING
+    return Statement(
+        text=shorten(sentence),
+        ref=entry.ref,
+        kind=kind,
+        weight=weight,
+        by_user=True,
+        answers=answers,
+    )
+
+
+def answered(reply: str, before: str) -> str:
+    """What a short reply answers: the option it picks, else the question that was asked last."""
+    pick = _PICKED.match(reply)
+    if pick and (wanted := pick[1].lower()):
+        for line in before.split("\n"):
+            if (option := _OPTION.match(line)) and option[1].lower() == wanted:
+                return next(iter(sentences(option[2].replace("**", ""))), "")
+    asked = [s for s in sentences(before) if s.endswith(("?", "？"))]
+    last = asked[-1] if asked else ""
+    return "" if said.RHETORICAL.search(last.lower()) else last
 
 
 def of_assistant(entries: Sequence[Entry], focus: Sequence[str] = ()) -> list[Statement]:
@@ -150,6 +197,7 @@ def of_assistant(entries: Sequence[Entry], focus: Sequence[str] = ()) -> list[St
 def _by_assistant(entry: Entry) -> Iterable[Statement]:
     section = 0
     before = ""
+    whole = one_line(entry.text.replace("**", ""))
     for sentence in sentences(entry.text):
         sentence, alone = sentence[:MAX_SENTENCE], sentence
         if len(sentence) < 60 and sentence.endswith(":"):
@@ -164,7 +212,7 @@ def _by_assistant(entry: Entry) -> Iterable[Statement]:
             continue
         kind = _assistant_kind(sentence, found, section)
         if kind is not None:
-            text = _with_what_it_speaks_of(sentence, previous, entry.text)
+            text = _with_what_it_speaks_of(sentence, previous, whole, sentence.endswith("?"))
             yield Statement(
                 text=shorten(text), ref=entry.ref, kind=kind, weight=weight, by_user=False
             )
@@ -175,12 +223,14 @@ _POINTS_BACK = re.compile(
 )
 
 
-def _with_what_it_speaks_of(sentence: str, before: str, text: str) -> str:
-    """A sentence that points back, behind the one before it where both stand side by side."""
-    if not before or not _POINTS_BACK.match(sentence) or said.is_narration(before):
+def _with_what_it_speaks_of(sentence: str, before: str, whole: str, asks: bool) -> str:
+    """A question, or a sentence that points back, behind the one before it where both fit."""
+    if not before.endswith((".", "!", "…", ")", '"', "。")) or said.is_narration(before):
+        return sentence
+    if not asks and not _POINTS_BACK.match(sentence):
         return sentence
     both = f"{before} {sentence}"
-    return both if len(both) <= MAX_QUOTE and both in one_line(text.replace("**", "")) else sentence
+    return both if len(both) <= MAX_QUOTE and both in whole else sentence
 
 
 def _assistant_kind(sentence: str, found: int, section: int) -> StatementKind | None:
@@ -211,20 +261,76 @@ class Talk:
         at = bisect_right(self._refs[side], ref)
         return self._texts[side][at : at + count]
 
+    def replies(self, ref: int) -> list[str]:
+        """What the agent said between a message of the user and the next one."""
+        refs, users = self._refs["assistant"], self._refs["user"]
+        at = bisect_right(users, ref)
+        end = users[at] if at < len(users) else sys.maxsize
+        return self._texts["assistant"][bisect_right(refs, ref) : bisect_right(refs, end)]
+
 
 def unanswered(question: Statement, talk: Talk) -> bool:
     """Whether nobody took a question up in what was said after it.
 
-    Taken up means: the other side's next words share a third of its terms (two thirds where the
-    user asked), or a short reply follows at once. What nobody had a chance to answer is open.
+    A question of the user is open if the agent's reply leaves it so, or if there is none. One of the
+    agent is answered by a short reply, by one that picks an option, and by words that share a third of its terms. What
+    nobody had a chance to answer is open.
     """
+    if question.by_user:
+        replies = talk.replies(question.ref)
+        return not replies or any(_leaves_open(reply) for reply in replies)
     about = _telling(question.text)
-    after = talk.after(question.ref, "assistant" if question.by_user else "user", NEXT_WORDS)
-    if not question.by_user and after and len(after[0]) <= SHORT_REPLY:
-        return False
+    after = talk.after(question.ref, "user", NEXT_WORDS)
+    if after and _replies(after[0]):
+        unsure = bool(said.marks(after[0][:MAX_SENTENCE]) & said.OPEN) and not after[0].endswith(
+            "?"
+        )
+        return unsure or bool(_DEFERS.search(after[0]))
     said_after = " ".join(after).lower()
-    taken_up = sum(t in said_after for t in about)
-    return taken_up * 3 < max(len(about), 1) * (2 if question.by_user else 1)
+    return sum(t in said_after for t in about) * 3 < max(len(about), 1)
+
+
+def _replies(message: str) -> bool:
+    """Whether a message of the user answers what was asked just before it."""
+    if len(message) <= SHORT_REPLY or _PICK.match(message):
+        return True
+    return len(message) <= DIRECT_REPLY and not said.is_order(message)
+
+
+_DEFERS = re.compile(
+    r"\b(?:first|later|not now|another time|park|skip|next week|monday)\b", re.IGNORECASE
+)
+
+
+def _leaves_open(reply: str) -> bool:
+    """Whether a reply of the agent says that something is not known."""
+    return any(
+        said.marks(s[:MAX_SENTENCE]) & said.OPEN and not s.endswith("?") for s in sentences(reply)
+    )
+
+
+def done_at_once(statements: Iterable[Statement], entries: Sequence[Entry]) -> set[Statement]:
+    """Small requests of the user that the edits before the next message carried out.
+
+    Carried out is a request whose telling words stand, half of them at least, in the paths and texts
+    of those edits. Wishes, rulings and the user's last messages are never small.
+    """
+    users = [e.ref for e in entries if e.kind == "user"]
+    edits = [e for e in entries if e.tool and e.tool.changes]
+    refs = [e.ref for e in edits]
+    done: set[Statement] = set()
+    for statement in statements:
+        words = _telling(statement.text)
+        small = statement.by_user and statement.kind == "request" and statement.weight < SMALL
+        if not (small and len(words) > 1 and users and statement.ref < users[-LAST_MESSAGES:][0]):
+            continue
+        at = bisect_right(users, statement.ref)
+        end = users[at] if at < len(users) else sys.maxsize
+        turn = edits[bisect_right(refs, statement.ref) : bisect_right(refs, end)]
+        text = " ".join(f"{c.path} {c.old} {c.new}" for e in turn for c in e.tool.changes).lower()  # type: ignore[union-attr]
+        if sum(w in text for w in words) * 2 >= len(words):
+            done.add(statement)
+    return done
 
 
 def superseded(statements: Sequence[Statement]) -> set[int]:
@@ -235,7 +341,8 @@ def superseded(statements: Sequence[Statement]) -> set[int]:
     earlier one that shares half of its words. A proposal of the agent goes with a refusal by one of
     the user's next messages that names the same thing.
     """
-    own = [_Own(i, s) for i, s in enumerate(statements) if s.by_user][-OWN_LOOKED_AT:]
+    by_user = [i for i, s in enumerate(statements) if s.by_user][-OWN_LOOKED_AT:]
+    own = [_Own(i, statements[i]) for i in by_user]
     gone: set[int] = set()
     for later, others in _pairs(own):
         if later.statement.kind == "reversal":
@@ -243,6 +350,7 @@ def superseded(statements: Sequence[Statement]) -> set[int]:
             gone.update(islice(taken, 1))
         if later.figures:
             gone.update(e.position for e, shared in others if later.replaces(e, shared))
+            gone.update(e.position for e, _ in others if later.denies(e))
     return gone | _refused_proposals(statements, own)
 
 
@@ -253,19 +361,34 @@ class _Own:
         self.position = position
         self.statement = statement
         self.words = _telling(statement.text)
+        self.tokens = set(_TOKEN.findall(statement.text.lower()))
         self.figures = set(_FIGURE.findall(statement.text))
+        self.measures = {
+            (m[1], word)
+            for m in _MEASURE.finditer(statement.text)
+            for word in _TOKEN.findall(m[2].lower())
+        }
+        self.units = {unit for _, unit in self.measures}
         self.named = {
             w.lower() for m in _TAKES_BACK.finditer(statement.text) for w in m.groups() if w
         }
 
     def takes_back(self, earlier: "_Own", shared: int) -> bool:
         alike = shared >= 2 and shared * 3 >= min(len(self.words), len(earlier.words))
-        return alike or bool(self.named & earlier.words)
+        return alike or bool(self.named & earlier.tokens)
 
     def replaces(self, earlier: "_Own", shared: int) -> bool:
-        if shared < 2 or not earlier.figures or self.figures == earlier.figures:
+        if not earlier.figures or self.figures == earlier.figures:
             return False
-        return shared * 2 >= max(len(earlier.words), 4)
+        if shared >= 2 and shared * 2 >= max(len(earlier.words), 4):
+            return True
+        return bool(_INSTEAD.search(self.statement.text) and self.units & earlier.units)
+
+    def denies(self, earlier: "_Own") -> bool:
+        """Whether this rules out what an earlier statement set, by its own figure: not after 90 days."""
+        if not _REFUSES.search(self.statement.text) or not (self.measures & earlier.measures):
+            return False
+        return not _REFUSES.search(earlier.statement.text)
 
 
 def _pairs(own: Sequence[_Own]) -> Iterator[tuple[_Own, list[tuple[_Own, int]]]]:
@@ -311,6 +434,13 @@ _REFUSES = re.compile(
 
 
 _FIGURE = re.compile(r"\d[\d.,]*")
+_TOKEN = re.compile(r"[^\W_]{3,}")
+_MEASURE = re.compile(r"(\d[\d.,]*)((?:[ ][^\s.;:!?]+){1,3})")
+"""A figure and the words behind it, which tell what it counts: `60 requests a second`."""
+_INSTEAD = re.compile(
+    r"\b(?:instead|rather|make it|make that|raise|lower|change|no longer|now|after all|statt|lieber|mejor)\b",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 

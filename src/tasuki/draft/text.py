@@ -17,11 +17,14 @@ MAX_LINE = 3_000
 
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
-_SENTENCE_END = re.compile(r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я])|[。！？]")
+_SENTENCE_END = re.compile(
+    r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я]|[\w/-]+(?:\.[a-z]{1,4}\b|_\w))|[。！？]"
+)
 _ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
 _BULLET_STARTS = frozenset("-*+•#>0123456789")
 _TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
 _EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
+_WHOLLY_BOLD = re.compile(r"^\s*\*\*[^*]+\*\*:?\s*$")
 _LETTER = re.compile(r"[^\W\d_]")
 
 _TOKEN = re.compile(
@@ -30,8 +33,8 @@ _TOKEN = re.compile(
 _NAMELIKE = re.compile(r"[a-z][A-Z]|[A-Z]{3}|[_.:>/#$()%-]|\A\d")
 WORD = re.compile(r"[^\W\d_][\w'’-]{2,}")
 PATH = re.compile(
-    r"(?<![\w/.@)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
-    r"|(?<![\w/.@-])[\w@+-][\w.@+-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs"
+    r"(?<![\w/.@+)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
+    r"|(?<![\w/.@+-])[\w@+-][\w.@+-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs"
     r"|swift|scala|sh|bash|zsh|fish|sql|html|css|scss|vue|svelte|json|jsonl|ya?ml|toml|ini|cfg|conf"
     r"|md|mdx|rst|txt|lock|mod|sum|proto|graphql|tf|nix|ex|exs|erl|hs|ml|lua|zig|dart|csv|env)\b"
 )
@@ -41,6 +44,7 @@ _ERROR_STRONG = re.compile(
     r"|undefined: |cannot find |command not found|No such file|Permission denied|not found$"
     r"|^\s*✗|^\s*×|\bERR!|\bSegmentation fault|Could not |unable to )"
 )
+_NO_ERROR = re.compile(r"\s*(?:hint: |Cancelled: )")
 _ERROR_WEAK = re.compile(
     r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
 )
@@ -94,6 +98,13 @@ def sentences(text: str) -> Iterator[str]:
         elif (first in _BULLET_STARTS) and (mark := _BULLET.match(line)):
             yield from _split(paragraph)
             paragraph = [line[mark.end() :]]
+            if first == "#" or _WHOLLY_BOLD.match(paragraph[0]):
+                yield from _split(paragraph)
+                paragraph = []
+        elif first == "*" and _WHOLLY_BOLD.match(line):
+            yield from _split(paragraph)
+            yield from _split([line])
+            paragraph = []
         else:
             paragraph.append(line)
     yield from _split(paragraph)
@@ -152,6 +163,8 @@ def error_line(output: str) -> str:
     for line in output.split("\n"):
         if len(line) > 2000:
             line = line[:2000]
+        if _NO_ERROR.match(line):
+            continue
         if _ERROR_STRONG.search(line) and not line.lstrip().startswith(("// ", "# ", "* ")):
             return shorten(one_line(line), 240)
         if not weak and _ERROR_WEAK.search(line):
@@ -205,6 +218,10 @@ def _is_pasted(line: str) -> bool:
     return bool(looks_so) and not _SPEAKS.search(line)
 
 
+_WRAPPED = re.compile(r"(?m)^## My request for Codex:\s*$")
+"""What an editor puts in front of a message: the request stands behind its last heading."""
+
+
 def own_words(text: str) -> str:
     """The part of a user's message that the user wrote: what looks pasted is left out.
 
@@ -212,6 +229,7 @@ def own_words(text: str) -> str:
     ends in a colon, review reports, and in long messages the paragraphs in which nobody speaks
     to anybody. Nothing is rewritten: the rest stands as it was.
     """
+    text = _WRAPPED.split(text)[-1]
     head, colon, _ = text.partition(":\n\n")
     if colon and len(head) < 200 and head.count("\n") < 3:
         return head + ":"

@@ -12,8 +12,7 @@ from msgspec import Struct
 from tasuki.draft import state
 from tasuki.draft.brief import refs_mark
 from tasuki.draft.commands import base_command, runnable, short_command
-from tasuki.draft.files import is_noise
-from tasuki.draft.rank import Relevance, best, order_files
+from tasuki.draft.rank import Relevance, best
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import one_line
 from tasuki.model import CommandFact, Facts, FileFact, Item, Thread
@@ -89,7 +88,7 @@ def take(
     thread: Thread, facts: Facts, stated: Sequence[Statement], relevance: Relevance
 ) -> Inventory:
     """The facts worth choosing from, ranked for a goal."""
-    files = [f for f in order_files(facts.files, relevance) if not is_noise(f.path)]
+    files = [f for _, f in relevance.files.ranked()]
     shapes: dict[str, CommandFact] = {}
     for command in sorted(facts.commands, key=lambda c: -relevance.command(c)):
         if runnable(command.command) or command.check:

@@ -4,49 +4,34 @@ Every line is the thread's own characters behind a short label. Lines are offere
 worth, section by section, and taken until the budget is full.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from tasuki.draft import state
+from tasuki.draft.authors import choices, packing
 from tasuki.draft.authors.task import Task
-from tasuki.draft.brief import command_line, file_line, item_line, render_context, trimmed
-from tasuki.draft.commands import base_command, is_selection, runnable, short_command
-from tasuki.draft.files import is_noise
-from tasuki.draft.rank import Relevance, best, order_files
+from tasuki.draft.rank import Relevance, alike, best
 from tasuki.draft.statements import Statement, Talk, unanswered
+from tasuki.draft.text import one_line
 from tasuki.model import (
-    CommandFact,
-    CommandItem,
     Draft,
     Facts,
-    FileFact,
-    FileItem,
     Goal,
     Item,
     Thread,
 )
 
 ASKED = 20
-PREVIOUS = 12
-FILES_WANTED = 9
+PREVIOUS = 16
 VALUES = 6
 REJECTED_FLOOR = 0.9
 NEXT_FLOOR = 0.9
 DECISION_FLOOR = 0.6
 QUESTION_FLOOR = 0.6
+ASKED_FLOOR = 0.55
+ADVISED = 0.12
 """Scores under which a sentence is not worth a line; seen on real threads."""
-
-# What is taken first: (section, how many of it in this round). Later rounds fill what is left.
-ROUNDS: tuple[tuple[str, int], ...] = (
-    ("state", 6), ("asked", 5), ("context", 3), ("files", 4), ("commands", 2), ("decisions", 2), ("questions", 2),
-    ("previous", 3), ("asked", 4), ("context", 3), ("state", 4), ("decisions", 3), ("files", 2), ("commands", 2),
-    ("questions", 2), ("asked", 4), ("context", 3), ("state", 4), ("previous", 3), ("decisions", 3), ("files", 3),
-    ("asked", 4), ("state", 8), ("context", 3), ("questions", 2), ("commands", 6), ("files", 11), ("asked", 3),
-)  # fmt: skip
-
-_LINE: dict[str, Callable[[Any], str]] = {"files": file_line, "commands": command_line}
 
 
 def write(
@@ -56,30 +41,35 @@ def write(
 
     `draft` holds what is known beside the thread: metadata, drift, the skill.
     """
-    offered = offer(task, reasons)
-    return pack(draft, offered, budget, handoff_id, preamble)
+    offered = offer(task, reasons, budget)
+    return packing.pack(draft, offered, budget, handoff_id, preamble)
 
 
-def offer(task: Task, reasons: bool) -> dict[str, list[Any]]:
-    """Everything worth a line, by section, best first, within the caps."""
+def offer(task: Task, reasons: bool, budget: int) -> dict[str, list[Any]]:
+    """Everything worth a line, by section, best first, within the caps.
+
+    How many files are named, and how many names in them, grows with the budget of tokens.
+    """
     thread, facts, goal, relevance = task.thread, task.derived.facts, task.goal, task.relevance
     limits = task.limits
     stated = task.stated
     seen_before = list(state.goal_errors(thread, facts, goal.text))
-    taken: set[str] = set()
-    asked = list(_asked(stated, relevance, taken))
+    taken = Taken()
+    asked = list(_asked(stated, facts, relevance, taken))
     decisions = list(_decisions(stated, relevance, limits["decisions"], taken))
-    rejected = list(_rejected(stated, relevance, taken))
+    rejected = list(_rejected(stated, facts, relevance, taken))
     next_steps = list(_next_steps(stated, facts, relevance, taken))
     questions = list(_questions(thread, stated, relevance, limits["questions"], taken))
     context = [
         *seen_before,
+        *state.last_message(thread, goal.text),
         *_values(facts, relevance),
         *_context(thread, stated, goal, relevance, limits["context"], taken),
     ]
+    context = _as_said(context[: limits["context"]], thread)
     return {
         "previous": [Item(text=q.text, refs=(q.ref,)) for q in facts.previous][:PREVIOUS],
-        "context": context[: limits["context"]],
+        "context": context,
         "state": [
             *state.items(thread, facts),
             *_merge(rejected, next_steps),
@@ -88,11 +78,24 @@ def offer(task: Task, reasons: bool) -> dict[str, list[Any]]:
         "asked": asked[:ASKED],
         "decisions": decisions,
         "questions": questions,
-        "files": list(_files(facts.files, relevance, limits["files"], reasons)),
+        "files": list(choices.files(task, limits["files"], reasons, budget)),
         "commands": list(
-            _commands(facts.commands, _failures_told(facts), relevance, limits["commands"])
+            choices.commands(facts.commands, _failures_told(facts), relevance, limits["commands"])
         ),
     }
+
+
+def _as_said(items: list[Item], thread: Thread) -> list[Item]:
+    """Items by worth, but what one message said stands together, in its own order."""
+    cited = {item.refs[0] for item in items if item.refs}
+    texts = {e.ref: one_line(e.text.replace("**", "")) for e in thread.entries if e.ref in cited}
+    first = {item.refs: at for at, item in reversed(list(enumerate(items)))}
+
+    def place(item: Item) -> tuple[int, int]:
+        said_at = texts.get(item.refs[0], "").find(item.text[:40]) if item.refs else 0
+        return first[item.refs], said_at
+
+    return sorted(items, key=place)
 
 
 def _values(facts: Facts, relevance: Relevance) -> Iterator[Item]:
@@ -124,44 +127,81 @@ def _said(statement: Statement, label: str = "") -> Item:
     return Item(text=statement.text, refs=(statement.ref,), label=label)
 
 
-def _take(statements: Iterable[Statement], taken: set[str]) -> Iterator[Statement]:
-    for statement in statements:
-        if statement.text not in taken:
-            taken.add(statement.text)
-            yield statement
+class Taken:
+    """What one section told already, so that no other says nearly the same."""
+
+    def __init__(self) -> None:
+        self._bags: list[set[str]] = []
+
+    def adds(self, text: str) -> bool:
+        """Whether a text says something new; then it is told from now on."""
+        bag = set(_PLAIN_WORD.findall(text.lower()))
+        if any(alike(bag, other) if len(bag) > 2 else bag == other for other in self._bags):
+            return False
+        self._bags.append(bag)
+        return True
+
+
+_PLAIN_WORD = re.compile(r"[^\W_]{2,}")
+
+
+def _take(statements: Iterable[Statement], taken: Taken) -> Iterator[Statement]:
+    return (s for s in statements if taken.adds(s.text))
+
+
+_ERRAND = re.compile(
+    r"\b(?:commit|push|merge|rebase|pr|pull request)\b|(?:^|\s)/[a-z][\w:-]+", re.IGNORECASE
+)
+ERRAND = 120
+"""Characters up to which a message that names git or a slash command is an errand of its time."""
+
+
+def _is_errand(statement: Statement, facts: Facts) -> bool:
+    """Whether somebody was sent to commit, merge or push, which a later commit shows as done."""
+    small = statement.kind == "request" and statement.weight < 1.3 and len(statement.text) < ERRAND
+    later = any(q.ref > statement.ref for q in (*facts.revision.commits, *facts.subjects))
+    return small and later and bool(_ERRAND.search(statement.text))
 
 
 def _asked(
-    statements: Sequence[Statement], relevance: Relevance, taken: set[str]
+    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: Taken
 ) -> Iterator[Item]:
     """The user's standing wishes, numbers and last requests, to the letter."""
     own = [s for s in statements if s.by_user and s.kind not in ("reversal", "question")]
+    own = [s for s in own if s.text not in relevance.goal and not _is_errand(s, facts)]
     last_refs = sorted({s.ref for s in own})[-3:]
     scored = [
         (relevance.statement(s) + 0.7 * (s.ref in last_refs), s)
         for s in own
-        if s.weight > 0.5 or (s.ref in last_refs and len(s.text) > 15 and s.weight > -1)
+        if s.weight > (ASKED_FLOOR if s.kind == "request" else 0.5)
+        or (s.ref in last_refs and len(s.text) > 15 and s.weight > -1)
     ]
     yield from (_quoted(s) for s in _take(best(scored, ASKED), taken))
 
 
 def _decisions(
-    statements: Sequence[Statement], relevance: Relevance, limit: int, taken: set[str]
+    statements: Sequence[Statement], relevance: Relevance, limit: int, taken: Taken
 ) -> Iterator[Item]:
-    scored = [(relevance.statement(s), s) for s in statements if s.kind == "decision"]
+    scored = [
+        (relevance.statement(s) + 0.4 * s.by_user, s) for s in statements if s.kind == "decision"
+    ]
     for statement in _take(best(_over(scored, DECISION_FLOOR), limit), taken):
         yield _quoted(statement, "User") if statement.by_user else _said(statement)
 
 
 def _rejected(
-    statements: Sequence[Statement], relevance: Relevance, taken: set[str]
+    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: Taken
 ) -> Iterator[Item]:
     """What failed or was called off; a reversal of the user outweighs everything said before."""
     scored = [
         (relevance.statement(s) + 1.0 * s.by_user, s)
         for s in statements
-        if s.kind in ("rejected", "reversal") and not s.text.startswith(("If ", "Should "))
+        if s.kind in ("rejected", "reversal")
+        and not s.text.startswith(("If ", "Should "))
+        and not (_FAILS.search(s.text) and _passed_since(s.ref, facts))
     ]
+    for statement in _take([s for s in statements if _advises_against(s, relevance)], taken):
+        yield _said(statement, "Overruled by the goal, as said before it")
     for statement in _take(best(_over(scored, REJECTED_FLOOR), 8), taken):
         if statement.by_user:
             yield _quoted(statement, "Called off or changed, the user said")
@@ -170,17 +210,58 @@ def _rejected(
 
 
 def _next_steps(
-    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: set[str]
+    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: Taken
 ) -> Iterator[Item]:
     """What was still to do; steps that a later commit or todo speaks of are left out."""
     scored = [
         (relevance.statement(s) * relevance.freshness(s.ref), s)
         for s in statements
-        if s.kind == "next" and not state.done_since(s.text, s.ref, facts)
+        if s.kind == "next"
+        and (s.ref == relevance.last_spoken or _LEFT_TO_DO.search(s.text))
+        and not state.done_since(s.text, s.ref, facts)
+        and not _advises_against(s, relevance)
     ]
     yield from (
         _said(s, "Still to do, as said then")
         for s in _take(best(_over(scored, NEXT_FLOOR), 6), taken)
+    )
+
+
+_LEFT_TO_DO = re.compile(
+    r"\b(?:follow[- ]?ups?|still (?:needs?|has to|have to|missing|owe|open|to do)|not (?:yet )?(?:implemented|wired|covered|tested|handled|started|done)|"
+    r"todo|to-do|left to do|(?:is|are) (?:missing|pending)|remaining|remains|unfinished|untested|yet to|i(?:'d| would) \w+ it|what's left|next step|"
+    r"noch|fehl\w+|müssen|nächste\w*|falta|queda|pendiente|reste)\b|[^\W\x00-\u024f]",
+    re.IGNORECASE,
+)
+"""Words by which a sentence that is not among the last ones still tells of work to do."""
+_FAILS = re.compile(r"\b(?:fails?|failing|still (?:red|broken))\b", re.IGNORECASE)
+
+
+def _passed_since(ref: int, facts: Facts) -> bool:
+    """Whether the last test run came after an entry and passed."""
+    return any(c.check == "test" and c.ok and c.refs[-1] > ref for c in facts.last_check)
+
+
+SUMMED_UP = 0.3
+_SUMMARY = re.compile(
+    r"`?[\w./-]+\.\w+`?(?::\d\S*)? [-–—] |(?:New|Core|Updated|Added|Pros|Cons)\b.{0,90}$"
+)
+"""A line of a summary of changes, which the state of the work tells already."""
+_AGAINST = re.compile(
+    r"\b(?:leave \S+ \S+ out|leave (?:it|that|this|them) out|don'?t|do not|wouldn'?t|would not|shouldn'?t|not worth|"
+    r"skip|avoid|rather not|without|no need)\b",
+    re.IGNORECASE,
+)
+
+
+def _advises_against(statement: Statement, relevance: Relevance) -> bool:
+    """Whether the agent's last words advise against what the goal then asks for."""
+    late = not statement.by_user and statement.ref == relevance.last_spoken
+    return (
+        late
+        and statement.kind != "question"
+        and relevance.overlap(statement.text) >= ADVISED
+        and bool(_AGAINST.search(statement.text))
     )
 
 
@@ -195,7 +276,7 @@ def _questions(
     statements: Sequence[Statement],
     relevance: Relevance,
     limit: int,
-    taken: set[str],
+    taken: Taken,
 ) -> Iterator[Item]:
     scored = []
     talk = Talk(thread.entries)
@@ -214,13 +295,16 @@ def _context(
     goal: Goal,
     relevance: Relevance,
     limit: int,
-    taken: set[str],
+    taken: Taken,
 ) -> Iterator[Item]:
     """Findings by worth, then the lines of code that the goal names."""
     scored = [
         (relevance.statement(s), s)
         for s in statements
-        if not s.by_user and s.kind in ("finding", "decision", "rejected", "next")
+        if not s.by_user
+        and s.kind in ("finding", "decision", "rejected", "next")
+        and not (_SUMMARY.match(s.text) and relevance.overlap(s.text) < SUMMED_UP)
+        and not _advises_against(s, relevance)
     ]
     findings = [_said(s) for s in _take(best(scored, limit + 4), taken)]
     code = list(state.goal_lines(thread, goal.text))
@@ -230,115 +314,7 @@ def _context(
     yield from code[2:]
 
 
-def _files(
-    files: Sequence[FileFact], relevance: Relevance, limit: int, reasons: bool
-) -> Iterator[FileItem]:
-    worth = [f for f in files if not is_noise(f.path) and (f.edits or f.reads)]
-    for count, file in enumerate(order_files(worth, relevance)):
-        if count >= min(limit, FILES_WANTED) and relevance.file(file) < 1.2:
-            return
-        if count >= limit:
-            return
-        yield FileItem(
-            path=file.path,
-            reason=_why_file(file, relevance) if reasons else "",
-            refs=file.shown_in,
-        )
-
-
-def _why_file(file: FileFact, relevance: Relevance) -> str:
-    """What the thread did to a file, and the names in it, those of the goal first."""
-    what = []
-    if file.deleted:
-        what.append("deleted")
-    elif file.edits:
-        what.append(f"{'created, ' if file.created else ''}edited {len(file.edits)}×")
-    if file.reads and not file.edits:
-        what.append(f"read {len(file.reads)}×")
-    named = sorted(file.symbols, key=lambda s: -relevance.overlap(s))[:5]
-    if named:
-        what.append(", ".join(f"`{s}`" for s in named))
-    return "; ".join(what)
-
-
 def _failures_told(facts: Facts) -> set[int]:
     """Runs whose failure the state of the work tells already."""
     checks = {c.refs[-1] for c in facts.last_check}
     return checks | {lesson.failed for lesson in facts.lessons if not lesson.passed}
-
-
-def _commands(
-    commands: Sequence[CommandFact], told: set[int], relevance: Relevance, limit: int
-) -> Iterator[CommandItem]:
-    """Commands that can be run again, checks first, one of each shape."""
-    shapes: set[str] = set()
-    count = 0
-    for command in sorted(commands, key=lambda c: -relevance.command(c)):
-        shape = base_command(command.command)
-        if shape in shapes or not (runnable(command.command) or command.check):
-            continue
-        shapes.add(shape)
-        count += 1
-        if count > limit:
-            return
-        yield CommandItem(
-            command=short_command(command.command),
-            note=command_note(command, command.refs[-1] in told),
-            refs=command.refs[-2:],
-        )
-
-
-def command_note(command: CommandFact, told: bool = False) -> str:
-    """What came of a command's last run, in few words."""
-    if not command.known:
-        return "how it ended is not recorded"
-    if not command.ok:
-        if told:
-            return "failed, as above"
-        return f"failed: {command.error}" if command.error else "failed"
-    selection = (
-        " (a selection)" if command.check == "test" and is_selection(command.command) else ""
-    )
-    return f"{command.outcome or 'ok'}{selection}" if command.check else "ok"
-
-
-def pack(
-    draft: Draft, offered: dict[str, list[Any]], budget: int, handoff_id: str, preamble: bool
-) -> Draft:
-    """Take what is offered, round by round, while the brief stays within the budget."""
-    chosen: dict[str, list[Any]] = {section: [] for section in offered}
-    room = budget * 4 - len(render_context(draft, handoff_id, preamble=preamble)) - 8
-    left = {section: list(items) for section, items in offered.items()}
-    passed: list[tuple[str, Any]] = []
-    for section, count in ROUNDS:
-        for _ in range(count):
-            if not left[section]:
-                break
-            item = left[section].pop(0)
-            heading = 0 if chosen[section] else 42
-            cost = len(_line(section, item)) + 1 + heading
-            if cost <= room:
-                chosen[section].append(item)
-                room -= cost
-            else:
-                passed.append((section, item))
-    passed += [(section, item) for section, items in left.items() for item in items]
-    packed = msgspec.structs.replace(
-        draft,
-        **{section: tuple(items) for section, items in chosen.items()},
-        left_out=tuple(as_item(item) for _, item in passed),
-    )
-    return trimmed(packed, handoff_id, budget, preamble=preamble)
-
-
-def _line(section: str, item: Any) -> str:
-    return _LINE.get(section, item_line)(item)
-
-
-def as_item(item: Any) -> Item:
-    """A line of any section as an item of the list of what was left out."""
-    if isinstance(item, Item):
-        return item
-    if isinstance(item, FileItem):
-        return Item(text=f"{item.path} — {item.reason}", refs=item.refs)
-    return Item(text=f"`{item.command}` — {item.note}", refs=item.refs)

@@ -7,7 +7,7 @@ from tasuki.draft.authors.inventory import Inventory, take
 from tasuki.draft.facts import Derived
 from tasuki.draft.rank import relevance_of
 from tasuki.draft.redact import Redactor
-from tasuki.draft.statements import Statement, superseded
+from tasuki.draft.statements import Statement, done_at_once, superseded
 from tasuki.model import Goal, Thread
 
 
@@ -27,9 +27,10 @@ class Task:
 
     @cached_property
     def stated(self) -> list[Statement]:
-        """What was said and not taken back later."""
-        gone = superseded(self.derived.statements)
-        return [s for i, s in enumerate(self.derived.statements) if i not in gone]
+        """What was said, not taken back later, and not done at once."""
+        statements = self.derived.statements
+        gone, done = superseded(statements), done_at_once(statements, self.thread.entries)
+        return [s for i, s in enumerate(statements) if i not in gone and s not in done]
 
     @cached_property
     def inventory(self) -> Inventory:

@@ -1,0 +1,79 @@
+"""Mentions: which file a text means, and where it stands."""
+
+from pathlib import Path
+
+from making import derived
+
+from tasuki.draft.mentions import mentions
+from tasuki.model import Entry, Named, ToolCall
+from tasuki.testing import ThreadBuilder
+
+CWD = "/home/dev/proj"
+
+
+def said(ref: int, text: str) -> Entry:
+    """A text of the agent."""
+    return Entry(ref=ref, kind="assistant", text=text)
+
+
+def test_what_was_said_given_and_printed_is_told_apart() -> None:
+    """Each place in which a file is named has the refs of its own, oldest first."""
+    call = ToolCall(id="1", name="Bash", kind="shell", command="wc src/a.py", output="9 src/b.py")
+    found = mentions(
+        [
+            said(1, "I look at src/a.py, then at src/b.py."),
+            Entry(ref=2, kind="user", text="src/a.py is slow"),
+            Entry(ref=3, kind="tool", tool=call),
+            said(4, "src/a.py it is"),
+        ],
+        (),
+        CWD,
+    )
+
+    assert found == {
+        "src/a.py": Named(assistant=(1, 4), user=(2,), input=(3,)),
+        "src/b.py": Named(assistant=(1,), output=(3,)),
+    }
+
+
+def test_the_end_of_a_path_counts_for_the_one_file_it_can_mean() -> None:
+    """A bare name means the file that ends so; a name that two files end with means neither."""
+    known = ("src/app/queue.py", "src/app/store.py", "src/old/store.py")
+    found = mentions([said(1, "queue.py calls app/queue.py, and store.py is full")], known, CWD)
+
+    assert found == {"src/app/queue.py": Named(assistant=(1,) * 2)}
+
+
+def test_a_name_without_a_folder_that_no_file_has_is_no_file() -> None:
+    """`os.env` or a file that nothing else names is not taken for one of the project."""
+    assert mentions([said(1, "see notes.md and a/b and v1/users")], (), CWD) == {}
+
+
+def test_the_threads_folder_and_the_letters_of_a_diff_are_no_part_of_a_path() -> None:
+    """`/home/dev/proj/x`, `./x`, `a/x` and `b/x` are all the file `x`."""
+    texts = (f"{CWD}/src/x.py", "./src/x.py", "--- a/src/x.py", "+++ b/src/x.py")
+    found = mentions([said(n, text) for n, text in enumerate(texts, 1)], ("src/x.py",), CWD)
+
+    assert found == {"src/x.py": Named(assistant=(1, 2, 3, 4))}
+
+
+def test_an_earlier_handoff_names_no_file() -> None:
+    """What a brief lists was named by the one before: it does not count as asked for."""
+    brief = Entry(ref=1, kind="user", text="- src/a.py", origin="handoff")
+
+    assert mentions([brief], ("src/a.py",), CWD) == {}
+
+
+def test_files_that_are_only_named_are_kept_apart_from_those_touched(tmp_path: Path) -> None:
+    """A file that a search printed is spoken of; it is not among the files of the thread."""
+    facts = derived(
+        ThreadBuilder("claude")
+        .user("where are the limits?")
+        .shell("rg -l limit", "src/limits.py\nsrc/app.py")
+        .read("src/app.py", "limit = 3"),
+        tmp_path,
+    ).facts
+
+    assert [f.path for f in facts.files] == ["src/app.py"]
+    assert [(f.path, f.named.output) for f in facts.spoken_of] == [("src/limits.py", (2,))]
+    assert facts.spoken_of[0].shown_in == (2,)
