@@ -23,6 +23,11 @@ COMMANDS = {
     "lineage": ("tasuki.cli.kept:lineage", "Draw the chain of threads and handoffs."),
     "find": ("tasuki.cli.find:find", "Search all threads of all harnesses."),
     "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
+    "check": ("tasuki.cli.check:check", "Score a handoff document against its thread."),
+    "eval": (
+        "tasuki.cli.eval:eval",
+        "Measure handoffs: on threads, on made-up cases, by a judge, by hand.",
+    ),
     "mcp": ("tasuki.cli.mcp:mcp", "Serve these as tools to agents, by the Model Context Protocol."),
     "config": ("tasuki.cli.config:config", "Show every setting and where its value came from."),
     "completion": ("tasuki.cli.completion:completion", "Print the shell completion script."),

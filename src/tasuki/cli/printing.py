@@ -7,7 +7,12 @@ import click
 
 def print_json(document: Mapping[str, object]) -> None:
     """One JSON document on standard output, with the version of its layout in front."""
+    click.echo(json_text(document), nl=False)
+
+
+def json_text(document: Mapping[str, object]) -> str:
+    """The same as text, for a file."""
     import msgspec
 
     whole = msgspec.json.encode({"version": 1, **document})
-    click.echo(msgspec.json.format(whole, indent=2).decode())
+    return msgspec.json.format(whole, indent=2).decode() + "\n"

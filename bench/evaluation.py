@@ -1,0 +1,121 @@
+"""Makes every table of docs/evaluation.md again, and the figures of this release.
+
+    python bench/evaluation.py CORPUS            print them
+    python bench/evaluation.py CORPUS --write    into docs/evaluation.md and bench/continuation/
+
+CORPUS is a file or folder of threads; figures alone are written, no word of a thread. With weights
+learnt on the corpus, the table that counts is the one whose weights never saw the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+
+import train_rank  # noqa: E402
+
+import tasuki  # noqa: E402
+from tasuki.config import Loaded, Settings  # noqa: E402
+from tasuki.draft import features  # noqa: E402
+from tasuki.evals import case_runs, continuation, report, scenario  # noqa: E402
+
+PAGE = ROOT / "docs" / "evaluation.md"
+FIGURES = ROOT / "bench" / "continuation"
+
+
+def main() -> None:
+    """Measures, and prints or writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", nargs="+", type=Path)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    found = train_rank.all_examples(given.corpus)
+    held_out = continuation.Report(
+        tasuki=tasuki.__version__, cases=tuple(train_rank.held_out_cases(found))
+    )
+    shipped = continuation.run(given.corpus)
+    blocks: dict[str, Callable[[], str]] = {
+        "held-out": lambda: _tables(held_out, "cut") + "\n\n" + _tables(held_out, "compaction"),
+        "differences": lambda: _differences(held_out, "cut") + "\n\n" + _differences(held_out, "compaction"),
+        "shipped": lambda: _tables(shipped, "cut"),
+        "frontier": lambda: _frontier(found),
+        "features": _features,
+        "cases": _cases,
+    }  # fmt: skip
+    page = PAGE.read_text()
+    for name, make in blocks.items():
+        text = make()
+        if not given.write:
+            print(f"{name}\n\n{text}\n")
+        page = _put(page, name, text)
+    if given.write:
+        PAGE.write_text(page)
+        FIGURES.mkdir(exist_ok=True)
+        for name, of in (("", shipped), ("-held-out", held_out)):
+            path = FIGURES / f"{tasuki.__version__}{name}.json"
+            rows = continuation.rows(of.cases)
+            document = {"version": 1, **continuation.document(of, rows)}
+            path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+def _put(page: str, name: str, text: str) -> str:
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise SystemExit(f"{PAGE.name} has no block {begin.strip()} … {end.strip()}")
+    return f"{before}{begin}{text}\n{end}{after}"
+
+
+def _tables(of: continuation.Report, kind: str) -> str:
+    rows = continuation.rows(of.cases)
+    return report.as_markdown(report.methods(rows, of.cases, kind, every=False), intervals=True)
+
+
+def _differences(of: continuation.Report, kind: str) -> str:
+    rows = continuation.rows(of.cases)
+    return report.as_markdown(report.differences(rows, of.cases, kind), intervals=True)
+
+
+def _frontier(found: Sequence[train_rank.Examples]) -> str:
+    lines = ["| share of what may be opened | files named | edit | file | pfile |", "|---|---|---|---|---|"]  # fmt: skip
+    for share, figures, count in train_rank.frontier(found):
+        cells = " | ".join(f"{figures[c]:.2f}" for c in ("edit", "file", "pfile"))
+        lines.append(f"| {share} | {count:.1f} | {cells} |")
+    return "\n".join(lines)
+
+
+def _features() -> str:
+    weights = features.weights().features
+    lines = ["| feature | says | weight |", "|---|---|---|"]
+    for name, says in features.FEATURES.items():
+        lines.append(f"| `{name}` | {says} | {weights[name]:+.2f} |")
+    return "\n".join(lines)
+
+
+def _cases() -> str:
+    results = case_runs.run(scenario.load(()), case_runs.settings(Loaded(Settings())))
+    all_of = case_runs.figures(results)
+    lines = ["| cases | passed | facts kept | nothing invented |", "|---|---|---|---|"]
+    for name, of in (("all", all_of), *case_runs.by_category(results).items()):
+        lines.append(f"| {name} | {_share(of.passed)} | {_share(of.facts)} | {_share(of.nothing_invented)} |")  # fmt: skip
+    lines += ["", "| handoffs | constraints of the first thread that stand in the brief |", "|---|---|"]  # fmt: skip
+    for figure in case_runs.chain_figures(results):
+        lines.append(f"| {figure.depth} | {_share(figure.survived)} |")
+    failed = ", ".join(f"`{r.case.id}`" for r in results if not r.passed)
+    return "\n".join([*lines, "", f"Not passed: {failed}."])
+
+
+def _share(of: object) -> str:
+    count, total, low, high = (getattr(of, n) for n in ("hits", "of", "low", "high"))
+    return f"{count}/{total} ({low:.0%}–{high:.0%})" if total else "–"
+
+
+if __name__ == "__main__":
+    main()

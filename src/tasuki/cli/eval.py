@@ -1,0 +1,18 @@
+"""`tasuki eval`: measure handoffs. Each command is a file of its own; the work loads when it runs."""
+
+import click
+
+from tasuki.cli.eval_cases import cases
+from tasuki.cli.eval_compare import compare
+from tasuki.cli.eval_continuation import continuation
+from tasuki.cli.eval_judge import judge
+from tasuki.cli.eval_play import play
+
+
+@click.group()
+def eval() -> None:  # the field's own word
+    """Measure handoffs: on threads of your own, on made-up cases, by a judge, by hand."""
+
+
+for command in (continuation, compare, cases, judge, play):
+    eval.add_command(command)
