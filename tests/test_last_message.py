@@ -109,3 +109,21 @@ def test_only_code_that_was_read_or_written_is_quoted(tmp_path: Path) -> None:
     assert lines(shown, tmp_path, "load_config") == ["`load_config`: `y = load_config()`"]
     assert lines(other, tmp_path, "load_config") == []
     assert lines(red, tmp_path, "load_config") == []
+
+
+def test_what_the_goal_quotes_is_found_where_it_was_written_last(tmp_path: Path) -> None:
+    """A message that the goal quotes is told with the file that holds it and the newest entry that wrote it."""
+    builder = (
+        ThreadBuilder("claude", cwd="/p")
+        .user("warn about two sessions")
+        .edit("/p/src/warn.py", "pass", 'print("Both sessions will capture checkpoints")')
+        .edit("/p/src/other.py", "1", "2")
+        .assistant("Done.")
+    )
+    goal = 'change "Both sessions will capture checkpoints" to something shorter, and keep "nothing of this was ever written"'
+
+    (item,) = state.goal_quotes(thread_of(builder, tmp_path), goal)
+
+    assert item.text == "`Both sessions will capture checkpoints` stands in `src/warn.py`"
+    assert item.refs == (2,)
+    assert not list(state.goal_quotes(thread_of(builder, tmp_path), "make the warning shorter"))

@@ -27,7 +27,7 @@ def mentions(entries: Sequence[Entry], known: Iterable[str], cwd: str) -> dict[s
     """
     known_paths = set(known)
     hits = [
-        (ref, where, _relative(path, cwd))
+        (ref, where, relative(path, cwd))
         for ref, where, text in _texts(entries[-WINDOW:])
         for path in dict.fromkeys(PATH.findall(text))
     ]
@@ -60,7 +60,8 @@ def _texts(entries: Iterable[Entry]) -> Iterator[tuple[int, Where, str]]:
             yield entry.ref, "output", call.output[:PRINTED]
 
 
-def _relative(path: str, cwd: str) -> str:
+def relative(path: str, cwd: str) -> str:
+    """A path as seen from the thread's folder, without the marks of a diff."""
     if cwd and path.startswith(f"{cwd.rstrip('/')}/"):
         path = path[len(cwd.rstrip("/")) + 1 :]
     path = path.removeprefix("./")

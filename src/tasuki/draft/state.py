@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tasuki.draft.commands import is_selection, short_command
+from tasuki.draft.mentions import relative
 from tasuki.draft.text import one_line, shorten, terms
 from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
 
@@ -245,6 +246,27 @@ def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
 
 _SAYS_NOTHING = re.compile(r"(?:import|package|from|use|#include)\b|\)|[\w\"-]+:\s*$|\S+\s*[{(]?$")
 """A line of code that only brings in, closes or names something."""
+_QUOTED_SPAN = re.compile(r"[\"“`]([^\"“”`\n]{25,400})[\"”`]")
+_QUOTES_LOOKED_FOR = 3
+
+
+def goal_quotes(thread: Thread, goal: str) -> Iterator[Item]:
+    """Where a text that the goal quotes was written or read last."""
+    spans = [m[1].strip() for m in _QUOTED_SPAN.finditer(goal[:20_000])][:_QUOTES_LOOKED_FOR]
+    for span in spans:
+        for entry in reversed(thread.entries):
+            call = entry.tool
+            if call is None or not call.paths or span not in _code_of(entry):
+                continue
+            path = next((c.path for c in call.changes if span in c.new), call.paths[0])
+            yield Item(
+                text=f"`{shorten(span, 120)}` stands in `{relative(path, thread.cwd)}`",
+                refs=(entry.ref,),
+                label="What the goal quotes",
+            )
+            break
+
+
 _CODE_LINE = re.compile(r"^\s*(?:\d+[\t│|:→-]\s*|[\w./-]+:\d+:\s*)?(.*\S)\s*$")
 _DEFINES = re.compile(
     r"\b(?:func|def|class|type|struct|interface|const|var|let|function|fn|enum|trait|export|private|public)\b"

@@ -63,6 +63,7 @@ def offer(task: Task, reasons: bool, budget: int) -> dict[str, list[Any]]:
     context = [
         *seen_before,
         *state.last_message(thread, goal.text),
+        *state.goal_quotes(thread, goal.text),
         *_values(facts, relevance),
         *_context(thread, stated, goal, relevance, limits["context"], taken),
     ]
@@ -244,7 +245,7 @@ def _passed_since(ref: int, facts: Facts) -> bool:
 
 SUMMED_UP = 0.3
 _SUMMARY = re.compile(
-    r"`?[\w./-]+\.\w+`?(?::\d\S*)? [-–—] |(?:New|Core|Updated|Added|Pros|Cons)\b.{0,90}$"
+    r"`?[\w./-]+\.\w+`?(?::\d\S*)? [-–—] |(?:New|Core|Updated|Added|Removed|Renamed|Moved|Created|Deleted|Pros|Cons)\b.{0,90}$"
 )
 """A line of a summary of changes, which the state of the work tells already."""
 _AGAINST = re.compile(
