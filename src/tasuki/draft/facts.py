@@ -12,7 +12,7 @@ from tasuki.draft.brief import handoff_of
 from tasuki.draft.commands import Run
 from tasuki.draft.files import file_facts, is_noise, with_mentions
 from tasuki.draft.statements import Statement
-from tasuki.draft.text import identifiers, sentences, shorten, terms
+from tasuki.draft.text import identifiers, sentences, shorten, speaks_of, terms
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread, Todo
 
 _FOLDED_SECTIONS = (
@@ -246,8 +246,7 @@ def _is_done(quote: Quote, subjects: Iterable[Quote]) -> bool:
     if not quote.text.startswith(("Still to do", "Not started", "Pending", "Goal then")):
         return False
     about = set(terms(quote.text.partition(": ")[2]))
-    low = [s.text.lower() for s in subjects]
-    return any(sum(t in text for t in about) >= max(2, len(about) * 0.6) for text in low)
+    return any(speaks_of(subject.text, about) for subject in subjects)
 
 
 def _folded(entry: Entry) -> Iterable[Quote]:

@@ -6,7 +6,7 @@ writes them. A file's worth is the chance that the successor opens it, as the we
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -81,7 +81,7 @@ def weights() -> Weights:
 
 
 @contextmanager
-def using(other: Weights):  # type: ignore[no-untyped-def]
+def using(other: Weights) -> Iterator[None]:
     """Other weights for a while, to measure them."""
     _used.append(other)
     try:

@@ -8,14 +8,14 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tasuki.draft.commands import asks_about_itself
 from tasuki.draft.facts import Derived
 from tasuki.draft.features import Files
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import terms
-from tasuki.model import CommandFact, Facts, Goal, Lesson, Thread
+from tasuki.model import CommandFact, Goal, Lesson, Thread
 
 MIN_HALF_LIFE = 40
 """Entries after which recency counts half, at least; a sixth of the thread if that is more."""
@@ -32,7 +32,6 @@ MAX_TERMS = 60
 """Terms of a goal that are used, the first ones."""
 
 
-NO_THREAD, NO_FACTS = Thread(harness="", id="", path=""), Facts()
 _POINTS_BACK = re.compile(
     r"\b(?:these|those|this|that|them|it|all of|above|option|both|first|second|\d)\b|^.{0,60}$",
     re.IGNORECASE | re.DOTALL,
@@ -46,20 +45,16 @@ class Relevance:
     `last_words`: what they say counts more then.
     """
 
-    def __init__(
-        self, goal: str, corpus: Iterable[str], last_ref: int, last_words: int = 0
-    ) -> None:
+    def __init__(self, thread: Thread, derived: Derived, goal: str) -> None:
         self.goal = goal
-        self.last = last_ref
-        self.last_spoken = last_words
-        self.last_words = last_words if _POINTS_BACK.search(goal[:400]) else 0
-        self.topic: Sequence[int] = ()
-        """Refs of the entries that work on what the goal names, in order."""
-        self.files = Files(NO_THREAD, NO_FACTS, goal, self.overlap)
+        self.last = max((e.ref for e in thread.entries), default=0)
+        self.last_spoken = max((e.ref for e in thread.entries if e.kind == "assistant"), default=0)
+        self.last_words = self.last_spoken if _POINTS_BACK.search(goal[:400]) else 0
         self._statements: dict[Statement, float] = {}
-        self.half_life = max(MIN_HALF_LIFE, last_ref / 6)
+        self.half_life = max(MIN_HALF_LIFE, self.last / 6)
         weights = dict(list(terms(goal).items())[:MAX_TERMS])
-        texts = [text.lower() for text in corpus]
+        texts = [s.text.lower() for s in derived.statements]
+        texts += [f.path.lower() for f in derived.facts.files]
         rarity = {
             term: math.log1p(len(texts) / (1 + sum(term in text for text in texts)))
             for term in weights
@@ -70,6 +65,20 @@ class Relevance:
         self._seen_in = Counter(w for text in texts for w in set(_PLAIN.findall(text)))
         self._most = math.log1p(len(texts)) or 1.0
         self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
+        self.files = Files(thread, derived.facts, goal, self.overlap)
+        self.topic = self._topic(derived)
+        """Refs of the entries that work on what the goal names, in order."""
+
+    def _topic(self, derived: Derived) -> list[int]:
+        """Entries that touch a file the goal's words name, or in which the user spoke of it."""
+        refs = {
+            ref
+            for file in derived.facts.files
+            if self.files.match(file.path) >= TOPIC
+            for ref in (*file.reads, *file.edits)
+        }
+        refs |= {s.ref for s in derived.statements if s.by_user and self.overlap(s.text) >= TOPIC}
+        return sorted(refs)
 
     def overlap(self, text: str) -> float:
         """How much of the goal a text is about, 0 to 1; three telling terms make 1."""
@@ -135,26 +144,7 @@ class Relevance:
 
 def relevance_of(thread: Thread, derived: Derived, goal: Goal) -> Relevance:
     """What is relevant for a goal in a thread."""
-    last = max((e.ref for e in thread.entries), default=0)
-    corpus = [s.text for s in derived.statements] + [f.path for f in derived.facts.files]
-    spoken = max((e.ref for e in thread.entries if e.kind == "assistant"), default=0)
-    relevance = Relevance(goal.text, corpus, last, spoken)
-    relevance.files = Files(thread, derived.facts, goal.text, relevance.overlap)
-    relevance.topic = _topic(derived, relevance)
-    return relevance
-
-
-def _topic(derived: Derived, relevance: Relevance) -> list[int]:
-    """Entries that touch a file the goal's words name, or in which the user spoke of it."""
-    files = relevance.files
-    refs = {
-        ref
-        for file in derived.facts.files
-        if files.match(file.path) >= TOPIC
-        for ref in (*file.reads, *file.edits)
-    }
-    refs |= {s.ref for s in derived.statements if s.by_user and relevance.overlap(s.text) >= TOPIC}
-    return sorted(refs)
+    return Relevance(thread, derived, goal.text)
 
 
 def best(scored: Iterable[tuple[float, Statement]], limit: int) -> list[Statement]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tasuki.draft.commands import is_selection, short_command
 from tasuki.draft.mentions import relative
-from tasuki.draft.text import one_line, shorten, terms
+from tasuki.draft.text import one_line, shorten, speaks_of, terms
 from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
 
 _MAX_NAMED = 6
@@ -183,11 +183,9 @@ def done_since(text: str, ref: int, facts: Facts) -> bool:
     """Whether a later commit or finished todo speaks of what a sentence calls pending."""
     weights = terms(text)
     about = {t for t, w in weights.items() if w > 1} or set(weights)
-    if not about:
-        return False
     later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref]
     later += [t.text for t in facts.todos if t.status == "done" and facts.todos_ref > ref]
-    return any(sum(a in x.lower() for a in about) >= max(2, len(about) * 0.6) for x in later)
+    return any(speaks_of(text, about) for text in later)
 
 
 _ANSWERS = re.compile(

@@ -152,6 +152,12 @@ def terms(text: str) -> dict[str, float]:
     return found
 
 
+def speaks_of(text: str, about: set[str]) -> bool:
+    """Whether a text holds most of some terms, and two of them at least."""
+    low = text.lower()
+    return sum(term in low for term in about) >= max(2, len(about) * 0.6)
+
+
 def paths(text: str) -> list[str]:
     """Things that look like file paths."""
     return [m[0].rstrip(".") for m in PATH.finditer(text) if "://" not in m[0]]

@@ -1,20 +1,27 @@
 """What is said to models and agents, as Markdown files, filled in strictly."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+HERE = Path(__file__).parent
 _EXAMPLE = re.compile(r'"(?:text|reason)": "([^"]{6,})"')
 _VARIABLE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def render(name: str, **values: object) -> str:
-    """The prompt `name` with its variables filled in.
+    """The prompt `name` with its variables filled in; as `render_in`, of this folder."""
+    return render_in(HERE, name, values)
+
+
+def render_in(folder: Path, name: str, values: Mapping[str, object]) -> str:
+    """The prompt `name` of a folder with its variables filled in.
 
     Values are put in as they are and not looked through again. Raises LookupError for a variable
     without a value and for a value without a variable: a prompt must say what its caller means.
     """
-    text = _text(name)
+    text = text_in(folder, name)
     wanted = set(_VARIABLE.findall(text))
     if odd := wanted ^ set(values):
         what = "needs" if odd <= wanted else "knows no"
@@ -25,10 +32,11 @@ def render(name: str, **values: object) -> str:
 @cache
 def examples() -> frozenset[str]:
     """The texts and reasons that prompts show as examples, in lower case: no answer may hold them."""
-    shown = (m for name in ("system", "agent") for m in _EXAMPLE.finditer(_text(name)))
+    shown = (m for name in ("system", "agent") for m in _EXAMPLE.finditer(text_in(HERE, name)))
     return frozenset(match[1].lower() for match in shown)
 
 
 @cache
-def _text(name: str) -> str:
-    return Path(__file__).with_name(f"{name}.md").read_text("utf-8").strip()
+def text_in(folder: Path, name: str) -> str:
+    """The prompt `name` of a folder as it stands there."""
+    return (folder / f"{name}.md").read_text("utf-8").strip()
