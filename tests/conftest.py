@@ -2,8 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from sessions import Make
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +22,11 @@ def small_model() -> Iterator[str]:
         pytest.skip(reason)
     with serving() as url:
         yield url
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> "Iterator[Make]":
+    """Makes running sessions whose agents follow some rules."""
+    from sessions import making
+
+    yield from making(tmp_path)

@@ -115,7 +115,7 @@ def test_many_inventions_cost_few_passes_over_the_files(
     """Sentences are looked up together, and no further than to their first invention."""
     passes: list[int] = []
 
-    def occurring(paths: object, needles: list[str]) -> set[str]:
+    def occurring(paths: object, needles: list[str], extents: object) -> set[str]:
         passes.append(len(needles))
         return set()
 

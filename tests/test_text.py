@@ -1,5 +1,7 @@
 """Texts cut into what can be quoted."""
 
+import pytest
+
 from tasuki.draft.text import (
     comparable,
     error_line,
@@ -126,3 +128,16 @@ def test_a_hint_is_not_the_reason_of_a_failure() -> None:
     )
 
     assert error_line(output) == "fatal: no upstream"
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        "Always test with `pytest -q tests/test_tabs.py` from now on.",
+        "Run `make -j4 check` before every commit.",
+    ],
+)
+def test_a_sentence_that_names_a_command_in_code_marks_is_the_users_own(wish: str) -> None:
+    """A command alone on its line was pasted; in a sentence it is meant."""
+    assert own_words(wish) == wish
+    assert own_words("pytest -q tests/test_tabs.py") == ""

@@ -12,8 +12,10 @@ TasukiError                 base; `exit_code` 1
 ├── HarnessMissing          the program of a harness is not installed
 ├── LaunchFailed            the successor could not be started
 ├── StoreFailed             a handoff could not be kept (disk full, no permission)
+├── InstallFailed           what `tasuki install` adds to a harness could not be put there
 ├── ExtraMissing            an optional part of tasuki is not installed
 ├── AuthorFailed            a model or an agent was asked and gave no usable answer
+├── AgentFailed             the agent behind a running session failed, or ended
 ├── Cancelled               the user, or the program that was asked, broke it off; exit code 130
 ├── ConfigInvalid           a setting has the wrong type or value
 └── ModelUnavailable        an author that needs a model has none
@@ -76,12 +78,20 @@ class StoreFailed(TasukiError):
     """A handoff could not be written."""
 
 
+class InstallFailed(TasukiError):
+    """A file of a harness could not be read, understood or written; nothing was changed."""
+
+
 class ExtraMissing(TasukiError):
     """An optional part of tasuki is not installed; the message says which line to run."""
 
 
 class AuthorFailed(TasukiError):
     """A model or an agent was asked for a draft and gave no usable answer; the message says why."""
+
+
+class AgentFailed(TasukiError):
+    """The agent behind a running session failed, or ended; the message says what it said."""
 
 
 class Cancelled(TasukiError):

@@ -23,6 +23,8 @@ from tasuki.vault import Vault, new_id
 if TYPE_CHECKING:
     from tasuki.launch import Launched
 
+INSIDE = "TASUKI_INSIDE"
+"""Environment variable of a review that was asked for inside the thread, which is open then."""
 Tell = Callable[[str], None]
 """Takes a sentence for the user."""
 
@@ -117,7 +119,7 @@ def offer(
         handoff_id=new_id(),
         to=successor.name if successor.can_start else "",
         report=report,
-        resolve_parent=lambda prefix: _whole_id(vault, prefix),
+        resolve_parent=lambda prefix: whole_id(vault, prefix),
     )
     handoff, prefix = made.handoff, _skill_prefix(made, successor, settings)
     if not prefix:
@@ -131,8 +133,8 @@ def offer(
         successor,
         vault,
         prefix=prefix,
-        warnings=[*loaded.problems, *_warnings(made)],
-        told=_authored(made),
+        warnings=[*loaded.problems, *warnings_of(made)],
+        told=authored(made),
     )
     result.keep(must=must_keep)
     return result
@@ -175,6 +177,8 @@ def kept(vault: Vault, id: str, to: str = "") -> Offer:
 
 
 def _brief(handoff: Handoff, context: str, prefix: str = "") -> str:
+    if not handoff.goal.text:  # A running session writes handoffs without one.
+        return context
     by_model = handoff.goal.said_by == "model"
     return briefs.join(context, handoff.goal.text, prefix, by_model=by_model)
 
@@ -212,24 +216,7 @@ def start(
     from tasuki.launch import start as launch
 
     handoff, vault = of.handoff, of.vault
-    context, _ = briefs.split(of.brief)
-    if of.prefix:
-        context = context.removeprefix(f"{of.prefix}\n")
-    cwd = of.thread.cwd if os.path.isdir(of.thread.cwd) else os.getcwd()
-    if cwd != of.thread.cwd:
-        tell(f"{of.thread.cwd} is not here; starting in {cwd}.")
-    _tell_drift(of, cwd, tell)
-    plan = of.successor.plan(
-        LaunchRequest(
-            handoff=handoff,
-            brief=of.brief,
-            context=context,
-            cwd=cwd,
-            send=send,
-            model=model,
-            arguments=arguments,
-        )
-    )
+    plan = _planned(of, tell, send=send, model=model, arguments=arguments)
     if plan.note:
         tell(plan.note)
     _note(of, tell, "started", harness=of.successor.name, where=where,
@@ -248,6 +235,55 @@ def start(
         raise
     _settle(of, plan, launched, tell)
     return launched
+
+
+def prepare(of: Offer, tell: Tell) -> LaunchPlan:
+    """Write the session file of a successor that a program which runs already opens by itself.
+
+    Its plan tells the file (`thread_path`) and what belongs into the input (`paste`). Raises
+    UsageError where the harness keeps the past in no file of its own, LaunchFailed.
+    """
+    from tasuki.launch.prepare import planned_files
+
+    plan = _planned(of, tell)
+    if not plan.thread_path:
+        raise UsageError(
+            f"A successor in {of.successor.title} has no file that could be prepared; "
+            f"start it: tasuki start {of.handoff.id[:8]}"
+        )
+    with planned_files(plan):
+        _note(of, tell, "started", harness=of.successor.name, where="inside",
+              successor_thread=plan.thread_id, successor_path=plan.thread_path)  # fmt: skip
+    return plan
+
+
+def _planned(
+    of: Offer,
+    tell: Tell,
+    *,
+    send: bool = False,
+    model: str = "",
+    arguments: tuple[str, ...] = (),
+) -> LaunchPlan:
+    """The plan of the successor, in the predecessor's folder if it is there; drift is told."""
+    context, _ = briefs.split(of.brief)
+    if of.prefix:
+        context = context.removeprefix(f"{of.prefix}\n")
+    cwd = of.thread.cwd if os.path.isdir(of.thread.cwd) else os.getcwd()
+    if cwd != of.thread.cwd:
+        tell(f"{of.thread.cwd} is not here; starting in {cwd}.")
+    _tell_drift(of, cwd, tell)
+    return of.successor.plan(
+        LaunchRequest(
+            handoff=of.handoff,
+            brief=of.brief,
+            context=context,
+            cwd=cwd,
+            send=send,
+            model=model,
+            arguments=arguments,
+        )
+    )
 
 
 def _settle(of: Offer, plan: LaunchPlan, launched: "Launched", tell: Tell) -> None:
@@ -281,7 +317,7 @@ def _note(of: Offer, tell: Tell, kind: str, **detail: str) -> None:
         tell(str(error))
 
 
-def _whole_id(vault: Vault, prefix: str) -> str:
+def whole_id(vault: Vault, prefix: str) -> str:
     """The full id of the handoff that a thread began with, as far as it is stored here."""
     try:
         return vault.get(prefix).id if prefix else ""
@@ -300,7 +336,8 @@ def _skill_prefix(made: pipeline.Made, successor: Harness, settings: Settings) -
     return ""
 
 
-def _warnings(made: pipeline.Made) -> list[str]:
+def warnings_of(made: pipeline.Made) -> list[str]:
+    """Sentences to act on: what was odd in the thread, redacted, dropped, or is still running."""
     thread, handoff, report = made.thread, made.handoff, made.thread.report
     found = []
     if skipped := opening.broken_lines(thread):
@@ -318,12 +355,12 @@ def _warnings(made: pipeline.Made) -> list[str]:
         kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
         found.append(f"Redacted: {kinds}")
     for dropped in handoff.draft.dropped:
-        found.append(f"Dropped from {dropped.section}: {dropped.text[:120]!r}: {dropped.reason}")
+        found.append(f"{dropped.way.capitalize()}: {dropped.text[:120]!r}: {dropped.reason}")
     redactor = Redactor()
     return [redactor.redact(warning) for warning in found]
 
 
-def _authored(made: pipeline.Made) -> list[str]:
+def authored(made: pipeline.Made) -> list[str]:
     """Who wrote a draft, what it cost, and why it was not somebody else."""
     by = made.handoff.draft.authorship
     redactor = Redactor()

@@ -60,7 +60,7 @@ class Server(MCPServer[Any]):
             Resource(
                 uri=f"handoff://{handoff.id}",
                 name=f"handoff {handoff.id[:8]}",
-                title=one_line(Cleaner().text(handoff.goal.text), 100),
+                title=one_line(Cleaner().text(handoff.goal.shown), 100),
                 description=f"{handoff.created}, from {handoff.predecessor.harness}",
                 mime_type="text/markdown",
             )

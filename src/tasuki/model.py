@@ -132,6 +132,10 @@ class ReadReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+HANDOFF_SKILLS = frozenset(("handoff", "handing-off", "tasuki"))
+"""Skills that hand off: a successor that inherited one would hand itself on at once."""
+
+
 class Thread(Struct, frozen=True):
     """One conversation as a harness recorded it. Only ever read."""
 
@@ -166,6 +170,12 @@ class Thread(Struct, frozen=True):
     sources: tuple[str, ...] = ()
     report: ReadReport = ReadReport()
 
+    @property
+    def last_skill(self) -> str:
+        """The skill that was used last and goes along, empty if there is none."""
+        used = (name for name in reversed(self.skills) if name not in HANDOFF_SKILLS)
+        return next(used, "")
+
 
 class ThreadHead(Struct, frozen=True, gc=False):
     """What a list of threads shows, from the first and last bytes of the file alone."""
@@ -189,12 +199,17 @@ class ThreadHead(Struct, frozen=True, gc=False):
 
 
 class Goal(Struct, frozen=True):
-    """What the user wants next, to the letter."""
+    """What the user wants next, to the letter; empty where a session was handed off without one."""
 
     text: str
     forced: bool = False
     """The goal rules would have refused it, and the user insisted."""
     said_by: Literal["user", "model"] = "user"
+
+    @property
+    def shown(self) -> str:
+        """The goal for lists."""
+        return self.text or "(no goal given)"
 
 
 class Named(Struct, frozen=True):
@@ -347,8 +362,12 @@ class CommandItem(Struct, frozen=True):
     refs: tuple[int, ...] = ()
 
 
+DOCUMENT = "document"
+"""Section of what was marked in a document, which stays to the letter."""
+
+
 class Dropped(Struct, frozen=True):
-    """Something a check took out of a draft, and why."""
+    """Something a check took out of a draft, and why; of a `document`, what it marked in it."""
 
     section: str
     text: str
@@ -356,6 +375,13 @@ class Dropped(Struct, frozen=True):
     kind: str = ""
     """Of the reason: path, command, quote, value, user, uncited, unsupported, finished, repeated,
     empty, cap."""
+
+    @property
+    def way(self) -> str:
+        """What became of it: `dropped from context`; a document keeps all its words."""
+        return (
+            "marked in the document" if self.section == DOCUMENT else f"dropped from {self.section}"
+        )
 
 
 class Authorship(Struct, frozen=True):

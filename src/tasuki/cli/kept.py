@@ -129,7 +129,7 @@ def _print_list(vault: "Vault", found: "Sequence[tuple[Handoff, Sequence[str]]]"
 
 def _row(vault: "Vault", handoff: "Handoff") -> str:
     route = visible(f"{handoff.predecessor.harness} → {handoff.to or '?'}")
-    goal = one_line(handoff.goal.text, 70)
+    goal = one_line(handoff.goal.shown, 70)
     state = vault.state(handoff.id)
     return f"{handoff.id[:8]}  {_age(handoff.created):>4}  {state:<12}  {route:<16}  {goal}"
 
@@ -166,7 +166,7 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
             detail = ", ".join(f"{k}: {v}" for k, v in event.detail.items())
             click.echo(f"  {visible(f'{event.at}  {event.kind}  {detail}')}", err=True)
         for dropped in handoff.draft.dropped:
-            said = visible(f"dropped from {dropped.section}: {dropped.text} ({dropped.reason})")
+            said = visible(f"{dropped.way}: {dropped.text} ({dropped.reason})")
             click.echo(f"  {said}", err=True)
         click.echo("", err=True)
     brief = vault.brief(id)

@@ -50,8 +50,8 @@ def metadata(thread: Thread, revision: Revision) -> tuple[str, ...]:
         lines.append(f"Git: {branch}{state}")
     if thread.cwd:
         lines.append(f"Folder: `{thread.cwd}`")
-    if thread.skills:
-        lines.append(f"Prior skill: /skill:{thread.skills[-1]}")
+    if thread.last_skill:
+        lines.append(f"Prior skill: /skill:{thread.last_skill}")
     return tuple(lines)
 
 
@@ -85,7 +85,12 @@ def redacted(draft: Draft, redactor: Redactor) -> Draft:
         for c in draft.commands
     )
     changed["metadata"] = tuple(redactor.redact(line) for line in draft.metadata)
-    changed["dropped"] = tuple(_replaced(d, text=redactor.redact(d.text)) for d in draft.dropped)
+    changed["dropped"] = tuple(
+        _replaced(d, text=redactor.redact(d.text), reason=redactor.redact(d.reason))
+        for d in draft.dropped
+    )
+    fell = tuple(map(redactor.redact, draft.authorship.fell))
+    changed["authorship"] = msgspec.structs.replace(draft.authorship, fell=fell)
     return msgspec.structs.replace(draft, **changed)
 
 

@@ -1,6 +1,22 @@
 """What an entry holds: all of it, to search in, and as a person reads it."""
 
+from tasuki.harness.jsonl import after_handoff, asks_for_document
 from tasuki.model import Entry
+
+BY_HAND = ("typed", "queued", "answer")
+"""Origins of what the user wrote with their own hands."""
+
+
+def users_words(entry: Entry) -> str:
+    """What the user wrote in an entry, also behind a handoff in the same prompt; empty if nothing.
+
+    What a session was asked when it handed itself off was not written by the user.
+    """
+    if entry.kind != "user" or asks_for_document(entry.text):
+        return ""
+    if entry.origin in BY_HAND:
+        return entry.text
+    return after_handoff(entry.text) if entry.origin == "handoff" else ""
 
 
 def entry_text(entry: Entry) -> str:

@@ -124,7 +124,7 @@ def write(talk: Conversation, task: Task, check: Check) -> Written:
     if (mendable or lacking) and (more := talk.repair(mendable, lacking)) is not None:
         addition = proposed(more, task)
         offered.update({s: len(getattr(addition, s)) for s in SECTIONS})
-        draft = check(_joined(draft, addition))
+        draft = check(joined(draft, addition))
     if not any(getattr(draft, section) for section in SECTIONS):
         raise AuthorFailed(_nothing_left(asker, draft))
     authorship = talk.authorship(
@@ -163,7 +163,7 @@ def _signed(draft: Draft, name: str) -> Draft:
     return replace(draft, authorship=Authorship(author=name))
 
 
-def _joined(draft: Draft, addition: Draft) -> Draft:
+def joined(draft: Draft, addition: Draft) -> Draft:
     """A checked draft with what a repair adds behind it."""
     both = {s: (*getattr(draft, s), *getattr(addition, s)) for s in SECTIONS}
     return replace(draft, **both)

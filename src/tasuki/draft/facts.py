@@ -13,6 +13,7 @@ from tasuki.draft.commands import Run
 from tasuki.draft.files import file_facts, is_noise, with_mentions
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import identifiers, sentences, shorten, speaks_of, terms
+from tasuki.harness.jsonl import HANDOFF_CLOSING
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread, Todo
 
 _FOLDED_SECTIONS = (
@@ -90,7 +91,7 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
             dirty_now=revision.dirty_now,
             repository=revision.repository,
         ),
-        skill=thread.skills[-1] if thread.skills else "",
+        skill=thread.last_skill,
     )
     return Derived(facts=facts, statements=tuple(stated), runs=tuple(all_runs), parent=parent)
 
@@ -255,9 +256,9 @@ def _folded(entry: Entry) -> Iterable[Quote]:
     past, goal = (past, goal.partition("\n")[2]) if heading else (entry.text, "")
     if goal.strip() and past:
         yield Quote(text=f"{_GOAL_THEN}{shorten(' '.join(goal.split()), 240)}", ref=entry.ref)
-    for line in past.split("\n"):
-        if line.startswith("## "):
-            section = line[3:].strip().lower()
+    for line in past.partition(HANDOFF_CLOSING)[0].split("\n"):
+        if line.startswith(("## ", "### ")):
+            section = line.lstrip("#").strip().lower()
         elif line.startswith("- ") and section in _FOLDED_SECTIONS:
             text = _REFS.sub("", line[2:]).rstrip()
             yield Quote(text=text, ref=entry.ref)

@@ -50,7 +50,7 @@ def write(task: Task, base: Draft, loaded: Loaded, handoff_id: str) -> tuple[Dra
             fell.append(f"{name}: {error}")
             told.append(f"The author {name} failed, so the next one writes. {error}")
             continue
-        draft = _completed(written, base, task, settings, handoff_id, check)
+        draft = completed(written, base, task, settings, handoff_id, check)
         by = replace(draft.authorship, fell=tuple(fell))
         return replace(draft, authorship=by), [*told, *notes]
     draft = check(_offline(task, base, settings, handoff_id))
@@ -108,7 +108,7 @@ def _offline(task: Task, base: Draft, settings: Settings, handoff_id: str) -> Dr
     )
 
 
-def _completed(
+def completed(
     written: "Written",
     base: Draft,
     task: Task,
@@ -183,13 +183,14 @@ def _derived_state(candidates: list[Item]) -> int:
 
 def _said_already(item: Any, items: list[Any]) -> bool:
     """Whether a section holds an item, or one that says nearly the same."""
-    key = _key(item)
+    key = key_of(item)
     bag = set(key.lower().split())
-    return any(key == _key(o) or (isinstance(o, Item) and alike(bag, set(_key(o).lower().split())))
+    return any(key == key_of(o) or (isinstance(o, Item) and alike(bag, set(key_of(o).lower().split())))
                for o in items)  # fmt: skip
 
 
-def _key(item: Any) -> str:
+def key_of(item: Any) -> str:
+    """What tells an item from others of its section."""
     if isinstance(item, Item):
         return item.text
     return item.command if isinstance(item, CommandItem) else str(item.path)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from tasuki.draft.text import PATH
+from tasuki.harness.jsonl import after_handoff
 from tasuki.model import Entry, Named
 
 Where = Literal["assistant", "user", "input", "output"]
@@ -51,8 +52,9 @@ def _is_file(path: str) -> bool:
 def _texts(entries: Iterable[Entry]) -> Iterator[tuple[int, Where, str]]:
     for entry in entries:
         call = entry.tool
-        if entry.kind == "user" and entry.origin != "handoff":
-            yield entry.ref, "user", entry.text[:SAID]
+        if entry.kind == "user":
+            said = after_handoff(entry.text) if entry.origin == "handoff" else entry.text
+            yield entry.ref, "user", said[:SAID]
         elif entry.kind == "assistant":
             yield entry.ref, "assistant", entry.text[:SAID]
         elif call is not None:

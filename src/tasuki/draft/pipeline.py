@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tasuki.config import Loaded
+from tasuki.config import Loaded, Settings
 from tasuki.draft import assemble, drift, git, ladder
 from tasuki.draft.authors.task import Task
-from tasuki.draft.facts import derive, with_values
+from tasuki.draft.facts import Derived, derive, with_values
 from tasuki.draft.redact import Redactor
 from tasuki.errors import NothingToHandOff
 from tasuki.harness.protocol import Harness
@@ -37,6 +37,23 @@ class Made:
         """Sentences for the user about who wrote it."""
 
 
+class Prepared:
+    """What is known of a thread before anybody writes. `known` is a draft of what is known beside it."""
+
+    def __init__(
+        self, thread: Thread, derived: Derived, revision: Revision, known: Draft, task: Task
+    ) -> None:
+        self.thread = thread
+        self.derived = derived
+        self.revision = revision
+        self.known = known
+        self.task = task
+
+    def snapshot(self, draft: Draft) -> dict[str, str]:
+        """What drift is checked against when the successor starts."""
+        return drift.snapshot(self.thread.cwd, draft.files, self.revision)
+
+
 def make(
     harness: Harness,
     path: Path,
@@ -55,7 +72,38 @@ def make(
     came after it, are not asked.
     Raises NothingToHandOff if the thread holds no conversation, and what the author raises.
     """
-    settings = loaded.settings
+    given = prepared(harness, path, goal, loaded.settings, report=report, replay=replay)
+    draft, told = ladder.write(given.task, given.known, loaded, handoff_id)
+
+    report(ASSEMBLING)
+    redactor, settings = Redactor(), loaded.settings
+    draft, context, citations = assemble.fitted(draft, given.thread, redactor, settings, handoff_id)
+    handoff = assemble.handoff(
+        draft,
+        given.thread,
+        context,
+        redactor,
+        citations,
+        id=handoff_id,
+        parent=resolve_parent(given.derived.parent),
+        to=to,
+        budget=settings.budget,
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        snapshot={} if replay else given.snapshot(draft),
+    )
+    return Made(handoff, context, given.thread, given.derived.facts, told)
+
+
+def prepared(
+    harness: Harness,
+    path: Path,
+    goal: Goal,
+    settings: Settings,
+    *,
+    report: Callable[[str], None] = lambda phase: None,
+    replay: bool = False,
+) -> Prepared:
+    """A thread file read, with its facts. Raises NothingToHandOff if it holds no conversation."""
     report(ANALYZING)
     thread = harness.read(path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
@@ -72,23 +120,6 @@ def make(
         drift=() if replay else tuple(drift.since_thread(thread, derived.facts)),
         skill=derived.facts.skill,
     )
-    task = Task(thread, derived, goal, settings.limits())
-    draft, told = ladder.write(task, known, loaded, handoff_id)
-
-    report(ASSEMBLING)
-    redactor = Redactor()
-    draft, context, citations = assemble.fitted(draft, thread, redactor, settings, handoff_id)
-    handoff = assemble.handoff(
-        draft,
-        thread,
-        context,
-        redactor,
-        citations,
-        id=handoff_id,
-        parent=resolve_parent(derived.parent),
-        to=to,
-        budget=settings.budget,
-        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        snapshot={} if replay else drift.snapshot(thread.cwd, draft.files, revision),
+    return Prepared(
+        thread, derived, revision, known, Task(thread, derived, goal, settings.limits())
     )
-    return Made(handoff, context, thread, derived.facts, told)

@@ -4,16 +4,18 @@ Texts in memory are searched first, and only for what is still missing the bytes
 files, since long results are cut in memory.
 """
 
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 
-from tasuki.draft.entries import entry_text
+from tasuki.draft.entries import entry_text, users_words
 from tasuki.draft.occurrence import OF_A_QUOTE, Claim, stands, visible
 from tasuki.draft.text import comparable, one_line
 from tasuki.harness.jsonl import occurring
-from tasuki.model import Entry, Goal, Thread
+from tasuki.model import Goal, Thread
 
 _MEMBER = re.compile(r"[A-Za-z_]\w{2,}(?:(?:\.|::|#|->)[A-Za-z_]\w{2,})+(?:\(\))?")
 _JOINTS = re.compile(r"\.|::|#|->|\(\)")
@@ -25,7 +27,6 @@ _NEGATES = re.compile(
 )
 LEAST = 5
 """Characters of what is looked for in the files: less than that occurs in ids and times."""
-_HAND_WRITTEN = ("typed", "queued", "answer")
 
 
 class Standing:
@@ -38,6 +39,8 @@ class Standing:
         self._texts: dict[int, str] = {}
         self._behind: dict[str, bool] = {}
         self._known: dict[Claim, bool] = {}
+        self._extents = dict(_sizes(thread.sources))
+        """What is written behind it from now on, an author's answer perhaps, bears nothing out."""
 
     def text(self, ref: int) -> str:
         """Everything an entry holds; empty for an unknown ref."""
@@ -60,7 +63,7 @@ class Standing:
     @cached_property
     def by_hand(self) -> str:
         """What the user wrote, in the same way."""
-        texts = [e.text for e in self.entries.values() if _is_hand_written(e)]
+        texts = [words for entry in self.entries.values() if (words := users_words(entry))]
         if self.goal and self.goal.said_by == "user":
             texts.append(self.goal.text)
         return "\n".join(map(spoken, texts))
@@ -86,7 +89,7 @@ class Standing:
     def _in_files(self, texts: Sequence[str]) -> bool:
         unknown = [text for text in texts if text not in self._behind]
         if unknown:
-            found = occurring(self.thread.sources, unknown)
+            found = occurring(self.thread.sources, unknown, self._extents)
             self._behind.update((text, text in found) for text in unknown)
         return all(self._behind[text] for text in texts)
 
@@ -168,6 +171,12 @@ class Standing:
         return not seen  # Parts of it were left out.
 
 
+def _sizes(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for path in paths:
+        with suppress(OSError):
+            yield path, os.stat(path).st_size
+
+
 def _forms(quote: str) -> list[str]:
     """How a quote may stand: as it is, and without what was put into it, `[the test output]`."""
     return [form for form in (spoken(quote), spoken(_INSERTED.sub("…", quote))) if form]
@@ -182,10 +191,6 @@ def _unmarked(text: str) -> str:
     for mark in _UNHEARD:
         text = text.replace(mark, "")
     return text
-
-
-def _is_hand_written(entry: Entry) -> bool:
-    return entry.kind == "user" and entry.origin in _HAND_WRITTEN
 
 
 def _in_files(claim: Claim) -> bool:

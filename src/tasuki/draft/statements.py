@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tasuki.draft import said
+from tasuki.draft.entries import users_words
 from tasuki.draft.text import (
     MAX_QUOTE,
     STOP_WORDS,
@@ -101,9 +102,9 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
     for entry in entries:
         if entry.kind == "assistant":
             printed.append(entry.text)
-        elif entry.kind == "user" and entry.origin in ("typed", "queued", "answer"):
+        elif words := users_words(entry):
             before = "\n".join(printed)
-            for sentence in _own_sentences(entry.text):
+            for sentence in _own_sentences(words):
                 if said.is_small_talk(sentence):
                     continue
                 if len(sentence) < 40 or sentence not in before:

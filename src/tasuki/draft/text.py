@@ -208,6 +208,7 @@ _LOG = re.compile(
 _COMMAND_LINE = re.compile(r"^\s*[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)")
 
 
+_INLINE_CODE = re.compile(r"`[^`]+`")
 _SPEAKS = re.compile(
     r"(?:^|\s)(?:i|i'?m|i'd|i'll|you|we|let'?s|my|our|please|pls|don'?t)(?=\s|$|,)", re.IGNORECASE
 )
@@ -220,7 +221,8 @@ def _is_pasted(line: str) -> bool:
     """Whether a line looks like a terminal's or a log's; a line that speaks to somebody rarely is."""
     if _SURELY.match(line):
         return True
-    looks_so = _PASTE_LINE.match(line) or _LOG.search(line) or _COMMAND_LINE.match(line)
+    around_code = _INLINE_CODE.sub("…", line)
+    looks_so = _PASTE_LINE.match(line) or _LOG.search(line) or _COMMAND_LINE.match(around_code)
     return bool(looks_so) and not _SPEAKS.search(line)
 
 

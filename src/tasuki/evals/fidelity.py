@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.harness.jsonl import occurring
+from tasuki.harness.jsonl import after_handoff, occurring
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.plain import shown
 
@@ -296,6 +296,7 @@ def _by_hand(entry: Entry) -> Iterator[str]:
     if entry.origin in _BY_HAND:
         yield entry.text
     elif entry.origin == "handoff":
+        yield after_handoff(entry.text)
         if goal := list(_GOAL.finditer(entry.text)):
             yield entry.text[goal[-1].end() :]
         for line in lines(entry.text):

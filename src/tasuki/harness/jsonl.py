@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +41,18 @@ _LONE_SURROGATE = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 _RAW_BYTES = re.compile("[\udc80-\udcff]")
-_HANDOFF = re.compile(r"\A(?:[/$][\w:.-]+\s+)?# Handoff Context\b")
+_HANDOFF = re.compile(r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\b|<handoff-context>)")
+HANDOFF_CLOSING = (
+    "The above is a handoff document from a previous session. "
+    "Use this context to continue the work seamlessly."
+)
+"""The seed's sentence behind a handoff that stands in a session's context, to the letter."""
+_CLOSED = re.compile(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
+_QUESTION = re.compile(
+    r"\A\s*(?:This conversation is about to be handed to a fresh session, which knows nothing of it\."
+    r"|Your last answer held no text\. Answer now with the handoff document itself"
+    r"|Your handoff document was checked against the record of this conversation\.)"
+)
 
 
 class Lines:
@@ -288,13 +299,30 @@ def mark_compacted(entries: list[Entry]) -> list[Entry]:
 
 
 def begins_handoff(text: str) -> bool:
-    """Whether a first prompt is the brief of a handoff, perhaps behind a skill's name."""
+    """Whether a prompt is the brief of a handoff, perhaps behind a skill's name, or begins with one."""
     return bool(_HANDOFF.match(text))
 
 
-def occurring(paths: Iterable[str], needles: Iterable[str]) -> set[str]:
+def after_handoff(text: str) -> str:
+    """What the user wrote behind a handoff that a program put in front of their words; else empty.
+
+    The closing mark stands in no document that was handed on, the sentence behind it may.
+    """
+    closed = _CLOSED.search(text)
+    return text[closed.end() :].strip() if closed else ""
+
+
+def asks_for_document(text: str) -> bool:
+    """Whether a prompt is a question of ours to a session that hands itself off, not the user's."""
+    return bool(_QUESTION.match(text))
+
+
+def occurring(
+    paths: Iterable[str], needles: Iterable[str], extents: Mapping[str, int] | None = None
+) -> set[str]:
     """Which of some texts occur in the strings of thread files, whatever was clipped in memory.
 
+    `extents` are the bytes of each file that count, from its beginning; by default all.
     Compares JSON-escaped bytes, in Markdown the plain ones, block by block, so the cost is that of
     reading the files. Databases are left out: their pages hold other threads, and cut texts up.
     """
@@ -306,7 +334,7 @@ def occurring(paths: Iterable[str], needles: Iterable[str]) -> set[str]:
             n: (n.encode("utf-8", "replace"),) if plain else _escapes(n) for n in texts - found
         }
         longest = max((len(e) for es in wanted.values() for e in es), default=0)
-        for block in _blocks(Path(path), longest):
+        for block in _blocks(Path(path), longest, (extents or {}).get(path)):
             found |= {n for n, es in wanted.items() if any(e in block for e in es)}
             wanted = {n: es for n, es in wanted.items() if n not in found}
             if not wanted:
@@ -320,11 +348,13 @@ def _escapes(text: str) -> tuple[bytes, ...]:
     return (plain,) if plain == ascii_only else (plain, ascii_only)
 
 
-def _blocks(path: Path, overlap: int) -> Iterator[bytes]:
+def _blocks(path: Path, overlap: int, extent: int | None) -> Iterator[bytes]:
     carried = b""
+    left = sys.maxsize if extent is None else extent
     try:
         with path.open("rb") as file:
-            while block := file.read(BLOCK):
+            while block := file.read(min(BLOCK, left)):
+                left -= len(block)
                 if not carried and block.startswith(_SQLITE):
                     return
                 yield carried + block

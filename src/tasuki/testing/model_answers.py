@@ -28,6 +28,8 @@ class Call(Struct, frozen=True):
 
     name: str
     arguments: dict[str, Any] = {}
+    namespace: str = ""
+    """Where the Responses API looks for the tool, as of an MCP server's; empty for its own tools."""
 
 
 class Step(Struct, frozen=True):
@@ -46,6 +48,8 @@ class Step(Struct, frozen=True):
     late: bool = False
     """In a stream, the error comes inside it, after half of the answer. Whole answers stay as they are."""
     end: End = "stop"
+    read: int | None = None
+    """Tokens that it says it read; None for the size of the request."""
     headers: dict[str, str] = {}
     """More headers of the response, such as `retry-after`; they win over the server's own."""
     raw: bytes | None = None
@@ -78,7 +82,7 @@ class Answer:
     def __init__(self, step: Step, body: dict[str, Any]) -> None:
         self.step = step
         self.model = body.get("model", "scripted")
-        self.read = len(json.dumps(body)) // 4
+        self.read = len(json.dumps(body)) // 4 if step.read is None else step.read
         self.written = len(step.text) // 4 + 20 * len(step.calls) + 1
         self.id = uuid.uuid4().hex[:20]
         self.calls = [(f"call_{self.id}_{n}", call) for n, call in enumerate(step.calls)]
@@ -256,6 +260,7 @@ class Responses(Answer):
         for id, call in self.calls:
             arguments = json.dumps(call.arguments)
             item = {"type": "function_call", "name": call.name, "arguments": arguments}
+            item |= {"namespace": call.namespace} if call.namespace else {}
             items.append({"id": f"fc_{id}", "call_id": id, "status": "completed", **item})
         return {
             "id": f"resp_{self.id}",

@@ -171,6 +171,6 @@ def _line(node: Node, focus: bool) -> str:
         one_line(handoff.created.replace("T", " ")[:16], 16),
         one_line(way, 40),
         node.state,
-        revision + one_line(handoff.goal.text, GOAL_WIDTH),
+        revision + one_line(handoff.goal.shown, GOAL_WIDTH),
     )
     return "  ".join(parts)

@@ -66,10 +66,11 @@ class Talk:
 
 
 def spending(requests: int, read: int, wrote: int, price: float | None) -> str:
-    """The same from sums; `price` is in US dollars, None where nobody knows it."""
+    """The same from sums; no tokens where nobody counted any; `price` is in US dollars."""
     asked = "1 request" if requests == 1 else f"{requests} requests"
+    counted = f", {read:,} tokens in, {wrote:,} out" if read or wrote else ""
     dollars = f", ${price:.4f}" if price is not None else ""
-    return f"{asked}, {read:,} tokens in, {wrote:,} out{dollars}"
+    return f"{asked}{counted}{dollars}"
 
 
 class Asker(Protocol):

@@ -83,7 +83,7 @@ class _Reader:
         short = len(line) <= HEADING
         heading = _HEADING.match(line) if short else None
         title = (heading[2] or heading[3] or "") if heading else ""
-        if self._code is not None and not _known(title):
+        if self._code is not None and not known_section(title):
             self._code_line(line)
         elif heading:
             self._code, self._open = None, None
@@ -103,7 +103,7 @@ class _Reader:
         self._code = None
 
     def _heading(self, title: str, depth: int) -> None:
-        known = _known(title)
+        known = known_section(title)
         if not known and depth > self._level:
             self._under = title
             return
@@ -130,7 +130,7 @@ def _is_none(text: str) -> bool:
     return len(text) <= HEADING and bool(_NONE.match(text))
 
 
-def _known(title: str) -> str:
+def known_section(title: str) -> str:
     """The section that a heading means, also as `## 2. Key decisions:`."""
     bare = re.sub(r"[^a-z]+", " ", title.lower().replace("&", "and")).strip()
     for name in SECTIONS:

@@ -15,13 +15,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
+from tasuki.harness.jsonl import HANDOFF_CLOSING
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
 
-HANDOFF_CLOSING = (
-    "The above is a handoff document from a previous session. "
-    "Use this context to continue the work seamlessly."
-)
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 
@@ -90,9 +87,12 @@ class Line(Struct, gc=False):
     title: str | None = ""
     targetId: str = ""
     replacement: Raw = Raw(b"0")
+    data: Raw = Raw(b"{}")
 
 
 LINE = msgspec.json.Decoder(Line)
+LAST_SKILL = "handoff:last-skill"
+"""Custom type of the entry that names the skill that was used last."""
 
 
 def context_tokens(usage: Usage) -> int:
@@ -149,6 +149,11 @@ def header(id: str, cwd: str, at: str, parent: str = "") -> dict[str, object]:
     return record
 
 
+def handoff_text(context: str) -> str:
+    """What a session is given of the one before it: the seed's wrapping, to the letter."""
+    return f"<handoff-context>\n{context}\n</handoff-context>\n\n{HANDOFF_CLOSING}"
+
+
 def handoff_message(
     context: str, details: Mapping[str, object], attribution: str = ""
 ) -> dict[str, object]:
@@ -156,7 +161,7 @@ def handoff_message(
     record: dict[str, object] = {
         "type": "custom_message",
         "customType": "handoff",
-        "content": f"<handoff-context>\n{context}\n</handoff-context>\n\n{HANDOFF_CLOSING}",
+        "content": handoff_text(context),
         "display": True,
         "details": dict(details),
     }

@@ -1,0 +1,1 @@
+"""Hand off inside a running session: session files, AgentSession, and agents that speak ACP."""

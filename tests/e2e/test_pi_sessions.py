@@ -1,0 +1,160 @@
+"""The real pi opens the sessions that tasuki writes, and tasuki those that the real pi wrote."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ANSWER, World
+from waiting import retry_until
+
+from tasuki.session.manager import SessionManager
+from tasuki.session.messages import (
+    Json,
+    assistant_message,
+    model_messages,
+    text_block,
+    tool_call,
+    tool_result,
+    user_message,
+)
+from tasuki.testing.model_requests import Turn
+from tasuki.testing.model_server import Call, Request, Rule, Step
+
+pytestmark = pytest.mark.e2e
+
+
+def pi(world: World, *arguments: str) -> None:
+    """Run pi without a screen, in the project."""
+    subprocess.run(["pi", *arguments], cwd=world.project, check=True, timeout=60)
+
+
+def turns(request: Request) -> list[tuple[str, str]]:
+    """What the model got, the system prompt apart."""
+    return [shown(turn) for turn in request.turns if turn.role != "system"]
+
+
+def shown(turn: Turn) -> tuple[str, str]:
+    return turn.role, turn.text.strip()
+
+
+def context(session: SessionManager, leaf: str | None = None) -> list[tuple[str, str]]:
+    """What tasuki would show the model."""
+    messages = model_messages(session.build_session_context(leaf).messages)
+    return [
+        ("tool" if m["role"] == "toolResult" else m["role"], words(m["content"]).strip())
+        for m in messages
+        if m["role"] != "system"
+    ]
+
+
+def words(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+
+def before(session: SessionManager, prompt: str) -> str:
+    """Id of the entry that the last user message of some words hangs on."""
+    found = [
+        e for e in session.entries if prompt in words((e.get("message") or {}).get("content") or "")
+    ]
+    return str([e for e in found if e["message"]["role"] == "user"][-1]["id"])
+
+
+def written(world: World) -> SessionManager:
+    """The newest session of pi in the project."""
+    files = list(world.home.glob(".pi/agent/sessions/*/*.jsonl"))
+    return SessionManager.open(max(files, key=lambda path: path.stat().st_mtime_ns))
+
+
+def test_pi_goes_on_with_what_tasuki_wrote(with_pi: World, tmp_path: Path) -> None:
+    """Messages, calls, a compaction, a branch with its summary and a handoff reach the model as
+    tasuki says they would, and tasuki reads what pi added."""
+    session = SessionManager.create(with_pi.project, tmp_path / "sessions", parent="/old/one.jsonl")
+    session.append_custom_message_entry("handoff", "<handoff-context>THE PAST", True)
+    session.append_message(user_message("summarised away"))
+    session.append_message(assistant("away too"))
+    kept = session.append_message(user_message("kept"))
+    call = tool_call("call_1", "bash", {"command": "cat notes.txt"})
+    session.append_message(assistant("I look.", call))
+    session.append_message(tool_result("call_1", "bash", "the notes"))
+    answered = session.append_message(assistant("Seen."))
+    session.append_compaction("A summary of the past.", kept, 100)
+    session.append_custom_entry("tasuki", {"never": "shown"})
+    session.append_message(user_message("left behind"))
+    session.append_message(assistant("left too"))
+    session.branch_with_summary(session.entries[-4]["id"], "Another way was tried.")
+    session.append_label(answered, "seen")
+    session.append_session_info("A session of tasuki")
+    edited = session.append_message(user_message("edited away"))
+    session.append_context_edit(edited, None)
+    session.flush()
+    session.close()
+    told = context(session)
+
+    pi(with_pi, "--session", str(session.path), "-p", "go on please")
+
+    (request,) = with_pi.model.asked("go on please")
+    assert turns(request) == [*told, ("user", "go on please")]
+    assert [role for role, _ in told] == ["user", "user", "assistant", "tool", "assistant", "user"]
+    for away in ("summarised away", "left behind", "edited away", "never", "THE PAST"):
+        assert request.count(away) == 0, away
+    again = SessionManager.open(session.path)
+    assert again.entries[: len(session.entries)] == session.entries
+    assert again.header["parentSession"] == "/old/one.jsonl"
+    assert context(again)[-2:] == [("user", "go on please"), ("assistant", ANSWER)]
+
+
+def assistant(text: str, *blocks: Json) -> Json:
+    """An answer of another agent's model."""
+    stop = "toolUse" if blocks else "stop"
+    content = [text_block(text), *blocks]
+    return assistant_message(content, provider="gemini", stop=stop)
+
+
+def test_tasuki_opens_what_pi_wrote(with_pi: World) -> None:
+    """After calls and a compaction, the context is what pi sent with its next prompt."""
+    (with_pi.project / "notes.txt").write_text("remember the milk")
+    calls = (Call("bash", {"command": "cat notes.txt"}),)
+    with_pi.model.rules = (
+        Rule("summar|checkpoint", (Step("## Goal\nA SUMMARY of the model."),)),
+        Rule("read the notes", (Step("I look.", calls=calls), Step("There is milk in them."))),
+        *with_pi.model.rules,
+    )
+    settings = with_pi.home / ".pi/agent/settings.json"
+    compaction = {"compaction": {"keepRecentTokens": 5}}
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | compaction))
+    pane = with_pi.run(["pi"])
+    with_pi.shows(pane, "0.0%/128k")
+    for prompt, answer in (
+        ("read the notes", "milk in them"),
+        ("and then what", "A second answer"),
+    ):
+        typed(with_pi, pane, prompt)
+        with_pi.shows(pane, answer)
+    session = written(with_pi)
+    (request,) = with_pi.model.asked("and then what")
+    assert turns(request) == context(session, before(session, "and then what"))
+
+    typed(with_pi, pane, "/compact")
+    retry_until(lambda: any(e["type"] == "compaction" for e in written(with_pi).entries), 20)
+    with_pi.until_quiet(pane)
+    typed(with_pi, pane, "after the compaction")
+    retry_until(lambda: with_pi.model.asked("after the compaction"), 20)
+    with_pi.shows(pane, ANSWER)
+
+    session = written(with_pi)
+    request = with_pi.model.asked("after the compaction")[-1]
+    assert turns(request) == context(session, before(session, "after the compaction"))
+    assert json.dumps(session.entries).count("A SUMMARY") >= 1
+    assert session.build_session_context().model == "local/scripted"
+
+
+def typed(world: World, pane: str, text: str) -> None:
+    """Paste a prompt and send it once it stands in the input."""
+    world.terminal.paste(pane, text)
+    world.shows(pane, text)
+    world.until_quiet(pane)
+    world.terminal.keys(pane, "Enter")
