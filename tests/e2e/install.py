@@ -46,6 +46,13 @@ PACKAGES = {
 }
 """Claude Code: 2.0.76, the last one in plain JavaScript, has no `--prefill`. oh-my-pi: the newest
 that installs from the registry alone."""
+ACP_PACKAGES = {
+    "claude-agent-acp": Package("0.100.0", "@agentclientprotocol/claude-agent-acp", 391),
+    "codex-acp": Package("2.6.0", "@agentclientprotocol/codex-acp", 457),
+    "pi-acp": Package("0.0.34", "pi-acp", 8),
+    "acpx": Package("0.19.1", "acpx", 44),
+}
+"""Adapters that make an agent speak ACP, and an independent ACP client, by their command."""
 
 
 def versions() -> dict[str, str]:
@@ -64,11 +71,11 @@ def cache() -> Path:
 
 
 def command(name: str) -> list[str]:
-    """The command of a program, by the name of its harness; skips where it is not asked for."""
+    """The command of a program, by its name; skips where it is not asked for."""
     if name == "pi":
         folder = _installed(f"pi-{PI}", _install_pi)
         return [str(node()), str(folder / "package" / "dist" / "bundle" / "cli.js")]
-    package = PACKAGES[name]
+    package = PACKAGES.get(name) or ACP_PACKAGES[name]
     if not (package.every_run or ENV.get("TASUKI_E2E") == "all"):
         pytest.skip(f"{name} is {package.megabytes} MB: set TASUKI_E2E=all to test with it")
     wanted = (f"{package.name}@{package.version}", *package.beside)
