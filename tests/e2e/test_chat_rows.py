@@ -1,0 +1,120 @@
+"""More rows of the mission with real agents in `tasuki chat`: A2, A4, A6, A12, A13 and A15."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from acp_agents import AGENTS
+from agents import PROGRAMS
+from conftest import World
+from test_chat import DOCUMENT, OLD, TASUKI, asked, chat, chatting, say  # noqa: F401
+
+from tasuki.session.manager import SessionManager, sessions
+from tasuki.testing.model_server import Rule, Step
+from tasuki.vault import Vault
+
+pytestmark = pytest.mark.e2e
+
+ASKED = "Write a handoff document"
+CHECKED = "Your handoff document was checked"
+
+
+def scripted(world: World, name: str, *lines: str) -> "subprocess.CompletedProcess[str]":
+    """A chat with one agent without a terminal, whatever comes of it."""
+    agent = shlex.join(AGENTS[name].prepare(world))
+    return subprocess.run(
+        [TASUKI, "chat", "--agent", agent], input="\n".join(lines), cwd=world.project,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_a2_before_the_first_message(chatting: World) -> None:  # noqa: F811
+    """Nothing is asked, nothing is opened; a script is told by the exit code that it was refused."""
+    done = scripted(chatting, "pi-acp", "/handoff finish the tests")
+
+    assert done.stderr == "Nothing to hand off (no messages yet)\n"
+    assert done.returncode == 3
+    assert chatting.model.asked(ASKED) == []
+
+
+def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) -> None:  # noqa: F811
+    """The document is the newest message of the turn, whatever the agent does before it."""
+    (chatting.project / "notes.txt").write_text("tabs")
+    chatter = Step("Let me look. MARKER-CHATTER", calls=(PROGRAMS["pi"].call(),))
+    chatting.model.rules = (Rule(ASKED, (chatter, Step(DOCUMENT))), *chatting.model.rules)
+
+    done = scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
+
+    assert "New session started with handoff context" in done.stderr
+    request = asked(chatting, "and then what")
+    assert request.count("MARKER-DOCUMENT") == 1
+    assert request.count("MARKER-CHATTER") == 0
+
+
+def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) -> None:  # noqa: F811
+    """What the user types while Gemini writes goes into the new input line, and to nobody."""
+    chatting.model.rules = (Rule("HALF", (Step(DOCUMENT, delay=4),)), *chatting.model.rules)
+    pane = chat(chatting)
+    say(chatting, pane, OLD, "MARKER-ANSWER")
+    chatting.terminal.paste(pane, "/handoff HALF")
+    chatting.shows(pane, "> /handoff HALF")
+    chatting.terminal.keys(pane, "Enter")
+    asked(chatting, ASKED)
+    chatting.terminal.paste(pane, "then update the changelog")
+    chatting.shows(pane, "> then update the changelog")
+    chatting.terminal.keys(pane, "Enter")
+
+    chatting.shows(pane, "New session started with handoff context")
+    chatting.shows(pane, "> then update the changelog")
+    chatting.until_quiet(pane)
+    assert chatting.model.asked("update the changelog") == []
+
+
+def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> None:  # noqa: F811
+    """It is never called a cancellation, and the old session goes on."""
+    empty = Rule(f"{ASKED}|held no text", (Step(""),))
+    chatting.model.rules = (empty, *chatting.model.rules)
+
+    done = scripted(chatting, "pi-acp", OLD, "/handoff")
+
+    assert "Handoff failed: The agent answered without text" in done.stderr
+    assert "cancelled" not in done.stderr
+    assert done.returncode == 1
+    assert len(chatting.model.asked("held no text")) == 1
+    assert len(sessions(chatting.project)) == 1
+
+
+def test_a13_a_missing_section_is_repaired(chatting: World) -> None:  # noqa: F811
+    """The session is told what its document lacks, and adds it."""
+    short = DOCUMENT.partition("\n\n## Key Decisions")[0]
+    repair = "## Key Decisions\n- MARKER-REPAIR\n\n## Critical Context\n- (none)\n\n## Next Steps\n- (none)"
+    chatting.model.rules = (
+        Rule(CHECKED, (Step(repair),)),
+        Rule(ASKED, (Step(short),)),
+        *chatting.model.rules,
+    )
+    scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
+
+    (told,) = chatting.model.asked(CHECKED)
+    assert "- the section ## Key Decisions" in told.prompt
+    request = asked(chatting, "and then what")
+    assert request.count("MARKER-REPAIR") == 1
+    assert request.count("MARKER-DOCUMENT") == 1
+
+
+def test_a15_the_old_session_stays_readable_from_the_new_one(chatting: World) -> None:  # noqa: F811
+    """By its lineage, and by the references that stand in the handoff."""
+    scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
+
+    newest = SessionManager.open(Path(sessions(chatting.project)[0].path))
+    (old,) = newest.lineage()
+    assert "MARKER-ANSWER" in old.read_text()
+    (handoff,) = Vault().all()
+    command = [TASUKI, "read", f"{handoff.id[:8]}#1-2"]
+    read = subprocess.run(
+        command, cwd=chatting.project, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert "MARKER-OLD" in read.stdout
+    assert "MARKER-ANSWER" in read.stdout
+    assert f"tasuki read {handoff.id[:8]}#n" in str(newest.get_branch()[0]["content"])

@@ -1,0 +1,169 @@
+"""`tasuki chat` without a terminal: prompts are lines, answers plain text, failures exit codes."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from sessions import DOCUMENT
+from waiting import retry_until
+
+from tasuki.session.manager import sessions
+from tasuki.testing.acp_agent import Rule, Script, Step
+
+TOOL = {"title": "Read a.py", "kind": "read"}
+RULES = (
+    Rule("Write a handoff document.*EMPTY", (Step(stop="end_turn"),)),
+    Rule("Write a handoff document", (Step(say=DOCUMENT),)),
+    Rule(
+        r"look at it\Z",
+        (Step(say="## Found\n\n- *one*\n"), Step(tool=TOOL), Step(say="That is all.")),
+    ),
+    Rule("may", (Step(ask=("allow_once", "reject_once")), Step(say="got {got}"))),
+    Rule("break", (Step(error="overloaded"),)),
+    Rule("die", (Step(exit=7),)),
+)
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the chat with lines as its standard input."""
+    (tmp_path / "proj" / "src").mkdir(parents=True)
+    monkeypatch.setenv("TASUKI_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = tmp_path / "script.json"
+    script.write_bytes(msgspec.json.encode(Script(RULES, log=str(tmp_path / "log.jsonl"))))
+    agent = f"{sys.executable} -m tasuki.testing.acp_agent {script}"
+
+    def chat(
+        *lines: str, arguments: tuple[str, ...] = ("--agent", agent)
+    ) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "tasuki", "chat", *arguments]
+        return subprocess.run(
+            command, input="".join(f"{line}\n" for line in lines), cwd=tmp_path / "proj",
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    return chat
+
+
+def test_answers_are_plain_text(run: Run) -> None:
+    """Standard output holds what the agent said, Markdown as it wrote it, and nothing else."""
+    done = run("look at it", "and now")
+
+    assert done.returncode == 0
+    assert done.stdout.split("\n") == [
+        "## Found", "", "- *one*", "That is all.", "", "[session-1 mode=default n=2]", "",
+    ]  # fmt: skip
+    assert done.stderr.split() == ["✓", "Read", "a.py"]
+
+
+def test_a_handoff_in_a_script(run: Run, tmp_path: Path) -> None:
+    """`/handoff` is a line like others; what follows reaches the fresh session."""
+    done = run("look at it", "/handoff the tests", "and now")
+
+    assert done.returncode == 0
+    assert "New session started with handoff context" in done.stderr
+    assert "[session-2 " in done.stdout
+    assert len(sessions(tmp_path / "proj")) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "said"),
+    [
+        (("/handoff", "never sent"), 3, "Nothing to hand off (no messages yet)"),
+        (("look at it", "/handoff EMPTY", "never sent"), 1, "Handoff failed: "),
+        (("break it", "never sent"), 1, "overloaded"),
+        (("die", "never sent"), 1, "ended with status 7"),
+        (("look at it", "/quit", "never sent"), 0, ""),
+    ],
+)
+def test_the_first_failure_ends_it(
+    run: Run, tmp_path: Path, lines: tuple[str, ...], code: int, said: str
+) -> None:
+    """The exit code says what kind of failure it was; no further line is sent."""
+    done = run(*lines)
+
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "never sent" not in (tmp_path / "log.jsonl").read_text()
+
+
+def test_questions_get_the_careful_answer(run: Run) -> None:
+    """There is nobody to ask, and standard error says what was answered."""
+    done = run("may I")
+
+    assert "got id-reject_once" in done.stdout
+    assert "asks: rm -rf build → reject_once (no terminal to ask in)" in done.stderr
+
+
+def test_resume(run: Run, tmp_path: Path) -> None:
+    """The newest session, or one by the beginning of its id, with the agent it was held with."""
+    run("look at it")
+    (head,) = sessions(tmp_path / "proj")
+
+    for which in (("--resume",), ("--resume", head.id[:20])):
+        assert run("go on", arguments=which).returncode == 0
+    assert "User: look at it" in (tmp_path / "log.jsonl").read_text()
+    (same,) = sessions(tmp_path / "proj")
+    assert same.id == head.id
+    missing = run(arguments=("--resume", "1234"))
+    assert missing.returncode == 1
+    assert "There is no session that begins with '1234'" in missing.stderr
+
+
+@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
+def test_ended_from_outside(run: Run, tmp_path: Path, order: signal.Signals) -> None:
+    """While it waits for a line a signal ends it, and the agent with it."""
+    told = tmp_path / "child"
+    script = tmp_path / "script.json"
+    script.write_bytes(msgspec.json.encode(Script(RULES, child=str(told), linger=True)))
+    agent = f"{sys.executable} -m tasuki.testing.acp_agent {script}"
+    command = [sys.executable, "-m", "tasuki", "chat", "--agent", agent]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path / "proj", text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("hello\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(order)
+        assert process.wait(20) == 128 + order
+
+    assert retry_until(lambda: gone(int(told.read_text())), 5)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process is no more."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except OSError:
+        return True
+
+
+def test_no_agent(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where none is named and none installed the sentence says how to name one."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    nobody = run(arguments=())
+    assert nobody.returncode == 2
+    assert 'Name one: --agent "gemini --acp"' in nobody.stderr
+
+    missing = run(arguments=("--agent", "opencode"))
+    assert missing.returncode == 1
+    assert "npm install -g opencode-ai" in missing.stderr
+
+
+def test_the_extra_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the SDK the line to run is told."""
+    (tmp_path / "acp.py").write_text("raise ModuleNotFoundError('No module', name='acp')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = run("hello")
+
+    assert done.returncode == 1
+    assert "pip install 'tasuki[acp]'" in done.stderr
