@@ -9,6 +9,7 @@ from fixture_threads import HARNESSES, LACKS, adapter, form, holder, samples
 from msgspec.structs import replace
 
 from tasuki import harness
+from tasuki.harness.integration import OwnFile
 from tasuki.harness.protocol import (
     AskAnswer,
     AskPlan,
@@ -185,6 +186,13 @@ def _appending(real: Harness) -> Any:
     return Sabotaged(real, ask=ask)
 
 
+class Unmarked:
+    """An integration whose file nobody could tell from the user's own."""
+
+    def additions(self, tasuki: tuple[str, ...]) -> tuple[OwnFile, ...]:
+        return (OwnFile("/home/me/.x/handoff.md", "Hand off.", "the command"),)
+
+
 SABOTAGES: dict[int, Callable[[Harness], Any]] = {
     1: lambda h: Sabotaged(h, recognises=lambda real, path, first: True),
     2: lambda h: Sabotaged(h, read=_reading(lambda t: replace(t, cwd=""))),
@@ -214,4 +222,5 @@ SABOTAGES: dict[int, Callable[[Harness], Any]] = {
     26: lambda h: Sabotaged(h, skill_folders=lambda real, cwd: None),
     27: _appending,
     28: lambda h: Sabotaged(h, answered=lambda real, output, request: AskAnswer(text="Well.")),
+    29: lambda h: Sabotaged(h, integration=lambda real: Unmarked()),
 }

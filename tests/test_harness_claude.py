@@ -197,3 +197,24 @@ def test_refs_are_those_people_wrote_down(tmp_path: Path) -> None:
 
     assert "git commit" in tool(thread, 324).command
     assert "c827f33" in tool(thread, 324).output
+
+
+@pytest.mark.parametrize(
+    ("prompt", "typed"),
+    [
+        ('\n\n<pasted_content id="1">\na\n b\n</pasted_content id="1">\n', "a\n b"),
+        ('see \n\n<pasted_content id="1">\na\n</pasted_content id="1">\n and '
+         '\n\n<pasted_content id="2">\nb\n</pasted_content id="2">\n', "see a and b"),
+        ('<pasted_content id="1">\na\n</pasted_content id="2">', '<pasted_content id="1">\na\n</pasted_content id="2">'),
+        ('<pasted_content id="' * 3, '<pasted_content id="' * 3),
+        ("plain", "plain"),
+    ],
+)  # fmt: skip
+def test_what_was_pasted_reads_as_typed(tmp_path: Path, prompt: str, typed: str) -> None:
+    """2.1.330 marks it in the prompt; a brief that was pasted is a handoff all the same."""
+    path = ThreadBuilder("claude").user(prompt).assistant("Yes.").write(tmp_path)
+    assert Claude().read(path).entries[0].text == typed
+
+    brief = '\n\n<pasted_content id="1">\n# Handoff Context\nx\n</pasted_content id="1">\n'
+    path = ThreadBuilder("claude", seed=1).user(brief).assistant("Yes.").write(tmp_path)
+    assert Claude().read(path).entries[0].origin == "handoff"

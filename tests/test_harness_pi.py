@@ -10,8 +10,9 @@ from handoffs import made
 from msgspec.structs import replace
 
 from tasuki.harness import of_file
+from tasuki.harness.jsonl import HANDOFF_CLOSING
 from tasuki.harness.pi import Pi, folder_name
-from tasuki.harness.pi_v3.format import HANDOFF_CLOSING, new_id
+from tasuki.harness.pi_v3.format import new_id
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.model import FileChange, Predecessor, Thread, ToolCall
 from tasuki.testing import ThreadBuilder

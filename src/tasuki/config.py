@@ -78,6 +78,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Harness of the successor; empty for the predecessor's own."""
     mcp_start: bool = False
     """Whether the MCP tool `handoff` starts the successor in tmux, its first prompt unsent."""
+    suggest_at: int = 80
+    """Percent of the context from which a handoff is suggested, once for a thread; 0 for never."""
+    auto_handoff_at: int = 0
+    """Percent of the context from which a draft is made and shown without a word; 0 for never."""
+    notify: str = ""
+    """Where a suggestion goes beside the screen: `desktop`, or addresses of apprise, in words."""
+    review_in: Literal["window", "popup"] = "window"
+    """Where in tmux a handoff is reviewed that was begun inside an agent."""
 
     def limits(self) -> dict[str, int]:
         """Caps of the sections of a draft."""
@@ -136,6 +144,7 @@ class Source(Struct, frozen=True):
 
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
+    "auto_handoff_at", "notify", "review_in",
 })  # fmt: skip
 """Settings that a repository cannot set; they are taken from the user's own file, the environment
 and flags alone."""
@@ -145,6 +154,8 @@ BOUNDS: dict[str, tuple[int, int | None, str]] = {
     "budget": (300, None, "tokens"),
     "author_seconds": (1, 3600, "seconds"),
     "model_window": (2000, None, "tokens"),
+    "suggest_at": (0, 100, "percent"),
+    "auto_handoff_at": (0, 100, "percent"),
 }
 """Least and greatest value, and the unit; every other number must not be negative."""
 _KINDS: Mapping[str, Any] = Settings.__annotations__

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from agents import PROGRAMS
 from conftest import World
+from inside import installed
 
 from tasuki.testing.model_server import Call, Rule, Step
 from tasuki.vault import Vault
@@ -60,7 +61,9 @@ def check(world: World, harness: str) -> None:
         results
     )
     assert any(WISH in text and "#1 user" in text for text in results), results
-    assert Path(handoff.predecessor.path).exists()
+    assert "(verbatim, proposed by the previous agent)\n" in vault.brief(handoff.id)
+    path = Path(handoff.predecessor.path)
+    assert path.exists() or path.parent.is_file()  # a row of a database
 
 
 def calls(prefix: str) -> tuple[Call, Call]:
@@ -109,3 +112,26 @@ def test_gemini(world: World) -> None:
     scripted(world, *calls("mcp_tasuki_"))
     asked(world, ["gemini", "-p", WISH])
     check(world, "gemini")
+
+
+INSTALLED = {
+    "pi": ("mcp__tasuki__", ("pi", "-p", WISH)),
+    "omp": ("mcp__tasuki_", ("omp", "--no-title", "-p", WISH)),
+    "gemini": ("mcp_tasuki_", ("gemini", "--approval-mode", "yolo", "-p", WISH)),
+    "opencode": ("tasuki_", ("opencode", "run", WISH)),
+    "copilot": ("tasuki-", ("copilot", "--allow-tool", "tasuki", "-p", WISH)),
+}
+"""How each program names tasuki's tools, and is asked once with leave to call them."""
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_tools_that_are_installed(world: World, name: str) -> None:
+    """The entry that `tasuki install` makes works as it is, also with tasuki's folders elsewhere."""
+    PROGRAMS[name].prepare(world)
+    installed(world, name)
+    for variable in ("TASUKI_DATA", "TASUKI_CONFIG"):
+        world.patch.delenv(variable)
+    prefix, command = INSTALLED[name]
+    scripted(world, *calls(prefix))
+    asked(world, command)
+    check(world, name)

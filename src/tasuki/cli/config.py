@@ -44,7 +44,7 @@ def config(as_json: bool) -> None:
 
 def _print_json(found: Loaded, model: str, notes: tuple[str, ...]) -> None:
     settings = {
-        name: {"value": getattr(found.settings, name), "source": found.sources[name]}
+        name: {"value": _masked(name, getattr(found.settings, name)), "source": found.sources[name]}
         for name in Settings.__struct_fields__
     }
     print_json({"settings": msgspec.to_builtins(settings), "problems": [*found.problems, *notes],
@@ -59,7 +59,7 @@ def _table(found: Loaded) -> Iterator[str]:
     rows = [
         (name, value, found.sources[name], not _is_default(found, name))
         for name in Settings.__struct_fields__
-        for value in _values(getattr(found.settings, name))
+        for value in _values(_masked(name, getattr(found.settings, name)))
     ]
     names = max(len(name) for name, *_ in rows)
     values = max(len(value) for _, value, *_ in rows if len(value) <= WIDE)
@@ -76,6 +76,13 @@ def _table(found: Loaded) -> Iterator[str]:
 
 def _is_default(found: Loaded, name: str) -> bool:
     return bool(getattr(found.settings, name) == getattr(DEFAULT, name))
+
+
+def _masked(name: str, value: Any) -> Any:
+    """A value that may be shown: an address for notifications holds a key."""
+    if name != "notify":
+        return value
+    return " ".join(f"{w.partition('://')[0]}://…" if "://" in w else w for w in value.split())
 
 
 def _values(value: Any) -> list[str]:

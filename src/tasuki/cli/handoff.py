@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-MAX_GOAL = 4 << 20
-"""Bytes of a goal; a device would never end."""
+MAX_TEXT = 4 << 20
+"""Bytes of a goal or a brief; a device would never end."""
 EPILOG = """
 \b
 Examples:
@@ -106,24 +106,25 @@ def handoff(
     if goal_file is not None:
         if goal is not None:
             raise click.UsageError("Give the goal, or a file with it, not both.")
-        goal = _read_goal(goal_file)
+        goal = read_text(goal_file, "goal")
     return Hand(source, ctx.meta["arguments"], **flags).over(goal)
 
 
-def _read_goal(name: str) -> str:
+def read_text(name: str, what: str) -> str:
+    """A goal or a brief from a file, `-` for standard input. Raises UsageError."""
     from tasuki.errors import UsageError
 
     try:
         if name == "-":
-            data = sys.stdin.buffer.read(MAX_GOAL + 1)
+            data = sys.stdin.buffer.read(MAX_TEXT + 1)
         else:
             with Path(name).open("rb") as file:
-                data = file.read(MAX_GOAL + 1)
+                data = file.read(MAX_TEXT + 1)
     except OSError as error:
-        raise UsageError(f"Cannot read the goal from {name}: {error.strerror}.") from error
-    if len(data) > MAX_GOAL:
-        raise UsageError(f"{name} is larger than {MAX_GOAL >> 20} MB; that is no goal.")
+        raise UsageError(f"Cannot read the {what} from {name}: {error.strerror}.") from error
+    if len(data) > MAX_TEXT:
+        raise UsageError(f"{name} is larger than {MAX_TEXT >> 20} MB; that is no {what}.")
     try:
         return data.decode().rstrip("\n")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8 text; the goal is kept to the letter.") from error
+        raise UsageError(f"{name} is not UTF-8 text; the {what} is kept to the letter.") from error

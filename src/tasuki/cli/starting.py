@@ -36,7 +36,8 @@ class Starting(Struct, frozen=True):
         """Let the user look at it, then start it; the exit code."""
         from tasuki.launch import running_elsewhere
 
-        for running in running_elsewhere(offer.thread):
+        asked_inside = os.environ.pop(handoffs.INSIDE, "")
+        for running in () if asked_inside else running_elsewhere(offer.thread):
             offer.warnings.append(f"The thread is still open: {running}")
         if self.yes:
             say_warnings(offer)
@@ -66,7 +67,7 @@ class Starting(Struct, frozen=True):
             budget=self.budget,
         )
         if result.action != "cancel" and result.text != offer.brief:
-            self._revise(offer, result.text)
+            revise(offer, result.text, force=self.force, asking=True)
         short = offer.handoff.id[:8]
         if result.action == "start":
             return None
@@ -79,11 +80,13 @@ class Starting(Struct, frozen=True):
         )  # fmt: skip
         return CANCELLED
 
-    def _revise(self, offer: handoffs.Offer, text: str) -> None:
-        _, goal = briefs.split(text)
-        if goal.rstrip("\n") not in ("", offer.handoff.goal.text):
-            confirm_secrets(goal, asking=True, force=self.force)
-        offer.revise(text)
+
+def revise(offer: handoffs.Offer, text: str, *, force: bool, asking: bool = False) -> None:
+    """Take an edited brief over. Raises GoalHasSecret where its new goal holds one."""
+    _, goal = briefs.split(text)
+    if goal.rstrip("\n") not in ("", offer.handoff.goal.text):
+        confirm_secrets(goal, asking=asking, force=force)
+    offer.revise(text)
 
 
 def confirm_secrets(goal: str, *, asking: bool, force: bool) -> None:

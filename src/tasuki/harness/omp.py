@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tasuki.harness import plans
+from tasuki.harness.integration import Integration
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
 from tasuki.harness.protocol import (
@@ -27,6 +28,10 @@ from tasuki.harness.protocol import (
 from tasuki.model import Sidechain, Thread, ThreadHead
 
 _READY = r"^\s*π > "
+OWN_COMMAND = (
+    "oh-my-pi has a /handoff of its own, which compacts the session in place and cannot be replaced: "
+    "tasuki's command is /tasuki there."
+)
 
 
 def agent_folder() -> Path:
@@ -121,6 +126,11 @@ class Omp:
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.path)
+
+    def integration(self) -> Integration:
+        from tasuki.harness.pi_v3.installing import PiIntegration
+
+        return PiIntegration(self.name, agent_folder(), "tasuki", (OWN_COMMAND,))
 
 
 def _beside(path: Path) -> list[Path]:

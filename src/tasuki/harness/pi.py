@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.harness import plans
+from tasuki.harness.integration import Integration
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
 from tasuki.harness.protocol import (
@@ -91,3 +92,8 @@ class Pi:
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--session", thread.path)
+
+    def integration(self) -> Integration:
+        from tasuki.harness.pi_v3.installing import PiIntegration
+
+        return PiIntegration(self.name, agent_folder())

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from tasuki.harness.integration import Integration
 from tasuki.model import Handoff, Thread, ThreadHead
 
 
@@ -204,4 +205,8 @@ class Harness(Protocol):
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         """The command that goes back to a thread, empty if there is none."""
+        ...
+
+    def integration(self) -> Integration | None:
+        """What `tasuki install` adds to it, and how its hooks speak; None where there is nothing."""
         ...

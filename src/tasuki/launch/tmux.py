@@ -191,6 +191,56 @@ def start_in_tmux(plan: LaunchPlan, name: str = "", socket: str = "", brief: str
     return structs.replace(launched, filled=filled)
 
 
+def start_in_popup(plan: LaunchPlan) -> None:
+    """Run a program in a popup over the current tmux client; returns once the program runs.
+
+    Raises HarnessMissing or LaunchFailed. tmux 3.2 is needed.
+    """
+    tmux = Tmux()
+    argv, env = command(plan), environment(plan)
+    with planned_files(plan), tempfile.TemporaryDirectory(prefix="tasuki-") as folder:
+        pipe = os.path.join(folder, "order")
+        os.mkfifo(pipe, 0o600)
+        child = (sys.executable, "-I", "-S", str(CHILD), pipe)
+        words = [*tmux.base, "display-popup", "-E", "-w", "90%", "-h", "90%", *child]
+        popup = subprocess.Popen(  # it waits until the popup is closed
+            words,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        order = json.dumps({"argv": argv, "cwd": plan.cwd, "env": env}).encode()
+        deadline = time.monotonic() + STATUS_SECONDS
+        while not _written(pipe, order):
+            if popup.poll() is not None or time.monotonic() > deadline:
+                popup.kill()
+                said = _error_of(popup)
+                raise LaunchFailed(f"tmux did not open a popup: {said}")
+            time.sleep(POLL_SECONDS / 5)
+
+
+def _error_of(program: subprocess.Popen[bytes]) -> str:
+    """What an ended program wrote to standard error, in one line."""
+    said = program.stderr.read() if program.stderr else b""
+    return shown(said.decode(errors="replace")).strip() or "it was closed, or did not come up"
+
+
+def _written(pipe: str, order: bytes) -> bool:
+    """Write an order into a pipe; False where nobody reads it yet."""
+    try:
+        number = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return False
+    os.set_blocking(number, True)
+    with os.fdopen(number, "wb") as stream:
+        stream.write(order)
+    return True
+
+
 @contextmanager
 def _closed_on(
     kinds: type[BaseException] | tuple[type[BaseException], ...],
@@ -226,20 +276,11 @@ def _size() -> tuple[str, ...]:
 def _hand_over(tmux: Tmux, pane: str, pipe: str, order: bytes) -> None:
     """Give the waiting pane its order; LaunchFailed where it died before it asked."""
     deadline = time.monotonic() + READY_SECONDS
-    while True:
-        try:
-            number = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-            break
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
+    while not _written(pipe, order):
         if (screen := tmux.screen(pane)).dead or time.monotonic() > deadline:
             _close(tmux, pane)
             raise LaunchFailed(f"The new tmux window did not come up: {screen.last_lines()}")
         time.sleep(POLL_SECONDS / 5)
-    os.set_blocking(number, True)
-    with os.fdopen(number, "wb") as stream:
-        stream.write(order)
 
 
 def _watch(tmux: Tmux, pane: str, plan: LaunchPlan, brief: str) -> bool:

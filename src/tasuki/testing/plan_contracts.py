@@ -5,6 +5,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tasuki.errors import UsageError
+from tasuki.harness import editing
+from tasuki.harness.integration import Addition, HookAnswer, HookCall
 from tasuki.harness.protocol import AskPlan, AskRequest, LaunchRequest
 from tasuki.model import Draft, Goal, Handoff, Predecessor
 from tasuki.testing.trial import Trial, contract
@@ -97,6 +99,30 @@ def takes_any_output(trial: Trial) -> None:
     assert not trial.harness.answered("", request).text, "an answer, though nothing was written"
 
 
+# -- what is installed into it -------------------------------------------------------------
+
+
+@contract(29)
+def takes_what_is_installed(trial: Trial) -> None:
+    """What is installed into it is known as tasuki's and can be taken out without a trace; a hook may say anything."""
+    assert hasattr(trial.harness, "integration"), (
+        "`integration` is missing: return None for nothing"
+    )
+    if (made := trial.harness.integration()) is None:
+        return
+    for number, addition in enumerate(made.additions(("/opt/tasuki",))):
+        assert addition.what, f"an addition to {addition.path} does not say what it is"
+        assert Path(addition.path).is_absolute(), addition.path
+        _assert_leaves_no_trace(replace(addition, path=str(trial.folder / str(number))))
+    payloads: tuple[dict[str, object], ...] = (
+        {}, {"hook_event_name": 7}, {"prompt": ["/handoff"]}, {"cwd": None, "x": {}},
+    )  # fmt: skip
+    for payload in payloads:
+        assert made.called(payload) is None, payload
+    call = HookCall("handoff", path="/x", text="a goal")
+    assert "no such goal" in made.answer(call, HookAnswer("no such goal", blocked=True))
+
+
 # -- helpers -------------------------------------------------------------------------------
 
 
@@ -108,6 +134,17 @@ def _assert_no_plan(trial: Trial, request: LaunchRequest) -> None:
         assert "--to" in str(exc), exc
     else:
         raise AssertionError("a plan, though `can_start` is false")
+
+
+def _assert_leaves_no_trace(addition: Addition) -> None:
+    """Ours is recognised once it is there, and taken out again, also without a record."""
+    assert editing.state(None, addition) == "add", addition.path
+    text, put = editing.put(None, addition)
+    assert editing.state(text, addition) == "there", addition.what
+    assert addition.mark in text, f"{addition.what}: the mark {addition.mark!r} is not in it"
+    for recorded in (put, ""):
+        left, _ = editing.taken(text, editing.put_for(addition, recorded))
+        assert left is None or left.strip() in ("", "{}"), left
 
 
 def _assert_not_asked(trial: Trial, request: AskRequest) -> None:

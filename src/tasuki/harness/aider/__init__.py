@@ -111,6 +111,9 @@ class Aider:
         """aider takes up what was said since the history begins, as far as it fits."""
         return (self.program, "--chat-history-file", thread.path, "--restore-chat-history")
 
+    def integration(self) -> None:
+        """Nothing is added to it."""
+
 
 def thread_id(path: Path) -> str:
     """The id of a history: of its folder, or of the file itself where it has another name."""

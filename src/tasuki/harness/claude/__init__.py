@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness.claude.format import Message, context_tokens
+from tasuki.harness.integration import Integration
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import (
@@ -148,6 +149,11 @@ class Claude:
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.id)
 
+    def integration(self) -> Integration:
+        from tasuki.harness.claude.installing import ClaudeIntegration
+
+        return ClaudeIntegration()
+
 
 def _threads_in(folder: str) -> Iterator[ThreadFile]:
     yield from thread_files(
@@ -179,8 +185,8 @@ class _Head:
         message = parsed.message
         if not self.words and parsed.type == "user" and message and not parsed.isMeta:
             self.words = _first_words(message)
-        if message and message.usage and self.context is None and parsed.type == "assistant":
-            self.context = context_tokens(message.usage)
+        if message and message.usage and parsed.type == "assistant":
+            self.context = context_tokens(message.usage) or self.context
 
     def from_end(self, line: bytes) -> None:
         if (parsed := self._decode(line)) is None or parsed.isSidechain:
@@ -189,7 +195,8 @@ class _Head:
         self.counted = self.counted or parsed.messageCount
         usage = parsed.message.usage if parsed.message else None
         if usage and parsed.type == "assistant" and not self.ended:
-            self.context, self.ended = context_tokens(usage), True
+            tokens = context_tokens(usage)  # 0 where the harness itself speaks, of an error
+            self.context, self.ended = tokens or self.context, bool(tokens)
 
     def _common(self, line: _Line) -> None:
         self.id = self.id or line.sessionId

@@ -186,6 +186,27 @@ def context_tokens(usage: Usage) -> int:
     return usage.input_tokens + cached + usage.output_tokens
 
 
+_PASTED = '<pasted_content id="'
+
+
+def unpasted(text: str) -> str:
+    """A prompt as the user typed it: without the marks around what was pasted into it.
+
+    `\\n\\n<pasted_content id="1145">\\n…\\n</pasted_content id="1145">\\n`. Seen: 2.1.330.
+    """
+    parts, at = [], 0
+    while (start := text.find(_PASTED, at)) >= 0:
+        begin = text.find('">\n', start, start + 80)
+        closing = f'\n</pasted_content id="{text[start + len(_PASTED) : begin]}">'
+        end = text.find(closing, begin + 2) if begin >= 0 else -1
+        if end < 0:
+            break  # not one of them: what follows stays as it is
+        parts += [text[at:start].removesuffix("\n\n"), text[begin + 3 : end]]
+        at = end + len(closing)
+        at += text[at : at + 1] == "\n"
+    return "".join((*parts, text[at:]))
+
+
 def plain(content: str | Sequence[Block | Part | ReplyBlock] | None) -> str:
     """The text of a content field, which is a string or a list of blocks."""
     if isinstance(content, str):

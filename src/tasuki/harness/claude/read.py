@@ -23,10 +23,11 @@ from tasuki.harness.claude.format import (
     context_tokens,
     plain,
     string,
+    unpasted,
 )
-from tasuki.harness.claude.tree import Tree
+from tasuki.harness.claude.tree import Tree, sidechains
 from tasuki.harness.jsonl import Lines, begins_handoff, nested
-from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
+from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
 NO_INPUT = Input()
@@ -334,7 +335,7 @@ class Reader:
         """Text of user role: the user's, or one of the many that the program writes."""
         if "</system-reminder>" in text:
             text = _REMINDER.sub("", text)
-        text = text.strip()
+        text = unpasted(text).strip()
         if not text:
             return
         if text.startswith(_INTERRUPTED):
@@ -403,7 +404,7 @@ class Reader:
         if attachment is None:
             return
         if attachment.type == "queued_command":
-            text = string(attachment.prompt)
+            text = unpasted(string(attachment.prompt))
             if text.startswith("<task-notification>"):
                 self._task_ended(text)
             elif text:
@@ -422,7 +423,7 @@ class Reader:
 
     def _on_queue_operation(self, line: Line) -> None:
         """Words typed while the agent worked: a `remove` means they went into the turn."""
-        text = string(line.content).strip()
+        text = unpasted(string(line.content)).strip()
         if line.operation == "enqueue" and text:
             if text.startswith("<task-notification>"):
                 self._task_ended(text)
@@ -475,7 +476,7 @@ class Reader:
             entries=entries,
             notices=tuple(self.notices),
             background=log.background.items(),
-            sidechains=_sidechains(path),
+            sidechains=sidechains(path),
             artifacts=tuple(log.artifacts),
             skills=tuple(log.skills),
             aborted=bool(self.notices)
@@ -491,12 +492,3 @@ def _why_unreadable(path: Path, lines: Lines) -> str:
     if lines.truncated or lines.broken:
         return f"{path} holds no complete line of a Claude Code thread: it is cut off or damaged."
     return f"{path} holds no conversation of Claude Code."
-
-
-def _sidechains(path: Path) -> tuple[Sidechain, ...]:
-    """Records of sub-agents beside a thread; empty ones and warm-ups say nothing."""
-    found = []
-    for file in sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl")):
-        if file.stat().st_size:
-            found.append(Sidechain(id=file.stem.removeprefix("agent-"), path=str(file)))
-    return tuple(found)

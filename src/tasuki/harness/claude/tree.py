@@ -1,6 +1,9 @@
-"""Who follows whom in a thread of Claude Code."""
+"""Who follows whom in a thread of Claude Code, and what lies beside it."""
 
 from bisect import bisect_right
+from pathlib import Path
+
+from tasuki.model import Sidechain
 
 
 class Tree:
@@ -48,3 +51,12 @@ class Tree:
         for node in jumps.keys() - parents.keys():
             parents[node] = index.get(jumps[node], node - 1)
         return parents
+
+
+def sidechains(path: Path) -> tuple[Sidechain, ...]:
+    """Records of sub-agents beside a thread; empty ones and warm-ups say nothing."""
+    found = []
+    for file in sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl")):
+        if file.stat().st_size:
+            found.append(Sidechain(id=file.stem.removeprefix("agent-"), path=str(file)))
+    return tuple(found)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from tasuki.harness.integration import Integration
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import with_brief
 from tasuki.harness.protocol import (
@@ -115,6 +116,11 @@ class Codex:
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "resume", thread.id)
+
+    def integration(self) -> Integration:
+        from tasuki.harness.codex.installing import CodexIntegration
+
+        return CodexIntegration()
 
 
 def rollout(id: str, near: Path) -> Path | None:

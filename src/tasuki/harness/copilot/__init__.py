@@ -21,6 +21,7 @@ from tasuki.harness.copilot.format import (
     workspace,
 )
 from tasuki.harness.copilot.read import Reader, named
+from tasuki.harness.integration import Integration
 from tasuki.harness.jsonl import both_ends, scanned
 from tasuki.harness.protocol import (
     AskAnswer,
@@ -124,6 +125,11 @@ class Copilot:
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, f"--resume={thread.id}")
+
+    def integration(self) -> Integration:
+        from tasuki.harness.copilot.installing import CopilotIntegration
+
+        return CopilotIntegration()
 
 
 def _argument(text: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tasuki.harness import plans
 from tasuki.harness.gemini.head import home, is_session, read_head, sessions
+from tasuki.harness.integration import Integration
 from tasuki.harness.protocol import (
     AskAnswer,
     AskPlan,
@@ -69,6 +70,11 @@ class Gemini:
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         """Opens a copy: `--resume` can lose the original when the copies are cleared away."""
         return (self.program, "--session-file", thread.path)
+
+    def integration(self) -> Integration:
+        from tasuki.harness.gemini.installing import GeminiIntegration
+
+        return GeminiIntegration()
 
 
 def _argument(text: str) -> tuple[str, ...]:

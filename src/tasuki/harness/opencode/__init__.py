@@ -10,6 +10,7 @@ import msgspec
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import plans
+from tasuki.harness.integration import Integration
 from tasuki.harness.jsonl import repaired, scanned
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
@@ -148,6 +149,11 @@ class Opencode:
 
     def resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "-s", thread.id)
+
+    def integration(self) -> Integration:
+        from tasuki.harness.opencode.installing import OpencodeIntegration
+
+        return OpencodeIntegration()
 
 
 def _parts(path: Path) -> tuple[Path | None, str]:

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
@@ -13,6 +15,7 @@ from tasuki.harness import tools
 from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
 from tasuki.harness.pi_v3.calls import shell_result, todos_of, tool_call
 from tasuki.harness.pi_v3.format import (
+    LAST_SKILL,
     LINE,
     Block,
     Line,
@@ -27,12 +30,15 @@ from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, Too
 SKIPPED = frozenset({
     "label", "usage", "mode_change", "service_tier_change", "credential_pin", "reset_boundary",
     "model_usage", "ttsr_injection", "session_init", "session_pin", "mcp_tool_selection", "leaf",
-    "custom",
 })  # fmt: skip
 """Line types that say nothing about the conversation."""
 _SKILL = re.compile(r"\A/skill:([\w.:-]+)")
 _SKILL_BLOCK = re.compile(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
 _ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted")
+
+
+class _LastSkill(Struct):
+    skill: str = ""
 
 
 class _Slot(Struct):
@@ -101,6 +107,7 @@ class Reader:
         self.offset = 0
         self.handlers: dict[str, Callable[[Line], None]] = {
             "message": self._on_message,
+            "custom": self._on_custom,
             "custom_message": self._on_custom_message,
             "compaction": self._on_compaction,
             "branch_summary": self._on_branch_summary,
@@ -165,6 +172,15 @@ class Reader:
         self.notices.append((self.node, notice))
 
     # -- lines by type -----------------------------------------------------------------
+
+    def _on_custom(self, line: Line) -> None:
+        """What an extension remembers; the skill that was used last is known by its seed's name."""
+        if line.customType != LAST_SKILL:
+            return
+        with suppress(msgspec.MsgspecError):
+            skill = msgspec.json.decode(line.data, type=_LastSkill).skill
+            if skill and skill not in [name for _, name in self.skills[-1:]]:
+                self.skills.append((self.node, skill))
 
     def _on_message(self, line: Line) -> None:
         message = line.message

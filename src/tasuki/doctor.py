@@ -1,0 +1,279 @@
+"""What works with each harness on this machine, and the one line that mends what does not.
+
+Nothing is started but the programs' own `--version`, side by side and with a time limit.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tasuki import __version__
+from tasuki import harness as harnesses
+from tasuki.errors import TasukiError
+from tasuki.harness.install import Installer, Standing, integration, own_command
+from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.launch.prepare import PACKAGES
+from tasuki.vault.store import data_folder
+
+TESTED = {
+    "claude": "2.1.330",
+    "codex": "0.169.0",
+    "pi": "1.5.2",
+    "omp": "18.2.3",
+    "gemini": "0.61.0",
+    "copilot": "1.0.102",
+    "opencode": "1.18.33",
+}
+"""Versions that the tests of this release drove."""
+VERSION_SECONDS = 1.4
+"""Time limit of a program that is asked for its version."""
+WHOLE_BYTES = 40 << 20
+"""A newest thread up to this size is read to its end, of a larger one the head."""
+_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?[-.\w]*")
+
+
+class Problem(Struct, frozen=True):
+    """Something that does not work, and the one line that mends it."""
+
+    what: str
+    mend: str
+
+
+class Threads(Struct, frozen=True):
+    """The threads of a harness; `newest` is the path of the newest one."""
+
+    count: int = 0
+    newest: str = ""
+    readable: bool = True
+
+
+class Part(Struct, frozen=True):
+    """One thing that tasuki adds: there, replace (an older one is), add (none is), foreign."""
+
+    what: str
+    path: str
+    state: str
+    programs: tuple[str, ...] = ()
+
+
+class Examined(Struct, frozen=True):
+    """What was found out about one harness."""
+
+    name: str
+    title: str
+    program: str
+    """Path of its program, empty where it is not on the PATH."""
+    version: str
+    tested: str
+    threads: Threads
+    can_start: bool
+    """A successor can be started in it here."""
+    can_prefill: bool
+    command: str
+    """How a handoff begins inside it, empty where nothing can be installed."""
+    parts: tuple[Part, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def installed(self) -> bool:
+        """Whether something of tasuki is there."""
+        return any(part.state in ("there", "replace") for part in self.parts)
+
+    @property
+    def here(self) -> bool:
+        """Whether there is anything to say about it."""
+        return bool(self.program or self.threads.count or self.installed)
+
+
+class Report(Struct, frozen=True):
+    """What was found out: about tasuki itself, and about each harness."""
+
+    tasuki: str
+    command: str
+    data: str
+    tmux: str
+    extras: dict[str, bool]
+    harnesses: tuple[Examined, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def broken(self) -> bool:
+        """Whether something does not work that is meant to."""
+        return bool(self.problems) or any(harness.problems for harness in self.harnesses)
+
+
+def examine(names: Sequence[str] = ()) -> Report:
+    """Look at every harness, or at those that are named. Raises UsageError for an unknown name."""
+    chosen = [harnesses.get(name) for name in names or harnesses.names()]
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        tmux = pool.submit(_version, "tmux", "-V")
+        versions = [pool.submit(_program_version, harness) for harness in chosen]
+        found = list(pool.map(_threads, chosen))
+        examined = tuple(
+            _examined(harness, version.result(), *threads)
+            for harness, version, threads in zip(chosen, versions, found, strict=True)
+        )
+    extras = {name: find_spec(module) is not None for name, module in _EXTRAS.items()}
+    return Report(
+        tasuki=__version__,
+        command=shlex.join(own_command()),
+        data=str(data_folder()),
+        tmux=tmux.result(),
+        extras=extras,
+        harnesses=examined,
+        problems=tuple(_own_problems(data_folder())),
+    )
+
+
+_EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise"}  # fmt: skip
+
+
+def _own_problems(data: Path) -> Iterator[Problem]:
+    folder = data
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not os.access(folder, os.W_OK):
+        yield Problem(f"tasuki cannot write to {data}, where it keeps handoffs.",
+                      "export TASUKI_DATA=/some/folder")  # fmt: skip
+
+
+def _program_version(harness: Harness) -> str:
+    """The version of its program: from the npm package that it lies in, else it is asked."""
+    found = shutil.which(harness.program) if harness.program else None
+    package = PACKAGES.get(harness.name, "")
+    for folder in Path(os.path.realpath(found)).parents[:5] if found and package else ():
+        try:
+            about = msgspec.json.decode((folder / "package.json").read_bytes(), type=_Package)
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if about.name == package:
+            return about.version
+    return _version(harness.program, "--version")
+
+
+class _Package(Struct):
+    name: str = ""
+    version: str = ""
+
+
+def _version(program: str, flag: str) -> str:
+    """What a program says that it is; `?` where it does not say, empty where it is not there."""
+    found = shutil.which(program) if program else None
+    if not found:
+        return ""
+    try:
+        done = subprocess.run(
+            [found, flag], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=VERSION_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return "?"
+    said = _VERSION.search(done.stdout) or _VERSION.search(done.stderr)
+    return said[0] if said else "?"
+
+
+# -- one harness -----------------------------------------------------------------------
+
+
+def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
+    """How many there are, and whether the newest that holds a conversation can be read."""
+    files = sorted(harness.files(), key=lambda file: file.modified, reverse=True)
+    if not files:
+        return Threads(), []
+    newest = next((f for f in files[:20] if _says(harness, f)), files[0])
+    problems = []
+    try:
+        if newest.bytes <= WHOLE_BYTES:
+            harness.read(newest.path)
+    except TasukiError as error:
+        problems = [Problem(f"The newest thread cannot be read: {error}",
+                            f"tasuki threads --harness {harness.name}")]  # fmt: skip
+    return Threads(len(files), str(newest.path), not problems), problems
+
+
+def _says(harness: Harness, file: ThreadFile) -> bool:
+    return harness.head(file) is not None
+
+
+def _examined(
+    harness: Harness, version: str, threads: Threads, problems: list[Problem]
+) -> Examined:
+    made = integration(harness)
+    parts: list[Part] = []
+    try:
+        if made:
+            installer, additions = Installer(data_folder()), made.additions(own_command())
+            parts = [_part(standing) for standing in installer.states(harness.name, additions)]
+            problems += [
+                Problem(
+                    f"Still installed, though this tasuki cannot do it: {what}.",
+                    f"tasuki install {harness.name}",
+                )
+                for what in installer.left_over(harness.name, additions)
+            ]
+    except TasukiError as error:
+        problems.append(Problem(str(error), f"tasuki install {harness.name}"))
+    problems += _part_problems(harness.name, parts)
+    if made and any(part.state == "there" for part in parts):
+        problems += [Problem(*_halves(sentence)) for sentence in made.hindrances()]
+    program = shutil.which(harness.program) if harness.program else None
+    return Examined(
+        name=harness.name,
+        title=harness.title,
+        program=program or "",
+        version=version,
+        tested=TESTED.get(harness.name, ""),
+        threads=threads,
+        can_start=bool(harness.can_start and program),
+        can_prefill=harness.can_prefill,
+        command=made.command if made else "",
+        parts=tuple(parts),
+        problems=tuple(problems),
+    )
+
+
+def _part(standing: Standing) -> Part:
+    addition = standing.addition
+    return Part(addition.what, addition.path, standing.state, standing.programs)
+
+
+def _halves(sentence: str) -> tuple[str, str]:
+    """The first sentence, and what it says after that one can do."""
+    what, _, mend = sentence.partition(". ")
+    return f"{what}." if mend else sentence, mend
+
+
+def _part_problems(name: str, parts: Sequence[Part]) -> Iterator[Problem]:
+    """What is wrong with what is installed; nothing where nothing is."""
+    if not any(part.state in ("there", "replace") for part in parts):
+        return
+    mend = f"tasuki install {name}"
+    programs = {program for part in parts for program in part.programs}
+    if gone := sorted(p for p in programs if not os.access(p, os.X_OK)):
+        yield Problem(f"What is installed runs {', '.join(gone)}, which is gone.", mend)
+    elif any(part.state == "replace" for part in parts):
+        yield Problem(_whose(programs), mend)
+    if missing := [part.what for part in parts if part.state == "add"]:
+        yield Problem(f"A part is missing: {'; '.join(missing)}.", mend)
+
+
+def _whose(programs: set[str]) -> str:
+    """What is to be said of something of ours that is not what would be installed now."""
+    if others := sorted(programs - {own_command()[0]}):
+        return f"What is installed runs another tasuki: {', '.join(others)}."
+    return "What is installed is an older version's, or names other folders of tasuki."
+
+
+def install_line(harness: Examined) -> str:
+    """How its program is installed, empty where nobody knows."""
+    package = PACKAGES.get(harness.name)
+    return f"npm install -g {package}" if package else ""

@@ -1,0 +1,60 @@
+// tasuki in opencode: /handoff <goal>, and a suggestion when the context fills up.
+// Written by `tasuki install`; `tasuki uninstall opencode` removes it. Seen: opencode 1.18.
+import { spawn } from "node:child_process";
+
+const TASUKI = ["tasuki"];
+const SHOWN = 15000; // milliseconds that a message stays
+const HANDOFF_SECONDS = 300;
+const TURN_SECONDS = 60;
+const MAX_OUTPUT = 1 << 20;
+
+/** What tasuki says to a call of a hook: its exit code and its words. Never throws. */
+function tasuki(payload, seconds) {
+  return new Promise((resolve) => {
+    let said = "";
+    const failed = (code, why) => resolve({ code, said: `${why}. In a terminal: tasuki doctor opencode` });
+    try {
+      const child = spawn(TASUKI[0], [...TASUKI.slice(1), "hook", "opencode"], { stdio: ["pipe", "pipe", "ignore"] });
+      const late = setTimeout(() => {
+        child.kill("SIGKILL");
+        failed(124, `tasuki did not end within ${seconds} seconds`);
+      }, seconds * 1000);
+      child.stdout.setEncoding("utf8").on("data", (part) => said.length < MAX_OUTPUT && (said += part));
+      child.stdin.on("error", () => {}); // it may end before it has read everything
+      child.on("error", (error) => (clearTimeout(late), failed(127, `tasuki cannot be run: ${error.message}`)));
+      child.on("close", (code, signal) => {
+        clearTimeout(late);
+        if (signal) failed(1, `tasuki was ended by ${signal}`);
+        else if (code) failed(code, `tasuki ended with status ${code}`);
+        else resolve({ code: 0, said: said.trim() });
+      });
+      child.stdin.end(JSON.stringify(payload));
+    } catch (error) {
+      failed(127, `tasuki cannot be run: ${error.message}`);
+    }
+  });
+}
+
+export const TasukiHandoff = async ({ client, directory }) => {
+  const show = async (message) => {
+    try {
+      await client.tui.showToast({ body: { title: "tasuki", message, variant: "info", duration: SHOWN } });
+    } catch {} // there is no screen
+  };
+  return {
+    // What is thrown here ends the command before the model sees it; nobody is shown what it says.
+    "command.execute.before": async (input) => {
+      if (input.command !== "handoff") return;
+      const call = { event: "handoff", session: input.sessionID, cwd: directory, goal: input.arguments ?? "" };
+      const { said } = await tasuki(call, HANDOFF_SECONDS);
+      const told = said || "tasuki said nothing. In a terminal: tasuki doctor opencode";
+      await show(told);
+      throw new Error(told);
+    },
+    event: async ({ event }) => {
+      if (event?.type !== "session.idle") return;
+      const { code, said } = await tasuki({ event: "turn", session: event.properties?.sessionID, cwd: directory }, TURN_SECONDS);
+      if (code === 0 && said) await show(said);
+    },
+  };
+};

@@ -1,0 +1,213 @@
+"""What a hook of a harness asks of tasuki, and what it is told.
+
+The command is taken out of the prompts, so the model never sees it. In tmux a new window shows the
+draft for review, and the successor starts beside it; elsewhere the draft is made and kept.
+"""
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tasuki import config
+from tasuki import harness as harnesses
+from tasuki.config import Loaded
+from tasuki.draft.goal import check_goal
+from tasuki.errors import GoalHasSecret, LaunchFailed, NothingToHandOff, TasukiError, UsageError
+from tasuki.harness.install import integration, own_command
+from tasuki.harness.integration import HookAnswer, HookCall, Integration
+from tasuki.harness.protocol import Harness, LaunchPlan
+from tasuki.session.ancestry import kept_back
+
+AUTHOR_SECONDS = 100
+"""Time limit of an author in a hook, which has a limit of its own."""
+WRITTEN_SECONDS = 2.0
+"""How long a thread is waited for that is being written."""
+QUIET_SECONDS = 0.25
+"""So long nothing was written to a thread that is whole."""
+MAX_PAYLOAD = 64 << 20
+OF_THE_AGENT = (
+    "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_CHILD_NOTES_DIR", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR", "AI_AGENT", "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_PACKAGE_ROOT",
+    "CODEX_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_CLI", "GEMINI_CLI_NO_RELAUNCH", "GEMINI_CWD",
+    "GEMINI_PLANS_DIR", "GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID", "OPENCODE", "OPENCODE_PID",
+    "COPILOT_CLI", "COPILOT_CLI_BINARY_VERSION", "COPILOT_CLI_RESOLVED_DIST_DIR", "COPILOT_HOOK_DIR",
+    "COPILOT_LOADER_PID", "COPILOT_PROJECT_DIR",
+)  # fmt: skip
+"""Variables that an agent sets for what it starts; a successor that inherits them takes itself for
+a part of the old session, and keeps no thread."""
+IN_A_WINDOW = """\
+folder=$1; shift
+"$@"; code=$?
+if [ -n "$folder" ]; then rm -f -- "$folder/goal"; rmdir -- "$folder"; fi
+[ $code = 0 ] || { printf '\\n[Enter closes this window.] '; read -r line; }
+exit $code"""
+"""What runs in the new window: the review, and a moment to read why nothing was started."""
+
+
+def answered(name: str, payload: bytes) -> str:
+    """What a hook of a harness prints, for what it gave on standard input; empty for nothing.
+
+    Nothing that goes wrong is raised but UsageError for a harness without hooks: a hook that fails
+    would let the command through to the model.
+    """
+    harness = harnesses.get(name)
+    made = integration(harness)
+    if made is None:
+        raise UsageError(f"tasuki has no hooks for {harness.title}.")
+    call = made.called(_decoded(payload))
+    if call is None or call.kind == "status":
+        return ""
+    try:
+        answer = (
+            _handed_off(harness, call) if call.kind == "handoff" else _turn(harness, call, made)
+        )
+    except TasukiError as error:
+        answer = HookAnswer(f"{error}", blocked=True)
+    except Exception as error:  # a hook is a boundary: the agent goes on, the user is told
+        answer = HookAnswer(
+            f"tasuki failed: {type(error).__name__}: {error}. The thread was not changed. "
+            "In a terminal: tasuki handoff",
+            blocked=True,
+        )
+    if call.kind == "turn" and answer.blocked:
+        answer = HookAnswer(_said_once(harness, call, answer.said))
+    return made.answer(call, answer)
+
+
+def _said_once(harness: Harness, call: HookCall, problem: str) -> str:
+    """A problem at the end of a turn: told once for a thread, not at every turn."""
+    from tasuki.session.suggest import Memory
+
+    return problem if Memory(harness.name, call.thread_id or call.path).first("problem") else ""
+
+
+def _decoded(payload: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _turn(harness: Harness, call: HookCall, made: Integration) -> HookAnswer:
+    from tasuki.session import suggest
+
+    return HookAnswer(suggest.at_turn_end(harness, call, made))
+
+
+# -- the command -----------------------------------------------------------------------
+
+
+def _handed_off(harness: Harness, call: HookCall) -> HookAnswer:
+    """Begin the handoff that the user asked for; what they are told."""
+    cwd = call.cwd if os.path.isdir(call.cwd) else os.getcwd()
+    loaded = config.loaded(Path(cwd))
+    goal = call.text.encode("utf-8", "replace").decode()  # half a pair is no character
+    check_goal(goal, min_length=loaded.settings.min_goal_length)
+    path = written(call.path)
+    if os.environ.get("TMUX"):
+        try:
+            return HookAnswer(_in_window(path, goal, cwd, loaded), blocked=True)
+        except LaunchFailed as error:
+            said = _drafted(harness, path, goal, loaded)
+            return HookAnswer(f"{said}\n(No tmux window: {error})", blocked=True)
+    return HookAnswer(_drafted(harness, path, goal, loaded), blocked=True)
+
+
+def written(name: str) -> Path:
+    """The file of a thread once it is there and nothing is being written to it.
+
+    Agents write an answer some 100 ms after they show it. A thread in a database is named as if it
+    were a file below it. Raises NothingToHandOff where there is no file: some make it with the
+    first answer.
+    """
+    path, deadline = Path(name.replace("\0", "")), time.monotonic() + WRITTEN_SECONDS
+    holder = path.parent if path.parent.is_file() else path
+    while time.monotonic() < deadline:
+        try:
+            if time.time() - holder.stat().st_mtime > QUIET_SECONDS:
+                return path
+        except OSError:
+            pass
+        time.sleep(0.03)
+    if name and holder.exists():
+        return path
+    raise NothingToHandOff("Nothing to hand off (no messages yet).")
+
+
+def _in_window(path: Path, goal: str, cwd: str, loaded: Loaded) -> str:
+    """Show the draft in a new window of tmux; the goal goes there in a file of its own."""
+    folder = tempfile.mkdtemp(prefix="tasuki-goal-")
+    file = os.path.join(folder, "goal")
+    with open(file, "w", encoding="utf-8", newline="") as stream:
+        stream.write(goal)
+    arguments = ("handoff", "--from", str(path), "--goal-file", file)
+    try:
+        open_window(arguments, cwd, loaded, folder)
+    except BaseException:
+        os.unlink(file)
+        os.rmdir(folder)
+        raise
+    where = "popup" if loaded.settings.review_in == "popup" else "new tmux window"
+    return f"The draft of the handoff is in a {where}: look at it there and start its successor."
+
+
+def open_window(arguments: tuple[str, ...], cwd: str, loaded: Loaded, folder: str = "") -> None:
+    """Run tasuki in a new window or popup of tmux. Raises LaunchFailed.
+
+    `folder` holds the file `goal`, and goes when tasuki has ended.
+    """
+    from tasuki import handoffs
+    from tasuki.launch.tmux import start_in_tmux
+
+    plan = LaunchPlan(
+        argv=("sh", "-c", IN_A_WINDOW, "tasuki", folder, *own_command(), *arguments),
+        cwd=cwd,
+        env={k: v for k, v in kept_back().items() if k not in OF_THE_AGENT}
+        | {handoffs.INSIDE: "1"},
+        unset=OF_THE_AGENT,
+        ready=r"\S",
+    )
+    if loaded.settings.review_in == "popup":
+        from tasuki.launch.tmux import start_in_popup
+
+        start_in_popup(plan)
+    else:
+        start_in_tmux(plan, "handoff")
+
+
+def _drafted(harness: Harness, path: Path, goal: str, loaded: Loaded) -> str:
+    """Make the draft here and keep it; what the user is told."""
+    from tasuki import handoffs
+
+    if message := handoffs.secrets_in(goal):
+        raise GoalHasSecret(f"{message} Take it out, or hand off in a terminal: tasuki handoff")
+    id = draft(harness, path, goal, loaded)
+    return f"Handoff {id} is drafted. Review and start it in another terminal: tasuki start {id}"
+
+
+def draft(harness: Harness, path: Path, goal: str, loaded: Loaded, *, force: bool = False) -> str:
+    """Make a draft and keep it; the beginning of its id."""
+    from msgspec import structs
+
+    from tasuki import handoffs
+    from tasuki.vault import Vault
+
+    settings = loaded.settings
+    quick = structs.replace(settings, author_seconds=min(settings.author_seconds, AUTHOR_SECONDS))
+    offer = handoffs.offer(
+        harness,
+        path,
+        check_goal(goal, min_length=settings.min_goal_length, force=force),
+        structs.replace(loaded, settings=quick),
+        successor=harnesses.get(settings.to or harness.name),
+        vault=Vault(),
+        must_keep=True,
+    )
+    return offer.handoff.id[:8]

@@ -1,0 +1,23 @@
+"""Session files for tests: what is said in one, and what it holds."""
+
+import json
+
+from tasuki.session.manager import SessionManager
+from tasuki.session.messages import Json, assistant_message, text_block, user_message
+
+
+def say(session: SessionManager, *texts: str) -> list[str]:
+    """Messages of user and agent by turns; their ids."""
+    return [
+        session.append_message(
+            assistant_message([text_block(text)], provider="p", model="m")
+            if number % 2
+            else user_message(text)
+        )
+        for number, text in enumerate(texts)
+    ]
+
+
+def lines(session: SessionManager) -> list[Json]:
+    """The records of the file."""
+    return [json.loads(line) for line in session.path.read_text().splitlines()]

@@ -1,0 +1,130 @@
+"""`tasuki install` and `uninstall` as a user calls them."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hooks import Session
+from terminals import Terminal
+from test_doctor import program, tasuki
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """A user with Claude Code and Codex."""
+    session = Session(tmp_path)
+    session.env["PATH"] = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    for name in ("claude", "codex"):
+        program(session, name, "echo 1.0")
+    return session
+
+
+def everything(session: Session) -> dict[str, bytes]:
+    """Every file of the home."""
+    return {str(p): p.read_bytes() for p in session.home.rglob("*") if p.is_file()}
+
+
+def test_a_dry_run_shows_every_line_and_writes_nothing(session: Session) -> None:
+    """Files, what is added to them, and the text itself."""
+    for flag in ("--dry-run", "--print"):
+        done = tasuki(session, "install", "claude", flag)
+
+        assert done.returncode == 0
+        assert "~/.claude/commands/handoff.md (new)\n    + the command /handoff\n" in done.stdout
+        assert "+ argument-hint: <goal of the next session>" in done.stdout
+        assert "Nothing was written." in done.stdout
+        assert everything(session) == {}
+
+
+def test_several_harnesses_are_installed_and_taken_out_again(session: Session) -> None:
+    """`--all` means those that are here; the second run has nothing to do; nothing is left behind."""
+    settings = session.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"model": "opus"}')
+    before = everything(session)
+    done = tasuki(session, "install", "--all", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "Hand off inside Claude Code: /handoff GOAL" in done.stdout
+    assert "Hand off inside Codex: $handoff GOAL" in done.stdout
+    assert "/hooks" in done.stdout
+    after = everything(session)
+    assert (
+        tasuki(session, "install", "claude", "codex", "--yes").stdout.count("Nothing to do.") == 2
+    )
+    assert everything(session) == after
+
+    assert tasuki(session, "uninstall", "claude", "codex", "--yes").returncode == 0
+    assert everything(session) == before
+    assert not (session.home / ".codex").exists()
+    assert tasuki(session, "uninstall", "codex", "-y").stdout.endswith(
+        "Nothing of tasuki is there.\n"
+    )
+    done = tasuki(session, "uninstall", "--all", "--yes")
+    assert (done.returncode, done.stdout) == (0, "Nothing of tasuki is in any harness.\n")
+
+
+def test_without_a_terminal_nothing_is_written_unasked(session: Session) -> None:
+    """Names or --all, and --yes, are needed then."""
+    for arguments, told in (
+        (("install",), "Name those that are meant, or say --all."),
+        (("install", "claude"), "add --yes, or look with --dry-run"),
+        (("uninstall",), "Name a harness"),
+        (("install", "specstory"), "tasuki adds nothing to SpecStory"),
+        (("install", "clod"), "Unknown harness 'clod'"),
+    ):
+        done = tasuki(session, *arguments)
+        assert done.returncode == 2
+        assert told in " ".join(done.stderr.split()), done.stderr
+    assert everything(session) == {}
+
+
+def test_a_file_that_cannot_be_used_fails_its_harness_alone(session: Session) -> None:
+    """The other one is installed; the sentence names the file, and the exit code is 1."""
+    settings = session.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{ no json")
+    done = tasuki(session, "install", "claude", "codex", "--yes")
+
+    assert done.returncode == 1
+    assert f"tasuki: Claude Code: {settings} was left alone, and nothing was written" in done.stderr
+    assert settings.read_text() == "{ no json"
+    assert not (session.home / ".claude" / "commands").exists()
+    assert (session.home / ".codex" / "hooks.json").exists()
+
+
+def test_folders_that_were_moved_are_followed(session: Session) -> None:
+    """CLAUDE_CONFIG_DIR and CODEX_HOME name them."""
+    moved = session.root / "moved"
+    session.env |= {"CLAUDE_CONFIG_DIR": str(moved / "c"), "CODEX_HOME": str(moved / "x")}
+    tasuki(session, "install", "claude", "codex", "--yes")
+
+    assert everything(session) == {}
+    assert {str(p.relative_to(moved)) for p in moved.rglob("*") if p.is_file()} >= {
+        "c/.claude.json", "c/settings.json", "c/commands/handoff.md", "x/hooks.json", "x/config.toml",
+        "x/skills/handoff/SKILL.md",
+    }  # fmt: skip
+
+
+def test_in_a_terminal_it_is_shown_and_asked(session: Session) -> None:
+    """Which ones, then for each of them; no is no, and the screen fits 80 columns."""
+    if not shutil.which("tmux"):
+        pytest.skip("tmux is not installed")
+    terminal = Terminal(session.home, session.env)
+    try:
+        command = [sys.executable, "-m", "tasuki", "install"]
+        pane = terminal.open(command, session.project, 80, 50)
+        terminal.shows(pane, "Which (names, or all) [all]:")
+        terminal.keys(pane, "codex", "Enter")
+        terminal.shows(pane, "Add this? [Y/n]:")
+        terminal.keys(pane, "n", "Enter")
+        terminal.shows(pane, "[ended 130]")
+        assert everything(session) == {}
+        pane = terminal.open([*command, "codex"], session.project, 80, 50)
+        terminal.shows(pane, "Add this? [Y/n]:")
+        terminal.keys(pane, "Enter")
+        terminal.shows(pane, "[ended 0]")
+        assert "Done. Hand off inside Codex: $handoff GOAL" in terminal.screen(pane).text
+    finally:
+        terminal.end()
+    assert (session.home / ".codex" / "hooks.json").exists()

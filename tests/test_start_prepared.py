@@ -1,0 +1,251 @@
+"""`tasuki start ID --prepare`: the successor's session file, for a program that runs already."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hooks import ASKED, Session
+
+from tasuki import harness as harnesses
+from tasuki.harness.pi import folder_name
+from tasuki.testing import ThreadBuilder
+from tasuki.vault import Vault
+
+GOAL = "add the missing test for the parser"
+
+
+class Prepared(Session):
+    """A session of pi with a draft of its handoff."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        sessions = self.home / ".pi" / "agent" / "sessions" / folder_name(str(self.project))
+        sessions.mkdir(parents=True)
+        self.builder = ThreadBuilder("pi", cwd=str(self.project))
+        self.builder.user(ASKED).assistant("The parser drops them in `lines()`; mended there.")
+        self.thread = self.builder.write(sessions)
+        self.sessions = sessions
+
+    def run(
+        self,
+        *arguments: str,
+        text: str = "",
+        code: int = 0,
+        before: Callable[[], None] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run tasuki in the project."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tasuki", *arguments], cwd=self.project, env=self.env, input=text,
+            capture_output=True, text=True, timeout=60, check=False, preexec_fn=before,
+        )  # fmt: skip
+        assert done.returncode == code, (done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def draft(self, goal: str = GOAL) -> dict[str, Any]:
+        """Make a draft, as the extension does."""
+        made = self.run("handoff", "--from", str(self.thread), "--to", "pi", "--goal-file", "-", "--json",
+                        text=goal)  # fmt: skip
+        found: dict[str, Any] = json.loads(made.stdout)
+        return found
+
+    def prepare(self, id: str, edited: str = "", **more: Any) -> dict[str, Any]:
+        """Have the successor's file written."""
+        revised = ("--brief-file", "-") if edited else ()
+        done = self.run("start", id[:8], "--to", "pi", "--prepare", *revised, text=edited, **more)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def files(self) -> list[Path]:
+        """The successors' files."""
+        return [path for path in self.sessions.iterdir() if path != self.thread]
+
+    @property
+    def vault(self) -> Vault:
+        """Where handoffs are kept."""
+        return Vault(self.data / "handoffs")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Prepared:
+    """A session of pi with one turn."""
+    return Prepared(tmp_path)
+
+
+def test_the_file_holds_the_past_and_the_input_gets_the_goal(session: Prepared) -> None:
+    """To the letter; the file names its predecessor, and the event says that it began inside."""
+    goal = f'{GOAL}\n  - keep `id`, $HOME and "quotes"; </handoff-context>'
+    draft = session.draft(goal)
+    ready = session.prepare(draft["id"])
+
+    assert (ready["id"], ready["text"]) == (draft["id"], goal)
+    assert [str(path) for path in session.files()] == [ready["thread"]]
+    thread = harnesses.get("pi").read(Path(ready["thread"]))
+    assert thread.parent == str(session.thread)
+    assert ASKED in thread.entries[0].text
+    (started,) = [e for e in session.vault.events(draft["id"]) if e.kind == "started"]
+    assert started.detail["where"] == "inside"
+
+
+@pytest.mark.parametrize("cut", ["\n## Next Goal (verbatim)\n", "# Handoff Context"])
+def test_a_brief_without_its_headings_is_taken_as_it_is(session: Prepared, cut: str) -> None:
+    """The user's edit is all there is; the goal stays where no other was said."""
+    draft = session.draft()
+    ready = session.prepare(draft["id"], draft["brief"].replace(cut, "\nmine: "))
+
+    assert ready["id"] != draft["id"]
+    assert ready["text"] == GOAL
+    assert "mine: " in Path(ready["thread"]).read_text()
+
+
+def test_a_goal_that_was_removed_in_the_edit_stays_the_first_one(session: Prepared) -> None:
+    """A successor needs one, and it is unsent."""
+    draft = session.draft()
+    ready = session.prepare(draft["id"], draft["brief"].removesuffix(GOAL))
+
+    assert ready["text"] == GOAL
+
+
+@pytest.mark.parametrize("edited", ["\n", " \n\t\n", "\n\n\n"])
+def test_an_empty_brief_is_refused(session: Prepared, edited: str) -> None:
+    """Nothing is written: no file, no revision."""
+    draft = session.draft()
+    done = session.run("start", draft["id"], "--to", "pi", "--prepare", "--brief-file", "-",
+                       text=edited, code=2)  # fmt: skip
+
+    assert "The brief is empty" in done.stderr
+    assert session.files() == []
+    assert len(session.vault.all()) == 1
+
+
+def test_a_secret_in_an_edited_goal_is_not_handed_on(session: Prepared) -> None:
+    """There is nobody to ask; nothing is written, and the draft stays."""
+    draft = session.draft()
+    done = session.run("start", draft["id"], "--to", "pi", "--prepare", "--brief-file", "-",
+                       text=f"{draft['brief']} with AKIAIOSFODNN7EXAMPLE", code=3)  # fmt: skip
+
+    assert "seems to hold a secret" in done.stderr
+    assert session.files() == []
+    assert len(session.vault.all()) == 1
+
+
+def test_a_secret_in_the_edited_past_is_redacted(session: Prepared) -> None:
+    """As in every other brief."""
+    draft = session.draft()
+    edited = draft["brief"].replace(
+        "</record-of-the-past>", "AKIAIOSFODNN7EXAMPLE\n</record-of-the-past>"
+    )
+    ready = session.prepare(draft["id"], edited)
+
+    assert "AKIAIOSFODNN7EXAMPLE" not in Path(ready["thread"]).read_text()
+
+
+def test_bytes_that_are_no_text_are_refused(session: Prepared) -> None:
+    """The brief is kept to the letter, so none is guessed."""
+    draft = session.draft()
+    file = session.root / "brief"
+    file.write_bytes(b"\xff\xfe")
+    done = session.run(
+        "start", draft["id"], "--to", "pi", "--prepare", "--brief-file", str(file), code=2
+    )
+
+    assert "is not UTF-8 text" in done.stderr
+    assert session.files() == []
+
+
+def test_an_unknown_handoff_is_told(session: Prepared) -> None:
+    """With its id."""
+    done = session.run("start", "deadbeef", "--to", "pi", "--prepare", code=1)
+
+    assert "deadbeef" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode", "copilot"])
+def test_a_harness_without_a_file_of_its_own_is_told(session: Prepared, name: str) -> None:
+    """It is wrong usage, and the sentence says how it is started."""
+    draft = session.draft()
+    done = session.run("start", draft["id"], "--to", name, "--prepare", code=2)
+
+    assert f"tasuki start {draft['id'][:8]}" in done.stderr
+    assert session.files() == []
+
+
+def test_a_damaged_brief_in_the_vault_is_told(session: Prepared) -> None:
+    """A brief without its goal was not written by tasuki."""
+    draft = session.draft()
+    (brief,) = session.data.rglob("brief.md")
+    brief.chmod(0o600)
+    brief.write_text("gone")
+    done = session.run("start", draft["id"], "--to", "pi", "--prepare", code=1)
+
+    assert "is damaged" in done.stderr
+    assert session.files() == []
+
+
+def test_a_full_disk_leaves_no_half_file(session: Prepared) -> None:
+    """The limit on file sizes stands for the disk; the draft can be started later."""
+    import resource
+    import signal
+
+    draft = session.draft()
+
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+
+    session.env["PYTHONDONTWRITEBYTECODE"] = "1"
+    done = session.run("start", draft["id"], "--to", "pi", "--prepare", before=full, code=1)
+
+    assert "cannot be written" in done.stderr
+    assert session.files() == []
+    session.prepare(draft["id"])
+
+
+def test_two_at_once_make_two_successors(session: Prepared) -> None:
+    """Each has its own file; neither writes into the other's."""
+    draft = session.draft()
+    with ThreadPoolExecutor(4) as pool:
+        ready = list(pool.map(lambda _: session.prepare(draft["id"]), range(4)))
+
+    assert len({one["thread"] for one in ready}) == len(session.files()) == 4
+    for path in session.files():
+        assert ASKED in harnesses.get("pi").read(path).entries[0].text
+
+
+def test_a_handoff_without_a_goal_leaves_the_input_empty(session: Prepared) -> None:
+    """A running session writes one where the user gave none."""
+    from msgspec import structs
+
+    from tasuki import handoffs
+    from tasuki.handoffs import event, now
+    from tasuki.model import Goal
+    from tasuki.vault import new_id
+
+    draft = session.vault.get(session.draft()["id"])
+    context = session.vault.brief(draft.id).partition("\n## Next Goal")[0]
+    empty = structs.replace(draft, id=new_id(), created=now(), goal=Goal(text=""))
+    session.vault.save(empty, context)
+    session.vault.append(empty.id, event("drafted"))
+    ready = session.prepare(empty.id)
+    assert ready["text"] == ""
+    assert ASKED in Path(ready["thread"]).read_text()
+
+    offer = handoffs.kept(session.vault, empty.id, "pi")
+    offer.revise(context + "\nmore")
+    assert "Next Goal" not in offer.brief
+
+
+def test_the_successor_lies_where_the_thread_was_also_if_the_thread_is_gone(
+    session: Prepared,
+) -> None:
+    """The brief holds what is needed."""
+    draft = session.draft()
+    session.thread.unlink()
+    ready = session.prepare(draft["id"])
+
+    assert Path(ready["thread"]).parent == session.sessions
