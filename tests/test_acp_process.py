@@ -131,6 +131,18 @@ def test_files_for_streams(tmp_path: Path) -> None:
     assert b"is started by an editor" in done.stderr
 
 
+def test_a_device_for_standard_input() -> None:
+    """`/dev/null` looks like a stream and cannot be waited for: said at once, nothing hangs."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tasuki", "acp", "--", "cat"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "speaks to it over pipes" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_nothing_heavy_is_imported() -> None:
     """The proxy starts without the SDK, pydantic, or what only a handoff needs."""
     program = (

@@ -20,7 +20,7 @@ from tasuki.session.events import (
     HandoffPhase,
 )
 from tasuki.session.manager import SessionManager
-from tasuki.session.messages import user_message
+from tasuki.session.messages import Json, user_message
 from tasuki.testing.session_backend import Rule, Say, ScriptedBackend
 
 SILENT = Rule("was checked against the record", (Say((Text("- (none)"),)),))
@@ -195,3 +195,28 @@ async def test_phases_are_told_while_it_is_written(desk: Make) -> None:
         "Writing handoff document...",
         "Assembling handoff prompt...",
     ]
+
+
+async def test_words_that_wait_stay_in_the_queue_until_they_are_kept(
+    desk: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk between two turns loses nobody's words; a template in them is filled in as in any."""
+    at = await desk().worked()
+    at.session.templates = {"review": "Review $ARGUMENTS with care."}
+    whole = SessionManager.append_message
+
+    def full(manager: SessionManager, message: Json) -> str:
+        if "Review" in str(message):
+            raise StoreFailed("the disk is full")
+        return whole(manager, message)
+
+    at.session.follow_up("/review src/parser.py")
+    monkeypatch.setattr(SessionManager, "append_message", full)
+    with pytest.raises(StoreFailed):
+        await at.session.prompt("first")
+    assert at.session.queues.waiting == ("/review src/parser.py",)
+
+    monkeypatch.undo()
+    await at.session.prompt("second")
+    assert at.backend.log[-1].prompt == "Review src/parser.py with care."
+    assert at.session.queues.waiting == ()

@@ -163,9 +163,8 @@ class AgentSession:
         """
         self._refuse_while_busy()
         stop = await self._prompt(self.expanded(text) if expand else text)
-        while stop == "end_turn" and (said := self.queues.take()):
-            self._emit(QueueChanged(self.queues.waiting))
-            stop = await self._prompt(said)
+        while stop == "end_turn" and (said := self.queues.next):
+            stop = await self._prompt(self.expanded(said) if expand else said, waited=True)
         return stop
 
     def expanded(self, text: str) -> str:
@@ -200,12 +199,15 @@ class AgentSession:
         if self.is_streaming:
             raise UsageError("A turn is still running; wait for its end, or cancel it.")
 
-    async def _prompt(self, text: str) -> Stop:
+    async def _prompt(self, text: str, *, waited: bool = False) -> Stop:
         notes = self.queues.take_notes()
         for note in notes:
             self.manager.append_custom_message_entry("note", note, display=True)
         self.manager.append_message(messages.user_message(text))
         self.manager.flush()
+        if waited:  # They leave the queue once they are on the disk, and not before.
+            self.queues.drop_next()
+            self._emit(QueueChanged(self.queues.waiting))
         ended = await self._turn([*notes, text])
         self._delivered()
         self._remind(ended.stop)

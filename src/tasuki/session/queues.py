@@ -16,10 +16,14 @@ class Queues:
         """The user's words, in the order in which they will go."""
         return (*self.steering, *self.follow_up)
 
-    def take(self) -> str:
-        """The next words of the user, taken out; empty if none wait."""
-        queue = self.steering or self.follow_up
-        return queue.pop(0) if queue else ""
+    @property
+    def next(self) -> str:
+        """The words of the user that go next; empty if none wait."""
+        return next(iter(self.waiting), "")
+
+    def drop_next(self) -> None:
+        """Take those out, now that they are kept elsewhere."""
+        (self.steering or self.follow_up).pop(0)
 
     def take_notes(self) -> list[str]:
         """All notes for the next turn, taken out."""

@@ -6,6 +6,7 @@ outlive it (codex-acp's native child does). Its standard error is ours.
 
 import asyncio
 import os
+import selectors
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,15 @@ class Source(Protocol):
     def resume(self) -> None: ...
 
 
+def _can_be_waited_for(number: int) -> None:
+    """Raises ValueError for what asyncio takes for a pipe and then cannot wait for: `/dev/null`."""
+    with selectors.DefaultSelector() as selector:
+        try:
+            selector.register(number, selectors.EVENT_READ)
+        except OSError as error:
+            raise ValueError(f"standard input cannot be waited for: {error.strerror}") from error
+
+
 @contextmanager
 def _only_pipes() -> Iterator[None]:
     try:
@@ -40,7 +50,7 @@ def _only_pipes() -> Iterator[None]:
     except (ValueError, OSError) as error:
         raise UsageError(
             "tasuki acp is started by an editor, which speaks to it over pipes; standard input "
-            "or output is a file here. How to set it up: docs/acp.md"
+            "or output is a file or a device here. How to set it up: docs/acp.md"
         ) from error
 
 
@@ -66,6 +76,7 @@ class Client(asyncio.Protocol):
         """Begin to read. Raises UsageError where standard input is no pipe."""
         with _only_pipes():
             loop = asyncio.get_running_loop()
+            _can_be_waited_for(sys.stdin.fileno())
             self._in, _ = await loop.connect_read_pipe(lambda: self, sys.stdin.buffer)
 
     def data_received(self, data: bytes) -> None:
