@@ -282,7 +282,7 @@ def test_a_killed_process_leaves_nothing_visible(vault: Vault) -> None:
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[2]);"
         "from pathlib import Path; import tasuki.vault.store as store; from handoffs import *; from tasuki.vault import *\n"
-        "store._sync = lambda folder: os.kill(os.getpid(), 9)\n"
+        "store.sync_folder = lambda folder: os.kill(os.getpid(), 9)\n"
         "Vault(Path(sys.argv[1])).save(made(), 'half')\n"
     )
     command = [sys.executable, "-c", code, str(vault.root), str(Path(__file__).parent)]

@@ -88,7 +88,7 @@ class Offer:
             tokens=briefs.size(context),
         )
         context = context.replace(briefs.reference(old.id), briefs.reference(revised.id))
-        text = _brief(revised, context)
+        text = brief_of(revised, context)
         self.vault.save(revised, text)
         self.vault.append(revised.id, event("revised"))
         self.handoff, self.brief = revised, text
@@ -125,7 +125,7 @@ def offer(
     if not prefix:
         draft = msgspec.structs.replace(handoff.draft, skill="")
         handoff = msgspec.structs.replace(handoff, draft=draft)
-    brief = _brief(handoff, made.context, prefix)
+    brief = brief_of(handoff, made.context, prefix)
     result = Offer(
         handoff,
         brief,
@@ -176,7 +176,8 @@ def kept(vault: Vault, id: str, to: str = "") -> Offer:
     return result
 
 
-def _brief(handoff: Handoff, context: str, prefix: str = "") -> str:
+def brief_of(handoff: Handoff, context: str, prefix: str = "") -> str:
+    """The brief of a handoff from its past; `prefix` is how it invokes a skill."""
     if not handoff.goal.text:  # A running session writes handoffs without one.
         return context
     by_model = handoff.goal.said_by == "model"

@@ -19,7 +19,7 @@ from tasuki.config import Settings
 from tasuki.draft import brief as briefs
 from tasuki.draft import ladder
 from tasuki.draft.authors import document as documents
-from tasuki.draft.authors.answer import MAX_ANSWER, MAX_ITEMS, Parsed, Unusable
+from tasuki.draft.authors.answer import MAX_ANSWER, MAX_ITEMS, Answer, Parsed, Unusable
 from tasuki.draft.authors.asker import Reply, Talk
 from tasuki.draft.authors.proposal import proposed
 from tasuki.draft.authors.task import Task
@@ -127,8 +127,6 @@ def _parsed(text: str) -> Parsed:
     try:
         return documents.parse(text)
     except Unusable:
-        from tasuki.draft.authors.answer import Answer
-
         return Parsed(Answer(), documents.SECTIONS)
 
 

@@ -124,6 +124,12 @@ class Integration(Protocol):
 
 # -- what several harnesses share --------------------------------------------------------
 
+PROMPT_SECONDS = 300
+"""Time limit of the hook that drafts a handoff where there is no tmux."""
+TURN_SECONDS = 60
+"""Time limit of the hook at the end of a turn."""
+TOOLS = "tasuki's tools for the agent (MCP)"
+
 
 @cache
 def serves_tools() -> bool:
@@ -144,6 +150,13 @@ def tools(tasuki: tuple[str, ...]) -> dict[str, Any]:
 def tools_environment() -> dict[str, str]:
     """The environment of the MCP server: the mark, and where tasuki keeps its data and settings."""
     return INSTALLED | {name: value for name in FOLDERS if (value := os.environ.get(name))}
+
+
+def tools_entry(path: str, keys: tuple[str, ...], server: Mapping[str, Any]) -> list[Addition]:
+    """The MCP server as a member of the object that `keys` lead to; none where it cannot be served."""
+    if not serves_tools():
+        return []
+    return [JsonEntry(path, keys, server, TOOLS, "tasuki", next(iter(INSTALLED)))]
 
 
 def prompt_hook(

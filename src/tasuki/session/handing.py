@@ -6,7 +6,6 @@ Every door into a session takes this way: AgentSession, `tasuki chat`, the ACP p
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -64,8 +63,8 @@ def handed(
     `focus` is what the document is to look at most, `goal` what the user wants next; `made` are lines
     on what the session made beside the conversation: files, its todo list. The session is asked
     through `ask`; where the user's own configuration names the author `offline` or `model`, that one
-    writes instead. A focus is kept without secrets; a goal with one is refused. The thread file is read before anything is asked, so a document never
-    bears itself out.
+    writes instead. A focus is kept without secrets; a goal with one is refused. The thread file is
+    read before anything is asked, so a document never bears itself out.
 
     Raises NothingToHandOff, GoalHasSecret, AuthorFailed, Cancelled, StoreFailed, ThreadUnreadable.
     """
@@ -139,10 +138,10 @@ def _kept(
         parent=handoffs.whole_id(vault, given.derived.parent),
         to=to,
         budget=settings.budget,
-        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        created=handoffs.now(),
         snapshot=given.snapshot(draft),
     )
-    vault.save(handoff, _brief(context, handoff.goal))
+    vault.save(handoff, handoffs.brief_of(handoff, context))
     vault.append(id, handoffs.event("drafted"))
     whole = Made(handoff, context, given.thread, given.derived.facts, [])
     told = (*handoffs.authored(whole), *handoffs.warnings_of(whole))
@@ -154,11 +153,6 @@ def _context(body: str, settings: Settings, *, has_goal: bool) -> str:
     preamble = [briefs.PREAMBLE] if has_goal and settings.include_handoff_preamble else []
     head = "\n".join([briefs.TITLE, *preamble])
     return f"{head}\n\n{briefs.FENCE_OPEN}\n{body}\n{briefs.FENCE_CLOSE}\n"
-
-
-def _brief(context: str, goal: Goal) -> str:
-    by_model = goal.said_by == "model"
-    return briefs.join(context, goal.text, by_model=by_model) if goal.text else context
 
 
 def _by_author(

@@ -16,15 +16,9 @@ from tasuki.errors import StoreFailed, ThreadUnreadable
 from tasuki.harness.jsonl import Lines
 from tasuki.harness.pi_v3.format import dump
 from tasuki.session.messages import Json
+from tasuki.vault.store import sync_folder, why
 
 _RECORD = msgspec.json.Decoder(dict[str, Any])
-_REASONS = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "your disk quota is used up",
-    errno.EFBIG: "the file size limit is reached",
-    errno.EACCES: "you have no permission to write there",
-    errno.EROFS: "the file system is read-only",
-}
 
 
 class Records(Struct, frozen=True):
@@ -192,7 +186,7 @@ class SessionFile:
         try:
             yield
         except OSError as error:
-            reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+            reason = why(error)
             raise StoreFailed(
                 f"The session could not be written to {self.path}: {reason}. "
                 "What was kept before is safe; mend this, then go on."
@@ -209,12 +203,3 @@ def _private_folder(path: Path) -> None:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

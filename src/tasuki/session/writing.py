@@ -52,10 +52,11 @@ class Writing:
 
     def reporting(self, report: Callable[[str], None]) -> Callable[[str], None]:
         """A function that may be called in the thread, and tells the phase in the session's own."""
-        return lambda phase: self._soon(report, phase)
 
-    def _soon(self, report: Callable[[str], None], phase: str) -> None:
-        self.loop.call_soon_threadsafe(report, phase)
+        def tell(phase: str) -> None:
+            self.loop.call_soon_threadsafe(report, phase)
+
+        return tell
 
     def ask(self, question: str) -> Reply:
         """The answer of the session; called in the thread. Raises Cancelled, AuthorFailed, AgentFailed."""

@@ -58,6 +58,11 @@ _REASONS = {
 }
 
 
+def why(error: OSError) -> str:
+    """Why something could not be kept, in words."""
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
 def new_id() -> str:
     """A random id of a handoff: 32 hexadecimal digits."""
     return secrets.token_hex(16)
@@ -110,12 +115,12 @@ class Vault:
             try:
                 _write(folder / HANDOFF, encoded)
                 _write(folder / BRIEF, brief.encode("utf-8", "replace"))
-                _sync(folder)
+                sync_folder(folder)
                 folder.rename(target)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
-            _sync(self.root)
+            sync_folder(self.root)
         return target
 
     def get(self, prefix: str) -> Handoff:
@@ -234,7 +239,7 @@ class Vault:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 reason = "it is there already, and what is stored is never rewritten"
             else:
-                reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+                reason = why(error)
             advice = "TASUKI_DATA can name another folder."
             raise StoreFailed(f"{what}: {reason}. {advice}") from error
 
@@ -312,7 +317,8 @@ def _append(file: int, line: bytes) -> None:
         raise
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(file)

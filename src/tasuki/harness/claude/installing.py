@@ -10,6 +10,8 @@ from tasuki.harness.claude import projects
 from tasuki.harness.claude.format import unpasted
 from tasuki.harness.integration import (
     HOOK_MARK,
+    PROMPT_SECONDS,
+    TURN_SECONDS,
     Addition,
     HookAnswer,
     HookCall,
@@ -20,17 +22,14 @@ from tasuki.harness.integration import (
     hook_call,
     percent,
     prompt_hook,
-    serves_tools,
     setting,
     text,
     tools,
+    tools_entry,
     turn_hook,
 )
 
 ASSETS = Path(__file__).with_name("assets")
-PROMPT_SECONDS = 300
-"""Time limit of the hook that drafts a handoff where there is no tmux."""
-TURN_SECONDS = 60
 PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""
 """How a command looks to the shell that was pasted with its goal."""
 OWN_STATUS = (
@@ -59,12 +58,8 @@ class ClaudeIntegration:
             JsonEntry(settings, (), {"type": "command", "command": _status(tasuki)},
                       "a status line with context use", "statusLine", otherwise=OWN_STATUS),
         ]  # fmt: skip
-        if serves_tools():
-            found.append(JsonEntry(str(_state_file()), ("mcpServers",),
-                                   {"type": "stdio", **tools(tasuki)},
-                                   "tasuki's tools for the agent (MCP)", "tasuki",
-                                   "TASUKI_INSTALLED"))  # fmt: skip
-        return tuple(found)
+        server = {"type": "stdio", **tools(tasuki)}
+        return (*found, *tools_entry(str(_state_file()), ("mcpServers",), server))
 
     def called(self, payload: Mapping[str, Any]) -> HookCall | None:
         context = payload.get("context_window")

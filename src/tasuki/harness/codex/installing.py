@@ -8,6 +8,9 @@ from typing import Any
 from tasuki.harness import tomltext
 from tasuki.harness.codex import home
 from tasuki.harness.integration import (
+    PROMPT_SECONDS,
+    TOOLS,
+    TURN_SECONDS,
     Addition,
     HookAnswer,
     HookCall,
@@ -23,9 +26,6 @@ from tasuki.harness.integration import (
 )
 
 ASSETS = Path(__file__).with_name("assets")
-PROMPT_SECONDS = 300
-"""Time limit of the hook that drafts a handoff where there is no tmux."""
-TURN_SECONDS = 60
 
 
 class CodexIntegration:
@@ -50,7 +50,7 @@ class CodexIntegration:
         ]  # fmt: skip
         if serves_tools():
             found.append(TomlTable(str(folder / "config.toml"), ("mcp_servers", "tasuki"),
-                                   _table(tools(tasuki)), "tasuki's tools for the agent (MCP)"))  # fmt: skip
+                                   _table(tools(tasuki)), TOOLS))  # fmt: skip
         return tuple(found)
 
     def called(self, payload: Mapping[str, Any]) -> HookCall | None:

@@ -12,17 +12,17 @@ from typing import Any
 from tasuki.harness.copilot import home
 from tasuki.harness.integration import (
     HOOK_MARK,
-    INSTALLED,
+    PROMPT_SECONDS,
+    TURN_SECONDS,
     Addition,
     HookAnswer,
     HookCall,
-    JsonEntry,
     OwnFile,
     hook_answer,
     prompt_hook,
-    serves_tools,
     text,
     tools,
+    tools_entry,
     turn_hook,
 )
 
@@ -34,8 +34,6 @@ _INVOKED = re.compile(
 )
 """Up to the last closing mark: the goal may hold one."""
 _ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
-PROMPT_SECONDS = 300
-TURN_SECONDS = 60
 
 
 class CopilotIntegration:
@@ -56,11 +54,8 @@ class CopilotIntegration:
                     "hooks: they take /handoff out before it reaches the model, and watch the context",
                     HOOK_MARK),
         ]  # fmt: skip
-        if serves_tools():
-            server = {"type": "local", **tools(tasuki), "tools": ["*"]}
-            found.append(JsonEntry(str(folder / "mcp-config.json"), ("mcpServers",), server,
-                                   "tasuki's tools for the agent (MCP)", "tasuki", next(iter(INSTALLED))))  # fmt: skip
-        return tuple(found)
+        server = {"type": "local", **tools(tasuki), "tools": ["*"]}
+        return (*found, *tools_entry(str(folder / "mcp-config.json"), ("mcpServers",), server))
 
     def called(self, payload: Mapping[str, Any]) -> HookCall | None:
         session, cwd = text(payload, "sessionId"), text(payload, "cwd")

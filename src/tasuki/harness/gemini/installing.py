@@ -12,7 +12,8 @@ from msgspec import structs
 
 from tasuki.harness.gemini.head import home
 from tasuki.harness.integration import (
-    INSTALLED,
+    PROMPT_SECONDS,
+    TURN_SECONDS,
     Addition,
     HookAnswer,
     HookCall,
@@ -21,10 +22,10 @@ from tasuki.harness.integration import (
     goal_of,
     hook_answer,
     prompt_hook,
-    serves_tools,
     setting,
     text,
     tools,
+    tools_entry,
     turn_hook,
 )
 
@@ -33,8 +34,6 @@ REMARK = "<!-- tasuki: "
 """How the prompt of the command begins; `-->` ends the remark, and what was typed follows."""
 WINDOW = 1_048_576
 """Tokens of the context of Gemini's models, which no thread tells."""
-PROMPT_SECONDS = 300
-TURN_SECONDS = 60
 
 
 class GeminiIntegration:
@@ -58,10 +57,7 @@ class GeminiIntegration:
             _hook(settings, "AfterAgent", turn_hook(tasuki, "gemini"), TURN_SECONDS,
                   "a hook that suggests a handoff when the context fills up"),
         ]  # fmt: skip
-        if serves_tools():
-            found.append(JsonEntry(settings, ("mcpServers",), tools(tasuki),
-                                   "tasuki's tools for the agent (MCP)", "tasuki", next(iter(INSTALLED))))  # fmt: skip
-        return tuple(found)
+        return (*found, *tools_entry(settings, ("mcpServers",), tools(tasuki)))
 
     def called(self, payload: Mapping[str, Any]) -> HookCall | None:
         about = HookCall(

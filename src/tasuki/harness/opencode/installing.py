@@ -11,14 +11,12 @@ from msgspec import structs
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.integration import (
-    INSTALLED,
     Addition,
     HookAnswer,
     HookCall,
-    JsonEntry,
     OwnFile,
-    serves_tools,
     text,
+    tools_entry,
     tools_environment,
 )
 from tasuki.harness.opencode import databases, store
@@ -47,16 +45,13 @@ class OpencodeIntegration:
             OwnFile(str(folder / "plugin" / "tasuki-handoff.js"), plugin(tasuki),
                     "a plugin that carries it out, and suggests it when the context fills up"),
         ]  # fmt: skip
-        if serves_tools():
-            server = {
-                "type": "local",
-                "command": [*tasuki, "mcp"],
-                "enabled": True,
-                "environment": tools_environment(),
-            }
-            found.append(JsonEntry(str(_config(folder)), ("mcp",), server,
-                                   "tasuki's tools for the agent (MCP)", "tasuki", next(iter(INSTALLED))))  # fmt: skip
-        return tuple(found)
+        server = {
+            "type": "local",
+            "command": [*tasuki, "mcp"],
+            "enabled": True,
+            "environment": tools_environment(),
+        }
+        return (*found, *tools_entry(str(_config(folder)), ("mcp",), server))
 
     def called(self, payload: Mapping[str, Any]) -> HookCall | None:
         event, session = text(payload, "event"), text(payload, "session")

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from tasuki.harness.integration import (
-    INSTALLED,
     Addition,
     HookAnswer,
     HookCall,
-    JsonEntry,
     OwnFile,
     percent,
-    serves_tools,
     setting,
     text,
     tools,
+    tools_entry,
 )
 
 PACKAGE = Path(__file__).with_name("package")
@@ -47,11 +45,8 @@ class PiIntegration:
             OwnFile(str(skill), (PACKAGE / "skills" / "handing-off" / "SKILL.md").read_text("utf-8"),
                     "a skill: when and how the agent hands off"),
         ]  # fmt: skip
-        if serves_tools():
-            found.append(JsonEntry(str(self.home / "mcp.json"), ("mcpServers",),
-                                   {**tools(tasuki), "exposure": "direct"},
-                                   "tasuki's tools for the agent (MCP)", "tasuki", next(iter(INSTALLED))))  # fmt: skip
-        return tuple(found)
+        server = {**tools(tasuki), "exposure": "direct"}
+        return (*found, *tools_entry(str(self.home / "mcp.json"), ("mcpServers",), server))
 
     def called(self, payload: Mapping[str, Any]) -> HookCall | None:
         """The extension makes the handoff itself; its hook tells the end of a turn alone."""
