@@ -128,7 +128,20 @@ async def test_the_callers_own_thread_is_meant(world: World, mode: str) -> None:
         assert "There is no thread of Codex" in text
 
 
-async def test_a_thread_that_is_written_a_moment_later_is_waited_for(world: World) -> None:
+QUEUE = '{"type":"queue-operation","operation":"enqueue","sessionId":"1","timestamp":"2026-01-05T09:00:00Z"}'
+BEFORE = {
+    "an empty file": "",
+    "only the queue": f"{QUEUE}\n",
+    "no user yet": f"{QUEUE}\n"
+    '{"type":"system","subtype":"x","content":"c","uuid":"u","parentUuid":null,"sessionId":"1"}\n',
+}
+"""What Claude Code has written of a thread before its first prompt is there."""
+
+
+@pytest.mark.parametrize("there", ["nothing", "an empty file", "only the queue", "no user yet"])
+async def test_a_thread_that_is_written_a_moment_later_is_waited_for(
+    world: World, there: str
+) -> None:
     """A call of the first turn comes before the thread is on disk; no older one is taken instead."""
     mine = world.thread(work(seed=2, cwd=str(world.project)))
     content = mine.read_bytes()
@@ -138,7 +151,10 @@ async def test_a_thread_that_is_written_a_moment_later_is_waited_for(world: Worl
             await anyio.sleep(0.5)
             mine.write_bytes(content)
 
-        mine.unlink()
+        if there == "nothing":
+            mine.unlink()
+        else:
+            mine.write_text(BEFORE[there])
         async with (
             connected(world, CLAUDE_CODE_SESSION_ID=mine.stem) as client,
             anyio.create_task_group() as tasks,
@@ -148,7 +164,8 @@ async def test_a_thread_that_is_written_a_moment_later_is_waited_for(world: Worl
         assert not failed, text
         return text
 
-    assert "#1 user" in await called("read_thread", thread="@1#1")
+    if there == "nothing":
+        assert "#1 user" in await called("read_thread", thread="@1#1")
     older = world.thread(work(seed=1, cwd=str(world.project)))
     os.utime(older, (1_700_000_000, 1_700_000_000))
     assert mine.stem in await called("handoff", goal=GOAL)

@@ -23,7 +23,13 @@ from pydantic import Field
 from tasuki import __version__, config, handoffs
 from tasuki import harness as harnesses
 from tasuki.draft.goal import check_goal
-from tasuki.errors import GoalHasSecret, TasukiError, ThreadNotFound
+from tasuki.errors import (
+    GoalHasSecret,
+    NothingToHandOff,
+    TasukiError,
+    ThreadNotFound,
+    ThreadUnreadable,
+)
 from tasuki.harness import plans
 from tasuki.harness.protocol import Caller, Harness
 from tasuki.plain import one_line, plain
@@ -38,7 +44,7 @@ MAX_TEXT = 40_000
 """Characters of one answer; what is left out is said, with how to go on."""
 LISTED = 20
 """Handoffs that are listed as resources."""
-WRITTEN_SECONDS = 2.0
+WRITTEN_SECONDS = 4.0
 """How long the thread of the agent that calls is waited for: some write it a moment later."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 INSTRUCTIONS = (
@@ -111,14 +117,14 @@ def _tool(function: Callable[P, str]) -> Callable[P, str]:
 def _once_written(find: Callable[[], T]) -> T:
     """What `find` finds of the calling agent's own thread, which may not be on disk yet.
 
-    A call in an agent's first turn may come before the agent has written that turn. Raises what
-    `find` raises at last.
+    A call in an agent's first turn may come before the agent has written that turn, or when the
+    file is there and holds no conversation yet. Raises what `find` raises at last.
     """
     deadline = time.monotonic() + WRITTEN_SECONDS
     while True:
         try:
             return find()
-        except ThreadNotFound:
+        except (ThreadNotFound, ThreadUnreadable, NothingToHandOff):
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
@@ -205,9 +211,11 @@ def handoff(
     successor = harnesses.get(settings.to or harness.name)
     if not successor.can_start:
         plans.none(successor.title)
-    offer = handoffs.offer(
-        harness, path, wanted, loaded, successor=successor, vault=Vault(), must_keep=True
-    )
+    make = partial(
+        handoffs.offer,
+        harness, path, wanted, loaded, successor=successor, vault=Vault(), must_keep=True,
+    )  # fmt: skip
+    offer = make() if thread else _once_written(make)
     said: list[str] = []
     id = offer.handoff.id[:8]
     head = (

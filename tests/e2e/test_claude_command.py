@@ -140,6 +140,9 @@ def test_the_agent_hands_off_by_the_installed_tool(with_claude: World) -> None:
     )  # fmt: skip
 
     assert "It is drafted." in done.stdout, (done.stdout, done.stderr)
+    assert world.model.log[-1].count("Nothing was started. The user reviews"), world.model.log[
+        -1
+    ].turns
     (handoff,) = Vault(world.folder / "data" / "handoffs").all()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "model")
     assert Vault(world.folder / "data" / "handoffs").state(handoff.id) == "draft"
