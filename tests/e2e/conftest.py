@@ -19,7 +19,7 @@ from terminals import Terminal  # noqa: E402
 from waiting import retry_until  # noqa: E402
 
 from tasuki.launch.tmux import settled  # noqa: E402
-from tasuki.testing.model_server import ModelServer, Rule, Step  # noqa: E402
+from tasuki.testing.model_server import ModelServer, Request, Rule, Step  # noqa: E402
 
 ANSWER = "The scripted answer."
 
@@ -86,9 +86,24 @@ class World:
             pytest.fail(f"{text!r} did not appear in {seconds:.0f} s, but:\n{shown}")
         return now
 
+    def sent(self, text: str) -> list[Request]:
+        """The requests that hold a text, without those by which a harness asks for a title.
+
+        These offer no tools, but for those of Codex, which quote the prompt and may come first.
+        """
+        return [
+            request
+            for request in list(self.model.log)
+            if request.count(text) and request.body.get("tools") and not _is_title(request)
+        ]
+
     def until_quiet(self, pane: str) -> str:
         """The screen once it stands still for 0.3 s."""
         return settled(self.terminal, pane, 5.0)
+
+
+def _is_title(request: Request) -> bool:
+    return request.prompt.startswith("Generate a concise, single-line task title")
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def plan(world: World) -> LaunchPlan:
 
 def check_brief(world: World) -> None:
     """The model got the brief once, to the letter."""
-    (request,) = retry_until(lambda: world.model.asked(MARKER), 20)
+    (request,) = retry_until(lambda: world.sent(MARKER), 20)
 
     assert request.prompt == BRIEF
     assert request.count(MARKER) == 1

@@ -16,7 +16,7 @@ from conftest import ANSWER, World
 from waiting import retry_until
 
 from tasuki.harness import get
-from tasuki.testing.model_server import ModelServer, Request, Rule, Step
+from tasuki.testing.model_server import ModelServer, Rule, Step
 from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
@@ -109,11 +109,6 @@ def handed(world: World, source: str, to: str, *flags: str) -> str:
     return world.run([*program, *flags, GOAL, *after])
 
 
-def work(world: World) -> list[Request]:
-    """Requests that hold the goal, without those for titles: these offer no tools."""
-    return [r for r in list(world.model.log) if r.count(GOAL) and r.body.get("tools")]
-
-
 def recorded_in(world: World, source: str, to: str) -> dict[str, str]:
     """What the source has recorded."""
     program = PROGRAMS[source]
@@ -122,10 +117,10 @@ def recorded_in(world: World, source: str, to: str) -> dict[str, str]:
 
 def check(world: World, source: str, to: str, pane: str, before: dict[str, str]) -> None:
     """The model got past and goal once, in order; the source is as it was; the start is kept."""
-    retry_until(lambda: work(world), SECONDS)
+    retry_until(lambda: world.sent(GOAL), SECONDS)
     world.shows(pane, ANSWER, SECONDS)
 
-    (request,) = work(world)
+    (request,) = world.sent(GOAL)
     assert request.prompt.endswith(GOAL)
     assert [request.count(text) for text in (WISH, FACT, GOAL)] == [1, 1, 1]
     assert before.items() <= recorded_in(world, source, to).items()
@@ -150,7 +145,7 @@ def stands_unsent(world: World, to: str, pane: str) -> None:
     """The first prompt stands in the input, and the model knows nothing of it; then Enter."""
     world.shows(pane, PROGRAMS[to].pasted or GOAL, SECONDS)
     world.until_quiet(pane)
-    assert work(world) == []
+    assert world.sent(GOAL) == []
     world.terminal.keys(pane, "Enter")
 
 
