@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from sessions import DOCUMENT
 from terminals import Terminal
-from waiting import retry_until
+from waiting import retry_until, runs
 
 from tasuki.launch.tmux import settled
 from tasuki.session.manager import SessionManager, sessions
@@ -122,6 +122,16 @@ def test_a_conversation(chat: Make, tmp_path: Path) -> None:
         "› look at it", "Found", "The parser reads tabs.", "• one", "• two", ">",
     ]  # fmt: skip
     assert prompts(tmp_path) == ["look at it"]
+
+
+def test_what_is_typed_behind_enter_stays(chat: Make, tmp_path: Path) -> None:
+    """Keys that come together with Enter are the beginning of the next words."""
+    here = chat()
+    here.terminal.run(("send-keys", "-t", here.pane, "-l", "look at it\rand then"))
+    here.shows("two")
+    here.shows("> and then")
+    here.keys("Enter")
+    retry_until(lambda: prompts(tmp_path) == ["look at it", "and then"])
 
 
 def test_a1_the_inline_hint(chat: Make) -> None:
@@ -353,7 +363,7 @@ def test_a_closed_terminal_ends_it(chat: Make, tmp_path: Path) -> None:
     here.type("slow")
     here.keys("Enter")
     here.shows("I begin")
-    child = Path("/proc") / (tmp_path / "child").read_text()
+    child = int((tmp_path / "child").read_text())
     here.terminal.run(("kill-pane", "-t", here.pane))
 
-    retry_until(lambda: not child.exists() or " Z " in (child / "stat").read_text())
+    retry_until(lambda: not runs(child))

@@ -4,7 +4,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from tasuki.session.acp.wire import Json
+from tasuki.session.acp.wire import Json, encode
 from tasuki.session.backend import Diff, Text, Tool, ToolStatus
 from tasuki.session.recording import Recorder
 
@@ -14,8 +14,10 @@ CLIP = 50_000
 """Characters that are kept of one prompt or one tool's output."""
 HANDOFF = "handoff"
 """Role here, and type in the file, of what an earlier session handed on."""
-_TOOLS = ("tool_call", "tool_call_update", "tool_call_content_chunk")
-_SAID = ("agent_message", "agent_message_chunk")
+SAID = ("agent_message", "agent_message_chunk")
+SAID_BY_USER = ("user_message", "user_message_chunk")
+_PIECE = "tool_call_content_chunk"
+_TOOLS = ("tool_call", "tool_call_update", _PIECE)
 _STATUS: dict[object, ToolStatus] = {
     "pending": "pending", "in_progress": "in_progress", "completed": "completed", "failed": "failed",
 }  # fmt: skip
@@ -29,6 +31,17 @@ def text_of(content: object) -> str:
     )
 
 
+def say(texts: dict[str, list[str]], update: Json) -> None:
+    """Take in what the agent said, by its messages: one that is told whole takes its pieces' place."""
+    whole = update.get("sessionUpdate") == "agent_message"
+    if whole and "content" not in update:
+        return
+    parts = texts.setdefault(str(update.get("messageId") or ""), [])
+    if whole:
+        parts.clear()
+    parts.append(text_of(update.get("content")))
+
+
 class Conversation:
     """Prompts, answers and tool calls in pi's form, the newest `MOST` characters of them."""
 
@@ -37,8 +50,10 @@ class Conversation:
         self._sizes: deque[int] = deque()
         self._size = 0
         self._recorder: Recorder | None = None
-        self._said: list[tuple[str, str]] = []
+        self._said: dict[str, list[str]] = {}
         self._tools: dict[str, Json] = {}
+        self._grown: dict[str, Json] = {}
+        """Tools of which pieces came that are not recorded yet."""
         self._replayed: list[str] = []
         self._asked = False
 
@@ -67,14 +82,14 @@ class Conversation:
     def tell(self, update: Json) -> None:
         """The agent told something: live, or again when a session was loaded."""
         kind = update.get("sessionUpdate")
-        if kind in ("user_message", "user_message_chunk"):
+        if kind in SAID_BY_USER:
             if not self._asked:  # Else it is the prompt that we saw.
                 if self._recorder:
                     self.close()
                 self._replayed.append(text_of(update.get("content")))
-        elif kind in _SAID:
+        elif kind in SAID:
             self._begin()
-            self._said.append((str(update.get("messageId") or ""), text_of(update.get("content"))))
+            say(self._said, update)
         elif kind in _TOOLS:
             self._begin()
             self._tool(update)
@@ -135,20 +150,27 @@ class Conversation:
 
     def _flush(self) -> None:
         assert self._recorder
-        said, self._said = self._said, []
-        joined: dict[str, list[str]] = {}
-        for message, text in said:
-            joined.setdefault(message, []).append(text)
-        for message, texts in joined.items():
+        grown, self._grown = self._grown, {}
+        for id, call in grown.items():
+            self._recorder.take(_tool(id, call))
+        said, self._said = self._said, {}
+        for message, texts in said.items():
             self._recorder.take(Text("".join(texts), message))
 
     def _tool(self, update: Json) -> None:
         assert self._recorder
-        self._flush()
         id = str(update.get("toolCallId") or "")
+        is_piece = update.get("sessionUpdate") == _PIECE
+        if is_piece and (known := self._tools.get(id)) is not None:
+            _add(
+                known, update
+            )  # A command may tell thousands: they are recorded with what follows.
+            self._grown[id] = known
+            return
+        self._flush()
         call = self._tools.setdefault(id, {})
-        if update.get("sessionUpdate") == "tool_call_content_chunk":
-            call["content"] = [*(call.get("content") or []), update.get("content")]
+        if is_piece:
+            _add(call, update)
         else:
             call.update({k: v for k, v in update.items() if v is not None})
         self._recorder.take(_tool(id, call))
@@ -163,13 +185,20 @@ class Conversation:
             self.messages.popleft()
 
 
+def _add(call: Json, piece: Json) -> None:
+    content = call.get("content")
+    if not isinstance(content, list):
+        content = call["content"] = []
+    content.append(piece.get("content"))
+
+
 def _tool(id: str, call: Json) -> Tool:
     content = [c for c in call.get("content") or [] if isinstance(c, dict)]
     diffs = tuple(_diff(c) for c in content if c.get("type") == "diff")
     output = "\n".join(text_of(c.get("content")) for c in content if c.get("type") == "content")
     raw = call.get("rawOutput")
     if not output and raw:
-        output = raw if isinstance(raw, str) else _shown(raw)
+        output = raw if isinstance(raw, str) else encode(raw).decode()
     arguments = call.get("rawInput")
     return Tool(
         id,
@@ -192,9 +221,3 @@ def _diff(content: Json) -> Diff:
 def _paths(locations: Any) -> list[str]:
     found = [at.get("path") for at in locations or [] if isinstance(at, dict)]
     return [path for path in found if isinstance(path, str)]
-
-
-def _shown(value: object) -> str:
-    from tasuki.session.acp.wire import encode
-
-    return encode(value).decode()

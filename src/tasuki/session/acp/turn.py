@@ -3,11 +3,10 @@
 import asyncio
 
 from tasuki.errors import AuthorFailed
-from tasuki.session.acp.conversation import text_of
+from tasuki.session.acp.conversation import SAID, SAID_BY_USER, say
+from tasuki.session.acp.replies import INTERNAL
 from tasuki.session.acp.wire import Json, Message
 
-_SAID = ("agent_message_chunk", "agent_message")
-_ECHO = ("user_message", "user_message_chunk")
 _REFUSED = ("fs/write_text_file", "terminal/")
 REFUSED = "Refused: the session writes a handoff document, and nothing else meanwhile."
 
@@ -57,21 +56,13 @@ class Turn:
     def hear(self, update: Json) -> bool:
         """Take in an update; whether the client is to see it too."""
         kind = update.get("sessionUpdate")
-        if kind in _SAID:
-            self._say(update, whole=kind == "agent_message")
+        if kind in SAID:
+            say(self._texts, update)
         elif kind in ("tool_call", "tool_call_update"):
             self._call(str(update.get("toolCallId") or ""))
         elif kind == "state_update":
             self._state(update)
-        return kind not in _ECHO and kind != "state_update"
-
-    def _say(self, update: Json, *, whole: bool) -> None:
-        if whole and "content" not in update:
-            return
-        parts = self._texts.setdefault(str(update.get("messageId") or ""), [])
-        if whole:
-            parts.clear()
-        parts.append(text_of(update.get("content")))
+        return kind not in SAID_BY_USER and kind != "state_update"
 
     def refuse(self, request: Message) -> Json | None:
         """The answer that refuses what the agent asks for, None for what it may have.
@@ -81,7 +72,7 @@ class Turn:
         if request.method == "session/request_permission":
             answer: Json = {"result": {"outcome": _refusal(request.params.get("options"))}}
         elif request.method.startswith(_REFUSED):
-            answer = {"error": {"code": -32603, "message": REFUSED}}
+            answer = {"error": {"code": INTERNAL, "message": REFUSED}}
         else:
             return None
         self._texts.clear()

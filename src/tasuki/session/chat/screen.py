@@ -144,7 +144,7 @@ class Screen:
         self._say(text, "red")
 
     def clear_input(self) -> None:
-        self.prompt.default_buffer.reset()
+        """Enter did it; what was typed since then stays."""
 
     def fill_input(self, text: str) -> None:
         buffer = self.prompt.default_buffer
