@@ -19,8 +19,8 @@ from msgspec import Struct
 from tasuki import __version__
 from tasuki import harness as harnesses
 from tasuki.errors import TasukiError
-from tasuki.harness.install import Installer, Standing, integration, own_command
-from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.harness.install import Installer, Standing, own_command
+from tasuki.harness.protocol import Harness
 from tasuki.launch.prepare import PACKAGES
 from tasuki.vault.store import data_folder
 
@@ -149,15 +149,17 @@ def _own_problems(data: Path) -> Iterator[Problem]:
 def _program_version(harness: Harness) -> str:
     """The version of its program: from the npm package that it lies in, else it is asked."""
     found = shutil.which(harness.program) if harness.program else None
+    if not found:
+        return ""
     package = PACKAGES.get(harness.name, "")
-    for folder in Path(os.path.realpath(found)).parents[:5] if found and package else ():
+    for folder in Path(os.path.realpath(found)).parents[:5] if package else ():
         try:
             about = msgspec.json.decode((folder / "package.json").read_bytes(), type=_Package)
         except (OSError, msgspec.MsgspecError):
             continue
         if about.name == package:
             return about.version
-    return _version(harness.program, "--version")
+    return _version(found, "--version")
 
 
 class _Package(Struct):
@@ -167,7 +169,7 @@ class _Package(Struct):
 
 def _version(program: str, flag: str) -> str:
     """What a program says that it is; `?` where it does not say, empty where it is not there."""
-    found = shutil.which(program) if program else None
+    found = shutil.which(program)
     if not found:
         return ""
     try:
@@ -189,7 +191,7 @@ def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
     files = sorted(harness.files(), key=lambda file: file.modified, reverse=True)
     if not files:
         return Threads(), []
-    newest = next((f for f in files[:20] if _says(harness, f)), files[0])
+    newest = next((f for f in files[:20] if harness.head(f) is not None), files[0])
     problems = []
     try:
         if newest.bytes <= WHOLE_BYTES:
@@ -200,14 +202,10 @@ def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
     return Threads(len(files), str(newest.path), not problems), problems
 
 
-def _says(harness: Harness, file: ThreadFile) -> bool:
-    return harness.head(file) is not None
-
-
 def _examined(
     harness: Harness, version: str, threads: Threads, problems: list[Problem]
 ) -> Examined:
-    made = integration(harness)
+    made = harnesses.integration(harness)
     parts: list[Part] = []
     try:
         if made:

@@ -60,6 +60,12 @@ class Offer:
         """Sentences on who wrote it and what that cost."""
         self.notes = [f"{thread.path}: {note}" for note in thread.report.notes]
 
+    @property
+    def context(self) -> str:
+        """The brief without the goal, and without the skill that it invokes."""
+        context, _ = briefs.split(self.brief)
+        return context.removeprefix(f"{self.prefix}\n") if self.prefix else context
+
     def keep(self, *, must: bool) -> None:
         """Store it as a draft. Unless it `must` be kept, a failure is a warning: the brief is
         worth more than its copy on disk."""
@@ -267,23 +273,12 @@ def _planned(
     arguments: tuple[str, ...] = (),
 ) -> LaunchPlan:
     """The plan of the successor, in the predecessor's folder if it is there; drift is told."""
-    context, _ = briefs.split(of.brief)
-    if of.prefix:
-        context = context.removeprefix(f"{of.prefix}\n")
     cwd = of.thread.cwd if os.path.isdir(of.thread.cwd) else os.getcwd()
     if cwd != of.thread.cwd:
         tell(f"{of.thread.cwd} is not here; starting in {cwd}.")
     _tell_drift(of, cwd, tell)
     return of.successor.plan(
-        LaunchRequest(
-            handoff=of.handoff,
-            brief=of.brief,
-            context=context,
-            cwd=cwd,
-            send=send,
-            model=model,
-            arguments=arguments,
-        )
+        LaunchRequest(of.handoff, of.brief, of.context, cwd, send, model, arguments)
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tasuki.cli.printing import print_json
+from tasuki.cli.printing import print_json, wrapped
 from tasuki.config import tilde
 from tasuki.doctor import Examined, Problem, Report, examine, install_line
 from tasuki.plain import shown
@@ -104,22 +104,13 @@ def _inside(harness: Examined) -> str:
 
 def _problems(problems: tuple[Problem, ...]) -> Iterator[str]:
     for problem in problems:
-        yield from textwrap.wrap(problem.what, WIDTH, initial_indent="  ! ", subsequent_indent="    ",
-                                 break_long_words=False, break_on_hyphens=False)  # fmt: skip
+        yield from wrapped(problem.what, WIDTH, "  ! ", "    ")
         if problem.mend:
-            yield from textwrap.wrap(problem.mend, WIDTH, initial_indent="    → ", subsequent_indent="      ",
-                                     break_long_words=False, break_on_hyphens=False)  # fmt: skip
+            yield from wrapped(problem.mend, WIDTH, "    → ", "      ")
 
 
 def _row(label: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=f"  {label:<{LABEL}}",
-        subsequent_indent=" " * (LABEL + 2),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, WIDTH, f"  {label:<{LABEL}}", " " * (LABEL + 2))
 
 
 def tilde_words(text: str) -> str:

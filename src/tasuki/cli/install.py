@@ -3,14 +3,16 @@
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from tasuki import harness as harnesses
+from tasuki.cli.printing import wrapped
 from tasuki.config import tilde
 from tasuki.errors import TasukiError
-from tasuki.harness.install import Installer, Plan, Step, integration, own_command
-from tasuki.harness.integration import Addition, Integration, JsonEntry
+from tasuki.harness.install import Installer, Plan, Step, own_command
+from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
 from tasuki.plain import shown
 from tasuki.vault.store import data_folder
@@ -60,16 +62,14 @@ def uninstall(names: tuple[str, ...], every: bool, yes: bool, dry: bool) -> int:
 # -- which -----------------------------------------------------------------------------
 
 
-def _installable() -> Iterator[tuple[str, Integration]]:
+def _installable() -> list[Harness]:
     """The harnesses that something can be added to."""
-    for name in harnesses.names():
-        if made := integration(harnesses.get(name)):
-            yield name, made
+    return [h for h in map(harnesses.get, harnesses.names()) if harnesses.integration(h)]
 
 
 def _has_ours(harness: Harness) -> bool:
     """Whether there is something to take out, or a file in the way of looking."""
-    made = integration(harness)
+    made = harnesses.integration(harness)
     if made is None:
         return False
     try:
@@ -81,8 +81,8 @@ def _has_ours(harness: Harness) -> bool:
 def _known(names: tuple[str, ...]) -> list[Harness]:
     found = [harnesses.get(name) for name in dict.fromkeys(names)]
     for harness in found:
-        if integration(harness) is None:
-            can = ", ".join(name for name, _ in _installable())
+        if harnesses.integration(harness) is None:
+            can = ", ".join(able.name for able in _installable())
             raise click.UsageError(f"tasuki adds nothing to {harness.title}. It can: {can}.")
     return found
 
@@ -91,7 +91,7 @@ def _chosen(names: tuple[str, ...], *, every: bool, dry: bool) -> list[Harness]:
     """The harnesses that are meant: named, all that are here, or asked for."""
     if names:
         return _known(names)
-    adapters = [harnesses.get(name) for name, _ in _installable()]
+    adapters = _installable()
     here = [harness for harness in adapters if shutil.which(harness.program)]
     if not here:
         can = ", ".join(harness.name for harness in adapters)
@@ -125,7 +125,7 @@ def _each(chosen: list[Harness], *, yes: bool, dry: bool, remove: bool) -> int:
 
 
 def _one(harness: Harness, *, yes: bool, dry: bool, remove: bool) -> None:
-    made = integration(harness)
+    made = harnesses.integration(harness)
     if made is None:
         return
     installer, additions = Installer(data_folder()), made.additions(own_command())
@@ -164,7 +164,7 @@ def _lines(plan: Plan, additions: tuple[Addition, ...], *, whole: bool) -> Itera
     for step in plan.steps:
         if step.path != file:
             file = step.path
-            yield f"  {tilde_of(file)}{_fate(plan, file)}"
+            yield f"  {tilde(Path(file))}{_fate(plan, file)}"
         told = f" ({LEGEND[step.action]})" if step.action in LEGEND else ""
         yield f"    {SIGNS[step.action]} {step.what}{told}"
         if whole and step.text:
@@ -190,16 +190,4 @@ def _otherwise(step: Step, additions: tuple[Addition, ...]) -> list[str]:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(
-        text, WIDTH - len(indent), initial_indent=indent, subsequent_indent=indent,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-
-
-def tilde_of(path: str) -> str:
-    """A path with `~` for the home folder."""
-    from pathlib import Path
-
-    return tilde(Path(path))
+    return wrapped(text, WIDTH - len(indent), indent, indent)

@@ -10,6 +10,20 @@ def print_json(document: Mapping[str, object]) -> None:
     click.echo(json_text(document), nl=False)
 
 
+def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """The lines of a text, words kept whole: a path or a command can be copied."""
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def json_text(document: Mapping[str, object]) -> str:
     """The same as text, for a file."""
     import msgspec

@@ -7,7 +7,6 @@ alone alters it. What does not stand in the thread is listed behind it, and so a
 """
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -80,7 +79,7 @@ def dictate(
 
     Raises AuthorFailed if the session has no text to give, asked twice, and what `ask` raises.
     """
-    began, talk = time.monotonic(), Talk(lambda turns: ask(turns[-1].text))
+    talk = Talk(lambda turns: ask(turns[-1].text))
     limits = {**CAPS, **settings.limits()}
     checked = Checker(
         task.thread, task.derived, task.goal, dict.fromkeys(limits, EVERY), settings.validate_files
@@ -99,7 +98,11 @@ def dictate(
         document = with_repair(document, repair)
         addition = proposed(_parsed(repair), task)
         draft, parsed = check(joined(draft, addition)), _parsed(document)
-    authorship = _authorship(talk, draft, time.monotonic() - began)
+    authorship = talk.authorship(
+        "agent",
+        proposed={s: n for s in SECTIONS if (n := len(getattr(draft, s)))},
+        dropped=dict(Counter(d.kind for d in draft.dropped)),
+    )
     written = Written(replace(draft, authorship=authorship), frozenset(), [])
     whole = ladder.completed(written, known, task, settings, handoff_id, check)
     most = settings.budget if parsed.missing else MOST_ADDED
@@ -221,21 +224,6 @@ def sections(text: str) -> list[tuple[str, str]]:
 def _name(title: str) -> str:
     """The section that a heading means; else the heading itself."""
     return documents.known_section(title) or title
-
-
-def _authorship(talk: Talk, draft: Draft, seconds: float) -> Authorship:
-    total = talk.total()
-    return Authorship(
-        author="agent",
-        model=total.model,
-        requests=len(talk.replies),
-        input_tokens=total.input_tokens,
-        output_tokens=total.output_tokens,
-        seconds=round(seconds, 3),
-        price=total.price,
-        proposed={s: n for s in SECTIONS if (n := len(getattr(draft, s)))},
-        dropped=dict(Counter(d.kind for d in draft.dropped)),
-    )
 
 
 def without(whole: Draft, own: Draft) -> Draft:

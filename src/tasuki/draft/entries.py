@@ -19,6 +19,11 @@ def users_words(entry: Entry) -> str:
     return after_handoff(entry.text) if entry.origin == "handoff" else ""
 
 
+def beside_handoff(entry: Entry) -> str:
+    """A prompt without the handoff that it may begin with."""
+    return after_handoff(entry.text) if entry.origin == "handoff" else entry.text
+
+
 def entry_text(entry: Entry) -> str:
     """Everything an entry holds, as one text: words, command, paths, changes, output."""
     call = entry.tool

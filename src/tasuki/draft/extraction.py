@@ -5,10 +5,8 @@
 Whoever is asked, and in whatever shape the answer comes, the same happens to it here.
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,7 +40,6 @@ class Conversation(Talk):
     def __init__(self, asker: Asker) -> None:
         super().__init__(asker.ask)
         self.asker = asker
-        self.began = time.monotonic()
 
     def parsed(self, question: str) -> Parsed:
         """The answer to a question. Raises Unusable, AuthorFailed or Cancelled."""
@@ -82,20 +79,6 @@ class Conversation(Talk):
         except (Unusable, AuthorFailed):
             return None
 
-    def authorship(self, **known: Any) -> Authorship:
-        """What the conversation cost."""
-        total = self.total()
-        return Authorship(
-            author=self.asker.name,
-            model=total.model,
-            requests=len(self.replies),
-            input_tokens=total.input_tokens,
-            output_tokens=total.output_tokens,
-            seconds=round(time.monotonic() - self.began, 3),
-            price=total.price,
-            **known,
-        )
-
 
 class Written(Struct, frozen=True):
     """A checked draft in an author's words.
@@ -128,6 +111,7 @@ def write(talk: Conversation, task: Task, check: Check) -> Written:
     if not any(getattr(draft, section) for section in SECTIONS):
         raise AuthorFailed(_nothing_left(asker, draft))
     authorship = talk.authorship(
+        asker.name,
         whole_from=asker.first_whole,
         proposed={s: n for s, n in offered.items() if n},
         dropped=dict(Counter(d.kind for d in draft.dropped)),

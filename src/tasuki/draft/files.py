@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from tasuki.draft.commands import Run
+from tasuki.draft.entries import beside_handoff
 from tasuki.draft.mentions import mentions
 from tasuki.draft.text import PATH
-from tasuki.harness.jsonl import after_handoff
 from tasuki.model import Entry, FileChange, FileFact, Thread
 
 _READER = re.compile(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
@@ -207,6 +207,5 @@ def _paths(pattern: re.Pattern[str], command: str) -> list[str]:
 def _mentions(table: FileTable, entries: Iterable[Entry]) -> None:
     for entry in entries:
         if entry.kind == "user" and "/" in entry.text:
-            said = after_handoff(entry.text) if entry.origin == "handoff" else entry.text
-            for path in PATH.findall(said[:20_000]):
+            for path in PATH.findall(beside_handoff(entry)[:20_000]):
                 table.mentioned(path, entry.ref)

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
+from tasuki.draft.entries import beside_handoff
 from tasuki.draft.text import PATH
-from tasuki.harness.jsonl import after_handoff
 from tasuki.model import Entry, Named
 
 Where = Literal["assistant", "user", "input", "output"]
@@ -53,8 +53,7 @@ def _texts(entries: Iterable[Entry]) -> Iterator[tuple[int, Where, str]]:
     for entry in entries:
         call = entry.tool
         if entry.kind == "user":
-            said = after_handoff(entry.text) if entry.origin == "handoff" else entry.text
-            yield entry.ref, "user", said[:SAID]
+            yield entry.ref, "user", beside_handoff(entry)[:SAID]
         elif entry.kind == "assistant":
             yield entry.ref, "assistant", entry.text[:SAID]
         elif call is not None:

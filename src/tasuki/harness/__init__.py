@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import added
+from tasuki.harness.integration import Integration
 from tasuki.harness.protocol import Harness
 
 BUILT_IN = {
@@ -38,16 +39,25 @@ def get(name: str) -> Harness:
     return harness
 
 
+def integration(harness: Harness) -> Integration | None:
+    """What tasuki can add to a harness; None too for an adapter from before there was that."""
+    found = getattr(harness, "integration", None)
+    return found() if found else None
+
+
+def file_of(path: Path) -> Path:
+    """The file that holds a thread: one in a database is named as if it were a file below it."""
+    return path.parent if path.parent.is_file() else path
+
+
 def of_file(path: Path) -> Harness:
     """The harness whose thread a file is, from its first bytes.
 
-    A thread in a database is named as if it were a file below it. Raises ThreadNotFound if there
-    is no such file, ThreadUnreadable if it is empty, cannot be opened, or no adapter knows its
-    format.
+    Raises ThreadNotFound if there is no such file, ThreadUnreadable if it is empty, cannot be
+    opened, or no adapter knows its format.
     """
-    holder = path.parent if path.parent.is_file() else path
     try:
-        with holder.open("rb") as file:
+        with file_of(path).open("rb") as file:
             first = file.read(8192)
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise ThreadNotFound(f"No file {path}. List threads with: tasuki threads --all") from exc

@@ -23,10 +23,6 @@ class Put(Struct, frozen=True):
     folders: tuple[str, ...] = ()
     """Folders that were made for it, the outermost first."""
 
-    def is_place_of(self, addition: Addition) -> bool:
-        """Whether the addition belongs at the same place."""
-        return self.place == put_for(addition).place
-
     @property
     def place(self) -> tuple[str, str, tuple[str, ...], str]:
         """What makes two of them the same one, in whatever version."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,8 @@ from msgspec import Struct, structs
 from tasuki.errors import InstallFailed
 from tasuki.harness import editing
 from tasuki.harness.editing import Put, put_for
-from tasuki.harness.integration import Addition, Integration
+from tasuki.harness.integration import Addition
 from tasuki.harness.jsontext import NotJson
-from tasuki.harness.protocol import Harness
 from tasuki.harness.tomltext import NotToml
 from tasuki.harness.writing import locked, missing_folders, read, remove_if_empty, replace_all
 
@@ -58,7 +58,6 @@ class Plan(Struct, frozen=True):
     steps: tuple[Step, ...]
     files: dict[str, bytes | None]
     before: dict[str, bytes | None]
-    modes: dict[str, int]
     folders: tuple[str, ...] = ()
     """Folders that go if they are empty then."""
 
@@ -89,12 +88,6 @@ def _programs(value: Any) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for inner in value:
             yield from _programs(inner)
-
-
-def integration(harness: Harness) -> Integration | None:
-    """What tasuki can add to a harness; None too for an adapter from before there was that."""
-    found = getattr(harness, "integration", None)
-    return found() if found else None
 
 
 def own_command() -> tuple[str, ...]:
@@ -171,7 +164,7 @@ class Installer:
                 raise InstallFailed(
                     "The files changed while they were looked at. Nothing was written; run it again."
                 )
-            replace_all(plan.files, plan.before, plan.modes)
+            replace_all(plan.files, plan.before)
             remove_if_empty(plan.folders)
 
 
@@ -183,7 +176,6 @@ class _Work:
         self.record_path = str(data / RECORD)
         self.before: dict[str, bytes | None] = {}
         self.texts: dict[str, str | None] = {}
-        self.modes = {self.record_path: 0o600}
         self.steps: list[Step] = []
         self.folders: list[str] = []
         self.record = self._recorded()
@@ -210,10 +202,8 @@ class _Work:
 
     def state(self, addition: Addition) -> str:
         """How an addition stands in its file."""
-        try:
+        with _understood(addition.path):
             return editing.state(self.text(addition.path), addition)
-        except (NotJson, NotToml) as error:
-            raise _unreadable(addition.path, error) from error
 
     def put_in(self, addition: Addition) -> None:
         """Add it, or replace an older one."""
@@ -221,19 +211,17 @@ class _Work:
         if action not in ("add", "replace"):
             self.steps.append(Step(action, path, addition.what))
             return
-        old = next((p for p in self.puts if p.is_place_of(addition)), None)
+        place = put_for(addition).place
+        old = next((p for p in self.puts if p.place == place), None)
         made = (old.made, old.folders) if old else (False, ())
         if action == "replace":
             self._out(old or put_for(addition))
-        self.puts = [p for p in self.puts if not p.is_place_of(addition)]
+        self.puts = [p for p in self.puts if p.place != place]
         new = self.text(path) is None
         folders = missing_folders(path) if new else ()
-        try:
+        with _understood(path):
             self.texts[path], text = editing.put(self.text(path), addition)
-        except (NotJson, NotToml) as error:
-            raise _unreadable(path, error) from error
         made_now = self.before[path] is None
-        self.modes[path] = 0o600 if path.endswith((".json", ".toml")) else 0o644
         put = structs.replace(
             put_for(addition, text),
             made=made[0] or made_now,
@@ -253,10 +241,8 @@ class _Work:
         text = self.text(put.path)
         if text is None:
             return ""
-        try:
+        with _understood(put.path):
             left, removed = editing.taken(text, put)
-        except (NotJson, NotToml) as error:
-            raise _unreadable(put.path, error) from error
         if left is not None and put.made and left.strip() in ("", "{}"):
             left = None
         self.texts[put.path] = left
@@ -265,11 +251,8 @@ class _Work:
 
     def plan(self) -> Plan:
         """The files as they shall be, the record among them."""
-        files = {
-            path: None if text is None else text.encode()
-            for path, text in self.texts.items()
-            if (None if text is None else text.encode()) != self.before[path]
-        }
+        whole = {p: None if text is None else text.encode() for p, text in self.texts.items()}
+        files = {path: content for path, content in whole.items() if content != self.before[path]}
         others = {
             name: puts for name, puts in self.record.harnesses.items() if name != self.harness
         }
@@ -277,10 +260,15 @@ class _Work:
         files[self.record_path] = msgspec.json.format(msgspec.json.encode(self.record), indent=1)
         before = {path: self.before[path] for path in files}
         folders = tuple(sorted(set(self.folders)))
-        return Plan(tuple(self.steps), files, before, self.modes, folders)
+        return Plan(tuple(self.steps), files, before, folders)
 
 
-def _unreadable(path: str, error: ValueError) -> InstallFailed:
-    return InstallFailed(
-        f"{path} was left alone, and nothing was written, because {error}. Mend it, then run it again."
-    )
+@contextmanager
+def _understood(path: str) -> Iterator[None]:
+    """Raises InstallFailed where a file is not what its name says."""
+    try:
+        yield
+    except (NotJson, NotToml) as error:
+        raise InstallFailed(
+            f"{path} was left alone, and nothing was written, because {error}. Mend it, then run it again."
+        ) from error

@@ -14,7 +14,8 @@ WRITTEN_BY = "tasuki install"
 """Stands in every file of ours, so that it is known as ours."""
 HOOK_MARK = "tasuki hook"
 """Stands in every command of ours that a harness runs."""
-INSTALLED = {"TASUKI_INSTALLED": "1"}
+TOOLS_MARK = "TASUKI_INSTALLED"
+INSTALLED = {TOOLS_MARK: "1"}
 """Environment of an entry that could not be told from one that the user wrote, as of an MCP server."""
 
 FOLDERS = ("TASUKI_DATA", "TASUKI_CONFIG", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
@@ -61,7 +62,7 @@ class TomlTable(Struct, frozen=True, tag="toml"):
     keys: tuple[str, ...]
     body: str
     what: str
-    mark: str = "TASUKI_INSTALLED"
+    mark: str = TOOLS_MARK
 
 
 Addition = OwnFile | JsonEntry | TomlTable
@@ -82,8 +83,6 @@ class HookCall(Struct, frozen=True):
     text: str = ""
     used: float | None = None
     window: int | None = None
-    event: str = ""
-    """The harness's own name of the event, for the answer."""
 
 
 class HookAnswer(Struct, frozen=True):
@@ -156,7 +155,7 @@ def tools_entry(path: str, keys: tuple[str, ...], server: Mapping[str, Any]) -> 
     """The MCP server as a member of the object that `keys` lead to; none where it cannot be served."""
     if not serves_tools():
         return []
-    return [JsonEntry(path, keys, server, TOOLS, "tasuki", next(iter(INSTALLED)))]
+    return [JsonEntry(path, keys, server, TOOLS, "tasuki", TOOLS_MARK)]
 
 
 def prompt_hook(
@@ -198,14 +197,14 @@ def hook_call(payload: Mapping[str, Any], command: str) -> HookCall | None:
         text(payload, "transcript_path"),
         text(payload, "session_id"),
         text(payload, "cwd"),
-        event=text(payload, "hook_event_name"),
     )
     if payload.get("agent_id"):
         return None
-    if about.event == "UserPromptSubmit":
+    event = text(payload, "hook_event_name")
+    if event == "UserPromptSubmit":
         goal = goal_of(payload.get("prompt"), command)
         return None if goal is None else structs.replace(about, kind="handoff", text=goal)
-    return about if about.event == "Stop" else None
+    return about if event == "Stop" else None
 
 
 def hook_answer(answer: HookAnswer) -> str:

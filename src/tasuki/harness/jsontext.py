@@ -5,7 +5,7 @@ Comments and commas before a closing bracket are allowed, as in the settings of 
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -221,10 +221,3 @@ def _line(text: str, at: int) -> str:
 def _where(text: str, at: int) -> str:
     what = "ends too early" if at >= len(text) else f"{_line(text, at)}: {text[at : at + 20]!r}"
     return f"it is no JSON: {what}"
-
-
-def nodes(node: Node) -> Iterator[Node]:
-    """A node and all that are below it."""
-    yield node
-    for child in node.children:
-        yield from nodes(child)

@@ -13,6 +13,8 @@ from tasuki.errors import InstallFailed
 
 MAX_BYTES = 64 << 20
 """A settings file is smaller."""
+SETTINGS = (".json", ".toml")
+PRIVATE = 0o600
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "your disk quota is used up",
@@ -66,17 +68,15 @@ def missing_folders(path: str) -> tuple[str, ...]:
     return tuple(reversed(found))
 
 
-def replace_all(
-    files: Mapping[str, bytes | None], before: Mapping[str, bytes | None], modes: Mapping[str, int]
-) -> None:
+def replace_all(files: Mapping[str, bytes | None], before: Mapping[str, bytes | None]) -> None:
     """Give every file its new content, None to remove it; all or none.
 
-    `before` is what they held when that was decided, `modes` those of files that are made.
-    Raises InstallFailed where one cannot be written or holds something else by now.
+    `before` is what they held when that was decided. A file that is made is for the user alone
+    where it holds settings. Raises InstallFailed where one cannot be written or holds something else by now.
     """
     made: list[str] = []
     try:
-        ready = [_prepared(path, content, modes, made) for path, content in files.items()]
+        ready = [_prepared(path, content, made) for path, content in files.items()]
         _replace(ready, before)
     except OSError as error:
         path = error.filename2 or error.filename or next(iter(files))
@@ -92,9 +92,7 @@ def replace_all(
                     os.unlink(left)
 
 
-def _prepared(
-    path: str, content: bytes | None, modes: Mapping[str, int], made: list[str]
-) -> tuple[str, str, str]:
+def _prepared(path: str, content: bytes | None, made: list[str]) -> tuple[str, str, str]:
     """Write the new content beside the file: (path, target, temporary file or empty)."""
     target = os.path.realpath(path)
     if content is None:
@@ -111,7 +109,7 @@ def _prepared(
         with os.fdopen(number, "wb") as stream:
             stream.write(content)
             stream.flush()
-            os.fchmod(stream.fileno(), _mode(target, modes.get(path, 0o644)))
+            os.fchmod(stream.fileno(), _mode(target, PRIVATE if path.endswith(SETTINGS) else 0o644))
             os.fsync(stream.fileno())
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error

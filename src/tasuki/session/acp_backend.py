@@ -6,10 +6,10 @@ update is handled without a single await: the SDK makes a task of each, and orde
 
 import asyncio
 import shlex
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from acp import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION, RequestError
 from acp.core import Connection
@@ -42,7 +42,6 @@ SIGN_IN = -32000
 START_SECONDS = 90.0
 CLOSE_SECONDS = 2.0
 _STOPS: dict[object, Stop] = {stop: stop for stop in get_args(Stop)}
-T = TypeVar("T")
 
 
 class AcpBackend:
@@ -50,21 +49,13 @@ class AcpBackend:
     cannot open that one again, it begins afresh, and what was said goes in front of the first prompt.
     """
 
-    def __init__(
-        self,
-        program: AcpProgram,
-        cwd: Path,
-        *,
-        resume: str = "",
-        env: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, program: AcpProgram, cwd: Path, *, resume: str = "") -> None:
         self.name = program.name
         self.title = title(program.name)
         self.program, self.cwd, self.resume = program, cwd, resume
         self.session = ""
         self.version = ""
         """What the agent calls itself, with its version."""
-        self._env = env
         self._child: Child | None = None
         self._connection: Connection | None = None
         self._capabilities: Json = {}
@@ -177,7 +168,7 @@ class AcpBackend:
     # -- requests --------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self._child = await Child.start(self.program, self.cwd, self._env)
+        self._child = await Child.start(self.program, self.cwd)
         self._connection = Connection(self._called, self._child.writer, self._child.reader)
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
@@ -234,7 +225,7 @@ class AcpBackend:
             raise AgentFailed(f"{self.title} is not running.")
         sent = self._connection.send_request(AGENT_METHODS[method], _dump(request))
         try:
-            answer = await _within(sent, seconds)
+            answer = await asyncio.wait_for(sent, seconds)
         except RequestError as error:
             raise AgentFailed(self._sentence(error)) from error
         except TimeoutError as error:
@@ -333,10 +324,6 @@ class AcpBackend:
 
 def _dump(model: BaseModel) -> Json:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-async def _within(work: Coroutine[Any, Any, T], seconds: float | None) -> T:
-    return await asyncio.wait_for(work, seconds)
 
 
 def _settle(question: "asyncio.Future[str | None]") -> Callable[[str | None], None]:

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import signal
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -102,11 +101,9 @@ class Child:
         self.writer, self.reader = process.stdin, process.stdout
 
     @classmethod
-    async def start(
-        cls, program: AcpProgram, cwd: Path, env: Mapping[str, str] | None = None
-    ) -> "Child":
+    async def start(cls, program: AcpProgram, cwd: Path) -> "Child":
         """Start an agent in a folder, with this process's own environment. Raises AgentFailed."""
-        kept = {k: v for k, v in os.environ.items() if k not in OF_THE_AGENT} | dict(env or {})
+        kept = {k: v for k, v in os.environ.items() if k not in OF_THE_AGENT}
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the agent
         try:
             process = await asyncio.create_subprocess_exec(

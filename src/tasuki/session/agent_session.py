@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError, convert, to_builtins
 
 from tasuki import handoffs
 from tasuki import harness as harnesses
@@ -244,8 +244,7 @@ class AgentSession:
 
     def _unasked(self, event: BackendEvent) -> None:
         if isinstance(event, Plan):
-            todos = [{"text": t.text, "status": t.status} for t in event.todos]
-            self.manager.append_custom_entry(PLAN, {"todos": todos})
+            self.manager.append_custom_entry(PLAN, {"todos": to_builtins(event.todos)})
         self._emit(event)
 
     def _remind(self, stop: Stop) -> None:
@@ -371,8 +370,8 @@ class AgentSession:
         details: Json = {"handoff": written.handoff.id, "predecessor": predecessor}
         self.manager.append_custom_message_entry(CUSTOM_TYPE, written.message, True, details)
         if todos:
-            kept = [{"text": t.text, "status": t.status} for t in todos]
-            self.manager.append_custom_entry(PLAN, {"todos": kept, "from": str(parent)})
+            plan = {"todos": to_builtins(todos), "from": str(parent)}
+            self.manager.append_custom_entry(PLAN, plan)
         self.manager.flush()
 
     def _started(self, written: Handed, opened: str) -> None:

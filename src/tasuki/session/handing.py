@@ -169,6 +169,5 @@ def _by_author(
     offer = handoffs.offer(
         harness, path, goal, loaded, successor=successor, vault=vault, must_keep=True, report=report
     )
-    context, _ = briefs.split(offer.brief.removeprefix(f"{offer.prefix}\n" if offer.prefix else ""))
     told = (*offer.told, *offer.warnings)
-    return Handed(offer.handoff, "", handoff_text(context.rstrip("\n")), told)
+    return Handed(offer.handoff, "", handoff_text(offer.context.rstrip("\n")), told)

@@ -6,7 +6,6 @@ draft for review, and the successor starts beside it; elsewhere the draft is mad
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +14,7 @@ from typing import Any
 from tasuki import config
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
-from tasuki.draft.goal import check_goal
 from tasuki.errors import GoalHasSecret, LaunchFailed, NothingToHandOff, TasukiError, UsageError
-from tasuki.harness.install import integration, own_command
 from tasuki.harness.integration import HookAnswer, HookCall, Integration
 from tasuki.harness.protocol import Harness, LaunchPlan
 from tasuki.session.ancestry import kept_back
@@ -57,10 +54,10 @@ def answered(name: str, payload: bytes) -> str:
     would let the command through to the model.
     """
     harness = harnesses.get(name)
-    made = integration(harness)
+    made = harnesses.integration(harness)
     if made is None:
         raise UsageError(f"tasuki has no hooks for {harness.title}.")
-    call = made.called(_decoded(payload))
+    call = made.called(decoded(payload))
     if call is None or call.kind == "status":
         return ""
     try:
@@ -87,12 +84,18 @@ def _said_once(harness: Harness, call: HookCall, problem: str) -> str:
     return problem if Memory(harness.name, call.thread_id or call.path).first("problem") else ""
 
 
-def _decoded(payload: bytes) -> Mapping[str, Any]:
+def decoded(payload: bytes) -> Mapping[str, Any]:
+    """What a harness gave on standard input; nothing where that is no JSON object."""
     try:
         found = json.loads(payload)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def folder_of(call: HookCall) -> str:
+    """The folder that a call is about, else our own: it may be gone."""
+    return call.cwd if os.path.isdir(call.cwd) else os.getcwd()
 
 
 def _turn(harness: Harness, call: HookCall, made: Integration) -> HookAnswer:
@@ -106,7 +109,9 @@ def _turn(harness: Harness, call: HookCall, made: Integration) -> HookAnswer:
 
 def _handed_off(harness: Harness, call: HookCall) -> HookAnswer:
     """Begin the handoff that the user asked for; what they are told."""
-    cwd = call.cwd if os.path.isdir(call.cwd) else os.getcwd()
+    from tasuki.draft.goal import check_goal
+
+    cwd = folder_of(call)
     loaded = config.loaded(Path(cwd))
     goal = call.text.encode("utf-8", "replace").decode()  # half a pair is no character
     check_goal(goal, min_length=loaded.settings.min_goal_length)
@@ -123,12 +128,11 @@ def _handed_off(harness: Harness, call: HookCall) -> HookAnswer:
 def written(name: str) -> Path:
     """The file of a thread once it is there and nothing is being written to it.
 
-    Agents write an answer some 100 ms after they show it. A thread in a database is named as if it
-    were a file below it. Raises NothingToHandOff where there is no file: some make it with the
-    first answer.
+    Agents write an answer some 100 ms after they show it. Raises NothingToHandOff where there is no
+    file: some make it with the first answer.
     """
     path, deadline = Path(name.replace("\0", "")), time.monotonic() + WRITTEN_SECONDS
-    holder = path.parent if path.parent.is_file() else path
+    holder = harnesses.file_of(path)
     while time.monotonic() < deadline:
         try:
             if time.time() - holder.stat().st_mtime > QUIET_SECONDS:
@@ -143,27 +147,29 @@ def written(name: str) -> Path:
 
 def _in_window(path: Path, goal: str, cwd: str, loaded: Loaded) -> str:
     """Show the draft in a new window of tmux; the goal goes there in a file of its own."""
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="tasuki-goal-")
     file = os.path.join(folder, "goal")
     with open(file, "w", encoding="utf-8", newline="") as stream:
         stream.write(goal)
     arguments = ("handoff", "--from", str(path), "--goal-file", file)
     try:
-        open_window(arguments, cwd, loaded, folder)
+        where = open_window(arguments, cwd, loaded, folder)
     except BaseException:
         os.unlink(file)
         os.rmdir(folder)
         raise
-    where = "popup" if loaded.settings.review_in == "popup" else "new tmux window"
     return f"The draft of the handoff is in a {where}: look at it there and start its successor."
 
 
-def open_window(arguments: tuple[str, ...], cwd: str, loaded: Loaded, folder: str = "") -> None:
-    """Run tasuki in a new window or popup of tmux. Raises LaunchFailed.
+def open_window(arguments: tuple[str, ...], cwd: str, loaded: Loaded, folder: str = "") -> str:
+    """Run tasuki in a new window or popup of tmux; which of them, in words. Raises LaunchFailed.
 
     `folder` holds the file `goal`, and goes when tasuki has ended.
     """
     from tasuki import handoffs
+    from tasuki.harness.install import own_command
     from tasuki.launch.tmux import start_in_tmux
 
     plan = LaunchPlan(
@@ -178,8 +184,9 @@ def open_window(arguments: tuple[str, ...], cwd: str, loaded: Loaded, folder: st
         from tasuki.launch.tmux import start_in_popup
 
         start_in_popup(plan)
-    else:
-        start_in_tmux(plan, "handoff")
+        return "popup"
+    start_in_tmux(plan, "handoff")
+    return "new tmux window"
 
 
 def _drafted(harness: Harness, path: Path, goal: str, loaded: Loaded) -> str:
@@ -197,6 +204,7 @@ def draft(harness: Harness, path: Path, goal: str, loaded: Loaded, *, force: boo
     from msgspec import structs
 
     from tasuki import handoffs
+    from tasuki.draft.goal import check_goal
     from tasuki.vault import Vault
 
     settings = loaded.settings

@@ -368,12 +368,8 @@ def _resolved(parent: str, near: Path) -> Path | None:
         return path if path.is_file() else None
     if "/" in parent or not parent:
         return None
-    return next((p for p in sessions_paths(near) if p.stem.endswith(f"_{parent}")), None)
-
-
-def sessions_paths(folder: Path) -> Iterator[Path]:
-    """The session files of a folder."""
-    return (file.path for file in sessions_in(folder.parent, folder.name))
+    paths = (file.path for file in sessions_in(near.parent, near.name))
+    return next((p for p in paths if p.stem.endswith(f"_{parent}")), None)
 
 
 def _parent_of(path: Path) -> str:

@@ -16,7 +16,7 @@ from tasuki.errors import StoreFailed, ThreadUnreadable
 from tasuki.harness.jsonl import Lines
 from tasuki.harness.pi_v3.format import dump
 from tasuki.session.messages import Json
-from tasuki.vault.store import sync_folder, why
+from tasuki.vault.store import private_folder, sync_folder, why
 
 _RECORD = msgspec.json.Decoder(dict[str, Any])
 
@@ -94,7 +94,7 @@ class SessionFile:
         """
         content = dump(all).encode("utf-8", "replace")
         with self._failing():
-            _private_folder(self.path.parent)
+            private_folder(self.path.parent)
             fd, name = tempfile.mkstemp(dir=self.path.parent, prefix=".new-")
             try:
                 with os.fdopen(fd, "wb") as stream:
@@ -196,10 +196,3 @@ class SessionFile:
 def _write(fd: int, content: bytes) -> None:
     if os.write(fd, content) != len(content):
         raise OSError(errno.ENOSPC, "only a part was written")
-
-
-def _private_folder(path: Path) -> None:
-    """Make a folder and the missing ones above it, for the user alone."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)

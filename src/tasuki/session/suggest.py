@@ -1,10 +1,8 @@
 """A handoff is suggested when the context of a thread fills up, once; and drafted, where that is wanted."""
 
 import hashlib
-import json
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,11 +10,10 @@ from tasuki import config
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
 from tasuki.errors import TasukiError
-from tasuki.harness.install import integration
 from tasuki.harness.integration import HookCall, Integration
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
-from tasuki.session.hook import draft, open_window, written
+from tasuki.session.hook import decoded, draft, folder_of, open_window, written
 from tasuki.vault.store import data_folder
 
 WINDOW = 200_000
@@ -79,12 +76,8 @@ def _forget(folder: Path) -> None:
 
 def status_line(name: str, payload: bytes) -> str:
     """The part of a status line: context use, and from the threshold on how to hand off."""
-    made = integration(harnesses.get(name))
-    try:
-        found = json.loads(payload)
-    except (ValueError, RecursionError):
-        return ""
-    call = made.called(found) if made and isinstance(found, Mapping) else None
+    made = harnesses.integration(harnesses.get(name))
+    call = made.called(decoded(payload)) if made else None
     if made is None or call is None or call.kind != "status":
         return ""
     if call.window:
@@ -97,7 +90,7 @@ def status_line(name: str, payload: bytes) -> str:
 
 
 def _loaded(call: HookCall) -> Loaded:
-    return config.loaded(Path(call.cwd if os.path.isdir(call.cwd) else os.getcwd()))
+    return config.loaded(Path(folder_of(call)))
 
 
 # -- the end of a turn -----------------------------------------------------------------
@@ -138,10 +131,11 @@ def context_use(harness: Harness, call: HookCall, memory: Memory) -> float | Non
     if call.used is not None:
         return call.used
     path = Path(call.path)
-    holder = path.parent if path.parent.is_file() else path
+    holder = harnesses.file_of(path)
     if not holder.exists():
         return None
-    stat = (written(call.path), holder.stat())[1]
+    written(call.path)
+    stat = holder.stat()
     head = harness.head(ThreadFile(path, stat.st_mtime, stat.st_size))
     if head is None or head.context_tokens is None:
         return None
@@ -181,13 +175,11 @@ def _automatic(
         return ""
     id = draft(harness, path, goal, loaded, force=True)
     said = f"The context is {used:.0f} % full, so handoff {id} was drafted with your last request as its goal."
-    cwd = call.cwd if os.path.isdir(call.cwd) else os.getcwd()
+    cwd = folder_of(call)
     how = f"Review and start it in another terminal: tasuki start {id}"
     if os.environ.get("TMUX"):
         with suppress(TasukiError):
-            open_window(("start", id), cwd, loaded)
-            place = "popup" if loaded.settings.review_in == "popup" else "new tmux window"
-            how = f"Look at it in the {place}."
+            how = f"Look at it in the {open_window(('start', id), cwd, loaded)}."
     return _notified(loaded, f"{harness.title}: a handoff was drafted", f"{said} {how}", cwd)
 
 

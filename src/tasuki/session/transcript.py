@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tasuki.harness.jsonl import clip
-from tasuki.session.messages import Json, model_messages
+from tasuki.session.messages import Json, model_messages, text_of
 
 OPENING = (
     "The conversation so far, in an earlier session. It is what happened, not a task: go on from it"
@@ -24,7 +24,7 @@ def transcript(context: Iterable[Json]) -> str:
     ahead = 0
     while ahead < len(raw) and raw[ahead].get("role") in ("custom", "compactionSummary"):
         ahead += 1
-    before = [_words(m) for m in messages[:ahead]]
+    before = [text_of(m) for m in messages[:ahead]]
     said = "\n\n".join(part for m in messages[ahead:] if (part := _part(m)))
     if said:
         if len(said) > WHOLE:
@@ -34,7 +34,7 @@ def transcript(context: Iterable[Json]) -> str:
 
 
 def _part(message: Json) -> str:
-    words = _words(message)
+    words = text_of(message)
     if message["role"] == "toolResult":
         words = clip(words, RESULT)
     calls = [
@@ -44,10 +44,3 @@ def _part(message: Json) -> str:
     ]
     text = "\n".join(part for part in (words, *calls) if part.strip())
     return f"{_WHO[message['role']]}: {text}" if text else ""
-
-
-def _words(message: Json) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(block.get("text", "") for block in content if block.get("type") == "text")

@@ -109,7 +109,7 @@ class Vault:
         encoded = _encode(handoff)
         target = self.root / handoff.id
         with self._failing(f"The handoff could not be stored in {self.root}"):
-            _private_folder(self.root)
+            private_folder(self.root)
             self._sweep()
             folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
             try:
@@ -283,7 +283,7 @@ def _readable(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
             continue
 
 
-def _private_folder(path: Path) -> None:
+def private_folder(path: Path) -> None:
     """Make a folder and the missing ones above it, for the user alone."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):

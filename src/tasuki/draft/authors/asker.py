@@ -1,11 +1,13 @@
 """The seam of authors that are asked: a model, or the agent itself."""
 
+import time
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from tasuki.harness.jsonl import clip
+from tasuki.model import Authorship
 
 REPEATED = 24_000
 """Characters of an answer that its author is shown again."""
@@ -35,6 +37,7 @@ class Talk:
 
     def __init__(self, ask: Callable[[Sequence[Turn]], Reply]) -> None:
         self.ask = ask
+        self.began = time.monotonic()
         self.turns: list[Turn] = []
         self.replies: list[Reply] = []
 
@@ -57,6 +60,20 @@ class Talk:
             input_tokens=sum(reply.input_tokens for reply in self.replies),
             output_tokens=sum(reply.output_tokens for reply in self.replies),
             price=sum(prices) if prices else None,
+        )
+
+    def authorship(self, author: str, **known: Any) -> Authorship:
+        """Who wrote in it, and what it cost."""
+        total = self.total()
+        return Authorship(
+            author=author,
+            model=total.model,
+            requests=len(self.replies),
+            input_tokens=total.input_tokens,
+            output_tokens=total.output_tokens,
+            seconds=round(time.monotonic() - self.began, 3),
+            price=total.price,
+            **known,
         )
 
     def spent(self) -> str:

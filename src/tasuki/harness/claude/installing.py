@@ -78,7 +78,7 @@ class ClaudeIntegration:
         )
 
     def answer(self, call: HookCall, answer: HookAnswer) -> str:
-        return answer.said if call.kind == "status" else hook_answer(answer)
+        return hook_answer(answer)
 
     def hindrances(self) -> tuple[str, ...]:
         path = projects().parent / "settings.json"

@@ -66,12 +66,12 @@ class GeminiIntegration:
             text(payload, "session_id"),
             text(payload, "cwd"),
             window=WINDOW,
-            event=text(payload, "hook_event_name"),
         )
-        if about.event == "BeforeAgent":
+        event = text(payload, "hook_event_name")
+        if event == "BeforeAgent":
             goal = _goal(text(payload, "prompt"))
             return None if goal is None else structs.replace(about, kind="handoff", text=goal)
-        return about if about.event == "AfterAgent" else None
+        return about if event == "AfterAgent" else None
 
     def answer(self, call: HookCall, answer: HookAnswer) -> str:
         return hook_answer(answer)

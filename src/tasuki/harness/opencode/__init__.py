@@ -37,6 +37,12 @@ MESSAGE = 8000
 """Bytes that a message takes up with its parts, by and large."""
 
 
+def config_folder() -> Path:
+    """Folder of opencode's configuration; `XDG_CONFIG_HOME` moves it."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base else Path.home() / ".config") / "opencode"
+
+
 def data_folder() -> Path:
     """Folder of opencode's data; `XDG_DATA_HOME` moves it."""
     base = os.environ.get("XDG_DATA_HOME", "")
@@ -118,9 +124,7 @@ class Opencode:
 
     def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         """As the program looks for them, the folders above `cwd` up to the repository left out."""
-        home = Path.home()
-        config = os.environ.get("XDG_CONFIG_HOME", "")
-        own = (Path(config) if config else home / ".config") / "opencode"
+        home, own = Path.home(), config_folder()
         folders = [own / "skill", own / "skills"]
         for base in (cwd, home):
             folders += [base / ".opencode" / "skill", base / ".opencode" / "skills"]

@@ -1,7 +1,6 @@
 """What tasuki adds to opencode, and how its plugin speaks. Seen: 1.18."""
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,15 +18,9 @@ from tasuki.harness.integration import (
     tools_entry,
     tools_environment,
 )
-from tasuki.harness.opencode import databases, store
+from tasuki.harness.opencode import config_folder, databases, store
 
 ASSETS = Path(__file__).with_name("assets")
-
-
-def config_folder() -> Path:
-    """Folder of opencode's configuration; `XDG_CONFIG_HOME` moves it."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base else Path.home() / ".config") / "opencode"
 
 
 class OpencodeIntegration:
@@ -58,7 +51,7 @@ class OpencodeIntegration:
         if event not in ("handoff", "turn"):
             return None
         path = _path(session) if session else ""
-        about = HookCall("turn", path, session, text(payload, "cwd"), event=event)
+        about = HookCall("turn", path, session, text(payload, "cwd"))
         if event == "handoff":
             goal = text(payload, "goal").rstrip(" ")  # opencode puts one behind what is pasted
             return structs.replace(about, kind="handoff", text=goal)
@@ -93,6 +86,6 @@ def _path(session: str) -> str:
     """Where a session is kept, as its thread is named; empty for one of a sub-agent."""
     for database in databases():
         with suppress(ThreadUnreadable):
-            if any(id == session for id, *_ in store.listed(database)):
+            if store.is_listed(database, session):
                 return str(database / session)
     return ""

@@ -195,6 +195,13 @@ def listed(path: Path) -> list[tuple[str, str, float, int]]:
     return [(text(id), text(at), _number(when) / 1000, _number(n)) for id, at, when, n in rows]
 
 
+def is_listed(path: Path, id: str) -> bool:
+    """Whether a database holds a session that is none of a sub-agent's."""
+    query = "SELECT 1 FROM session WHERE id = ? AND parent_id IS NULL"
+    key = id.encode("utf-8", "replace").decode()  # half a pair is no character
+    return ask(path, path, lambda db: db.execute(query, (key,)).fetchone()) is not None
+
+
 def session(db: "Connection", id: str) -> Session | None:
     """One session by its id, without its rows."""
     cursor = db.execute("SELECT * FROM session WHERE id = ?", (id,))

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed
-from tasuki.vault import data_folder
+from tasuki.vault.store import data_folder, sync_folder
 
 
 class Chain(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Chains:
                 stream.flush()
                 os.fsync(stream.fileno())
             unfinished.replace(path)
-            self._sync()
+            sync_folder(self.folder)
         except (OSError, UnicodeEncodeError) as error:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
@@ -85,13 +85,6 @@ class Chains:
     def _path(self, client: str) -> Path:
         name = hashlib.sha256(client.encode(errors="surrogatepass")).hexdigest()[:32]
         return self.folder / f"{name}.json"
-
-    def _sync(self) -> None:
-        file = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
 
 
 def listed(sessions: list[object], chains: Sequence[Chain]) -> list[object]:

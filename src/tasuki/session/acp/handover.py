@@ -183,8 +183,8 @@ class Handover:
         except TasukiError:
             asked.add_done_callback(self._discard)
             raise
-        agent = opened.result.get("sessionId")
-        if not isinstance(agent, str):
+        agent = opened.opened
+        if agent is None:
             raise AuthorFailed(f"The agent opened no new session: {reason(opened)}.")
         return agent
 
@@ -216,8 +216,8 @@ class Handover:
     def _discard(self, asked: "asyncio.Future[Message]") -> None:
         """A session that came too late."""
         if not asked.cancelled() and asked.exception() is None:
-            agent = asked.result().result.get("sessionId")
-            if isinstance(agent, str):
+            agent = asked.result().opened
+            if agent is not None:
                 self.proxy.forget(agent)
 
     def _switch(self, handed: "Handed", agent: str) -> None:
@@ -265,6 +265,4 @@ def thread_of(session: str) -> "tuple[Harness, Path] | None":
 
 def reason(answer: Message) -> str:
     """Why the agent said no, in its own words."""
-    error = answer.body.get("error")
-    said = error.get("message") if isinstance(error, dict) else None
-    return str(said or "it gave no reason")[:300].rstrip(".")
+    return (answer.error or "it gave no reason")[:300].rstrip(".")

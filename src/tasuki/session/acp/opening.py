@@ -57,8 +57,8 @@ async def _again(proxy: "Proxy", message: Message, asked: "Asked", session: Sess
         opened = message
     finally:
         proxy.hold(-1)
-    agent = opened.result.get("sessionId")
-    if not isinstance(agent, str):
+    agent = opened.opened
+    if agent is None:
         proxy.sessions.remove(session)
         proxy.to_client(message.raw)
         return
@@ -70,8 +70,8 @@ async def _again(proxy: "Proxy", message: Message, asked: "Asked", session: Sess
 
 
 def _made(proxy: "Proxy", message: Message, params: Json) -> None:
-    agent = message.result.get("sessionId")
-    if not isinstance(agent, str):
+    agent = message.opened
+    if agent is None:
         proxy.to_client(message.raw)
         return
     session = proxy.sessions.add(Session(agent, agent))
@@ -81,8 +81,8 @@ def _made(proxy: "Proxy", message: Message, params: Json) -> None:
 
 def _forked(proxy: "Proxy", message: Message, asked: "Asked") -> None:
     """A fork knows what its origin knows, and begins with the message that is not delivered yet."""
-    agent, origin = message.result.get("sessionId"), asked.session
-    if not isinstance(agent, str):
+    agent, origin = message.opened, asked.session
+    if agent is None:
         proxy.to_client(message.raw)
         return
     session = proxy.sessions.add(Session(agent, agent))

@@ -239,11 +239,6 @@ class Agent(asyncio.SubprocessProtocol):
             return "closed its output"
         return f"ended with status {code}" if code >= 0 else f"was ended by signal {-code}"
 
-    @property
-    def code(self) -> int:
-        code = self._transport.get_returncode() if self._transport else None
-        return exit_code(code or 0)
-
 
 def exit_code(code: int) -> int:
     """The code that a shell gives for a child that ended."""

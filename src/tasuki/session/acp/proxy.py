@@ -14,7 +14,7 @@ from tasuki.session.acp import commands, meanwhile, opening
 from tasuki.session.acp.chains import Chains, listed
 from tasuki.session.acp.delivery import Delivery, trouble
 from tasuki.session.acp.handover import Handover
-from tasuki.session.acp.replies import Replies
+from tasuki.session.acp.replies import INTERNAL, Replies
 from tasuki.session.acp.requests import Requests
 from tasuki.session.acp.sessions import SETTINGS, Session, Sessions
 from tasuki.session.acp.turn import Turn
@@ -105,15 +105,21 @@ class Proxy:
         else:
             self.forward(message, session)
 
-    def forward(self, message: Message, session: Session | None, sent: Asked | None = None) -> None:
-        """Pass a message on, under the agent's name of the session."""
+    def forward(
+        self,
+        message: Message,
+        session: Session | None,
+        sent: Asked | None = None,
+        raw: bytes = b"",
+    ) -> None:
+        """Pass a message on, under the agent's name of the session, or `raw` in its place."""
         if message.is_request:
             asked = sent or Asked(message.method, message.params, session)
             self._asked[message.id] = asked
             if self.ended:
                 self._unanswered(message.id, asked)
                 return
-        self.to_agent(with_session(message, session.agent) if session else message.raw)
+        self.to_agent(raw or (with_session(message, session.agent) if session else message.raw))
 
     def _prompt(self, message: Message, session: Session) -> None:
         prompt = message.params.get("prompt")
@@ -136,11 +142,7 @@ class Proxy:
         self.delivery.begins(session)
         # Some agents put the blocks of a prompt together as they are.
         block = {"type": "text", "text": f"{session.message}\n\n"}
-        self._asked[message.id] = asked
-        if self.ended:
-            self._unanswered(message.id, asked)
-        else:
-            self.to_agent(with_first_block(message, session.agent, block))
+        self.forward(message, session, asked, with_first_block(message, session.agent, block))
 
     def _hand_over(self, message: Message, session: Session, focus: str) -> None:
         if session.turns:
@@ -199,7 +201,7 @@ class Proxy:
         if session:
             self._pass(message, session)
         elif self.sessions.is_retired(agent):
-            self._answer_agent(message, {"error": {"code": -32603, "message": GONE}})
+            self._answer_agent(message, {"error": {"code": INTERNAL, "message": GONE}})
         elif self._opening and not message.is_request:
             self._held.setdefault(agent, []).append(message)
         else:
@@ -368,6 +370,4 @@ class Proxy:
 
 
 def _why(message: Message, stop: str) -> str:
-    error = message.body.get("error")
-    said = error.get("message") if isinstance(error, dict) else None
-    return str(said)[:200] if said else f"the stop reason {stop}"
+    return message.error[:200] or f"the stop reason {stop}"

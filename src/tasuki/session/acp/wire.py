@@ -66,10 +66,23 @@ class Message:
         return "error" in self.body
 
     @property
+    def error(self) -> str:
+        """Why an answer is a no, in the other side's words; empty where it does not say."""
+        error = self.body.get("error")
+        said = error.get("message") if isinstance(error, dict) else None
+        return str(said or "")
+
+    @property
     def session(self) -> str:
         """The session that it is about, empty where it is about none."""
         id = self.params.get("sessionId")
         return id if isinstance(id, str) else ""
+
+    @property
+    def opened(self) -> str | None:
+        """The session that an answer tells of, None where it tells of none."""
+        id = self.result.get("sessionId")
+        return id if isinstance(id, str) else None
 
     @property
     def update(self) -> Json:

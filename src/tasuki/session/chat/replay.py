@@ -8,7 +8,7 @@ from tasuki.harness.jsonl import HANDOFF_CLOSING
 from tasuki.plain import one_line
 from tasuki.session.chat.markdown import Line
 from tasuki.session.chat.painter import Painter
-from tasuki.session.messages import Json
+from tasuki.session.messages import Json, text_of
 
 NEWEST = 12
 """Messages that are shown of a session."""
@@ -23,23 +23,15 @@ def replay(painter: Painter, messages: Sequence[Json]) -> None:
     ahead = [m for m in shown[:1] if m.get("role") == "custom"]
     rest = shown[len(ahead) :]
     for message in ahead:
-        _document(painter, words(message))
+        _document(painter, text_of(message))
     if len(rest) > NEWEST:
         painter.plain(f"… {len(rest) - NEWEST} earlier messages", "dim italic")
     for message in rest[-NEWEST:]:
         _message(painter, message)
 
 
-def words(message: Json) -> str:
-    """The text of a message."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(block.get("text", "") for block in content if block.get("type") == "text")
-
-
 def _message(painter: Painter, message: Json) -> None:
-    text = words(message).strip()
+    text = text_of(message).strip()
     if message["role"] == "user":
         painter.said(text)
     elif message["role"] == "custom":
