@@ -1,17 +1,23 @@
-"""Payloads of hooks, and tasuki as the hook that gets them."""
+"""Payloads of hooks, tasuki as the hook that gets them, and what stands around it."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tasuki.harness.claude import folder_name
+from terminals import Terminal
+from waiting import retry_until
+
+from tasuki.harness import claude, pi
 from tasuki.testing import ThreadBuilder
 
 ASKED = "Let the parser keep blank lines; the printer counts them."
+SHELLS = [shell for shell in ("dash", "bash", "zsh", "busybox") if shutil.which(shell)]
 
 
 class Session:
@@ -42,8 +48,9 @@ class Session:
     def written(self) -> "Session":
         """Write the thread where the harness keeps it, as if a while ago."""
         folder = {
-            "claude": self.home / ".claude" / "projects" / folder_name(self.project),
+            "claude": self.home / ".claude" / "projects" / claude.folder_name(self.project),
             "codex": self.home / ".codex" / "sessions" / "2026" / "01" / "05",
+            "pi": self.home / ".pi" / "agent" / "sessions" / pi.folder_name(str(self.project)),
         }[self.harness]
         folder.mkdir(parents=True, exist_ok=True)
         self.thread = self.builder.write(folder)
@@ -69,18 +76,23 @@ class Session:
             **more,
         }
 
+    def run(
+        self,
+        *arguments: str,
+        text: str = "",
+        env: dict[str, str] | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run tasuki in the project, without a terminal; `before` is called in its process."""
+        return subprocess.run(
+            [sys.executable, "-m", "tasuki", *arguments], cwd=self.project,
+            env={**self.env, **(env or {})}, input=text, capture_output=True, text=True, timeout=60,
+            check=False, preexec_fn=before,
+        )  # fmt: skip
+
     def raw(self, command: str, text: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run `tasuki COMMAND HARNESS` with this on standard input."""
-        return subprocess.run(
-            [sys.executable, "-m", "tasuki", command, self.harness],
-            cwd=self.project,
-            env={**self.env, **env},
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return self.run(command, self.harness, text=text, env=env)
 
     def hook(self, event: str, env: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
         """What tasuki answers to a hook, {} for nothing."""
@@ -97,3 +109,32 @@ class Session:
         """What the user is told at the end of a turn."""
         said: str = self.hook("Stop", env, stop_hook_active=False).get("systemMessage", "")
         return said
+
+
+def program(session: Session, name: str, script: str) -> Path:
+    """A program in the session's own folder of programs."""
+    path = session.root / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def in_shell(shell: str, command: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run a shell command with this on standard input; the shell of busybox is one of its programs."""
+    words = [shell, "sh"] if shell == "busybox" else [shell]
+    return subprocess.run([*words, "-c", command], input=given, capture_output=True, timeout=20,
+                          check=False)  # fmt: skip
+
+
+def inside(session: Session, terminal: Terminal) -> dict[str, str]:
+    """What a hook of a program in a pane of this server has in its environment."""
+    pane = terminal.open(["cat"], session.project)
+    socket = terminal.run(("display-message", "-p", "#{socket_path},#{pid},0")).strip()
+    return {"TMUX": socket, "TMUX_PANE": pane, "TERM": "xterm-256color", "CLAUDECODE": "1",
+            "CLAUDE_CODE_SESSION_ID": "x"}  # fmt: skip
+
+
+def window(terminal: Terminal) -> str:
+    """The pane that the hook opened."""
+    return retry_until(lambda: [p for p in terminal.panes() if " handoff " in p])[0].split()[0]

@@ -1,9 +1,20 @@
 """Session files for tests: what is said in one, and what it holds."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from tasuki.session.manager import SessionManager
 from tasuki.session.messages import Json, assistant_message, text_block, user_message
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[SessionManager]:
+    """A fresh session of a folder."""
+    with SessionManager.create(tmp_path / "proj", tmp_path / "sessions") as made:
+        yield made
 
 
 def say(session: SessionManager, *texts: str) -> list[str]:

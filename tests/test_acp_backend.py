@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from waiting import retry_until
+from waiting import retry_until, runs
 
 from tasuki.errors import AgentFailed, StoreFailed
 from tasuki.session.acp_backend import AcpBackend
@@ -328,13 +328,7 @@ async def test_what_it_started_ends_with_it(make: Make, tmp_path: Path) -> None:
     child = int((tmp_path / "child").read_text())
     await agent.backend.close()
 
-    def gone() -> bool:
-        try:
-            return Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
-        except OSError:
-            return True
-
-    assert retry_until(gone, 5)
+    assert retry_until(lambda: not runs(child), 5)
 
 
 async def test_its_own_thread(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from acp_client import HELLO, WRITES, Client, Json, Setting, block, outcome, setting
+from waiting import children
 
 from tasuki.testing.acp_agent import Rule, Step
 
@@ -207,8 +208,7 @@ async def test_a_client_that_does_not_read(setting: Setting) -> None:
         output = client.process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
         output.pause_reading()
         client.send("session/prompt", sessionId=session, prompt=[block("flood")])
-        children = Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children")
-        agent = int(children.read_text().split()[0])
+        agent = children(client.process.pid)[0]
         written = -1
         while written != (written := number_in(f"/proc/{agent}/io", "wchar")):
             await asyncio.sleep(0.3)  # until the agent is stuck

@@ -9,19 +9,11 @@ from pathlib import Path
 
 import pytest
 from acp_client import HELLO, Setting, block, setting
-from waiting import retry_until
+from waiting import children, retry_until, runs
 
 from tasuki.testing.acp_agent import Rule, Step
 
 __all__ = ["setting"]
-
-
-def alive(process: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def test_the_client_goes(setting: Setting) -> None:
@@ -39,10 +31,10 @@ async def test_a_child_that_outlives_the_agent(setting: Setting) -> None:
     async with setting.client(setting.proxied(child=str(told))) as client:
         await client.open()
         child = int(told.read_text())
-        assert alive(child)
+        assert runs(child)
         code = await client.close()
 
-    retry_until(lambda: not alive(child))
+    retry_until(lambda: not runs(child))
     assert code == 0
 
 
@@ -50,11 +42,10 @@ async def test_an_agent_that_lingers(setting: Setting) -> None:
     """An agent that goes on without a client is ended."""
     async with setting.client(setting.proxied(linger=True)) as client:
         await client.open()
-        children = Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children")
-        agent = int(children.read_text().split()[0])
+        agent = children(client.process.pid)[0]
         code = await client.close()
 
-    assert not alive(agent)
+    assert not runs(agent)
     assert code == 0
 
 
@@ -81,19 +72,18 @@ async def test_an_order_to_end(setting: Setting, order: signal.Signals) -> None:
         code = await asyncio.wait_for(client.process.wait(), 10)
 
     assert code == 128 + order
-    retry_until(lambda: not alive(child))
+    retry_until(lambda: not runs(child))
 
 
 async def test_killed(setting: Setting) -> None:
     """Even if the proxy is killed the agent sees the end of its input and ends."""
     async with setting.client(setting.proxied()) as client:
         await client.open()
-        children = Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children")
-        agent = int(children.read_text().split()[0])
+        agent = children(client.process.pid)[0]
         os.kill(client.process.pid, signal.SIGKILL)
         await client.process.wait()
 
-    retry_until(lambda: not alive(agent))
+    retry_until(lambda: not runs(agent))
 
 
 def run(*arguments: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from fixture_threads import adapter
-from waiting import retry_until
+from waiting import retry_until, runs
 
 from tasuki.draft.authors import asking
 from tasuki.draft.authors.asking import ask
@@ -75,18 +75,6 @@ def fails(folder: Path, **more: Any) -> TasukiError:
         asked(folder, **more)
     assert list((folder / "tmp").iterdir()) == []
     return caught.value
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there, and not just waiting to be seen off."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return sys.platform == "darwin"
 
 
 def pid_in(path: Path) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from sessions import DOCUMENT
-from waiting import retry_until
+from waiting import retry_until, runs
 
 from tasuki.session.manager import sessions
 from tasuki.testing.acp_agent import Rule, Script, Step
@@ -136,15 +136,7 @@ def test_ended_from_outside(run: Run, tmp_path: Path, order: signal.Signals) -> 
         process.send_signal(order)
         assert process.wait(20) == 128 + order
 
-    assert retry_until(lambda: gone(int(told.read_text())), 5)
-
-
-def gone(pid: int) -> bool:
-    """Whether a process is no more."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
-    except OSError:
-        return True
+    assert retry_until(lambda: not runs(int(told.read_text())), 5)
 
 
 def test_no_agent(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`tasuki doctor` says what works, what does not, and the one line that mends it."""
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 
 import install as programs
-from hooks import Session
+from hooks import Session, program
 
 from tasuki.doctor import TESTED
 
@@ -26,32 +25,9 @@ def session(tmp_path: Path) -> Session:
     return session
 
 
-def program(session: Session, name: str, script: str) -> Path:
-    """A program on the PATH."""
-    path = session.root / "bin" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
-def tasuki(session: Session, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run tasuki in the project, without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "tasuki", *arguments],
-        cwd=session.project,
-        env=session.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def claude(session: Session, code: int = 0) -> dict[str, Any]:
     """What is said about Claude Code, as JSON."""
-    done = tasuki(session, "doctor", "claude", "--json")
+    done = session.run("doctor", "claude", "--json")
     assert done.returncode == code, (done.stdout, done.stderr)
     (found,) = json.loads(done.stdout)["harnesses"]
     return dict(found)
@@ -64,7 +40,7 @@ def test_the_versions_that_are_called_tested_are_those_that_the_tests_drive() ->
 
 def test_a_harness_that_works_is_described_in_a_few_lines(session: Session) -> None:
     """Program, version, threads, successor, and how to hand off inside it; no line over 80 columns."""
-    done = tasuki(session, "doctor")
+    done = session.run("doctor")
 
     assert (done.returncode, done.stderr) == (0, "")
     text = done.stdout
@@ -79,13 +55,13 @@ def test_a_harness_that_works_is_described_in_a_few_lines(session: Session) -> N
 
 def test_what_is_installed_is_seen(session: Session) -> None:
     """All parts are there and run this tasuki: nothing to mend."""
-    tasuki(session, "install", "claude", "--yes")
+    session.run("install", "claude", "--yes")
     found = claude(session)
 
     assert {part["state"] for part in found["parts"]} == {"there"}
     assert found["problems"] == []
     assert f"inside     /handoff GOAL ({len(found['parts'])} of {len(found['parts'])} parts)" in (
-        tasuki(session, "doctor", "claude").stdout
+        session.run("doctor", "claude").stdout
     )
 
 
@@ -103,7 +79,7 @@ def test_what_is_broken_is_told_with_what_mends_it(
     session: Session, old: str, new: str, what: str
 ) -> None:
     """A program that is gone, a part that was taken out, an older one, hooks that are off, a damaged file."""
-    tasuki(session, "install", "claude", "--yes")
+    session.run("install", "claude", "--yes")
     settings = session.home / ".claude" / "settings.json"
     text = settings.read_text()
     own = next(word for word in text.split() if word.endswith("/tasuki"))
@@ -115,13 +91,13 @@ def test_what_is_broken_is_told_with_what_mends_it(
     assert any(what in problem["what"] for problem in problems), problems
     assert all(problem["mend"] for problem in problems)
     if "disable" not in new and old != '"hooks"':
-        tasuki(session, "install", "claude", "--yes")
+        session.run("install", "claude", "--yes")
         assert claude(session)["problems"] == []
 
 
 def test_what_is_left_of_an_extra_that_is_gone_is_told(session: Session) -> None:
     """The tools were installed, and the extra that serves them is not there any more."""
-    tasuki(session, "install", "claude", "--yes")
+    session.run("install", "claude", "--yes")
     (session.root / "without" / "mcp").mkdir(parents=True)
     (session.root / "without" / "sitecustomize.py").write_text(
         "import importlib.util as u\nfind = u.find_spec\n"
@@ -130,7 +106,7 @@ def test_what_is_left_of_an_extra_that_is_gone_is_told(session: Session) -> None
     session.env["PYTHONPATH"] = str(session.root / "without")
     (problem,) = claude(session, code=1)["problems"]
     assert "cannot do it: tasuki's tools" in problem["what"]
-    tasuki(session, "install", "claude", "--yes")
+    session.run("install", "claude", "--yes")
 
     assert claude(session)["problems"] == []
     assert not (session.home / ".claude.json").exists()
@@ -140,20 +116,20 @@ def test_a_status_line_of_the_users_own_is_no_problem(session: Session) -> None:
     """It is theirs; doctor says so, install says how to add the part."""
     settings = session.home / ".claude" / "settings.json"
     settings.write_text('{"statusLine": {"type": "command", "command": "date"}}')
-    said = tasuki(session, "install", "claude", "--yes").stdout
+    said = session.run("install", "claude", "--yes").stdout
 
     assert "tasuki status claude" in " ".join(said.split())
     assert json.loads(settings.read_text())["statusLine"]["command"] == "date"
     assert claude(session)["problems"] == []
-    said = " ".join(tasuki(session, "doctor", "claude").stdout.split())
+    said = " ".join(session.run("doctor", "claude").stdout.split())
     assert "yours: a status line with context use" in said
 
 
 def test_hooks_that_codex_was_not_told_to_trust_are_told(session: Session) -> None:
     """Trust is the user's to give, and the line says how."""
     program(session, "codex", "echo codex-cli 0.169.0")
-    tasuki(session, "install", "codex", "--yes")
-    done = tasuki(session, "doctor", "codex")
+    session.run("install", "codex", "--yes")
+    done = session.run("doctor", "codex")
     assert done.returncode == 1
     assert (
         "! The hooks wait for your approval.\n    → Start codex, type /hooks and trust them."
@@ -165,7 +141,7 @@ def test_hooks_that_codex_was_not_told_to_trust_are_told(session: Session) -> No
         config.read_text()
         + '\n[hooks.state."/x/hooks.json:user_prompt_submit:0:0"]\ntrusted_hash = "x"\n'
     )
-    assert tasuki(session, "doctor", "codex").returncode == 0
+    assert session.run("doctor", "codex").returncode == 0
 
 
 def test_another_version_and_one_that_does_not_answer_are_told(session: Session) -> None:
@@ -174,7 +150,7 @@ def test_another_version_and_one_that_does_not_answer_are_told(session: Session)
     for name in ("codex", "gemini", "pi", "opencode"):
         program(session, name, "sleep 20")
     began = time.monotonic()
-    done = tasuki(session, "doctor")
+    done = session.run("doctor")
 
     assert time.monotonic() - began < 4  # 1.4 s, and what a busy machine takes to start Python
     assert "2.0.76 (tested with 2.1.330)" in done.stdout
@@ -193,7 +169,7 @@ def test_the_version_of_an_npm_package_is_read_and_the_program_not_started(
     script.chmod(0o755)
     (session.root / "bin" / "codex").symlink_to(script)
 
-    assert "0.170.1 (tested with 0.169.0)" in tasuki(session, "doctor", "codex").stdout
+    assert "0.170.1 (tested with 0.169.0)" in session.run("doctor", "codex").stdout
     assert not (session.root / "started").exists()
 
 
@@ -208,7 +184,7 @@ def test_a_thread_that_cannot_be_read_is_a_problem(session: Session) -> None:
 
 def test_an_unknown_name_is_wrong_usage(session: Session) -> None:
     """With the names that are known."""
-    done = tasuki(session, "doctor", "claud")
+    done = session.run("doctor", "claud")
 
     assert done.returncode == 2
     assert "Unknown harness 'claud'. Known: claude, codex" in done.stderr

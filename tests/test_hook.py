@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hooks import ASKED, Session
+from hooks import ASKED, SHELLS, Session, in_shell, inside, window
 from terminals import Terminal
 from waiting import retry_until
 
@@ -174,9 +174,6 @@ def test_what_claude_code_marks_as_pasted_is_taken_as_typed(prompt: str) -> None
 # -- the shell in front ------------------------------------------------------------------
 
 
-SHELLS = [shell for shell in ("dash", "bash", "zsh", "busybox") if shutil.which(shell)]
-
-
 class Front:
     """The shell command that a harness runs, in front of a program that writes down its input."""
 
@@ -194,9 +191,7 @@ class Front:
     def run(
         self, shell: str, payload: bytes, command: str = ""
     ) -> subprocess.CompletedProcess[bytes]:
-        words = [shell, "sh"] if shell == "busybox" else [shell]
-        return subprocess.run([*words, "-c", command or self.command], input=payload,
-                              capture_output=True, timeout=20, check=False)  # fmt: skip
+        return in_shell(shell, command or self.command, payload)
 
 
 def payload(prompt: str) -> bytes:
@@ -306,19 +301,6 @@ def terminal(session: Session) -> Any:
     made = Terminal(session.home, session.env)
     yield made
     made.end()
-
-
-def inside(session: Session, terminal: Terminal) -> dict[str, str]:
-    """What a hook of a program in a pane of this server has in its environment."""
-    pane = terminal.open(["cat"], session.project)
-    socket = terminal.run(("display-message", "-p", "#{socket_path},#{pid},0")).strip()
-    return {"TMUX": socket, "TMUX_PANE": pane, "TERM": "xterm-256color", "CLAUDECODE": "1",
-            "CLAUDE_CODE_SESSION_ID": "x"}  # fmt: skip
-
-
-def window(terminal: Terminal) -> str:
-    """The pane that the hook opened."""
-    return retry_until(lambda: [p for p in terminal.panes() if " handoff " in p])[0].split()[0]
 
 
 def test_in_tmux_the_review_opens_in_a_window(session: Session, terminal: Terminal) -> None:

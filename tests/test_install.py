@@ -40,7 +40,7 @@ class Place:
 
     def __init__(self, root: Path) -> None:
         self.home = root / "home"
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         self.settings, self.toml = self.home / "settings.json", self.home / "config.toml"
         self.command = self.home / "commands" / "deep" / "handoff.md"
         self.installer = Installer(root / "data")
@@ -281,11 +281,7 @@ def test_a_full_disk_leaves_all_as_it_was(place: Place) -> None:
         "import resource, signal; from pathlib import Path; from test_install import Place;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
-        f"place = Place.__new__(Place); place.home = Path({str(place.home)!r});"
-        "place.settings, place.toml = place.home / 'settings.json', place.home / 'config.toml';"
-        "place.command = place.home / 'commands' / 'deep' / 'handoff.md';"
-        "from tasuki.harness.install import Installer;"
-        f"place.installer = Installer(Path({str(place.installer.data)!r})); place.install()"
+        f"Place(Path({str(place.home.parent)!r})).install()"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run(
@@ -301,12 +297,8 @@ def test_a_full_disk_leaves_all_as_it_was(place: Place) -> None:
 def test_two_at_once_end_in_one_installation(place: Place) -> None:
     """Several processes that install at the same time leave one of everything."""
     script = (
-        "import sys; from pathlib import Path; from test_install import Place;"
-        "from tasuki.errors import InstallFailed; from tasuki.harness.install import Installer;"
-        f"place = Place.__new__(Place); place.home = Path({str(place.home)!r});"
-        "place.settings, place.toml = place.home / 'settings.json', place.home / 'config.toml';"
-        "place.command = place.home / 'commands' / 'deep' / 'handoff.md';"
-        f"place.installer = Installer(Path({str(place.installer.data)!r}))\n"
+        "from pathlib import Path; from test_install import Place;"
+        f"from tasuki.errors import InstallFailed; place = Place(Path({str(place.home.parent)!r}))\n"
         "try: place.install()\n"
         "except InstallFailed as error: assert 'changed' in str(error), error"
     )

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hooks import Session
+from hooks import Session, program
 from terminals import Terminal
-from test_doctor import program, tasuki
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def everything(session: Session) -> dict[str, bytes]:
 def test_a_dry_run_shows_every_line_and_writes_nothing(session: Session) -> None:
     """Files, what is added to them, and the text itself."""
     for flag in ("--dry-run", "--print"):
-        done = tasuki(session, "install", "claude", flag)
+        done = session.run("install", "claude", flag)
 
         assert done.returncode == 0
         assert "~/.claude/commands/handoff.md (new)\n    + the command /handoff\n" in done.stdout
@@ -43,24 +42,20 @@ def test_several_harnesses_are_installed_and_taken_out_again(session: Session) -
     settings.parent.mkdir()
     settings.write_text('{"model": "opus"}')
     before = everything(session)
-    done = tasuki(session, "install", "--all", "--yes")
+    done = session.run("install", "--all", "--yes")
     assert done.returncode == 0, done.stderr
     assert "Hand off inside Claude Code: /handoff GOAL" in done.stdout
     assert "Hand off inside Codex: $handoff GOAL" in done.stdout
     assert "/hooks" in done.stdout
     after = everything(session)
-    assert (
-        tasuki(session, "install", "claude", "codex", "--yes").stdout.count("Nothing to do.") == 2
-    )
+    assert session.run("install", "claude", "codex", "--yes").stdout.count("Nothing to do.") == 2
     assert everything(session) == after
 
-    assert tasuki(session, "uninstall", "claude", "codex", "--yes").returncode == 0
+    assert session.run("uninstall", "claude", "codex", "--yes").returncode == 0
     assert everything(session) == before
     assert not (session.home / ".codex").exists()
-    assert tasuki(session, "uninstall", "codex", "-y").stdout.endswith(
-        "Nothing of tasuki is there.\n"
-    )
-    done = tasuki(session, "uninstall", "--all", "--yes")
+    assert session.run("uninstall", "codex", "-y").stdout.endswith("Nothing of tasuki is there.\n")
+    done = session.run("uninstall", "--all", "--yes")
     assert (done.returncode, done.stdout) == (0, "Nothing of tasuki is in any harness.\n")
 
 
@@ -73,7 +68,7 @@ def test_without_a_terminal_nothing_is_written_unasked(session: Session) -> None
         (("install", "specstory"), "tasuki adds nothing to SpecStory"),
         (("install", "clod"), "Unknown harness 'clod'"),
     ):
-        done = tasuki(session, *arguments)
+        done = session.run(*arguments)
         assert done.returncode == 2
         assert told in " ".join(done.stderr.split()), done.stderr
     assert everything(session) == {}
@@ -84,7 +79,7 @@ def test_a_file_that_cannot_be_used_fails_its_harness_alone(session: Session) ->
     settings = session.home / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text("{ no json")
-    done = tasuki(session, "install", "claude", "codex", "--yes")
+    done = session.run("install", "claude", "codex", "--yes")
 
     assert done.returncode == 1
     assert f"tasuki: Claude Code: {settings} was left alone, and nothing was written" in done.stderr
@@ -97,7 +92,7 @@ def test_folders_that_were_moved_are_followed(session: Session) -> None:
     """CLAUDE_CONFIG_DIR and CODEX_HOME name them."""
     moved = session.root / "moved"
     session.env |= {"CLAUDE_CONFIG_DIR": str(moved / "c"), "CODEX_HOME": str(moved / "x")}
-    tasuki(session, "install", "claude", "codex", "--yes")
+    session.run("install", "claude", "codex", "--yes")
 
     assert everything(session) == {}
     assert {str(p.relative_to(moved)) for p in moved.rglob("*") if p.is_file()} >= {

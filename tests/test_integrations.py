@@ -3,30 +3,26 @@
 import json
 import os
 import shlex
-import shutil
 import sqlite3
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hooks import Session
-from test_doctor import program, tasuki
+from hooks import SHELLS, Session, in_shell, program
 
 from tasuki import harness as harnesses
+from tasuki.harness import integration
 from tasuki.harness.copilot.installing import CopilotIntegration
 from tasuki.harness.gemini.installing import ASSETS as GEMINI
 from tasuki.harness.gemini.installing import GeminiIntegration
-from tasuki.harness.install import integration
-from tasuki.harness.integration import HookCall, Integration, JsonEntry, OwnFile
+from tasuki.harness.integration import HookAnswer, HookCall, Integration, JsonEntry, OwnFile
 from tasuki.harness.opencode.installing import OpencodeIntegration
 from tasuki.harness.tomltext import at
 
 NAMES = ("pi", "omp", "gemini", "opencode", "copilot")
 TOLD = ("gemini", "copilot")
 """Those whose hooks are commands of a shell."""
-SHELLS = [shell for shell in ("dash", "bash", "zsh", "busybox") if shutil.which(shell)]
 ODD = '/home/a b/it\'s "q" $HOME `id`/tasuki'
 GOALS = (
     "add the missing test",
@@ -178,9 +174,7 @@ def test_only_the_command_starts_tasuki(tmp_path: Path, name: str, shell: str) -
     front, end = shell_commands(name, str(runs))
 
     def run(command: str, payload: str) -> bytes:
-        words = [shell, "sh", "-c"] if shell == "busybox" else [shell, "-c"]
-        done = subprocess.run([*words, command], input=payload.encode(), capture_output=True,
-                              timeout=20, check=False)  # fmt: skip
+        done = in_shell(shell, command, payload.encode())
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         return seen.read_bytes() if seen.exists() else b""
 
@@ -266,14 +260,14 @@ def test_what_was_installed_goes_without_a_trace(
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_bytes(content.encode())
     before = everything(home)
-    said = tasuki(session, "install", name, "--yes")
+    said = session.run("install", name, "--yes")
     assert said.returncode == 0, said.stderr
     assert max(map(len, said.stdout.splitlines())) <= 110
     for path, content in before.items():
         assert not content or len(everything(home)[path]) >= len(content)
-    again = tasuki(session, "install", name, "--yes")
+    again = session.run("install", name, "--yes")
     assert "Nothing to do." in again.stdout
-    assert tasuki(session, "uninstall", name, "--yes").returncode == 0
+    assert session.run("uninstall", name, "--yes").returncode == 0
 
     assert everything(home) == before
 
@@ -283,7 +277,7 @@ def test_what_was_installed_goes_without_a_trace(
 
 def doctor(session: Session, name: str) -> str:
     """What doctor says of one harness, line ends as blanks; no line over 80 columns."""
-    done = tasuki(session, "doctor", name)
+    done = session.run("doctor", name)
     assert done.stderr == ""
     for line in done.stdout.splitlines():
         assert len(line) <= 80 or str(session.root) in line, line
@@ -296,7 +290,7 @@ def test_doctor_sees_what_is_installed_and_what_is_broken(
 ) -> None:
     """Every part that was taken out is named with the line that brings it back."""
     program(session, harnesses.get(name).program, "echo 1.0.0")
-    tasuki(session, "install", name, "--yes")
+    session.run("install", name, "--yes")
     whole = doctor(session, name)
     assert "!" not in whole, whole
     assert f"inside {made(name).command} (" in whole
@@ -313,7 +307,7 @@ def test_doctor_sees_what_is_installed_and_what_is_broken(
             assert f"! {addition.path} was left alone" in said
             assert "cannot" in said or "not valid" in said or "no JSON" in said, said
             Path(addition.path).unlink()
-            tasuki(session, "install", name, "--yes")
+            session.run("install", name, "--yes")
 
 
 @pytest.mark.parametrize(("settings", "what"), [
@@ -327,7 +321,7 @@ def test_hooks_of_gemini_that_are_off_are_told(
     path = home / ".gemini" / "settings.json"
     path.parent.mkdir()
     path.write_text(json.dumps(settings))
-    tasuki(session, "install", "gemini", "--yes")
+    session.run("install", "gemini", "--yes")
 
     assert f"! {what} → " in doctor(session, "gemini")
 
@@ -355,7 +349,7 @@ def test_an_extension_of_pi_that_is_off_is_told(session: Session, home: Path) ->
     path = home / ".pi" / "agent" / "settings.json"
     path.parent.mkdir(parents=True)
     path.write_text('{"extensions": [7, "-extensions/other.ts", "+extensions/tasuki-handoff.ts"]}')
-    tasuki(session, "install", "pi", "--yes")
+    session.run("install", "pi", "--yes")
     assert "!" not in doctor(session, "pi")
     path.write_text('{"extensions": ["-extensions/tasuki-handoff.ts"]}')
 
@@ -364,8 +358,6 @@ def test_an_extension_of_pi_that_is_off_is_told(session: Session, home: Path) ->
 
 def test_an_answer_is_said_in_each_ones_form() -> None:
     """JSON where a hook must speak it, words elsewhere; Copilot shows nothing at the end of a turn."""
-    from tasuki.harness.integration import HookAnswer
-
     stop, told = HookAnswer("no", blocked=True), HookAnswer("80 %")
     handoff, turn = HookCall("handoff", "/t"), HookCall("turn", "/t")
     assert json.loads(made("gemini").answer(handoff, stop)) == {"decision": "block", "reason": "no"}

@@ -164,8 +164,7 @@ async def test_a_thread_that_is_written_a_moment_later_is_waited_for(
         assert not failed, text
         return text
 
-    if there == "nothing":
-        assert "#1 user" in await called("read_thread", thread="@1#1")
+    assert "#1 user" in await called("read_thread", thread="@1#1")
     older = world.thread(work(seed=1, cwd=str(world.project)))
     os.utime(older, (1_700_000_000, 1_700_000_000))
     assert mine.stem in await called("handoff", goal=GOAL)

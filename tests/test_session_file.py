@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from session_files import lines, say
+from session_files import lines, say, session
 from waiting import retry_until
 
 from tasuki.errors import StoreFailed
@@ -17,14 +17,9 @@ from tasuki.harness.pi import Pi
 from tasuki.session.manager import SessionManager
 from tasuki.session.messages import user_message
 
+__all__ = ["session"]
+
 APPENDER = Path(__file__).parent / "programs" / "append_forever.py"
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[SessionManager]:
-    """A fresh session of a folder."""
-    with SessionManager.create(tmp_path / "proj", tmp_path / "sessions") as made:
-        yield made
 
 
 def test_killed_while_it_writes_no_whole_line_is_lost(session: SessionManager) -> None:

@@ -2,13 +2,11 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fixture_threads import one
-from session_files import lines, say
+from session_files import lines, say, session
 
 from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness.jsonl import HANDOFF_CLOSING
@@ -19,29 +17,18 @@ from tasuki.session.messages import (
     assistant_message,
     model_messages,
     text_block,
+    text_of,
     tool_call,
     tool_result,
     user_message,
 )
 
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[SessionManager]:
-    """A fresh session of a folder."""
-    with SessionManager.create(tmp_path / "proj", tmp_path / "sessions") as made:
-        yield made
+__all__ = ["session"]
 
 
 def said(messages: list[Json]) -> list[tuple[str, str]]:
     """Roles and texts as the model gets them."""
-    return [(m["role"], words(m["content"])) for m in model_messages(messages)]
-
-
-def words(content: Any) -> str:
-    """The texts of a message."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(block["text"] for block in content if block["type"] == "text")
+    return [(m["role"], text_of(m)) for m in model_messages(messages)]
 
 
 # -- the tree and what the model is shown --------------------------------------------------
@@ -160,7 +147,7 @@ def test_edits_of_the_context_are_respected(session: SessionManager) -> None:
     assert said(session.build_session_context().messages) == [
         ("user", "one"), ("user", "two"), ("assistant", "short answer"),
     ]  # fmt: skip
-    assert words(session.entries[3]["message"]["content"]) == "long answer"
+    assert text_of(session.entries[3]["message"]) == "long answer"
 
 
 def test_the_users_own_commands_reach_the_model_unless_hidden(session: SessionManager) -> None:

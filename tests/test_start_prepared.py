@@ -1,20 +1,22 @@
 """`tasuki start ID --prepare`: the successor's session file, for a program that runs already."""
 
 import json
+import resource
+import signal
 import subprocess
-import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hooks import ASKED, Session
+from msgspec import structs
 
+from tasuki import handoffs
 from tasuki import harness as harnesses
-from tasuki.harness.pi import folder_name
-from tasuki.testing import ThreadBuilder
-from tasuki.vault import Vault
+from tasuki.handoffs import event, now
+from tasuki.model import Goal
+from tasuki.vault import Vault, new_id
 
 GOAL = "add the missing test for the parser"
 
@@ -23,26 +25,12 @@ class Prepared(Session):
     """A session of pi with a draft of its handoff."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        sessions = self.home / ".pi" / "agent" / "sessions" / folder_name(str(self.project))
-        sessions.mkdir(parents=True)
-        self.builder = ThreadBuilder("pi", cwd=str(self.project))
-        self.builder.user(ASKED).assistant("The parser drops them in `lines()`; mended there.")
-        self.thread = self.builder.write(sessions)
-        self.sessions = sessions
+        super().__init__(root, "pi")
+        self.sessions = self.talk().thread.parent
 
-    def run(
-        self,
-        *arguments: str,
-        text: str = "",
-        code: int = 0,
-        before: Callable[[], None] | None = None,
-    ) -> subprocess.CompletedProcess[str]:
-        """Run tasuki in the project."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tasuki", *arguments], cwd=self.project, env=self.env, input=text,
-            capture_output=True, text=True, timeout=60, check=False, preexec_fn=before,
-        )  # fmt: skip
+    def run(self, *arguments: str, code: int = 0, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Run tasuki in the project; it ends with this code, and not by accident."""
+        done = super().run(*arguments, **more)
         assert done.returncode == code, (done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done
@@ -189,9 +177,6 @@ def test_a_damaged_brief_in_the_vault_is_told(session: Prepared) -> None:
 
 def test_a_full_disk_leaves_no_half_file(session: Prepared) -> None:
     """The limit on file sizes stands for the disk; the draft can be started later."""
-    import resource
-    import signal
-
     draft = session.draft()
 
     def full() -> None:
@@ -219,13 +204,6 @@ def test_two_at_once_make_two_successors(session: Prepared) -> None:
 
 def test_a_handoff_without_a_goal_leaves_the_input_empty(session: Prepared) -> None:
     """A running session writes one where the user gave none."""
-    from msgspec import structs
-
-    from tasuki import handoffs
-    from tasuki.handoffs import event, now
-    from tasuki.model import Goal
-    from tasuki.vault import new_id
-
     draft = session.vault.get(session.draft()["id"])
     context = session.vault.brief(draft.id).partition("\n## Next Goal")[0]
     empty = structs.replace(draft, id=new_id(), created=now(), goal=Goal(text=""))

@@ -6,11 +6,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hooks import ASKED, Session
+from hooks import ASKED, Session, inside, program, window
 from terminals import Terminal
-from waiting import retry_until
 
 from tasuki.vault import Vault
 
@@ -140,13 +140,9 @@ def test_any_status_is_taken(session: Session, text: str) -> None:
 
 def desktop(session: Session) -> Path:
     """A `notify-send` that writes down its arguments, and nothing else on the PATH but the system."""
-    programs = session.root / "bin"
-    programs.mkdir()
     seen = session.root / "notified"
-    program = programs / "notify-send"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >>"{seen}"\n')
-    program.chmod(0o755)
-    session.env["PATH"] = f"{programs}:{session.env['PATH']}"
+    notify = program(session, "notify-send", f'printf "%s\\n" "$@" >>"{seen}"')
+    session.env["PATH"] = f"{notify.parent}:{session.env['PATH']}"
     return seen
 
 
@@ -178,7 +174,8 @@ class Receiver:
     """A server on this machine that keeps what it is sent."""
 
     def __init__(self) -> None:
-        got = self.got = []  # type: list[Any]
+        self.got: list[Any] = []
+        got = self.got
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -234,11 +231,8 @@ def test_config_does_not_show_the_addresses(session: Session) -> None:
     """They hold keys: only the kind of each is told."""
     session.config.write_text('notify = "desktop ntfy://user:verysecret1234@host/topic"\n')
     for more in ((), ("--json",)):
-        import subprocess
-        import sys
-
-        done = subprocess.run([sys.executable, "-m", "tasuki", "config", *more], cwd=session.project,
-                              env=session.env, capture_output=True, text=True, check=True)  # fmt: skip
+        done = session.run("config", *more)
+        assert done.returncode == 0, done.stderr
         assert "verysecret" not in done.stdout + done.stderr
         assert "desktop ntfy://…" in done.stdout
 
@@ -295,14 +289,9 @@ def test_in_tmux_the_draft_is_shown_for_review(tmp_path: Path) -> None:
     session.config.write_text("auto_handoff_at = 80\n")
     terminal = Terminal(session.home, session.env)
     try:
-        pane = terminal.open(["cat"], session.project)
-        socket = terminal.run(("display-message", "-p", "#{socket_path},#{pid},0")).strip()
-        said = session.turn(TMUX=socket, TMUX_PANE=pane, TERM="xterm-256color")
+        said = session.turn(**inside(session, terminal))
         assert said.endswith("Look at it in the new tmux window.")
-        review = retry_until(lambda: [p for p in terminal.panes() if " handoff " in p])[0].split()[
-            0
-        ]
-        terminal.shows(review, "^S start")
+        terminal.shows(window(terminal), "^S start")
     finally:
         terminal.end()
     (handoff,) = Vault(session.data / "handoffs").all()

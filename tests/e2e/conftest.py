@@ -20,6 +20,7 @@ from waiting import retry_until  # noqa: E402
 
 from tasuki.launch.tmux import settled  # noqa: E402
 from tasuki.testing.model_server import ModelServer, Request, Rule, Step  # noqa: E402
+from tasuki.vault import Vault  # noqa: E402
 
 ANSWER = "The scripted answer."
 
@@ -45,6 +46,11 @@ class World:
         init = ["git", "init", "-q", "-b", "main", str(self.project)]
         subprocess.run(init, check=True)
         self.terminal = Terminal(self.home, dict(os.environ))
+
+    @property
+    def vault(self) -> Vault:
+        """Where the handoffs of the world are kept."""
+        return Vault(self.folder / "data" / "handoffs")
 
     def set(self, **variables: str) -> None:
         """Set environment variables, for this process and so for what it starts."""

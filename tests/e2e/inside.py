@@ -71,3 +71,19 @@ def newest_pane(world: World, before: list[str]) -> str:
         return [p for line in world.terminal.panes() if (p := line.split()[0]) not in known]
 
     return retry_until(new, 20)[0]
+
+
+def review(world: World, pane: str, text: str) -> str:
+    """Type a command that drafts a handoff; the pane in which the draft is reviewed."""
+    before = world.terminal.panes()
+    typed(world, pane, text)
+    draft = newest_pane(world, before)
+    world.shows(draft, "^S start")
+    return draft
+
+
+def started(world: World, draft: str) -> str:
+    """Start the handoff that is reviewed in a pane; the pane of its successor."""
+    before = world.terminal.panes()
+    world.terminal.keys(draft, "C-s")
+    return newest_pane(world, before)

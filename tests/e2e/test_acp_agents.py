@@ -59,8 +59,8 @@ class Talk:
 
     def asked(self, text: str) -> Request:
         """The newest request for a turn of the agent (others have no tools) that ends with a text."""
-        log = [r for r in self.world.model.log if r.body.get("tools")]
-        found = [r for r in log if text in r.prompt or text in r.turns[-1].text]
+        sent = self.world.sent(text)
+        found = [r for r in sent if text in r.prompt or text in r.turns[-1].text]
         assert found, [r.prompt[-200:] for r in self.world.model.log]
         return found[-1]
 

@@ -11,7 +11,6 @@ from conftest import World
 from inside import installed
 
 from tasuki.testing.model_server import Call, Rule, Step
-from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
 
@@ -48,7 +47,7 @@ def asked(world: World, command: Sequence[str]) -> str:
 
 def check(world: World, harness: str) -> None:
     """The model got the brief of its own thread, the goal marked as its own; the draft is kept."""
-    vault = Vault(world.folder / "data" / "handoffs")
+    vault = world.vault
     (handoff,) = vault.all()
     assert handoff.predecessor.harness == harness
     assert handoff.goal.said_by == "model"

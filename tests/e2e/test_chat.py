@@ -74,6 +74,13 @@ def say(world: World, pane: str, text: str, answer: str) -> None:
     world.until_quiet(pane)
 
 
+def enter(world: World, pane: str, text: str) -> None:
+    """Type a prompt of one line, and submit it once it stands in the input."""
+    world.terminal.paste(pane, text)
+    world.shows(pane, f"> {text}")
+    world.terminal.keys(pane, "Enter")
+
+
 def asked(world: World, text: str) -> Request:
     """The newest request whose prompt holds a text."""
     return retry_until(lambda: world.model.asked(text), 20)[-1]
@@ -132,9 +139,7 @@ def test_permission(chatting: World) -> None:
     written = Rule("write a file", (Step("I write.", calls=(call,)), Step("It is there.")))
     chatting.model.rules = (written, *chatting.model.rules)
     pane = chat(chatting, width=80)
-    chatting.terminal.paste(pane, "write a file")
-    chatting.shows(pane, "> write a file")
-    chatting.terminal.keys(pane, "Enter")
+    enter(chatting, pane, "write a file")
     screen = chatting.shows(pane, "3 Reject  (Enter)")
     assert "Gemini CLI asks: Writing to new.py" in screen
     assert "+ print(1)" in screen
@@ -150,9 +155,7 @@ def test_escape_cancels_a_handoff(chatting: World) -> None:
     """A5, A11: while the document is written Escape cancels it; the old session goes on."""
     pane = chat(chatting)
     say(chatting, pane, OLD, "MARKER-ANSWER")
-    chatting.terminal.paste(pane, "/handoff SLOWLY")
-    chatting.shows(pane, "> /handoff SLOWLY")
-    chatting.terminal.keys(pane, "Enter")
+    enter(chatting, pane, "/handoff SLOWLY")
     asked(chatting, "Write a handoff document")
     chatting.terminal.keys(pane, "Escape")
 

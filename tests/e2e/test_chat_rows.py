@@ -8,11 +8,13 @@ import pytest
 from acp_agents import AGENTS
 from agents import PROGRAMS
 from conftest import World
-from test_chat import DOCUMENT, OLD, TASUKI, asked, chat, chatting, say  # noqa: F401
+from test_chat import DOCUMENT, OLD, TASUKI, asked, chat, chatting, enter, say
 
 from tasuki.session.manager import SessionManager, sessions
 from tasuki.testing.model_server import Rule, Step
 from tasuki.vault import Vault
+
+__all__ = ["chatting"]
 
 pytestmark = pytest.mark.e2e
 
@@ -29,7 +31,7 @@ def scripted(world: World, name: str, *lines: str) -> "subprocess.CompletedProce
     )  # fmt: skip
 
 
-def test_a2_before_the_first_message(chatting: World) -> None:  # noqa: F811
+def test_a2_before_the_first_message(chatting: World) -> None:
     """Nothing is asked, nothing is opened; a script is told by the exit code that it was refused."""
     done = scripted(chatting, "pi-acp", "/handoff finish the tests")
 
@@ -38,7 +40,7 @@ def test_a2_before_the_first_message(chatting: World) -> None:  # noqa: F811
     assert chatting.model.asked(ASKED) == []
 
 
-def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) -> None:  # noqa: F811
+def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) -> None:
     """The document is the newest message of the turn, whatever the agent does before it."""
     (chatting.project / "notes.txt").write_text("tabs")
     chatter = Step("Let me look. MARKER-CHATTER", calls=(PROGRAMS["pi"].call(),))
@@ -52,18 +54,14 @@ def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) ->
     assert request.count("MARKER-CHATTER") == 0
 
 
-def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) -> None:  # noqa: F811
+def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) -> None:
     """What the user types while Gemini writes goes into the new input line, and to nobody."""
     chatting.model.rules = (Rule("HALF", (Step(DOCUMENT, delay=4),)), *chatting.model.rules)
     pane = chat(chatting)
     say(chatting, pane, OLD, "MARKER-ANSWER")
-    chatting.terminal.paste(pane, "/handoff HALF")
-    chatting.shows(pane, "> /handoff HALF")
-    chatting.terminal.keys(pane, "Enter")
+    enter(chatting, pane, "/handoff HALF")
     asked(chatting, ASKED)
-    chatting.terminal.paste(pane, "then update the changelog")
-    chatting.shows(pane, "> then update the changelog")
-    chatting.terminal.keys(pane, "Enter")
+    enter(chatting, pane, "then update the changelog")
 
     chatting.shows(pane, "New session started with handoff context")
     chatting.shows(pane, "> then update the changelog")
@@ -71,7 +69,7 @@ def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) 
     assert chatting.model.asked("update the changelog") == []
 
 
-def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> None:  # noqa: F811
+def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> None:
     """It is never called a cancellation, and the old session goes on."""
     empty = Rule(f"{ASKED}|held no text", (Step(""),))
     chatting.model.rules = (empty, *chatting.model.rules)
@@ -85,7 +83,7 @@ def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> No
     assert len(sessions(chatting.project)) == 1
 
 
-def test_a13_a_missing_section_is_repaired(chatting: World) -> None:  # noqa: F811
+def test_a13_a_missing_section_is_repaired(chatting: World) -> None:
     """The session is told what its document lacks, and adds it."""
     short = DOCUMENT.partition("\n\n## Key Decisions")[0]
     repair = "## Key Decisions\n- MARKER-REPAIR\n\n## Critical Context\n- (none)\n\n## Next Steps\n- (none)"
@@ -103,7 +101,7 @@ def test_a13_a_missing_section_is_repaired(chatting: World) -> None:  # noqa: F8
     assert request.count("MARKER-DOCUMENT") == 1
 
 
-def test_a15_the_old_session_stays_readable_from_the_new_one(chatting: World) -> None:  # noqa: F811
+def test_a15_the_old_session_stays_readable_from_the_new_one(chatting: World) -> None:
     """By its lineage, and by the references that stand in the handoff."""
     scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
 

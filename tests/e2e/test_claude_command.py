@@ -4,11 +4,10 @@ import subprocess
 
 import pytest
 from conftest import ANSWER, World
-from inside import WISH, conversation, installed, newest_pane, opened, tasuki, typed
+from inside import WISH, conversation, installed, opened, review, started, tasuki, typed
 from waiting import retry_until
 
 from tasuki.testing.model_server import Call, Rule, Step
-from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
 
@@ -29,17 +28,11 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     """The command never reaches the model; the successor's first prompt holds brief and goal, once it is sent."""
     world = with_claude
     pane = talking(world)
-    before = world.terminal.panes()
-    typed(world, pane, f"/handoff {GOAL}")
-
-    review = newest_pane(world, before)
-    screen = world.shows(review, "^S start")
-    assert WISH[:30] in " ".join(screen.split())
+    draft = review(world, pane, f"/handoff {GOAL}")
+    assert WISH[:30] in " ".join(world.terminal.screen(draft).text.split())
     world.shows(pane, "The draft of the handoff is in a new tmux window")
-    before = world.terminal.panes()
-    world.terminal.keys(review, "C-s")
 
-    successor = newest_pane(world, before)
+    successor = started(world, draft)
     world.shows(successor, GOAL)
     world.until_quiet(successor)
     assert world.model.asked(GOAL) == []
@@ -51,11 +44,10 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     assert not any(
         "/handoff" in turn.text for r in world.model.log for turn in r.turns if turn.role == "user"
     )
-    vault = Vault(world.folder / "data" / "handoffs")
-    (handoff,) = vault.all()
+    (handoff,) = world.vault.all()
     assert handoff.goal.text == GOAL
     assert handoff.goal.said_by == "user"
-    retry_until(lambda: review not in str(world.terminal.panes()), 10)
+    retry_until(lambda: draft not in str(world.terminal.panes()), 10)
     # Claude Code writes late; a successor that takes itself for a part of the other keeps no thread.
     projects = world.home / ".claude" / "projects"
     retry_until(lambda: len(list(projects.glob("*/*.jsonl"))) == 2, 20)
@@ -87,15 +79,14 @@ def test_without_tmux_the_draft_is_kept(with_claude: World) -> None:
         world.until_quiet(pane)
     world.terminal.keys(pane, "Enter")
 
-    vault = Vault(world.folder / "data" / "handoffs")
-    (handoff,) = retry_until(vault.all, 20)
+    (handoff,) = retry_until(world.vault.all, 20)
     short = handoff.id[:8]
     told = (
         f"Handoff {short} is drafted. Review and start it in another terminal: tasuki start {short}"
     )
     world.shows(pane, told)
     assert handoff.goal.text == f"{GOAL}\nand document it"
-    assert vault.brief(handoff.id).startswith("/careful\n")
+    assert world.vault.brief(handoff.id).startswith("/careful\n")
     assert world.model.asked("document it") == []
     assert len(world.terminal.panes()) == 1
 
@@ -104,12 +95,10 @@ def test_a_pasted_command_of_several_lines_is_taken_out_too(with_claude: World) 
     """Claude Code marks what was pasted; the goal is what was pasted, to the letter."""
     world = with_claude
     pane = talking(world)
-    before = world.terminal.panes()
     goal = f'{GOAL}\nand keep:\n  - `id`, $HOME and "quotes"'
-    typed(world, pane, f"/handoff {goal}")
+    review(world, pane, f"/handoff {goal}")
 
-    world.shows(newest_pane(world, before), "^S start")
-    (handoff,) = Vault(world.folder / "data" / "handoffs").all()
+    (handoff,) = world.vault.all()
     assert handoff.goal.text == goal
     assert world.model.asked("and keep") == []
 
@@ -141,12 +130,11 @@ def test_the_agent_hands_off_by_the_installed_tool(with_claude: World) -> None:
     )  # fmt: skip
 
     assert "It is drafted." in done.stdout, (done.stdout, done.stderr)
-    assert world.model.log[-1].count("Nothing was started. The user reviews"), world.model.log[
-        -1
-    ].turns
-    (handoff,) = Vault(world.folder / "data" / "handoffs").all()
+    last = world.model.log[-1]
+    assert last.count("Nothing was started. The user reviews"), last.turns
+    (handoff,) = world.vault.all()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "model")
-    assert Vault(world.folder / "data" / "handoffs").state(handoff.id) == "draft"
+    assert world.vault.state(handoff.id) == "draft"
 
 
 def test_after_uninstalling_nothing_is_left(with_claude: World) -> None:

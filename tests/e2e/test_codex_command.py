@@ -6,11 +6,10 @@ from pathlib import Path
 import install
 import pytest
 from conftest import ANSWER, World
-from inside import WISH, conversation, installed, newest_pane, opened, typed
+from inside import WISH, conversation, installed, opened, review, started, typed
 from waiting import retry_until
 
 from tasuki.testing.model_server import Call, Rule, Step
-from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
 
@@ -48,27 +47,21 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     """The command never reaches the model; the successor's first prompt holds brief and goal, once it is sent."""
     world = with_codex
     pane = talking(world)
-    before = world.terminal.panes()
-    typed(world, pane, f"$handoff {GOAL}")
-
-    review = newest_pane(world, before)
-    world.shows(review, "^S start")
+    draft = review(world, pane, f"$handoff {GOAL}")
     assert "The draft of the handoff is in a new tmux window" in world.shows(
         pane, "Blocked by hook"
     )
-    before = world.terminal.panes()
-    world.terminal.keys(review, "C-s")
 
-    successor = newest_pane(world, before)
+    successor = started(world, draft)
     world.shows(successor, "and keep:")
     world.until_quiet(successor)
-    assert world.model.asked("missing test") == []
+    assert world.sent(GOAL) == world.model.asked("missing test") == []
     world.terminal.keys(successor, "Enter")
-    request = retry_until(lambda: world.model.asked("missing test"), 20)[0]
+    request = retry_until(lambda: world.sent(GOAL), 20)[0]
     assert request.prompt.endswith(f"## Next Goal (verbatim)\n{GOAL}")
     assert request.count(WISH) == 1
     world.shows(successor, ANSWER)
-    (handoff,) = Vault(world.folder / "data" / "handoffs").all()
+    (handoff,) = world.vault.all()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "user")
 
 
@@ -86,8 +79,7 @@ def test_without_tmux_the_draft_is_kept_and_a_full_context_is_told(with_codex: W
     world.shows(pane, "Be specific: what should the next thread accomplish?")
     typed(world, pane, f"$handoff {GOAL}")
 
-    vault = Vault(world.folder / "data" / "handoffs")
-    (handoff,) = retry_until(vault.all, 20)
+    (handoff,) = retry_until(world.vault.all, 20)
     world.shows(pane, f"Handoff {handoff.id[:8]} is drafted.")
     assert handoff.goal.text == GOAL
     assert world.model.asked("missing test") == []
@@ -108,6 +100,6 @@ def test_the_agent_hands_off_by_the_installed_tool(with_codex: World) -> None:
     )  # fmt: skip
 
     assert "It is drafted." in done.stdout, (done.stdout, done.stderr)
-    (handoff,) = Vault(world.folder / "data" / "handoffs").all()
+    (handoff,) = world.vault.all()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "model")
     assert handoff.predecessor.harness == "codex"

@@ -17,7 +17,6 @@ from waiting import retry_until
 
 from tasuki.harness import get
 from tasuki.testing.model_server import ModelServer, Rule, Step
-from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
 
@@ -124,7 +123,7 @@ def check(world: World, source: str, to: str, pane: str, before: dict[str, str])
     assert request.prompt.endswith(GOAL)
     assert [request.count(text) for text in (WISH, FACT, GOAL)] == [1, 1, 1]
     assert before.items() <= recorded_in(world, source, to).items()
-    vault = Vault(world.folder / "data" / "handoffs")
+    vault = world.vault
     (handoff,) = vault.all()
     assert handoff.predecessor.harness == source
     events = {event.kind: event.detail for event in vault.events(handoff.id)}

@@ -5,8 +5,6 @@ from conftest import ANSWER, World
 from inside import WISH, conversation, installed, opened, typed
 from waiting import retry_until
 
-from tasuki.vault import Vault
-
 pytestmark = pytest.mark.e2e
 
 GOAL = "add the missing test for the parser"
@@ -39,5 +37,5 @@ def test_a_handoff_is_reviewed_and_the_goal_waits_in_the_successor(with_omp: Wor
     assert request.count(WISH) == 1
     assert request.count(CLOSING) == 1
     world.shows(pane, ANSWER)
-    (handoff,) = Vault(world.folder / "data" / "handoffs").all()
+    (handoff,) = world.vault.all()
     assert handoff.goal.text == GOAL

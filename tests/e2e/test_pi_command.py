@@ -10,7 +10,6 @@ from inside import WISH, conversation, installed, opened, tasuki, typed
 from waiting import retry_until
 
 from tasuki.testing.model_server import Rule, Step
-from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
 
@@ -26,9 +25,11 @@ def talking(world: World) -> str:
     return conversation(world, pane)
 
 
-def vault(world: World) -> Vault:
-    """Where the handoffs of the world are kept."""
-    return Vault(world.folder / "data" / "handoffs")
+def reviewing(world: World, pane: str) -> None:
+    """Hand off, until the draft stands in pi's editor."""
+    typed(world, pane, f"/handoff {GOAL}")
+    world.shows(pane, "look it over. Nothing is sent yet.")
+    world.until_quiet(pane)
 
 
 def test_a_handoff_is_reviewed_in_pis_editor_and_the_goal_waits_in_the_successor(
@@ -37,10 +38,8 @@ def test_a_handoff_is_reviewed_in_pis_editor_and_the_goal_waits_in_the_successor
     """Nothing is sent before Enter; then the context holds the brief, the prompt is the goal alone."""
     world = with_pi
     pane = talking(world)
-    typed(world, pane, f"/handoff {GOAL}")
+    reviewing(world, pane)
 
-    world.shows(pane, "look it over. Nothing is sent yet.")
-    world.until_quiet(pane)
     world.terminal.keys(pane, "Enter")
     world.shows(pane, "New session started with handoff context")
     screen = world.shows(pane, GOAL)
@@ -53,7 +52,7 @@ def test_a_handoff_is_reviewed_in_pis_editor_and_the_goal_waits_in_the_successor
     assert request.count(WISH) == 1
     assert request.count(CLOSING) == 1
     world.shows(pane, ANSWER)
-    (handoff,) = vault(world).all()
+    (handoff,) = world.vault.all()
     (path,) = [
         p
         for p in world.home.glob(".pi/agent/sessions/*/*.jsonl")
@@ -61,7 +60,7 @@ def test_a_handoff_is_reviewed_in_pis_editor_and_the_goal_waits_in_the_successor
     ]
     header = json.loads(path.read_text().splitlines()[0])
     assert header["parentSession"] == handoff.predecessor.path
-    started = next(e for e in vault(world).events(handoff.id) if e.kind == "started")
+    started = next(e for e in world.vault.events(handoff.id) if e.kind == "started")
     assert started.detail["where"] == "inside"
 
 
@@ -69,9 +68,7 @@ def test_what_is_edited_in_the_review_is_what_the_successor_gets(with_pi: World)
     """The edit makes a revision; a goal changed there stands in the input."""
     world = with_pi
     pane = talking(world)
-    typed(world, pane, f"/handoff {GOAL}")
-    world.shows(pane, "look it over")
-    world.until_quiet(pane)
+    reviewing(world, pane)
 
     world.terminal.paste(pane, ", and name it test_blank")
     world.shows(pane, "name it test_blank")
@@ -79,7 +76,7 @@ def test_what_is_edited_in_the_review_is_what_the_successor_gets(with_pi: World)
 
     world.shows(pane, "New session started with handoff context")
     world.shows(pane, f"{GOAL}, and name it test_blank")
-    revised = [h for h in vault(world).all() if h.revises]
+    revised = [h for h in world.vault.all() if h.revises]
     assert [h.goal.text for h in revised] == [f"{GOAL}, and name it test_blank"]
 
 
@@ -87,9 +84,7 @@ def test_escape_in_the_review_starts_nothing(with_pi: World) -> None:
     """The old session goes on, and the draft is kept."""
     world = with_pi
     pane = talking(world)
-    typed(world, pane, f"/handoff {GOAL}")
-    world.shows(pane, "look it over")
-    world.until_quiet(pane)
+    reviewing(world, pane)
 
     world.terminal.keys(pane, "Escape")
 
@@ -98,7 +93,7 @@ def test_escape_in_the_review_starts_nothing(with_pi: World) -> None:
     world.shows(pane, "A second answer.")
     (request,) = world.model.asked("and then what")
     assert request.count(WISH) == 1
-    assert [vault(world).state(h.id) for h in vault(world).all()] == ["draft"]
+    assert [world.vault.state(h.id) for h in world.vault.all()] == ["draft"]
 
 
 @pytest.mark.parametrize("goal", ["", "continue"])
@@ -112,7 +107,7 @@ def test_a_vague_goal_gets_the_guidance_and_stands_in_the_input_again(
 
     world.shows(pane, "Be specific: what should the next thread accomplish?")
     assert f"/handoff {goal}".strip() in world.until_quiet(pane)
-    assert vault(world).all() == []
+    assert world.vault.all() == []
     assert len(world.model.log) == 1
 
 
@@ -139,14 +134,12 @@ def test_the_skill_that_was_used_last_is_inherited(with_pi: World) -> None:
     typed(world, pane, "/skill:tidy the parser please")
     world.shows(pane, ANSWER)
     world.until_quiet(pane)
-    typed(world, pane, f"/handoff {GOAL}")
-    world.shows(pane, "look it over")
-    world.until_quiet(pane)
+    reviewing(world, pane)
 
     world.terminal.keys(pane, "Enter")
 
     world.shows(pane, f"/skill:tidy {GOAL}")
-    (handoff,) = vault(world).all()
+    (handoff,) = world.vault.all()
     assert "handoff:last-skill" in Path(handoff.predecessor.path).read_text()
 
 

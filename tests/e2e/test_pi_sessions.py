@@ -3,7 +3,6 @@
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ANSWER, World
@@ -15,6 +14,7 @@ from tasuki.session.messages import (
     assistant_message,
     model_messages,
     text_block,
+    text_of,
     tool_call,
     tool_result,
     user_message,
@@ -43,23 +43,15 @@ def context(session: SessionManager, leaf: str | None = None) -> list[tuple[str,
     """What tasuki would show the model."""
     messages = model_messages(session.build_session_context(leaf).messages)
     return [
-        ("tool" if m["role"] == "toolResult" else m["role"], words(m["content"]).strip())
+        ("tool" if m["role"] == "toolResult" else m["role"], text_of(m).strip())
         for m in messages
         if m["role"] != "system"
     ]
 
 
-def words(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(block["text"] for block in content if block["type"] == "text")
-
-
 def before(session: SessionManager, prompt: str) -> str:
     """Id of the entry that the last user message of some words hangs on."""
-    found = [
-        e for e in session.entries if prompt in words((e.get("message") or {}).get("content") or "")
-    ]
+    found = [e for e in session.entries if prompt in text_of(e.get("message") or {})]
     return str([e for e in found if e["message"]["role"] == "user"][-1]["id"])
 
 

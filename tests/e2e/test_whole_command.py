@@ -9,7 +9,6 @@ from waiting import retry_until
 
 from tasuki.harness.claude import folder_name
 from tasuki.testing import ThreadBuilder
-from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
 
@@ -40,7 +39,7 @@ def run(world: World, *arguments: str) -> str:
 
 def started(world: World) -> dict[str, str]:
     """Events of the newest handoff by kind."""
-    vault = Vault(world.folder / "data" / "handoffs")
+    vault = world.vault
     newest = vault.all()[0]
     return {e.kind: e.detail.get("harness", "") for e in vault.events(newest.id)}
 

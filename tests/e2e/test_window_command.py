@@ -5,12 +5,10 @@ from typing import NamedTuple
 
 import pytest
 from conftest import World
-from inside import LETTERS, WISH, conversation, installed, newest_pane, opened, typed
+from inside import LETTERS, WISH, conversation, installed, opened, review, started, typed
 from waiting import retry_until
 
-from tasuki.model import Handoff
 from tasuki.testing.model_server import Rule, Step
-from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
 
@@ -54,18 +52,6 @@ class Talk(NamedTuple):
     world: World
     pane: str
 
-    def review(self, goal: str) -> str:
-        """The pane in which a draft with a goal is reviewed."""
-        before = self.world.terminal.panes()
-        typed(self.world, self.pane, f"/handoff {goal}")
-        pane = newest_pane(self.world, before)
-        self.world.shows(pane, "^S start")
-        return pane
-
-    def kept(self) -> list[Handoff]:
-        """The handoffs of the world."""
-        return Vault(self.world.folder / "data" / "handoffs").all()
-
 
 def talking(world: World, name: str) -> Talk:
     """Install tasuki into a program, start it, and have one turn."""
@@ -89,22 +75,20 @@ def talk(request: pytest.FixtureRequest) -> Talk:
 def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(talk: Talk) -> None:
     """The command never reaches the model; the successor's first prompt holds brief and goal, once it is sent."""
     world = talk.world
-    review = talk.review(GOAL)
-    assert WISH[:30] in " ".join(world.terminal.screen(review).text.split())
+    draft = review(world, talk.pane, f"/handoff {GOAL}")
+    assert WISH[:30] in " ".join(world.terminal.screen(draft).text.split())
     world.shows(talk.pane, talk.way.told)
     assert not any("handoff" in request.prompt for request in world.model.log)
-    before = world.terminal.panes()
-    world.terminal.keys(review, "C-s")
 
-    successor = newest_pane(world, before)
+    successor = started(world, draft)
     world.shows(successor, talk.way.pasted, 60)
     world.until_quiet(successor)
-    assert world.model.asked(GOAL) == []
+    assert world.sent(GOAL) == world.model.asked(GOAL) == []
     world.terminal.keys(successor, "Enter")
-    request = retry_until(lambda: world.model.asked(GOAL), 30)[0]
+    request = retry_until(lambda: world.sent(GOAL), 30)[0]
     assert f"## Next Goal (verbatim)\n{GOAL}" in request.prompt
     assert WISH in request.prompt
-    (handoff,) = talk.kept()
+    (handoff,) = world.vault.all()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "user")
 
 
@@ -115,14 +99,14 @@ def test_a_vague_goal_gets_the_guidance(talk: Talk) -> None:
 
     talk.world.shows(talk.pane, talk.way.guidance)
     assert len(talk.world.model.log) == asked
-    assert talk.kept() == []
+    assert talk.world.vault.all() == []
 
 
 def test_a_goal_of_several_lines_is_kept_to_the_letter(talk: Talk) -> None:
     """Line ends, blanks, quotes and signs that the program itself or a shell would expand."""
-    talk.review(LETTERS)
+    review(talk.world, talk.pane, f"/handoff {LETTERS}")
 
-    (handoff,) = talk.kept()
+    (handoff,) = talk.world.vault.all()
     assert handoff.goal.text == LETTERS
 
 
