@@ -1,5 +1,5 @@
 # Sourced by the other scripts: makes .venv in the checkout and keeps it in step with the lock file.
-# tasuki_setup base|dev
+# tasuki_setup base|server|dev
 
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,6 +19,15 @@ apt_or_brew() {
     brew install "$3" >&2 || true
   fi
   command -v "$1" >/dev/null 2>&1
+}
+
+# Debian keeps PostgreSQL's programs out of the PATH.
+has_postgres() {
+  command -v initdb >/dev/null 2>&1 && return 0
+  for program in /usr/lib/postgresql/*/bin/initdb; do
+    [ -x "$program" ] && return 0
+  done
+  return 1
 }
 
 find_python() {
@@ -48,7 +57,7 @@ tasuki_setup() {
   stamp=".venv/.tasuki-$1"
   want="$(cat "$lock" pyproject.toml | cksum)"
   for done in .venv/.tasuki-dev "$stamp"; do
-    if [ -x .venv/bin/tasuki ] && [ -f "$done" ] && { [ "$done" != "$stamp" ] && [ "$1" = base ] || [ "$(cat "$done")" = "$want" ]; }; then
+    if [ -x .venv/bin/tasuki ] && [ -f "$done" ] && { [ "$done" != "$stamp" ] && [ "$1" != dev ] || [ "$(cat "$done")" = "$want" ]; }; then
       return 0
     fi
   done

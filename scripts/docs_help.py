@@ -62,7 +62,41 @@ def with_contracts(page: str) -> str:
     return f"{before}<!-- contracts -->\n{table}\n{end}{rest.partition(end)[2]}"
 
 
-PAGES = {PAGE: rendered, PAGE.parent / "writing-a-harness.md": with_contracts}
+def with_failures(page: str) -> str:
+    """The page on the fleet with the table of the failures made anew."""
+    from tasuki.fleet.failures import REMEDIES
+
+    rows = [f"| `{code}` | {remedy.format(agent='ID')} |" for code, remedy in REMEDIES.items()]
+    table = "\n".join(("| failure | what you can do |", "|---|---|", *rows))
+    before, _, rest = page.partition("<!-- failures -->\n")
+    end = "<!-- /failures -->"
+    return f"{before}<!-- failures -->\n{table}\n{end}{rest.partition(end)[2]}"
+
+
+def with_controls(page: str) -> str:
+    """The same page with the table of what each harness can do made anew."""
+    from tasuki import harness
+
+    rows = ["| | session begins | skill of a persona | compaction can be vetoed | a prompt while it works |", "|---|---|---|---|---|"]  # fmt: skip
+    for adapter in map(harness.get, harness.BUILT_IN):
+        if (control := harness.control(adapter)) is None:
+            continue
+        begins = "with the first prompt" if control.starts_at_prompt else "with the program"
+        skill = "at the session's start" if control.skill_at_start else "is the first prompt"
+        veto = "yes" if control.can_veto else "no"
+        busy = "is a turn behind it" if control.queues_prompts else "joins the turn"
+        rows.append(f"| {adapter.title} | {begins} | {skill} | {veto} | {busy} |")
+    table = "\n".join(rows)
+    before, _, rest = page.partition("<!-- controls -->\n")
+    end = "<!-- /controls -->"
+    return f"{before}<!-- controls -->\n{table}\n{end}{rest.partition(end)[2]}"
+
+
+PAGES = {
+    PAGE: rendered,
+    PAGE.parent / "writing-a-harness.md": with_contracts,
+    PAGE.parent / "fleet.md": lambda page: with_controls(with_failures(page)),
+}
 """Pages, and what makes each anew."""
 
 

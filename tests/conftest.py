@@ -1,5 +1,6 @@
 """What tests of several files share."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from databases import Postgres
+    from fleets import World
     from sessions import Make
+
+    from tasuki.fleet.database import Database
 
 
 @pytest.fixture(scope="module")
@@ -30,3 +35,52 @@ def desk(tmp_path: Path) -> "Iterator[Make]":
     from sessions import making
 
     yield from making(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[Postgres]":
+    """A PostgreSQL server of the tests' own; skips where none can be had, but fails in CI."""
+    from databases import missing, postgres
+
+    if reason := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database of the test's own, of each kind; on PostgreSQL the tables are there."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'fleet.db'}"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    url = server.make()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture
+def database(database_url: str) -> "Iterator[Database]":
+    """A database of each kind, with the fleet's tables."""
+    from tasuki.fleet import schema
+    from tasuki.fleet.database import Database
+
+    made = Database(database_url)
+    schema.upgrade(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path, database_url: str) -> "Iterator[World]":
+    """A fleet that is served, with the hooks in its harness; on SQLite and on PostgreSQL."""
+    from fleets import LIMITS, World
+
+    made = World(tmp_path, "" if database_url.startswith("sqlite") else database_url)
+    made.serve(limits=json.dumps(LIMITS))
+    made.install()
+    yield made
+    made.close()

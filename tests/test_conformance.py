@@ -9,6 +9,7 @@ from fixture_threads import HARNESSES, LACKS, adapter, form, holder, samples
 from msgspec.structs import replace
 
 from tasuki import harness
+from tasuki.harness.control import Sight
 from tasuki.harness.integration import OwnFile
 from tasuki.harness.protocol import (
     AskAnswer,
@@ -55,6 +56,8 @@ def test_every_contract_catches_a_sabotaged_adapter(number: int, name: str, tmp_
     trial = _trial(name, tmp_path)
     if number == 24 and trial.harness.can_start and name not in ("pi", "omp"):
         pytest.skip("plans no session file")
+    if number >= 30 and harness.control(trial.harness) is None:
+        pytest.skip("no agents of it can be run")
     sabotage = SABOTAGES[number]
     if number in (22, 23, 24) and not trial.harness.can_start:
         sabotage = _starting
@@ -78,7 +81,7 @@ def _trial(name: str, folder: Path) -> Trial:
 class Sabotaged:
     """A harness with some of its methods replaced; they get the real one first."""
 
-    def __init__(self, real: Harness, **methods: Callable[..., Any]) -> None:
+    def __init__(self, real: Any, **methods: Callable[..., Any]) -> None:
         self._real = real
         self._methods = methods
 
@@ -186,6 +189,10 @@ def _appending(real: Harness) -> Any:
     return Sabotaged(real, ask=ask)
 
 
+def _agents(harness: Harness, **methods: Callable[..., Any]) -> Any:
+    return Sabotaged(harness, control=lambda real: Sabotaged(real(), **methods))
+
+
 class Unmarked:
     """An integration whose file nobody could tell from the user's own."""
 
@@ -223,4 +230,9 @@ SABOTAGES: dict[int, Callable[[Harness], Any]] = {
     27: _appending,
     28: lambda h: Sabotaged(h, answered=lambda real, output, request: AskAnswer(text="Well.")),
     29: lambda h: Sabotaged(h, integration=lambda real: Unmarked()),
+    30: lambda h: _agents(h, event=lambda real, payload: real({**payload, "x": payload["cwd"]})),
+    31: lambda h: _agents(h, additions=lambda real, hook: Unmarked().additions(())),
+    32: lambda h: _agents(h, start=lambda real, request: replace(real(request), cwd="/")),
+    33: lambda h: _agents(h, sight=lambda real, look: Sight("ready")),
+    34: lambda h: _agents(h, answer=lambda real, event, reply: "{}"),
 }

@@ -84,6 +84,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Percent of the context from which a draft is made and shown without a word; 0 for never."""
     notify: str = ""
     """Where a suggestion goes beside the screen: `desktop`, or addresses of apprise, in words."""
+    context_threshold: int = 80
+    """Percent of the context at which an agent of the fleet is over its threshold."""
+    fleet_root: str = ""
+    """Folder that holds `data/personas/`; empty for tasuki's data folder."""
     review_in: Literal["window", "popup"] = "window"
     """Where in tmux a handoff is reviewed that was begun inside an agent."""
 
@@ -144,7 +148,7 @@ class Source(Struct, frozen=True):
 
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
-    "auto_handoff_at", "notify", "review_in",
+    "auto_handoff_at", "notify", "review_in", "context_threshold", "fleet_root",
 })  # fmt: skip
 """Settings that a repository cannot set; they are taken from the user's own file, the environment
 and flags alone."""
@@ -156,6 +160,7 @@ BOUNDS: dict[str, tuple[int, int | None, str]] = {
     "model_window": (2000, None, "tokens"),
     "suggest_at": (0, 100, "percent"),
     "auto_handoff_at": (0, 100, "percent"),
+    "context_threshold": (1, 100, "percent"),
 }
 """Least and greatest value, and the unit; every other number must not be negative."""
 _KINDS: Mapping[str, Any] = Settings.__annotations__

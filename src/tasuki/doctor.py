@@ -19,7 +19,10 @@ from msgspec import Struct
 from tasuki import __version__
 from tasuki import harness as harnesses
 from tasuki.errors import TasukiError
+from tasuki.harness.hook_script import hook_script, path_in
 from tasuki.harness.install import Installer, Standing, own_command
+from tasuki.harness.integration import Addition
+from tasuki.harness.jsonl import scanned
 from tasuki.harness.protocol import Harness
 from tasuki.launch.prepare import PACKAGES
 from tasuki.vault.store import data_folder
@@ -34,6 +37,7 @@ TESTED = {
     "opencode": "1.18.33",
 }
 """Versions that the tests of this release drove."""
+TMUX_NEEDED = (3, 2)
 VERSION_SECONDS = 1.4
 """Time limit of a program that is asked for its version."""
 WHOLE_BYTES = 40 << 20
@@ -65,6 +69,17 @@ class Part(Struct, frozen=True):
     programs: tuple[str, ...] = ()
 
 
+class FleetState(Struct, frozen=True):
+    """What agents in tmux need: curl by its path, the script of their hooks (current, older, missing).
+
+    `waiting` counts the events that were kept for the server while it was away.
+    """
+
+    curl: str
+    script: str
+    waiting: int
+
+
 class Examined(Struct, frozen=True):
     """What was found out about one harness."""
 
@@ -81,17 +96,19 @@ class Examined(Struct, frozen=True):
     command: str
     """How a handoff begins inside it, empty where nothing can be installed."""
     parts: tuple[Part, ...]
+    fleet: tuple[Part, ...]
+    """The hooks of a fleet, which `tasuki install --fleet` adds; none where there can be no agents."""
     problems: tuple[Problem, ...]
 
     @property
     def installed(self) -> bool:
         """Whether something of tasuki is there."""
-        return any(part.state in ("there", "replace") for part in self.parts)
+        return is_in(self.parts)
 
     @property
     def here(self) -> bool:
         """Whether there is anything to say about it."""
-        return bool(self.program or self.threads.count or self.installed)
+        return bool(self.program or self.threads.count or self.installed or is_in(self.fleet))
 
 
 class Report(Struct, frozen=True):
@@ -102,6 +119,8 @@ class Report(Struct, frozen=True):
     data: str
     tmux: str
     extras: dict[str, bool]
+    fleet: FleetState | None
+    """None where no fleet is in use: nothing of it was ever installed or started."""
     harnesses: tuple[Examined, ...]
     problems: tuple[Problem, ...]
 
@@ -123,18 +142,23 @@ def examine(names: Sequence[str] = ()) -> Report:
             for harness, version, threads in zip(chosen, versions, found, strict=True)
         )
     extras = {name: find_spec(module) is not None for name, module in _EXTRAS.items()}
+    fleet = _fleet(examined)
     return Report(
         tasuki=__version__,
         command=shlex.join(own_command()),
         data=str(data_folder()),
         tmux=tmux.result(),
         extras=extras,
+        fleet=fleet,
         harnesses=examined,
-        problems=tuple(_own_problems(data_folder())),
+        problems=(
+            *_own_problems(data_folder()),
+            *(_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
+        ),
     )
 
 
-_EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise"}  # fmt: skip
+_EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise", "server": "litestar"}  # fmt: skip
 
 
 def _own_problems(data: Path) -> Iterator[Problem]:
@@ -205,23 +229,19 @@ def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
 def _examined(
     harness: Harness, version: str, threads: Threads, problems: list[Problem]
 ) -> Examined:
-    made = harnesses.integration(harness)
+    made, control = harnesses.integration(harness), harnesses.control(harness)
     parts: list[Part] = []
+    hooks: list[Part] = []
     try:
         if made:
-            installer, additions = Installer(data_folder()), made.additions(own_command())
-            parts = [_part(standing) for standing in installer.states(harness.name, additions)]
-            problems += [
-                Problem(
-                    f"Still installed, though this tasuki cannot do it: {what}.",
-                    f"tasuki install {harness.name}",
-                )
-                for what in installer.left_over(harness.name, additions)
-            ]
+            ours = made.additions(own_command())
+            parts = _standing(harness.name, ours, harness.name, problems)
+        if control:
+            ours = control.additions(str(path_in(data_folder() / "fleet")))
+            hooks = _standing(f"{harness.name}/fleet", ours, f"{harness.name} --fleet", problems)
     except TasukiError as error:
         problems.append(Problem(str(error), f"tasuki install {harness.name}"))
-    problems += _part_problems(harness.name, parts)
-    if made and any(part.state == "there" for part in parts):
+    if made and any(part.state == "there" for part in (*parts, *hooks)):
         problems += [Problem(*_halves(sentence)) for sentence in made.hindrances()]
     program = shutil.which(harness.program) if harness.program else None
     return Examined(
@@ -235,8 +255,23 @@ def _examined(
         can_prefill=harness.can_prefill,
         command=made.command if made else "",
         parts=tuple(parts),
+        fleet=tuple(hooks),
         problems=tuple(problems),
     )
+
+
+def _standing(
+    record: str, additions: tuple[Addition, ...], named: str, problems: list[Problem]
+) -> list[Part]:
+    """How additions stand; what is wrong with them is added to `problems`. Raises InstallFailed."""
+    installer, mend = Installer(data_folder()), f"tasuki install {named}"
+    parts = [_part(standing) for standing in installer.states(record, additions)]
+    problems += [
+        Problem(f"Still installed, though this tasuki cannot do it: {what}.", mend)
+        for what in installer.left_over(record, additions)
+    ]
+    problems += _part_problems(mend, parts)
+    return parts
 
 
 def _part(standing: Standing) -> Part:
@@ -250,11 +285,15 @@ def _halves(sentence: str) -> tuple[str, str]:
     return f"{what}." if mend else sentence, mend
 
 
-def _part_problems(name: str, parts: Sequence[Part]) -> Iterator[Problem]:
+def is_in(parts: Sequence[Part]) -> bool:
+    """Whether something of these is there, of whatever version."""
+    return any(part.state in ("there", "replace") for part in parts)
+
+
+def _part_problems(mend: str, parts: Sequence[Part]) -> Iterator[Problem]:
     """What is wrong with what is installed; nothing where nothing is."""
-    if not any(part.state in ("there", "replace") for part in parts):
+    if not is_in(parts):
         return
-    mend = f"tasuki install {name}"
     programs = {program for part in parts for program in part.programs}
     if gone := sorted(p for p in programs if not os.access(p, os.X_OK)):
         yield Problem(f"What is installed runs {', '.join(gone)}, which is gone.", mend)
@@ -269,6 +308,50 @@ def _whose(programs: set[str]) -> str:
     if others := sorted(programs - {own_command()[0]}):
         return f"What is installed runs another tasuki: {', '.join(others)}."
     return "What is installed is an older version's, or names other folders of tasuki."
+
+
+# -- the fleet -------------------------------------------------------------------------
+
+
+def _fleet(examined: Sequence[Examined]) -> FleetState | None:
+    folder = data_folder() / "fleet"
+    if not folder.exists() and not any(is_in(harness.fleet) for harness in examined):
+        return None
+    try:
+        written = path_in(folder).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        written = ""
+    state = "current" if written == hook_script(folder) else "older" if written else "missing"
+    waiting = sum(1 for e in scanned(folder / "spool") if e.name.endswith(".json"))
+    return FleetState(shutil.which("curl") or "", state, waiting)
+
+
+def _fleet_problems(
+    fleet: FleetState, tmux: str, examined: Sequence[Examined]
+) -> Iterator[Problem]:
+    if hooked := [harness.name for harness in examined if is_in(harness.fleet)]:
+        mend = f"tasuki install {' '.join(hooked)} --fleet"
+        if fleet.script == "missing":
+            yield Problem(
+                "The script that the fleet's hooks run is gone: agents are not seen.", mend
+            )
+        elif fleet.script == "older":
+            yield Problem("The script that the fleet's hooks run is another version's.", mend)
+        if not fleet.curl:
+            yield Problem(
+                "There is no curl: what agents do is told late, and they get no skill at their start.",
+                "Install curl, for example: apt install curl; or brew install curl",
+            )
+    if _before(tmux, TMUX_NEEDED):
+        what = f"this is {tmux}" if tmux else "there is none"
+        yield Problem(f"Agents of a fleet need tmux 3.2 or newer; {what}.",
+                      "Install tmux, for example: apt install tmux; or brew install tmux")  # fmt: skip
+
+
+def _before(version: str, needed: tuple[int, int]) -> bool:
+    """Whether a version such as `3.3a` is older; one that nobody knows is not."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return not version or bool(found and (int(found[1]), int(found[2])) < needed)
 
 
 def install_line(harness: Examined) -> str:

@@ -9,8 +9,15 @@ TasukiError                 base; `exit_code` 1
 ├── ThreadNotFound          no thread matches what was asked for
 ├── ThreadUnreadable        the file is there, but is no thread, is empty, or cannot be read
 ├── HandoffNotFound         no stored handoff matches
+├── AgentNotFound           no agent of the fleet matches
+├── PersonaNotFound         no persona matches
+├── NotPossible             it cannot be done to an agent, persona or handoff as it is
+├── AlreadyUnderWay         it is being done, or was done, already
+├── ServerAway              no server answers
+├── ServerRuns              another server has the data folder
 ├── HarnessMissing          the program of a harness is not installed
 ├── LaunchFailed            the successor could not be started
+│   └── PaneGone            a tmux pane, or tmux itself, is not there any more
 ├── StoreFailed             a handoff could not be kept (disk full, no permission)
 ├── InstallFailed           what `tasuki install` adds to a harness could not be put there
 ├── ExtraMissing            an optional part of tasuki is not installed
@@ -66,12 +73,44 @@ class HandoffNotFound(TasukiError):
     """No stored handoff matches what was asked for."""
 
 
+class AgentNotFound(TasukiError):
+    """No agent of the fleet matches what was asked for."""
+
+
+class PersonaNotFound(TasukiError):
+    """No persona matches what was asked for."""
+
+
+class NotPossible(TasukiError):
+    """It cannot be done to an agent, persona or handoff as it is; the message says why."""
+
+
+class AlreadyUnderWay(TasukiError):
+    """It is being done, or was done, already; `details` say by what, and how to go on."""
+
+    def __init__(self, message: str, **details: str) -> None:
+        super().__init__(message)
+        self.details = {name: value for name, value in details.items() if value}
+
+
+class ServerAway(TasukiError):
+    """No server answers; the message says how to start it."""
+
+
+class ServerRuns(TasukiError):
+    """Another server has the data folder; the message says which."""
+
+
 class HarnessMissing(TasukiError):
     """The program of a harness is not installed."""
 
 
 class LaunchFailed(TasukiError):
     """The successor could not be started."""
+
+
+class PaneGone(LaunchFailed):
+    """A tmux pane is not there any more, or its program ended, or tmux itself is gone."""
 
 
 class StoreFailed(TasukiError):

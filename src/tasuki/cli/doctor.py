@@ -8,7 +8,7 @@ import click
 
 from tasuki.cli.printing import print_json, wrapped
 from tasuki.config import tilde
-from tasuki.doctor import Examined, Problem, Report, examine, install_line
+from tasuki.doctor import Examined, FleetState, Problem, Report, examine, install_line
 from tasuki.plain import shown
 
 WIDTH = 78
@@ -22,6 +22,7 @@ def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Say what works with each harness here, and the one line that mends what does not.
 
     Looks for the program, its version and threads, for what `tasuki install` added, and for tmux.
+    Where agents run in a fleet: for their hooks, the script that these run, and curl.
     Starts nothing but the programs' own --version. The exit code is 1 if something is broken.
     """
     report = examine(names)
@@ -51,17 +52,24 @@ def _lines(report: Report, *, named: bool) -> Iterator[str]:
     lacking = [name for name, there in report.extras.items() if not there]
     text = f"{', '.join(extras) or 'none'}"
     yield from _row("extras", text + (f"; not installed: {', '.join(lacking)}" if lacking else ""))
+    if report.fleet:
+        yield from _row("fleet", _fleet(report.fleet))
     yield from _problems(report.problems)
     shown_ones = [h for h in report.harnesses if named or h.here]
     for harness in shown_ones:
         yield ""
-        yield from _harness(harness)
+        yield from _harness(harness, fleet=report.fleet is not None)
     if absent := [h.title for h in report.harnesses if h not in shown_ones]:
         yield ""
         yield from textwrap.wrap(f"Not here: {', '.join(absent)}.", WIDTH)
 
 
-def _harness(harness: Examined) -> Iterator[str]:
+def _fleet(state: FleetState) -> str:
+    waiting = f"; {state.waiting:,} events wait for it: tasuki serve" if state.waiting else ""
+    return f"the hooks' script is {state.script}{waiting}"
+
+
+def _harness(harness: Examined, *, fleet: bool) -> Iterator[str]:
     yield harness.title
     yield from _row("program", _program(harness))
     threads = harness.threads
@@ -70,6 +78,8 @@ def _harness(harness: Examined) -> Iterator[str]:
     yield from _row("successor", _successor(harness))
     if harness.command:
         yield from _row("inside", _inside(harness))
+    if fleet and harness.fleet:
+        yield from _row("fleet", _agents(harness))
     yield from _problems(harness.problems)
 
 
@@ -100,6 +110,13 @@ def _inside(harness: Examined) -> str:
     own = [part for part in harness.parts if part.state == "foreign"]
     more = f"; yours: {', '.join(part.what for part in own)}" if own else ""
     return f"{harness.command} ({len(there)} of {len(harness.parts)} parts{more})"
+
+
+def _agents(harness: Examined) -> str:
+    there = sum(part.state in ("there", "replace") for part in harness.fleet)
+    if not there:
+        return f"its agents are not seen. To see them: tasuki install {harness.name} --fleet"
+    return f"its agents are seen ({there} of {len(harness.fleet)} parts)"
 
 
 def _problems(problems: tuple[Problem, ...]) -> Iterator[str]:

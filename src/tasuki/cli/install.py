@@ -10,13 +10,16 @@ import click
 from tasuki import harness as harnesses
 from tasuki.cli.printing import wrapped
 from tasuki.config import tilde
-from tasuki.errors import TasukiError
+from tasuki.errors import InstallFailed, TasukiError
+from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.harness.install import Installer, Plan, Step, own_command
 from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
 from tasuki.plain import shown
 from tasuki.vault.store import data_folder
 
+FLEET = "fleet"
+"""The part that the fleet's server needs, beside the ordinary one."""
 WIDTH = 72
 """Columns of what is said in sentences."""
 SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!"}
@@ -27,9 +30,12 @@ LEGEND = {"replace": "an older one is replaced", "there": "already there",
 @click.command()
 @click.argument("names", nargs=-1, metavar="[HARNESS]...")
 @click.option("--all", "every", is_flag=True, help="Every harness that is found on this machine.")
+@click.option(
+    "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
+)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
-def install(names: tuple[str, ...], every: bool, yes: bool, dry: bool) -> int:
+def install(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
     """Add to a harness what lets you hand off inside it: a command, hooks, a skill, tools.
 
     What is added is shown first, with the files, and asked about. Nothing else in those files
@@ -37,15 +43,20 @@ def install(names: tuple[str, ...], every: bool, yes: bool, dry: bool) -> int:
     date. Without a HARNESS it says which are found here, and asks.
     """
     chosen = _chosen(names, every=every, dry=dry)
-    return _each(chosen, yes=yes, dry=dry, remove=False)
+    if fleet:
+        _can_run(chosen)
+        if not dry:
+            _write_hook_script()
+    return _each(chosen, ("", FLEET) if fleet else ("",), yes=yes, dry=dry, remove=False)
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[HARNESS]...")
 @click.option("--all", "every", is_flag=True, help="Every harness that has something of tasuki.")
+@click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
-def uninstall(names: tuple[str, ...], every: bool, yes: bool, dry: bool) -> int:
+def uninstall(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
     """Take out of a harness what `tasuki install` added, and nothing else."""
     if not names and not every:
         raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
@@ -56,7 +67,7 @@ def uninstall(names: tuple[str, ...], every: bool, yes: bool, dry: bool) -> int:
     )
     if not chosen:
         click.echo("Nothing of tasuki is in any harness.")
-    return _each(chosen, yes=yes, dry=dry, remove=True)
+    return _each(chosen, (FLEET,) if fleet else (FLEET, ""), yes=yes, dry=dry, remove=True)
 
 
 # -- which -----------------------------------------------------------------------------
@@ -69,13 +80,39 @@ def _installable() -> list[Harness]:
 
 def _has_ours(harness: Harness) -> bool:
     """Whether there is something to take out, or a file in the way of looking."""
-    made = harnesses.integration(harness)
-    if made is None:
-        return False
     try:
-        return Installer(data_folder()).removal(harness.name, made.additions(own_command())).changes
+        return any(
+            Installer(data_folder()).removal(record, additions).changes
+            for record, additions in (_part(harness, part) for part in ("", FLEET))
+        )
     except TasukiError:
         return True
+
+
+def _part(harness: Harness, part: str) -> tuple[str, tuple[Addition, ...]]:
+    """The name under which a part is recorded, and what belongs to it: the ordinary one, or the fleet's.
+
+    They are recorded apart, so that one can be brought up to date without the other.
+    """
+    if part == FLEET:
+        control = harnesses.control(harness)
+        script = str(path_in(data_folder() / "fleet"))
+        return f"{harness.name}/fleet", control.additions(script) if control else ()
+    made = harnesses.integration(harness)
+    return harness.name, made.additions(own_command()) if made else ()
+
+
+def _can_run(chosen: list[Harness]) -> None:
+    if lacking := [harness.title for harness in chosen if harnesses.control(harness) is None]:
+        raise click.UsageError(f"{lacking[0]} has no hooks by which its agents could be seen.")
+
+
+def _write_hook_script() -> None:
+    folder = data_folder() / "fleet"
+    try:
+        write_hook_script(folder)
+    except OSError as error:
+        raise InstallFailed(f"{folder} cannot be written: {error.strerror}.") from error
 
 
 def _known(names: tuple[str, ...]) -> list[Harness]:
@@ -110,44 +147,63 @@ def _chosen(names: tuple[str, ...], *, every: bool, dry: bool) -> list[Harness]:
 # -- what ------------------------------------------------------------------------------
 
 
-def _each(chosen: list[Harness], *, yes: bool, dry: bool, remove: bool) -> int:
+def _each(
+    chosen: list[Harness], parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
+) -> int:
     """One harness after the other; 1 if one of them failed."""
     failed = 0
     for number, harness in enumerate(chosen):
         if number:
             click.echo()
         try:
-            _one(harness, yes=yes, dry=dry, remove=remove)
+            _one(harness, parts, yes=yes, dry=dry, remove=remove)
         except TasukiError as error:
             click.echo(f"tasuki: {harness.title}: {shown(str(error))}", err=True)
             failed = 1
     return failed
 
 
-def _one(harness: Harness, *, yes: bool, dry: bool, remove: bool) -> None:
-    made = harnesses.integration(harness)
-    if made is None:
-        return
-    installer, additions = Installer(data_folder()), made.additions(own_command())
-    plan = (installer.removal if remove else installer.plan)(harness.name, additions)
+def _one(harness: Harness, parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool) -> None:
     click.echo(harness.title)
-    for line in _lines(plan, additions, whole=dry):
-        click.echo(shown(line))
-    if not plan.changes:
+    changed = [
+        _one_part(harness, part, yes=yes, dry=dry, remove=remove)
+        for part in parts
+        if part != FLEET or harnesses.control(harness)
+    ]
+    if not any(changed):
         click.echo("  Nothing of tasuki is there." if remove else "  Nothing to do.")
-        return
-    if dry:
+    elif dry:
         click.echo("  Nothing was written.")
-        return
-    if not yes:
-        _confirm(harness, remove=remove)
-    installer.carry_out(harness.name, additions, plan, remove=remove)
-    if remove:
+    elif remove:
         click.echo("  Taken out.")
     else:
+        _done(harness, parts)
+
+
+def _done(harness: Harness, parts: tuple[str, ...]) -> None:
+    made, control = harnesses.integration(harness), harnesses.control(harness)
+    if made:
         click.echo(f"  Done. Hand off inside {harness.title}: {made.command}")
-        for note in made.notes:
-            click.echo("\n".join(_wrapped(note, "  ")))
+    notes = (*(made.notes if made else ()), *(control.notes if control and FLEET in parts else ()))
+    for note in dict.fromkeys(notes):
+        click.echo("\n".join(_wrapped(note, "  ")))
+
+
+def _one_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool) -> bool:
+    """Show and carry out one part; whether there was something to do."""
+    record, additions = _part(harness, part)
+    installer = Installer(data_folder())
+    plan = (installer.removal if remove else installer.plan)(record, additions)
+    if not plan.changes and remove:
+        return False
+    for line in _lines(plan, additions, whole=dry):
+        click.echo(shown(line))
+    if not plan.changes or dry:
+        return plan.changes
+    if not yes:
+        _confirm(harness, remove=remove)
+    installer.carry_out(record, additions, plan, remove=remove)
+    return True
 
 
 def _confirm(harness: Harness, *, remove: bool) -> None:

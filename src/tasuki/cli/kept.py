@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
 )
+@click.option("--agents", is_flag=True, help="Those of the fleet's agents, from its server.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
-def handoffs(ctx: click.Context, limit: int, as_json: bool) -> None:
+def handoffs(ctx: click.Context, limit: int, agents: bool, as_json: bool) -> None:
     """List the handoffs that were kept, newest first."""
     if ctx.invoked_subcommand is not None:
+        return
+    if agents:
+        _of_agents(limit, as_json)
         return
     from tasuki.vault import Vault
 
@@ -39,6 +43,21 @@ def handoffs(ctx: click.Context, limit: int, as_json: bool) -> None:
         click.echo('No handoffs yet. Make one: tasuki handoff "what comes next"', err=True)
     for handoff in found if not as_json else ():
         click.echo(_row(vault, handoff))
+
+
+def _of_agents(limit: int, as_json: bool) -> None:
+    from tasuki.cli.fleet_client import Client
+    from tasuki.cli.fleet_watch import print_handoffs
+
+    found = Client().get("handoffs", limit=min(limit, 1000))["handoffs"]
+    if as_json:
+        print_json({"handoffs": found})
+    elif not found:
+        click.echo(
+            "No handoffs of agents yet. Make one: tasuki agent handoff ID --reason …", err=True
+        )
+    else:
+        print_handoffs(found)
 
 
 @handoffs.command("find")

@@ -36,6 +36,9 @@ COMMANDS = {
     "status": ("tasuki.cli.hook:status", "Print the part of a status line with context use."),
     "acp": ("tasuki.cli.acp:acp", "Put /handoff between an editor and any agent that speaks ACP."),
     "mcp": ("tasuki.cli.mcp:mcp", "Serve these as tools to agents, by the Model Context Protocol."),
+    "serve": ("tasuki.cli.serve:serve", "Serve a fleet of agents: personas, hooks, handoffs."),
+    "persona": ("tasuki.cli.persona:persona", "Add, list and edit the personas of the fleet."),
+    "agent": ("tasuki.cli.agent:agent", "Start agents of the fleet, talk to them, hand them off."),
     "config": ("tasuki.cli.config:config", "Show every setting and where its value came from."),
     "completion": ("tasuki.cli.completion:completion", "Print the shell completion script."),
 }

@@ -28,7 +28,7 @@ TITLES: dict[str, re.Pattern[str]] = {
         "next": r"\bnext\b|\bto-?\s?dos?\b|\bpending\b|\bremaining\b|\bopen (?:tasks?|items?|work)\b|\bplan\b|\bleft to do\b"
         r"|\bwhat(?:'s| is) left\b|\bfollow-?ups?\b|\bnächste|\boffene aufgaben|\bpróxim|\bprochaine|下一步|待办|次の|残り",
         "context": r"\bcontext\b|\bbackground\b|\bsummary\b|\boverview\b|\bfindings?\b|\bknowledge\b|\bconcepts?\b|\bproblem\b"
-        r"|\bkey (?:points|insights|facts)\b|\blearn|\bdiscover|\bwhat happened\b|\bhistory\b|\bkontext|\bhintergrund"
+        r"|\bkey (?:points|insights|facts)\b|\bwork(?:ing|ed) on\b|\blearn|\bdiscover|\bwhat happened\b|\bhistory\b|\bkontext|\bhintergrund"
         r"|\bzusammenfassung|\bcontexto|\bcontexte|\bresumen|\brésumé|背景|上下文|概要|まとめ",
         "state": r"\bstat(?:e|us)\b|\bprogress\b|\bdone\b|\bcompleted?\b|\baccomplish|\bcurrent (?:work|task)|\bso far\b"
         r"|\brecent actions?\b|\bwork done\b|\bchanges made\b|\bwhat was (?:done|built|changed)\b|\bwhere things\b"

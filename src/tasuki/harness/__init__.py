@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import added
+from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
 from tasuki.harness.protocol import Harness
 
@@ -42,6 +43,12 @@ def get(name: str) -> Harness:
 def integration(harness: Harness) -> Integration | None:
     """What tasuki can add to a harness; None too for an adapter from before there was that."""
     found = getattr(harness, "integration", None)
+    return found() if found else None
+
+
+def control(harness: Harness) -> Control | None:
+    """How agents of a harness are run in a fleet; None where they cannot be."""
+    found = getattr(harness, "control", None)
     return found() if found else None
 
 

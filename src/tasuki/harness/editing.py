@@ -24,9 +24,9 @@ class Put(Struct, frozen=True):
     """Folders that were made for it, the outermost first."""
 
     @property
-    def place(self) -> tuple[str, str, tuple[str, ...], str]:
+    def place(self) -> tuple[str, str, tuple[str, ...], str, str]:
         """What makes two of them the same one, in whatever version."""
-        return self.path, self.kind, self.keys, self.name
+        return self.path, self.kind, self.keys, self.name, self.mark
 
 
 def put_for(addition: Addition, text: str = "") -> Put:
@@ -109,9 +109,16 @@ def _cut(text: str, put: Put) -> str | None:
             tomltext.parsed(left)
         elif left.strip():
             jsontext.parsed(left)
+            if not put.name and _count(left, put) >= _count(text, put):
+                return None  # the same text of another list
     except (jsontext.NotJson, tomltext.NotToml):
         return None
     return left
+
+
+def _count(text: str, put: Put) -> int:
+    """How many elements of ours are at the place of one that was put in."""
+    return len(_marked(text, jsontext.at(text, put.keys), put.mark))
 
 
 def _difference(before: str, after: str) -> str:

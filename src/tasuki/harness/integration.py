@@ -216,10 +216,13 @@ def hook_answer(answer: HookAnswer) -> str:
     return json.dumps({"systemMessage": answer.said})
 
 
-def command_hook(path: str, event: str, command: str, seconds: int, what: str) -> JsonEntry:
-    """A hook that runs a command, in the same shape; `seconds` is its time limit."""
+def command_hook(
+    path: str, event: str, command: str, seconds: int, what: str, mark: str = HOOK_MARK
+) -> JsonEntry:
+    """A hook that runs a command with a mark in it, in the same shape; `seconds` is its time limit."""
+    assert mark in command, command
     entry = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
-    return JsonEntry(path, ("hooks", event), entry, what)
+    return JsonEntry(path, ("hooks", event), entry, what, mark=mark)
 
 
 def setting(path: Path, name: str) -> object:
@@ -239,6 +242,13 @@ def percent(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1000 else None
+
+
+def tokens(value: object) -> int | None:
+    """A number of tokens of a payload, None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
+        return None
+    return value
 
 
 def text(payload: Mapping[str, Any], key: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tasuki.harness import plans
+from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
@@ -131,6 +132,11 @@ class Omp:
         from tasuki.harness.pi_v3.installing import PiIntegration
 
         return PiIntegration(self.name, agent_folder(), "tasuki", (OWN_COMMAND,))
+
+    def control(self) -> Control:
+        from tasuki.harness.pi_v3.control import OmpControl
+
+        return OmpControl(agent_folder(), _READY)
 
 
 def _beside(path: Path) -> list[Path]:

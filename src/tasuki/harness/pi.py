@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.harness import plans
+from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
@@ -97,3 +98,8 @@ class Pi:
         from tasuki.harness.pi_v3.installing import PiIntegration
 
         return PiIntegration(self.name, agent_folder())
+
+    def control(self) -> Control:
+        from tasuki.harness.pi_v3.control import PiControl
+
+        return PiControl(agent_folder(), _READY)

@@ -1,7 +1,8 @@
-"""Becomes the successor inside a new tmux pane. Run as a script, with the standard library alone.
+"""Becomes the program inside a new tmux pane. Run as a script, with the standard library alone.
 
 A command given to tmux is limited to 16 KiB and visible to every user of the machine, so
-arguments and environment come through a pipe in the file system (a FIFO), named in argv[1].
+arguments and environment come through a pipe in the file system (a FIFO), named in argv[1]; or,
+after `--order`, in a file of which only one of several windows can become the program.
 """
 
 import json
@@ -16,10 +17,8 @@ OF_THE_CALLER = ("COLUMNS", "LINES", "OLDPWD", "PWD", "STY", "WINDOW", "WINDOWID
 
 def main() -> None:
     """Read `{"argv", "cwd", "env"}` and run it in place of this process."""
-    with open(sys.argv[1], "rb") as pipe:
-        order = json.loads(pipe.read() or b"null")
-    if order is None:
-        sys.exit("tasuki ended before it could say what to start.")
+    data = _taken(sys.argv[2]) if sys.argv[1] == "--order" else _told(sys.argv[1])
+    order = json.loads(data)
     pane = {name: os.environ[name] for name in OF_THE_PANE if name in os.environ}
     given = {
         name: value
@@ -31,6 +30,25 @@ def main() -> None:
         os.execve(order["argv"][0], order["argv"], given | pane | {"PWD": order["cwd"]})
     except OSError as error:
         sys.exit(f"{order['argv'][0]} cannot be run in {order['cwd']}: {error}")
+
+
+def _told(pipe: str) -> bytes:
+    with open(pipe, "rb") as stream:
+        if data := stream.read():
+            return data
+    sys.exit("tasuki ended before it could say what to start.")
+
+
+def _taken(path: str) -> bytes:
+    """The order in a file, by whoever takes the file away; a second window ends with 0, and closes."""
+    try:
+        with open(path, "rb") as stream:
+            os.unlink(path)
+            return stream.read()
+    except FileNotFoundError:
+        sys.exit(0)
+    except OSError as error:
+        sys.exit(f"The order {path} cannot be taken: {error}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from tasuki.errors import LaunchFailed
+from tasuki.errors import LaunchFailed, PaneGone
 from tasuki.harness.protocol import LaunchPlan
 from tasuki.launch.prepare import Launched, command, environment, planned_files
 from tasuki.plain import plain, shown
@@ -34,6 +34,9 @@ SETTLED_SECONDS = 0.3
 POLL_SECONDS = 0.05
 
 CHILD = Path(__file__).with_name("child.py")
+_GONE = re.compile(
+    "can't find pane|no server running|error connecting to|server exited|lost server|no current target"
+)
 
 
 class Screen(Struct, frozen=True):
@@ -72,7 +75,8 @@ class Tmux:
     ) -> str:
         """Run tmux commands in one call, `text` on their standard input; returns what they print.
 
-        Raises LaunchFailed where tmux is missing, does not answer in 10 s, or refuses.
+        Raises LaunchFailed where tmux is missing, does not answer in 10 s, or refuses; PaneGone
+        where a pane, or the whole server, is not there.
         """
         if not shutil.which("tmux"):
             raise LaunchFailed(
@@ -95,7 +99,8 @@ class Tmux:
             raise LaunchFailed(f"tmux cannot be run in {cwd}: {error.strerror}.") from error
         if done.returncode:
             said = shown(done.stderr.decode(errors="replace")).strip()
-            raise LaunchFailed(f"tmux {commands[0][0]} failed: {said or done.returncode}")
+            failure = PaneGone if _GONE.search(said) else LaunchFailed
+            raise failure(f"tmux {commands[0][0]} failed: {said or done.returncode}")
         return done.stdout.decode(errors="replace")
 
     def has_session(self, name: str) -> bool:
@@ -330,9 +335,13 @@ def _alive(tmux: Tmux, pane: str, plan: LaunchPlan) -> Screen:
 
 
 def _with_status(tmux: Tmux, pane: str, screen: Screen) -> Screen:
-    """A dead pane's screen with its exit status, which tmux may learn a moment later."""
+    """A dead pane's screen with its exit status, which tmux may learn a moment later.
+
+    tmux 3.3a may miss the end of a program until another one ends: one is run for it.
+    """
     deadline = time.monotonic() + STATUS_SECONDS
     while not screen.status and time.monotonic() < deadline:
+        tmux.run(("run-shell", "true"))
         time.sleep(0.03)
         screen = tmux.screen(pane)
     return screen

@@ -11,7 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tasuki.harness.protocol import Harness
-from tasuki.testing import contracts, plan_contracts  # noqa: F401  they fill CONTRACTS
+from tasuki.testing import (  # noqa: F401  they fill CONTRACTS
+    contracts,
+    control_contracts,
+    plan_contracts,
+)
 from tasuki.testing.forms import Form, JsonLines
 from tasuki.testing.threads import story
 from tasuki.testing.trial import CONTRACTS, Trial

@@ -113,7 +113,7 @@ def takes_what_is_installed(trial: Trial) -> None:
     for number, addition in enumerate(made.additions(("/opt/tasuki",))):
         assert addition.what, f"an addition to {addition.path} does not say what it is"
         assert Path(addition.path).is_absolute(), addition.path
-        _assert_leaves_no_trace(replace(addition, path=str(trial.folder / str(number))))
+        assert_leaves_no_trace(replace(addition, path=str(trial.folder / str(number))))
     payloads: tuple[dict[str, object], ...] = (
         {}, {"hook_event_name": 7}, {"prompt": ["/handoff"]}, {"cwd": None, "x": {}},
     )  # fmt: skip
@@ -136,7 +136,7 @@ def _assert_no_plan(trial: Trial, request: LaunchRequest) -> None:
         raise AssertionError("a plan, though `can_start` is false")
 
 
-def _assert_leaves_no_trace(addition: Addition) -> None:
+def assert_leaves_no_trace(addition: Addition) -> None:
     """Ours is recognised once it is there, and taken out again, also without a record."""
     assert editing.state(None, addition) == "add", addition.path
     text, put = editing.put(None, addition)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness.claude.format import Message, context_tokens
+from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import MAX_ARGUMENT
@@ -153,6 +154,11 @@ class Claude:
         from tasuki.harness.claude.installing import ClaudeIntegration
 
         return ClaudeIntegration()
+
+    def control(self) -> Control:
+        from tasuki.harness.claude.control import ClaudeControl
+
+        return ClaudeControl()
 
 
 def _threads_in(folder: str) -> Iterator[ThreadFile]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
 from tasuki.harness.jsonl import both_ends, scanned, thread_files
 from tasuki.harness.plans import with_brief
@@ -121,6 +122,11 @@ class Codex:
         from tasuki.harness.codex.installing import CodexIntegration
 
         return CodexIntegration()
+
+    def control(self) -> Control:
+        from tasuki.harness.codex.control import CodexControl
+
+        return CodexControl()
 
 
 def rollout(id: str, near: Path) -> Path | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tasuki.harness import tomltext
 from tasuki.harness.codex import home
+from tasuki.harness.control import FLEET_MARK
 from tasuki.harness.integration import (
     PROMPT_SECONDS,
     TOOLS,
@@ -60,18 +61,25 @@ class CodexIntegration:
         return hook_answer(answer)
 
     def hindrances(self) -> tuple[str, ...]:
-        if not (home() / "hooks.json").exists() or _is_trusted(home() / "config.toml"):
+        try:
+            hooks = (home() / "hooks.json").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ()
+        events = ("user_prompt_submit", *(("session_start",) if FLEET_MARK in hooks else ()))
+        if _are_trusted(home() / "config.toml", events):
             return ()
         return ("The hooks wait for your approval. Start codex, type /hooks and trust them.",)
 
 
-def _is_trusted(path: Path) -> bool:
-    """Whether the user approved a hook on prompts; one that changed since, Codex asks about again."""
+def _are_trusted(path: Path, events: tuple[str, ...]) -> bool:
+    """Whether the user approved a hook of each of these; one that changed since, Codex asks about again."""
     try:
         found = tomltext.at(path.read_text(encoding="utf-8"), ("hooks", "state"))
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and any(":user_prompt_submit:" in key for key in found)
+    return isinstance(found, dict) and all(
+        any(f":{event}:" in key for key in found) for event in events
+    )
 
 
 def _table(server: Mapping[str, Any]) -> str:

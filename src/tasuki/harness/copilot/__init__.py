@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from tasuki.harness import plans
+from tasuki.harness.control import Control
 from tasuki.harness.copilot.format import (
     LINE,
     Context,
@@ -130,6 +131,11 @@ class Copilot:
         from tasuki.harness.copilot.installing import CopilotIntegration
 
         return CopilotIntegration()
+
+    def control(self) -> Control:
+        from tasuki.harness.copilot.control import CopilotControl
+
+        return CopilotControl()
 
 
 def _argument(text: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.harness import plans
+from tasuki.harness.control import Control
 from tasuki.harness.gemini.head import home, is_session, read_head, sessions
 from tasuki.harness.integration import Integration
 from tasuki.harness.protocol import (
@@ -75,6 +76,11 @@ class Gemini:
         from tasuki.harness.gemini.installing import GeminiIntegration
 
         return GeminiIntegration()
+
+    def control(self) -> Control:
+        from tasuki.harness.gemini.control import GeminiControl
+
+        return GeminiControl()
 
 
 def _argument(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import msgspec
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import plans
+from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
 from tasuki.harness.jsonl import repaired, scanned
 from tasuki.harness.opencode import format as record
@@ -158,6 +159,11 @@ class Opencode:
         from tasuki.harness.opencode.installing import OpencodeIntegration
 
         return OpencodeIntegration()
+
+    def control(self) -> Control:
+        from tasuki.harness.opencode.control import OpencodeControl
+
+        return OpencodeControl()
 
 
 def _parts(path: Path) -> tuple[Path | None, str]:

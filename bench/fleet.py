@@ -1,0 +1,277 @@
+"""What the fleet's server costs: events under load, a hundred handoffs at once, and doing nothing.
+
+    python bench/fleet.py [events] [handoffs] [idle] [--seconds N] [--agents N] [--write]
+
+A real server in a process of its own, on SQLite. Events: 200 agents send 400 a second, each by a
+connection of its own as `curl` does, while 50 streams of live events are open; measured is the time
+from connecting to the answer. Handoffs: scripted harnesses in real tmux panes, a hundred at once;
+tasuki's own share is the processor time of its server and of every tmux it calls, for each handoff.
+Idle: processor time and memory of a server that has nothing to do, with ten agents at rest.
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+
+from fleets import World  # noqa: E402
+
+STREAMS = 50
+RATE = 400
+SENDERS = 200
+PAGE = ROOT / "bench" / "README.md"
+TICK = os.sysconf("SC_CLK_TCK")
+Row = tuple[str, str, str]
+
+
+def cpu(pid: int) -> float:
+    """Processor seconds of a process and of its children that ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICK
+
+
+def memory(pid: int) -> float:
+    """Resident megabytes of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def quantile(values: list[float], share: float) -> float:
+    """A quantile of some values."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+# -- events ----------------------------------------------------------------------------
+
+TURN = ("UserPromptSubmit", "Stop")
+
+
+class Load:
+    """Hooks of many agents, and readers of live events."""
+
+    def __init__(self, world: World) -> None:
+        self.host, _, port = (world.data / "fleet/address").read_text().strip().rpartition(":")
+        self.port = int(port)
+        self.token = (world.data / "fleet/token").read_text().strip()
+        self.hook_token = (world.data / "fleet/hook-token").read_text().strip()
+        self.took: list[float] = []
+        self.failed = 0
+        self.run_id = time.time_ns()
+
+    async def event(self, agent: int, number: int) -> None:
+        """One hook, by a connection of its own."""
+        name = TURN[number % 2]
+        body = json.dumps({
+            "hook_event_name": name, "session_id": f"bench-{agent}", "cwd": "/tmp",
+            "prompt": "go on", "prompt_id": f"{agent}-{number // 2}", "transcript_path": "",
+        }).encode()  # fmt: skip
+        head = (
+            f"POST /api/hooks/claude HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"Authorization: Bearer {self.hook_token}\r\nX-Tasuki-Event: {self.run_id}-{agent}-{number}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        ).encode()
+        began = time.perf_counter()
+        try:
+            reader, writer = await asyncio.open_connection(self.host, self.port)
+            writer.write(head + body)
+            status = await reader.readline()
+            await reader.read()
+            writer.close()
+        except OSError:
+            status = b""
+        if b" 200 " in status:
+            self.took.append(time.perf_counter() - began)
+        else:
+            self.failed += 1
+
+    async def run(self, seconds: float) -> None:
+        """The load, at its rate whatever the answers take."""
+        began, sent, tasks = time.perf_counter(), 0, set()
+        while (now := time.perf_counter() - began) < seconds:
+            while sent < now * RATE:
+                task = asyncio.create_task(self.event(sent % SENDERS, sent // SENDERS))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+                sent += 1
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*tasks)
+
+
+async def stream(host: str, port: int, token: str, counts: dict[int, int], number: int) -> None:
+    """One reader of live events."""
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(
+        f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        f"Authorization: Bearer {token}\r\n\r\n".encode()
+    )
+    while piece := await reader.read(1 << 20):
+        counts[number] = counts.get(number, 0) + piece.count(b"data:")
+
+
+def readers(host: str, port: int, token: str, seconds: float, result: Any) -> None:
+    """All readers, in a process of their own: what they do must not hold the senders up."""
+
+    async def all_of_them() -> None:
+        counts: dict[int, int] = {}
+        tasks = [
+            asyncio.create_task(stream(host, port, token, counts, number))
+            for number in range(STREAMS)
+        ]
+        await asyncio.sleep(seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        result.put((min(counts.values(), default=0), len(counts)))
+
+    asyncio.run(all_of_them())
+
+
+def events(world: World, options: argparse.Namespace) -> list[Row]:
+    """Events of 200 agents at 400 a second, with 50 streams open."""
+    world.serve()
+    assert world.server
+    asyncio.run(Load(world).run(2.0))  # warm
+    load, result = Load(world), multiprocessing.Queue()
+    arguments = (load.host, load.port, load.token, options.seconds + 3.0, result)
+    reading = multiprocessing.Process(target=readers, args=arguments)
+    reading.start()
+    time.sleep(1.5)
+    before = cpu(world.server.pid)
+    asyncio.run(load.run(options.seconds))
+    used = (cpu(world.server.pid) - before) / options.seconds
+    read, streams = result.get(timeout=30)
+    reading.join()
+    ms = [1000 * t for t in load.took]
+    rate = len(ms) / options.seconds
+    return [
+        (f"event, {SENDERS} agents, {rate:.0f}/s, {STREAMS} streams: p50", f"{quantile(ms, 0.5):.1f} ms", ""),
+        ("the same, p99", f"{quantile(ms, 0.99):.1f} ms", "≤ 10 ms"),
+        ("events that were not taken in", str(load.failed), "0"),
+        (f"events of {len(ms)} that the slowest of {streams} streams got", str(read), "all that the log tells"),
+        ("processor of the server meanwhile", f"{100 * used:.0f} % of a core", ""),
+    ]  # fmt: skip
+
+
+# -- handoffs --------------------------------------------------------------------------
+
+
+def handoffs(world: World, options: argparse.Namespace) -> list[Row]:
+    """Many handoffs at once, with scripted harnesses in real panes."""
+    world.serve()
+    assert world.server
+    world.tasuki("install", "claude", "--fleet", "--yes")
+    ids = []
+    for number in range(options.agents):
+        made = {"role": "bench", "name": f"n{number}", "skill": "You are a runner."}
+        slug = world.api("POST", "/api/personas", made)["slug"]
+        agent = {"harness": "claude", "persona": slug, "cwd": str(world.work)}
+        ids.append(world.api("POST", "/api/agents", agent)["id"])
+    for id in ids:
+        world.idle(id, 120)
+    for id in ids:
+        world.api("POST", f"/api/agents/{id}/send", {"text": "Fix the upload client"})
+    for id in ids:
+        world.idle(id, 60)
+    before, began = cpu(world.server.pid), time.time()
+    begun = [world.api("POST", f"/api/agents/{id}/handoff", {"reason": "bench"}) for id in ids]
+    keys = [of.get("id") or of["handoff"] for of in begun]
+    deadline = time.time() + 600
+    while world.api("GET", "/api/handoffs?state=running&limit=1")["handoffs"]:
+        assert time.time() < deadline
+        time.sleep(1.0)  # asking costs the server time as well
+    wall, used = time.time() - began, cpu(world.server.pid) - before
+    found = [world.handoff(key) for key in keys]
+    took = [of["finished_at"] - of["created_at"] for of in found]
+    done = sum(of["state"] == "done" for of in found)
+    return [
+        (f"{options.agents} handoffs at once: done", str(done), str(options.agents)),
+        ("all of them", f"{wall:.1f} s", ""),
+        ("one of them, p50", f"{statistics.median(took):.1f} s", ""),
+        ("tasuki's own share of each (processor)", f"{1000 * used / options.agents:.0f} ms", "≤ 150 ms"),
+    ]  # fmt: skip
+
+
+# -- idle ------------------------------------------------------------------------------
+
+
+def idle(world: World, options: argparse.Namespace) -> list[Row]:
+    """A server that has nothing to do."""
+    world.serve()
+    assert world.server
+    world.tasuki("install", "claude", "--fleet", "--yes")
+    for number in range(10):
+        made = {"role": "rest", "name": f"n{number}", "skill": "You are a runner."}
+        slug = world.api("POST", "/api/personas", made)["slug"]
+        world.started(persona=slug)
+    time.sleep(3)
+    before = cpu(world.server.pid)
+    time.sleep(options.seconds)
+    used = (cpu(world.server.pid) - before) / options.seconds
+    return [
+        ("idle server, ten agents at rest", f"{100 * used:.1f} % of a core", "≤ 3 %"),
+        ("its memory", f"{memory(world.server.pid):.0f} MB", "≤ 120 MB"),
+    ]
+
+
+MEASURES: dict[str, Callable[[World, argparse.Namespace], list[Row]]] = {
+    "events": events, "handoffs": handoffs, "idle": idle,
+}  # fmt: skip
+
+
+def table(rows: list[Row]) -> str:
+    """The figures as Markdown."""
+    lines = [f"| {what} | {figure} | {bound} |" for what, figure, bound in rows]
+    return "\n".join(("| what | figure | bound |", "|---|---|---|", *lines))
+
+
+def write(text: str) -> None:
+    """Put the figures into the page."""
+    page = PAGE.read_text("utf-8")
+    head, _, rest = page.partition("<!-- fleet -->\n")
+    tail = rest.partition("<!-- /fleet -->")[2]
+    PAGE.write_text(f"{head}<!-- fleet -->\n{text}\n<!-- /fleet -->{tail}", "utf-8")
+
+
+def main() -> None:
+    """Measure, print, and write where that is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", nargs="*", choices=[[], *MEASURES], default=[])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--agents", type=int, default=100)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    rows: list[Row] = []
+    for name in options.what or list(MEASURES):
+        with tempfile.TemporaryDirectory(
+            prefix="tasuki-bench-", ignore_cleanup_errors=True
+        ) as folder:
+            world: Any = World(Path(folder) / "w")
+            try:
+                rows += MEASURES[name](world, options)
+            finally:
+                world.close()
+    text = table(rows)
+    print(text)
+    if options.write:
+        write(text)
+
+
+if __name__ == "__main__":
+    main()

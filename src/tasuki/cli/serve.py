@@ -1,0 +1,51 @@
+"""`tasuki serve`: the server of the fleet."""
+
+import os
+from pathlib import Path
+
+import click
+
+NEEDED = frozenset({
+    "alembic", "dbos", "litestar", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn",
+})  # fmt: skip
+"""Packages of the extra `server`."""
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+              help="Where to listen: an address of this machine.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True,
+              help="Where to listen; 0 takes a free one.")  # fmt: skip
+@click.option("--database-url", default="", metavar="URL", envvar="TASUKI_DATABASE_URL",
+              help="postgresql://USER@HOST/NAME; without it a file of SQLite. "
+              "A URL with a password belongs into TASUKI_DATABASE_URL.")  # fmt: skip
+@click.option("--allow-remote", is_flag=True,
+              help="Listen where other machines can reach it, unencrypted.")  # fmt: skip
+def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
+    """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
+
+    Everything but /health needs the token from the file that is named at the start; the API
+    describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
+    """
+    from tasuki.config import loaded
+    from tasuki.errors import ExtraMissing
+    from tasuki.vault.store import data_folder
+
+    try:
+        from tasuki.web.server import serve as run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in NEEDED:
+            raise
+        raise ExtraMissing(
+            "The server needs the extra `server`. Install it: pip install 'tasuki[server]'"
+        ) from error
+    os.environ.pop(
+        "TASUKI_DATABASE_URL", None
+    )  # agents inherit the environment, and it may hold a password
+    found = loaded(Path.cwd())
+    for problem in found.problems:
+        click.echo(f"tasuki: {problem}", err=True)
+    run(
+        data_folder() / "fleet", found, host=host, port=port, database_url=database_url,
+        say=click.echo, allow_remote=allow_remote,
+    )  # fmt: skip

@@ -1,0 +1,181 @@
+"""The database of the fleet: SQLite without any set-up, or PostgreSQL by its URL."""
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from tasuki.errors import StoreFailed
+
+PATIENCE = 2.0
+"""Seconds for which a database that does not answer is asked again before that is an error.
+
+Steps and events wait longer, by beginning anew (`outcomes.py`, `intake.py`)."""
+BUSY_SECONDS = 30.0
+WAL_PAGES = 20_000
+"""Pages of SQLite's log behind which a commit itself moves them into the file, which takes some 100 ms;
+before that `tidy` does it, beside the commits."""
+LOG_LOCK = 7_265_827
+"""PostgreSQL's advisory lock under which the log is written: ids in the order of commits."""
+
+_AWAY = ("locked", "busy", "unable to open", "disk", "readonly", "read-only")
+"""What SQLite says when its file cannot be used for now."""
+
+log = logging.getLogger("tasuki.fleet")
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of a SQLite file."""
+    return f"sqlite:///{path}"
+
+
+def normal_url(url: str) -> str:
+    """A URL as people write it, with the driver that tasuki brings. Raises StoreFailed."""
+    for short in ("postgres://", "postgresql://"):
+        if url.startswith(short):
+            return f"postgresql+psycopg://{url.removeprefix(short)}"
+    if url.startswith(("postgresql+psycopg://", "sqlite:///")):
+        return url
+    raise StoreFailed(
+        f"{url.partition(':')[0]!r} is no kind of database that tasuki uses. "
+        "Say postgresql://USER@HOST/NAME, or sqlite:////WHOLE/PATH, or leave --database-url out."
+    )
+
+
+def engine(url: str, **options: Any) -> sa.Engine:
+    """An engine with the settings that keep what was committed: WAL, full syncs, patience."""
+    url = normal_url(url)
+    if not url.startswith("sqlite"):
+        return sa.create_engine(
+            url,
+            pool_pre_ping=True,
+            pool_size=options.pop("pool_size", 10),
+            max_overflow=20,
+            connect_args={"connect_timeout": 5},
+            **options,
+        )
+    made = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)
+    sa.event.listen(made, "connect", _on_connect)
+    return made
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        f"busy_timeout={int(BUSY_SECONDS * 1000)}",
+        f"wal_autocheckpoint={WAL_PAGES}",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether an error says that the database is away, rather than that a statement is wrong."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        return any(words in str(error.orig) for words in _AWAY)
+    return isinstance(error, OperationalError) or bool(error.connection_invalidated)
+
+
+class Database:
+    """Connections to the fleet's tables."""
+
+    def __init__(self, url: str) -> None:
+        self.url = normal_url(url)
+        self.engine = engine(self.url)
+        self._is_away = False
+        self.is_sqlite = self.url.startswith("sqlite")
+        self._turn = threading.RLock() if self.is_sqlite else nullcontext()
+        if self.is_sqlite:
+            sa.event.listen(self.engine, "connect", _manual_begin)
+            sa.event.listen(self.engine, "begin", _begin)
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A connection that sees one state of the tables."""
+        with self._connected(writes=False) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction: committed at the end of the block, rolled back where it raises.
+
+        SQLite has one writer: its own waiting is by naps of up to 100 ms, that for a lock is not.
+        """
+        with self._turn, self._connected(writes=True) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _connected(self, *, writes: bool) -> Iterator[sa.Connection]:
+        connection = self._connection().execution_options(writes=writes)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _connection(self) -> sa.Connection:
+        """A connection that answers; asks a database that is away again for `PATIENCE` seconds."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                connection = self.engine.connect()
+            except DBAPIError as error:
+                if not is_gone(error):
+                    raise
+                self._tell(away=True)
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.25)
+            else:
+                self._tell(away=False)
+                return connection
+
+    def _tell(self, *, away: bool) -> None:
+        """Say once that the database is away, and once that it is back."""
+        if away != self._is_away:
+            self._is_away = away
+            if away:
+                log.warning("The database does not answer. Events and handoffs wait for it.")
+            else:
+                log.info("The database answers again.")
+
+    def tidy(self) -> None:
+        """Move SQLite's log into its file, without holding anybody up."""
+        if self.is_sqlite:
+            with self._connection() as connection:
+                raw = connection.connection.driver_connection
+                assert raw
+                raw.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def answers(self) -> bool:
+        """Whether it answers now."""
+        try:
+            with self.engine.connect() as connection:
+                connection.execute(sa.select(1))
+        except DBAPIError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give every connection back."""
+        self.engine.dispose()
+
+
+def _manual_begin(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # Python's own BEGIN comes too late for a lock
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

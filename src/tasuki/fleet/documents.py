@@ -1,0 +1,309 @@
+"""The handoff document of an agent: where it is written, whether it is there, what it lacks."""
+
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tasuki import harness as harnesses
+from tasuki.config import Loaded
+from tasuki.errors import TasukiError
+from tasuki.fleet.failures import StepFailed
+from tasuki.fleet.prompts import render
+from tasuki.fleet.rows import Agent, FleetHandoff
+from tasuki.plain import plain
+
+if TYPE_CHECKING:
+    from tasuki.evals.quality import Quality
+
+MOST_BYTES = 1 << 20
+"""Nothing larger is a handoff document."""
+STILL_SECONDS = 0.3
+"""How long a file must stay as it is to count as written."""
+GROWING_SECONDS = 20.0
+"""How long a file that still grows is waited for."""
+ADDED = "## Added from the thread by tasuki"
+MARK = "<!-- tasuki: added for handoff {} -->"
+MOST_ADDED = 24
+_SECOND = "%Y%m%dT%H%M%S"
+
+
+def folder(root: Path, slug: str) -> Path:
+    """Where the documents of a persona are."""
+    return root / "data" / "personas" / slug / "handoffs"
+
+
+def reserve(root: Path, slug: str, session: str, now: float, owner: str) -> Path:
+    """A path that no other handoff has: `{YYYYMMDDTHHmmss}-{first 8 of the session}.md`, local time.
+
+    It is reserved by a hidden file beside it that names its owner, who gets the same path again; two
+    in one second get `-2`, `-3`. The document itself is not made: that it exists is the proof that
+    the agent wrote it. Raises StepFailed.
+    """
+    where = folder(root, slug)
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise _os_failure(error, where) from error
+    home = os.path.join(os.path.realpath(root), "data", "personas", slug, "handoffs")
+    if os.path.realpath(where) != home:
+        raise StepFailed("document_unsafe", f"{where} leads to another folder.")
+    for old in where.glob(".*.reserved"):
+        if old.read_text("utf-8", "replace") == owner:
+            return where / old.name[1:].removesuffix(".reserved")
+    short = re.sub(r"[^A-Za-z0-9]", "", session)[:8] or "unknown"
+    stem = f"{time.strftime(_SECOND, time.localtime(now))}-{short}"
+    for number in range(1, 1000):
+        path = where / (f"{stem}.md" if number == 1 else f"{stem}-{number}.md")
+        if not os.path.lexists(path) and _reserved(path, owner):
+            return path
+    raise StepFailed("document_unsafe", f"There are a thousand documents {stem} in {where}.")
+
+
+def _reserved(path: Path, owner: str) -> bool:
+    try:
+        number = os.open(_reservation(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(owner)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise _os_failure(error, path) from error
+    return True
+
+
+def _reservation(path: Path) -> Path:
+    return path.with_name(f".{path.name}.reserved")
+
+
+def release(path: Path) -> None:
+    """The document is there, or will never be: the path needs no reservation any more."""
+    _reservation(path).unlink(missing_ok=True)
+
+
+def _os_failure(error: OSError, path: Path) -> StepFailed:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    code = "no_room" if full else "document_unreadable"
+    return StepFailed(code, f"{path}: {error.strerror}.")
+
+
+# -- whether it is there ---------------------------------------------------------------
+
+
+def is_ready(path: Path) -> bool:
+    """Whether a document stands there that could be used."""
+    try:
+        return bool(_looked_at(path)[0])
+    except StepFailed:
+        return False
+
+
+def read(path: Path) -> str:
+    """The document, once it stays as it is. Raises StepFailed: missing, empty, growing, unsafe."""
+    deadline = time.monotonic() + GROWING_SECONDS
+    size, changed = _looked_at(path)
+    while time.time() - changed < STILL_SECONDS or not size:
+        if not size and time.time() - changed >= STILL_SECONDS:
+            raise StepFailed("document_empty", f"The agent's turn ended, and {path} is empty.")
+        if time.monotonic() > deadline:
+            raise StepFailed("document_growing", f"{path} is still being written to.")
+        time.sleep(0.05)
+        size, changed = _looked_at(path)
+    text = _content(path)
+    if not text.strip():
+        raise StepFailed("document_empty", f"The agent's turn ended, and {path} holds nothing.")
+    return text
+
+
+def _looked_at(path: Path) -> tuple[int, float]:
+    """Size in bytes, and when it changed (not in the future). Raises StepFailed."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        raise StepFailed(
+            "document_missing", f"The agent's turn ended, and there is no file {path}."
+        ) from None
+    except OSError as error:
+        raise _os_failure(error, path) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise StepFailed("document_unsafe", f"{path} is no ordinary file: nothing was read.")
+    if found.st_size > MOST_BYTES:
+        raise StepFailed(
+            "document_unsafe", f"{path} is larger than {MOST_BYTES >> 20} MB; that is no document."
+        )
+    return found.st_size, min(found.st_mtime, time.time())
+
+
+def _content(path: Path) -> str:
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(number, "rb") as file:
+            return file.read(MOST_BYTES + 1).decode("utf-8", "replace")
+    except OSError as error:
+        raise _os_failure(error, path) from error
+
+
+# -- what it lacks ---------------------------------------------------------------------
+
+
+def completed(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[str, ...]:
+    """Check a document against the agent's thread and append what it lacks; notes for the operator.
+
+    The agent's own words stay: what is missing goes under a heading of its own, once.
+    """
+    text = read(path)
+    if MARK.format(handoff.id[:8]) in text:
+        return ()
+    try:
+        quality = _quality(text, agent, handoff)
+    except TasukiError as error:
+        return (f"The document could not be checked against the thread: {error}",)
+    missing = [p for p in quality.facts.points if not p.ok]
+    wrong = [p for p in quality.claims.points if not p.ok]
+    lacking = [p.text for p in quality.sections.points if not p.ok]
+    notes = [f"Quality of the document: {quality.total} of 100."]
+    if lacking:
+        notes.append(f"Sections it does not have: {', '.join(lacking)}.")
+    if wrong:
+        notes.append(f"Not in the thread ({len(wrong)}): " + "; ".join(p.text for p in wrong[:5]))
+    if missing:
+        lines = [_line(p.kind, p.text, p.refs) for p in missing[:MOST_ADDED]]
+        _append(path, _addition(lines, agent, handoff))
+        notes.append(f"Facts that were added from the thread: {len(lines)}.")
+    return tuple(notes)
+
+
+def _quality(text: str, agent: Agent, handoff: FleetHandoff) -> "Quality":
+    """The quality of a document against the thread as it was before the document was asked for."""
+    from tasuki.draft.authors.task import Task
+    from tasuki.draft.facts import derive
+    from tasuki.evals import quality
+    from tasuki.model import Goal
+
+    thread = harnesses.get(agent.harness).read(Path(agent.thread))
+    asked = (n for n, e in enumerate(thread.entries) if e.kind == "user" and handoff.id in e.text)
+    thread = replace(thread, entries=thread.entries[: next(asked, len(thread.entries))])
+    task = Task(thread, derive(thread, None, agent.goal), Goal(text=agent.goal), {})
+    return quality.score(text, thread, task, agent.goal)
+
+
+def _line(kind: str, text: str, refs: Sequence[int]) -> str:
+    where = f" [{', '.join(f'#{ref}' for ref in refs[:3])}]" if refs else ""
+    return f"- {kind}: {text}{where}"
+
+
+def _addition(lines: Sequence[str], agent: Agent, handoff: FleetHandoff) -> str:
+    head = (
+        f"\n\n{MARK.format(handoff.id[:8])}\n{ADDED}\n\n"
+        f"These facts stand in the thread ({agent.thread}) and were not in the document; "
+        "#n are its entries (`tasuki read`).\n\n"
+    )
+    return head + "\n".join(plain(line) for line in lines) + "\n"
+
+
+def _append(path: Path, addition: str) -> None:
+    """Put an addition behind a document: whole or not at all, and nothing before it changes."""
+    try:
+        _replace(path, path.read_bytes() + addition.encode(), stat.S_IMODE(path.lstat().st_mode))
+    except OSError as error:
+        raise _os_failure(error, path) from error
+
+
+def _replace(path: Path, content: bytes, mode: int = 0o600) -> None:
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with open(new, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+# -- what is typed ---------------------------------------------------------------------
+
+
+def instruction(handoff: FleetHandoff, path: Path) -> str:
+    """What the outgoing agent is asked for."""
+    return render(
+        "instruction", reason=plain(handoff.reason), path=path, reference=reference(handoff)
+    )
+
+
+def injection(handoff: FleetHandoff, predecessor: Agent, path: Path) -> str:
+    """What the successor begins with, after its skill."""
+    about = [
+        *([f"What it was asked to do: {plain(predecessor.goal)}"] if predecessor.goal else []),
+        *([f"From the operator: {plain(handoff.context)}"] if handoff.context else []),
+    ]
+    return render(
+        "injection",
+        predecessor=predecessor.id,
+        persona=handoff.persona,
+        session=predecessor.session[:8] or "unknown",
+        path=path,
+        reason=plain(handoff.reason),
+        about="".join(f"{line}\n" for line in about),
+        short=handoff.id[:8],
+        reference=handoff.id,
+    )
+
+
+def reference(handoff: FleetHandoff) -> str:
+    """The words by which a turn is known as the one that was asked for, in this attempt."""
+    return f"{handoff.id}/{handoff.attempt}"
+
+
+def acknowledgement(handoff: FleetHandoff) -> str:
+    """The line that the successor's first answer begins with."""
+    return f"handoff {handoff.id[:8]}"
+
+
+# -- from the thread -------------------------------------------------------------------
+
+
+def from_thread(path: Path, agent: Agent, handoff: FleetHandoff, loaded: Loaded) -> str:
+    """Write the document from the agent's thread, by the ladder of authors; who wrote it."""
+    from tasuki import handoffs
+    from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable
+    from tasuki.model import Goal
+    from tasuki.vault import Vault
+
+    if not agent.thread:
+        raise StepFailed("thread_missing", f"No thread of agent {agent.id} is known.")
+    harness = harnesses.get(agent.harness)
+    goal = plain(handoff.context or agent.goal)  # the operator's words, or none
+    try:
+        offer = handoffs.offer(
+            harness, Path(agent.thread), Goal(text=goal, forced=True), loaded,
+            successor=harness, vault=Vault(), must_keep=False,
+        )  # fmt: skip
+    except (ThreadNotFound, ThreadUnreadable) as error:
+        raise StepFailed("thread_missing", str(error)) from error
+    except NothingToHandOff as error:
+        raise StepFailed("thread_unusable", str(error)) from error
+    author = offer.handoff.draft.authorship.author
+    head = (
+        f"# Handoff of agent {agent.id}, written from its thread\n\n"
+        f"The agent did not write this: tasuki did ({author}), from {agent.thread}.\n"
+        f"Reason: {plain(handoff.reason)}\n\n"
+    )
+    _write(path, head + offer.brief)
+    return f"thread ({author})"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a document that nobody else writes: whole or not at all."""
+    try:
+        _replace(path, text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise _os_failure(error, path) from error

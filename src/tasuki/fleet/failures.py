@@ -1,0 +1,57 @@
+"""Every way in which a step of a handoff can fail: its name, and what the operator can do."""
+
+from tasuki.errors import TasukiError
+
+REMEDIES = {
+    "agent_gone": "Hand it off from its thread: tasuki agent handoff {agent} --from-thread",
+    "agent_busy": "Wait until it is idle, or break its turn off, then retry.",
+    "agent_waiting": "Answer its question in its pane, then retry.",
+    "children_running": "Wait for them or end them, then retry; or hand off with --force.",
+    "instruction_refused": "Look at its pane, then retry.",
+    "instruction_uncertain": "Look at its pane. If the instruction stands there or was taken, press Enter there or wait for the "
+    "document, then retry: what is there is used. Nothing is typed twice on its own.",
+    "turn_interrupted": "The agent is alive and usable. Retry: a document that is there by then is used.",
+    "turn_too_long": "The agent is alive. Retry once it has written the document: it is used as it is.",
+    "document_missing": "The agent is alive and usable. Ask it what happened; retry instructs it again, or uses the file once it is there.",
+    "document_empty": "The agent is alive and usable. Retry instructs it again, or uses the file once something is in it.",
+    "document_growing": "Something still writes to it. Retry once that has ended.",
+    "document_unsafe": "Remove what stands at that path, then retry.",
+    "document_unreadable": "Make the file readable, then retry.",
+    "thread_missing": "Its thread cannot be found, so nothing can be written from it. Write the document yourself, then retry.",
+    "thread_unusable": "Its thread says too little. Write the document yourself at that path, then retry.",
+    "no_room": "Free some space, then retry. Nothing was lost.",
+    "shutdown_failed": "End the program in its pane yourself, then retry. The record and the document are kept.",
+    "successor_not_started": "Mend that, then retry. The record and the document are kept.",
+    "successor_died": "Look at what it said, then retry: a new one is started. The record and the document are kept.",
+    "successor_silent": "Look at its pane: a dialog may wait for an answer, or tasuki's hooks are not installed (tasuki doctor). Then retry.",
+    "skill_missing": "Look at its pane, then retry.",
+    "prompt_refused": "Look at its pane, then retry. The document is kept.",
+    "prompt_uncertain": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
+    "not_delivered": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
+    "not_acknowledged": "Look at its pane. If it works on: skip. Else type to it there.",
+    "tmux_failed": "Look at tmux, then retry. Nothing was lost.",
+    "unexpected": "Nothing was lost. Retry; if it comes again, the server's log says more.",
+}
+"""What to do about each named failure."""
+UNCERTAIN = frozenset({"instruction_uncertain", "prompt_uncertain"})
+"""Failures of which neither arrival nor absence can be proven."""
+
+
+class StepFailed(TasukiError):
+    """A step of a handoff failed: `code` is its name in `REMEDIES`, the message says what happened."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        assert code in REMEDIES, code
+        self.code = code
+
+
+class Stopped(TasukiError):
+    """The handoff was cancelled while a step waited."""
+
+
+class Closing(BaseException):
+    """The server ends while a step waits: the step is carried out again at its next start.
+
+    No Exception, so that nothing takes it for the step's outcome.
+    """

@@ -1,0 +1,165 @@
+"""A handoff of an agent begins, is retried, cancelled, finished: what the operator orders.
+
+409 `Handoff already in progress` while one is under way or recorded. One that failed before its
+record may be begun anew by the same call, or retried; one that failed behind it is retried.
+"""
+
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from tasuki.errors import AlreadyUnderWay, NotPossible
+from tasuki.fleet import log, reading, tables, workflow
+from tasuki.fleet.database import Database
+from tasuki.fleet.engine import Begun
+from tasuki.fleet.rows import Agent, FleetHandoff
+
+MOST_CHARACTERS = 4000
+"""Of a reason, and of what the operator adds."""
+
+
+def begin(
+    database: Database,
+    agent_id: int,
+    *,
+    host: str,
+    queue: str,
+    reason: str,
+    context: str,
+    force: bool,
+    from_thread: bool,
+    automatic: bool,
+    new_id: str,
+) -> FleetHandoff:
+    """Write a handoff down as under way. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
+    with database.write() as connection:
+        agent = reading.agent_in(connection, agent_id, lock=True)
+        if old := _standing(connection, agent_id):
+            return _again(connection, old, agent, reason, context, force, from_thread)
+        _check(agent, from_thread=from_thread)
+        first = workflow.steps(from_thread=from_thread)[0]
+        values: dict[str, Any] = {
+            "id": new_id, "agent_id": agent_id, "persona": agent.persona, "reason": reason,
+            "context": context, "force": force, "from_thread": from_thread, "automatic": automatic,
+            "state": "running", "step": first, "attempt": 1, "created_at": time.time(),
+            "host": host, "queue": queue,
+        }  # fmt: skip
+        connection.execute(sa.insert(tables.handoffs).values(**values))
+        text = f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {reason}"
+        _note(connection, text, agent_id, new_id, "initiated")
+        return reading.handoff_in(connection, new_id)
+
+
+def _check(agent: Agent, *, from_thread: bool) -> None:
+    if agent.ended_at is not None and not from_thread:
+        raise NotPossible("Agent is not active")
+    if not agent.persona:
+        raise NotPossible("Agent has no persona")
+    if not agent.pane and not from_thread:
+        raise NotPossible("Agent has no tmux pane")
+
+
+def _standing(connection: sa.Connection, agent_id: int) -> FleetHandoff | None:
+    found = reading.handoffs_in(connection, agent_id=agent_id)
+    return next((of for of in found if of.state != "cancelled"), None)
+
+
+def _again(
+    connection: sa.Connection, old: FleetHandoff, agent: Agent, reason: str, context: str,
+    force: bool, from_thread: bool,
+) -> FleetHandoff:  # fmt: skip
+    """A handoff that failed before its record begins anew, as it is wanted now."""
+    if old.state not in ("failed", "uncertain") or old.recorded_at is not None:
+        raise AlreadyUnderWay("Handoff already in progress", handoff=old.id, retry=_retry_of(old))
+    _check(agent, from_thread=from_thread)
+    values = {"reason": reason, "context": context, "force": force, "from_thread": from_thread}
+    return _running(connection, old, workflow.steps(from_thread=from_thread)[0], **values)
+
+
+def _retry_of(of: FleetHandoff) -> str:
+    failed = of.state in ("failed", "uncertain")
+    return f"POST /api/handoffs/{of.id}/retry" if failed else ""
+
+
+def retry(database: Database, id: str) -> FleetHandoff:
+    """Carry a failed handoff on from where that makes sense. Raises HandoffNotFound, NotPossible."""
+    with database.write() as connection:
+        of = reading.handoff_in(connection, id, lock=True)
+        if of.state not in ("failed", "uncertain"):
+            raise NotPossible(
+                f"Handoff {of.id[:8]} is {of.state}: only a failed one can be retried."
+            )
+        return _running(connection, of, workflow.resumed_at(of.step, from_thread=of.from_thread))
+
+
+def _running(
+    connection: sa.Connection, of: FleetHandoff, first: str, **values: Any
+) -> FleetHandoff:
+    handoffs = tables.handoffs
+    connection.execute(
+        sa.update(handoffs)
+        .where(handoffs.c.id == of.id)
+        .values(
+            state="running",
+            step=first,
+            attempt=of.attempt + 1,
+            failure=None,
+            finished_at=None,
+            **values,
+        )
+    )
+    text = f"Handoff {of.id[:8]} goes on with {first} (attempt {of.attempt + 1})."
+    _note(connection, text, of.agent_id, of.id, "retried")
+    return reading.handoff_in(connection, of.id)
+
+
+def cancel(database: Database, id: str) -> FleetHandoff:
+    """End a handoff that is under way or failed; what was done stays done."""
+    return _settle(database, id, "cancelled", ("running", "failed", "uncertain"))
+
+
+def finish(database: Database, id: str) -> FleetHandoff:
+    """Call a failed handoff done: the operator did the rest, or saw that it arrived."""
+    return _settle(database, id, "done", ("failed", "uncertain"))
+
+
+def skip(database: Database, id: str) -> FleetHandoff:
+    """Call a handoff done without its acknowledgement."""
+    of = reading.handoff(database, id)
+    if of.step != "acknowledge" or of.state not in ("running", "failed"):
+        raise NotPossible(
+            f"Handoff {of.id[:8]} is {of.state} at {of.step}: only the acknowledgement can be skipped."
+        )
+    return _settle(database, id, "done", ("running", "failed"))
+
+
+def _settle(database: Database, id: str, state: str, among: tuple[str, ...]) -> FleetHandoff:
+    with database.write() as connection:
+        of = reading.handoff_in(connection, id, lock=True)
+        if of.state not in among:
+            raise NotPossible(f"Handoff {of.id[:8]} is {of.state} already.")
+        handoffs, steps = tables.handoffs, tables.steps
+        values = {"state": state, "finished_at": time.time()}
+        connection.execute(sa.update(handoffs).where(handoffs.c.id == of.id).values(**values))
+        open_step = (steps.c.handoff_id == of.id) & steps.c.ended_at.is_(None)
+        ended = {"ended_at": time.time(), "outcome": "skipped"}
+        connection.execute(sa.update(steps).where(open_step).values(**ended))
+        text = f"Handoff {of.id[:8]} is {state}, by the operator, at {of.step}."
+        _note(connection, text, of.agent_id, of.id, state)
+        return reading.handoff_in(connection, of.id)
+
+
+def under_way(database: Database, agent_id: int) -> FleetHandoff | None:
+    """The handoff of an agent that is under way."""
+    running = reading.handoffs(database, agent_id=agent_id, state="running")
+    return running[0] if running else None
+
+
+def begun(of: FleetHandoff) -> Begun:
+    """What the engine is told of a handoff that is under way."""
+    return of.id, of.attempt, of.step, of.from_thread
+
+
+def _note(connection: sa.Connection, text: str, agent_id: int, id: str, state: str) -> None:
+    log.note(connection, "handoff", text, agent_id=agent_id, handoff_id=id, data={"state": state})

@@ -1,0 +1,333 @@
+"""Takes in what hooks tell: one writer thread, many events in one commit.
+
+    decode → find the agent → change its state → match what was sent to it → log → answer
+
+An event that was seen is dropped by its id. The hook is answered after the commit.
+"""
+
+import asyncio
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from tasuki import harness as harnesses
+from tasuki.draft.redact import Redactor
+from tasuki.errors import TasukiError
+from tasuki.fleet import intents, log, states, tables, thresholds
+from tasuki.fleet.changes import Changes
+from tasuki.fleet.correlator import Correlator, Heard, HookPost
+from tasuki.fleet.database import Database, is_gone
+from tasuki.fleet.states import Row
+from tasuki.harness.control import AgentEvent, HookReply
+from tasuki.plain import one_line
+
+MOST_AT_ONCE = 256
+"""Events in one commit."""
+LINGER_SECONDS = 0.001
+"""How long the first event waits for others: a commit costs more than an event."""
+WAITING = 20_000
+"""Events that may wait; more are refused, and the hook spools them."""
+FUTURE = 60.0
+"""Seconds by which the time of an event may be ahead before it is taken for now."""
+
+logger = logging.getLogger("tasuki.fleet")
+Done = Callable[[str], None]
+
+
+class Overloaded(TasukiError):
+    """More events are waiting than can be taken in; the hook keeps this one."""
+
+
+class Intake:
+    """The queue of events and the thread that empties it.
+
+    `skill` gives the text of a persona's skill. `after` is called, outside of the transaction, with
+    the ids of agents of which only their thread tells the context use and a turn ended, and of those
+    that have a persona and are idle.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        changes: Changes,
+        host: str,
+        *,
+        skill: Callable[[str], str],
+        threshold: float,
+        after: Callable[[set[int], set[int]], None],
+    ) -> None:
+        self.database = database
+        self.changes = changes
+        self.host = host
+        self.skill = skill
+        self.threshold = threshold
+        self.after = after
+        self.taken = 0
+        """Events taken in since the start."""
+        self._queue: queue.Queue[tuple[HookPost, Done] | None] = queue.Queue(WAITING)
+        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take events in."""
+        self._thread.start()
+
+    def close(self, seconds: float) -> None:
+        """Take in what is waiting, then stop."""
+        self._queue.put(None)
+        self._thread.join(seconds)
+
+    @property
+    def waiting(self) -> int:
+        """Events that are waiting."""
+        return self._queue.qsize()
+
+    async def take(self, post: HookPost) -> str:
+        """Take an event in; what its hook prints. Raises Overloaded."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[str] = loop.create_future()
+
+        def done(said: str) -> None:
+            loop.call_soon_threadsafe(_resolve, answer, said)
+
+        self.put(post, done)
+        return await answer
+
+    def put(self, post: HookPost, done: Done) -> None:
+        """Take an event in and call `done`, in the writer's thread, once it is committed."""
+        try:
+            self._queue.put_nowait((post, done))
+        except queue.Full:
+            raise Overloaded("Too many events are waiting; this one was not taken in.") from None
+
+    # -- the writer's thread -----------------------------------------------------------
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            time.sleep(LINGER_SECONDS)
+            batch, last = [first], False
+            while len(batch) < MOST_AT_ONCE and not last:
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if item is None:
+                    last = True
+                else:
+                    batch.append(item)
+            self._take(batch)
+            if last:
+                return
+
+    def _take(self, batch: list[tuple[HookPost, Done]]) -> None:
+        try:
+            answers = self._patiently([post for post, _ in batch])
+        except Exception:
+            if len(batch) > 1:  # one of them is the cause: the others are not lost with it
+                for one in batch:
+                    self._take([one])
+                return
+            logger.exception("An event of %s could not be taken in.", batch[0][0].harness)
+            answers = [""]
+        for (_, done), said in zip(batch, answers, strict=True):
+            done(said)
+
+    def _patiently(self, posts: list[HookPost]) -> list[str]:
+        """Commit a batch; while the database is away, wait for it. What came meanwhile waits too."""
+        while True:
+            try:
+                return self._committed(posts)
+            except sa.exc.DBAPIError as error:
+                if not is_gone(error) or self.changes.closing.is_set():
+                    raise
+                time.sleep(0.5)
+
+    def _committed(self, posts: list[HookPost]) -> list[str]:
+        heard = [self._heard(post) for post in posts]
+        known = [h for h in heard if h is not None]
+        if not known:
+            return [""] * len(posts)
+        with self.database.write() as connection:
+            batch = _Batch(self, connection, known)
+            answers = batch.carried_out()
+        self.taken += len(known)
+        self.changes.happened(batch.touched)
+        if batch.unmeasured or batch.idle:
+            self.after(batch.unmeasured, batch.idle)
+        return [answers.get(id(h), "") if h else "" for h in heard]
+
+    def _heard(self, post: HookPost) -> Heard | None:
+        """A post in tasuki's own words; None for one that says nothing."""
+        control = harnesses.control(harnesses.get(post.harness))
+        if control is None:
+            return None
+        try:
+            payload = json.loads(post.body)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(payload, dict) or (event := control.event(payload)) is None:
+            return None
+        now = time.time()
+        at = post.at if 0 < post.at <= now + FUTURE and post.spooled else now
+        return Heard(post, event, at)
+
+
+def _resolve(answer: "asyncio.Future[str]", said: str) -> None:
+    if not answer.done():
+        answer.set_result(said)
+
+
+_SEEN = sa.select(tables.events.c.event_id).where(
+    tables.events.c.event_id.in_(sa.bindparam("ids", expanding=True))
+)
+
+
+class _Batch:
+    """The events of one transaction."""
+
+    def __init__(self, intake: Intake, connection: sa.Connection, heard: Sequence[Heard]) -> None:
+        self.intake = intake
+        self.connection = connection
+        self.heard = heard
+        self.rows: list[dict[str, Any]] = []
+        self.touched: set[int] = set()
+        self.idle: set[int] = set()
+        self.unmeasured: set[int] = set()
+        self.redactor = Redactor()
+
+    def carried_out(self) -> dict[int, str]:
+        """Take every event in; the answers by the identity of what was heard."""
+        log.in_order(self.connection)
+        seen = self._seen()
+        correlator = Correlator(self.connection, self.heard, self.intake.host)
+        personas = thresholds.Personas(self.connection, self.intake.threshold)
+        matcher = intents.Matcher(self.connection, correlator.ids())
+        answers: dict[int, str] = {}
+        for heard in self.heard:
+            agent = correlator.find(heard)
+            if heard.post.event_id in seen:
+                _not_answered(agent, heard)
+                continue
+            seen.add(heard.post.event_id or "-")
+            seen.discard("-")
+            if agent is None:
+                continue
+            answers[id(heard)] = self._one(agent, heard, personas, matcher)
+        correlator.write_back()
+        matcher.write_back()
+        log.write(self.connection, self.rows)
+        return answers
+
+    def _seen(self) -> set[str]:
+        ids = [h.post.event_id for h in self.heard if h.post.event_id]
+        return set(self.connection.execute(_SEEN, {"ids": ids}).scalars())
+
+    def _one(
+        self, agent: Row, heard: Heard, personas: thresholds.Personas, matcher: intents.Matcher
+    ) -> str:
+        event, before = heard.event, (agent["state"], agent["context_used"])
+        control = harnesses.control(harnesses.get(agent["harness"]))
+        assert control is not None
+        if (
+            event.kind == "started"
+            and agent["registered_at"] is None
+            and not control.starts_at_prompt
+        ):
+            agent["registered_at"] = heard.at
+        states.apply(
+            agent, event, heard.at,
+            spooled=heard.post.spooled, takes_start=not control.starts_at_prompt,
+        )  # fmt: skip
+        queued = before[0] == "busy" and control.queues_prompts
+        matcher.match(agent, event, heard.at, queued=queued, spooled=heard.post.spooled)
+        _first_turn(agent, event, heard.at)
+        reply = self._reply(agent, heard, personas)
+        self.touched.add(agent["id"])
+        if agent["persona"] and agent["state"] == "idle":
+            self.idle.add(agent["id"])
+        told = agent["context_source"] in ("status line", "hook")
+        if event.kind == "idle" and agent["thread"] and not told:
+            self.unmeasured.add(agent["id"])
+        if _is_worth_a_line(event, before, agent):
+            self.rows.append(self._row(agent, heard))
+        if passed := personas.passed(agent):
+            self.rows.append(_own_row("threshold", agent["id"], passed))
+        return control.answer(event, reply) if reply else ""
+
+    def _reply(self, agent: Row, heard: Heard, personas: thresholds.Personas) -> HookReply | None:
+        event = heard.event
+        control = harnesses.control(harnesses.get(agent["harness"]))
+        if heard.post.spooled or control is None or states.has_ended(agent):
+            return None
+        if event.kind == "started" and agent["persona"] and control.skill_at_start:
+            if not (text := self.intake.skill(agent["persona"])):
+                return None
+            if agent["skill_at"] is None:
+                agent["skill_at"] = heard.at
+                said = f"The skill of {agent['persona']} was given to it at its session's start."
+                self.rows.append(_own_row("skill", agent["id"], said))
+            return HookReply(context=text)
+        compacts = event.kind == "compacting" and event.source == "auto"
+        if compacts and control.can_veto and (why := personas.veto(agent, heard.at)):
+            self.rows.append(_own_row("veto", agent["id"], why))
+            return HookReply(veto=why)
+        return None
+
+    def _row(self, agent: Row, heard: Heard) -> dict[str, Any]:
+        event, post = heard.event, heard.post
+        text = one_line(self.redactor.redact(event.text[: 4 * log.EXCERPT]), log.EXCERPT)
+        data = {
+            name: value
+            for name, value in (
+                ("session", event.session), ("source", event.source), ("turn", event.turn),
+                ("child", event.child), ("interrupted", event.interrupted),
+                ("used", event.used), ("spooled", post.spooled),
+            )
+            if value
+        }  # fmt: skip
+        return {
+            "event_id": post.event_id or None, "at": heard.at, "received_at": time.time(),
+            "kind": event.kind, "agent_id": agent["id"], "handoff_id": None, "text": text, "data": data,
+        }  # fmt: skip
+
+
+def _not_answered(agent: Row | None, heard: Heard) -> None:
+    """A start that was taken in and is told again from the spool: its answer did not arrive."""
+    if agent and heard.post.spooled and heard.event.kind == "started":
+        agent["skill_at"] = None
+
+
+def _first_turn(agent: Row, event: AgentEvent, at: float) -> None:
+    """Where the session start comes with the first prompt, that prompt is the skill.
+
+    Its finished turn completes the registration and the injection.
+    """
+    if event.kind == "idle" and agent["registered_at"] is None:
+        agent["registered_at"] = at
+        if agent["persona"] and agent["skill_at"] is None and not event.interrupted:
+            agent["skill_at"] = at
+
+
+def _is_worth_a_line(event: AgentEvent, before: tuple[str, float | None], agent: Row) -> bool:
+    """Whether the log tells of an event; not of one that changed nothing worth reading."""
+    state, used = before
+    if event.kind == "busy":
+        return bool(state != agent["state"])
+    if event.kind == "context":
+        return (used is None) != (agent["context_used"] is None) or (
+            used is not None and abs(used - (agent["context_used"] or 0.0)) >= 1.0
+        )
+    return True
+
+
+def _own_row(kind: str, agent_id: int, text: str) -> dict[str, Any]:
+    now = time.time()
+    return {
+        "event_id": None, "at": now, "received_at": now, "kind": kind, "agent_id": agent_id,
+        "handoff_id": None, "text": text, "data": {},
+    }  # fmt: skip

@@ -1,0 +1,152 @@
+"""Carries out one step of a handoff and writes down what became of it: the log, the failure, the alarm."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from tasuki.errors import LaunchFailed
+from tasuki.fleet import log, reading, tables
+from tasuki.fleet.changes import Changes
+from tasuki.fleet.database import Database, is_gone
+from tasuki.fleet.failures import REMEDIES, UNCERTAIN, StepFailed, Stopped
+from tasuki.fleet.rows import Failure, FleetHandoff
+from tasuki.fleet.steps import Steps
+from tasuki.plain import one_line
+
+AWAY_SECONDS = 600.0
+"""How long a step is begun anew while the database is away."""
+NOTE = 1000
+
+logger = logging.getLogger("tasuki.fleet")
+
+
+class Outcomes:
+    """What became of each step. `alarm` is told the sentence of every failure."""
+
+    def __init__(
+        self, database: Database, changes: Changes, steps: Steps, alarm: Callable[[str, str], None]
+    ) -> None:
+        self.database = database
+        self.changes = changes
+        self.steps = steps
+        self.alarm = alarm
+
+    def carry_out(self, id: str, attempt: int, name: str) -> bool:
+        """Carry out a step; whether the next one may follow. A step that is done is not done again."""
+        deadline = time.monotonic() + AWAY_SECONDS
+        while True:
+            try:
+                return self._carried_out(id, attempt, name)
+            except sa.exc.DBAPIError as error:
+                if not is_gone(error) or time.monotonic() > deadline:
+                    raise
+                if self.changes.closing.wait(1.0):
+                    raise
+
+    def _carried_out(self, id: str, attempt: int, name: str) -> bool:
+        of = reading.handoff(self.database, id)
+        if of.state != "running" or of.attempt != attempt:
+            return False
+        if name == "done":
+            self._finish(of)
+            return True
+        if not self._begin(of, name):
+            return True
+        try:
+            note = getattr(self.steps, name)(of)
+        except Stopped:
+            return False
+        except StepFailed as error:
+            return self._fail(of, name, error.code, str(error))
+        except LaunchFailed as error:
+            return self._fail(of, name, "tmux_failed", str(error))
+        except sa.exc.DBAPIError as error:
+            if is_gone(error):
+                raise
+            logger.exception("Step %s of handoff %s", name, id[:8])
+            return self._fail(of, name, "unexpected", f"The database refused: {error.orig}")
+        except Exception as error:
+            logger.exception("Step %s of handoff %s", name, id[:8])
+            return self._fail(of, name, "unexpected", f"{type(error).__name__}: {error}")
+        self._end(of, name, note)
+        return True
+
+    def _begin(self, of: FleetHandoff, name: str) -> bool:
+        """Write down that a step begins; False where it is done already."""
+        steps, handoffs = tables.steps, tables.handoffs
+        with self.database.write() as connection:
+            known = connection.execute(sa.select(steps.c.outcome).where(_one(of, name))).first()
+            if known and known.outcome in ("ok", "skipped"):
+                return False
+            connection.execute(sa.update(handoffs).where(handoffs.c.id == of.id).values(step=name))
+            if known is None:
+                values = {"handoff_id": of.id, "attempt": of.attempt, "step": name}
+                connection.execute(sa.insert(steps).values(**values, started_at=time.time()))
+                self._note(connection, of, f"{name} begins", name)
+        self.changes.happened([of.agent_id])
+        return True
+
+    def _end(self, of: FleetHandoff, name: str, note: str) -> None:
+        with self.database.write() as connection:
+            values = {"ended_at": time.time(), "outcome": "ok", "note": one_line(note, NOTE)}
+            connection.execute(sa.update(tables.steps).where(_one(of, name)).values(**values))
+            self._note(connection, of, f"{name} is done", name)
+        self.changes.happened([of.agent_id])
+
+    def _fail(self, of: FleetHandoff, name: str, code: str, sentence: str) -> bool:
+        """Write a failure down and tell it; always False."""
+        sentence = one_line(sentence, NOTE)
+        remedy = REMEDIES[code].format(agent=of.agent_id)
+        state = "uncertain" if code in UNCERTAIN else "failed"
+        failure = Failure(code, name, sentence, remedy)
+        with self.database.write() as connection:
+            steps, handoffs = tables.steps, tables.handoffs
+            values = {"ended_at": time.time(), "outcome": "failed", "note": sentence}
+            connection.execute(sa.update(steps).where(_one(of, name)).values(**values))
+            changed = connection.execute(
+                sa.update(handoffs)
+                .where(handoffs.c.id == of.id, handoffs.c.state == "running")
+                .values(state=state, failure=msgspec.to_builtins(failure), finished_at=time.time())
+            )
+            if not changed.rowcount:
+                return False
+            log.note(
+                connection, "alarm", f"Handoff {of.id[:8]} {state} at {name}: {sentence} {remedy}",
+                agent_id=of.agent_id, handoff_id=of.id, data={"code": code, "step": name},
+            )  # fmt: skip
+        self.changes.happened([of.agent_id])
+        self.alarm(f"Handoff of {of.persona} {state}", f"{sentence} {remedy}")
+        return False
+
+    def give_up(self, of: FleetHandoff) -> None:
+        """The engine gave up an attempt that should be under way: a failure like any other."""
+        self._fail(of, of.step, "unexpected", "The engine gave this attempt up.")
+
+    def _finish(self, of: FleetHandoff) -> None:
+        with self.database.write() as connection:
+            handoffs = tables.handoffs
+            done = connection.execute(
+                sa.update(handoffs)
+                .where(handoffs.c.id == of.id, handoffs.c.state == "running")
+                .values(state="done", step="done", finished_at=time.time(), failure=None)
+            )
+            if done.rowcount:
+                text = f"Handoff {of.id[:8]} of {of.persona} is done."
+                log.note(connection, "handoff", text, agent_id=of.agent_id, handoff_id=of.id,
+                         data={"state": "done"})  # fmt: skip
+        self.changes.happened([of.agent_id])
+
+    def _note(self, connection: sa.Connection, of: FleetHandoff, text: str, step: str) -> None:
+        log.note(
+            connection, "handoff", f"Handoff {of.id[:8]}: {text}", agent_id=of.agent_id,
+            handoff_id=of.id, data={"step": step},
+        )  # fmt: skip
+
+
+def _one(of: FleetHandoff, name: str) -> Any:
+    steps = tables.steps
+    return (steps.c.handoff_id == of.id) & (steps.c.attempt == of.attempt) & (steps.c.step == name)

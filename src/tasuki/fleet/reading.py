@@ -1,0 +1,267 @@
+"""What the fleet's tables say, as rows of `rows.py`. Nothing here writes.
+
+A function whose name ends in `_in` reads within a transaction of the caller's.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.errors import AgentNotFound, HandoffNotFound, PersonaNotFound
+from tasuki.fleet import tables
+from tasuki.fleet.database import Database
+from tasuki.fleet.rows import Agent, FleetEvent, FleetHandoff, Persona, StepRun
+from tasuki.plain import one_line
+
+T = TypeVar("T")
+SHORTEST = 4
+"""Digits of a handoff's id that are looked up; fewer name none."""
+GREATEST_ID = 2**31 - 1
+"""What an id of PostgreSQL's INTEGER can be."""
+
+
+class Link(Struct, frozen=True):
+    """An agent in its chain, and the handoff by which it came; none for the first."""
+
+    agent: Agent
+    handoff: FleetHandoff | None = None
+    took_over: bool = True
+    """False for a successor that was started and did not become it."""
+
+
+class Chain(Struct, frozen=True):
+    """Agents of one persona that succeeded one another, the oldest first."""
+
+    links: tuple[Link, ...]
+
+
+# -- personas --------------------------------------------------------------------------
+
+
+def personas(database: Database, *, retired: bool | None = False) -> list[Persona]:
+    """Every persona by its slug; with None those that are retired too."""
+    column = tables.personas.c.retired_at
+    query = sa.select(tables.personas).order_by(tables.personas.c.slug)
+    if retired is not None:
+        query = query.where(column.is_not(None) if retired else column.is_(None))
+    with database.read() as connection:
+        return [_row(Persona, row) for row in connection.execute(query).mappings()]
+
+
+def persona(database: Database, slug: str) -> Persona:
+    """The persona of a slug. Raises PersonaNotFound."""
+    with database.read() as connection:
+        return persona_in(connection, slug)
+
+
+def persona_in(connection: sa.Connection, slug: str, *, lock: bool = False) -> Persona:
+    """The persona of a slug. Raises PersonaNotFound."""
+    query = sa.select(tables.personas).where(tables.personas.c.slug == _safe(slug))
+    row = connection.execute(_locked(query, lock=lock)).mappings().one_or_none()
+    if row is None:
+        raise PersonaNotFound(
+            f"No persona {one_line(slug, 80)!r}. List them: tasuki persona list --all"
+        )
+    return _row(Persona, row)
+
+
+# -- agents ----------------------------------------------------------------------------
+
+
+def agents(
+    database: Database,
+    *,
+    ended: bool | None = None,
+    persona: str = "",
+    host: str = "",
+    limit: int = 0,
+) -> list[Agent]:
+    """Agents, the newest first: of a persona, of a host, running or ended, where that is said."""
+    table = tables.agents
+    query = sa.select(table).order_by(table.c.id.desc())
+    if ended is not None:
+        query = query.where(table.c.ended_at.is_not(None) if ended else table.c.ended_at.is_(None))
+    if persona:
+        query = query.where(table.c.persona == _safe(persona))
+    if host:
+        query = query.where(table.c.host == host)
+    with database.read() as connection:
+        return [_row(Agent, r) for r in connection.execute(_limited(query, limit)).mappings()]
+
+
+def agent(database: Database, id: int) -> Agent:
+    """The agent of an id. Raises AgentNotFound."""
+    with database.read() as connection:
+        return agent_in(connection, id)
+
+
+def agent_in(connection: sa.Connection, id: int, *, lock: bool = False) -> Agent:
+    """The agent of an id; with `lock` nobody else changes it until the transaction ends."""
+    row = None
+    if 0 < id <= GREATEST_ID:
+        query = sa.select(tables.agents).where(tables.agents.c.id == id)
+        row = connection.execute(_locked(query, lock=lock)).mappings().one_or_none()
+    if row is None:
+        raise AgentNotFound(f"No agent {id}. List them: tasuki agent list --all")
+    return _row(Agent, row)
+
+
+# -- handoffs --------------------------------------------------------------------------
+
+
+def handoffs(
+    database: Database,
+    *,
+    agent_id: int | None = None,
+    persona: str = "",
+    state: str = "",
+    host: str = "",
+    limit: int = 0,
+) -> list[FleetHandoff]:
+    """Handoffs, the newest first: of an agent, a persona, a state, a host, where that is said."""
+    with database.read() as connection:
+        return handoffs_in(
+            connection, agent_id=agent_id, persona=persona, state=state, host=host, limit=limit
+        )
+
+
+def handoffs_in(
+    connection: sa.Connection,
+    *,
+    agent_id: int | None = None,
+    persona: str = "",
+    state: str = "",
+    host: str = "",
+    limit: int = 0,
+) -> list[FleetHandoff]:
+    """The same within a transaction."""
+    table = tables.handoffs
+    query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
+    wanted: dict[str, Any] = {
+        "agent_id": agent_id, "persona": _safe(persona) or None, "state": _safe(state) or None,
+        "host": host or None,
+    }  # fmt: skip
+    for name, value in wanted.items():
+        if value is not None:
+            query = query.where(table.c[name] == value)
+    rows = connection.execute(_limited(query, limit)).mappings()
+    return [_row(FleetHandoff, row) for row in rows]
+
+
+def handoff(database: Database, prefix: str) -> FleetHandoff:
+    """The handoff whose id begins with `prefix`, of 4 digits or more. Raises HandoffNotFound."""
+    with database.read() as connection:
+        return handoff_in(connection, prefix)
+
+
+def handoff_in(connection: sa.Connection, prefix: str, *, lock: bool = False) -> FleetHandoff:
+    """The same within a transaction; with `lock` nobody else changes it until that ends."""
+    wanted = prefix.strip().lower()
+    shown = one_line(prefix, 40)
+    if not (SHORTEST <= len(wanted) <= 32 and set(wanted) <= set("0123456789abcdef")):
+        raise HandoffNotFound(
+            f"{shown!r} is no id of a handoff: {SHORTEST} to 32 of the digits 0-9 and a-f. "
+            "List them: tasuki handoffs --agents"
+        )
+    table = tables.handoffs
+    same = table.c.id == wanted if len(wanted) == 32 else table.c.id.startswith(wanted)
+    query = sa.select(table).where(same).limit(2)
+    rows = connection.execute(_locked(query, lock=lock)).mappings().all()
+    if len(rows) == 1:
+        return _row(FleetHandoff, rows[0])
+    why = "More than one handoff begins" if rows else "No handoff of an agent begins"
+    raise HandoffNotFound(f"{why} with {shown!r}. List them: tasuki handoffs --agents")
+
+
+def steps(database: Database, handoff_id: str) -> list[StepRun]:
+    """The steps of a handoff in the order in which they were begun. Takes a whole id."""
+    table = tables.steps
+    query = (
+        sa.select(table)
+        .where(table.c.handoff_id == _safe(handoff_id))
+        .order_by(table.c.attempt, table.c.started_at)
+    )
+    with database.read() as connection:
+        return [_row(StepRun, row) for row in connection.execute(query).mappings()]
+
+
+# -- the log ---------------------------------------------------------------------------
+
+
+def events_after(
+    database: Database, id: int, limit: int, agent_id: int | None = None
+) -> list[FleetEvent]:
+    """Lines of the log with a greater id, the oldest first; of one agent where that is said."""
+    table = tables.events
+    query = sa.select(table).where(table.c.id > id).order_by(table.c.id).limit(limit)
+    if agent_id is not None:
+        query = query.where(table.c.agent_id == agent_id)
+    if not id <= GREATEST_ID:
+        return []
+    with database.read() as connection:
+        return [_row(FleetEvent, row) for row in connection.execute(query).mappings()]
+
+
+def newest_event(database: Database) -> int:
+    """Id of the newest line of the log; 0 for an empty one."""
+    with database.read() as connection:
+        return connection.execute(sa.select(sa.func.max(tables.events.c.id))).scalar_one() or 0
+
+
+# -- lineage ---------------------------------------------------------------------------
+
+
+def lineage(database: Database, slug: str) -> list[Chain]:
+    """The chains of a persona's agents, the oldest first. Raises PersonaNotFound."""
+    with database.read() as connection:
+        persona_in(connection, slug)
+        query = (
+            sa.select(tables.agents)
+            .where(tables.agents.c.persona == slug)
+            .order_by(tables.agents.c.id)
+        )
+        found = [_row(Agent, row) for row in connection.execute(query).mappings()]
+        came_by = _ends(handoffs_in(connection, persona=slug))
+    first: dict[int, int] = {}
+    chains: dict[int, list[Link]] = {}
+    for one in found:  # a successor's id is greater than that of the one before it
+        before = one.previous_agent_id
+        first[one.id] = first.get(before, one.id) if before is not None else one.id
+        of = came_by.get(before) if before is not None else None
+        link = Link(one, of, took_over=of is None or of.successor_id == one.id)
+        chains.setdefault(first[one.id], []).append(link)
+    return [Chain(tuple(links)) for links in chains.values()]
+
+
+def _ends(newest_first: list[FleetHandoff]) -> dict[int, FleetHandoff]:
+    """The handoff of each agent: the one that was not cancelled, else the newest."""
+    by_agent: dict[int, FleetHandoff] = {}
+    for of in newest_first:
+        known = by_agent.get(of.agent_id)
+        if known is None or (known.state == "cancelled" and of.state != "cancelled"):
+            by_agent[of.agent_id] = of
+    return by_agent
+
+
+# -- what they share -------------------------------------------------------------------
+
+
+def _row(kind: type[T], row: Mapping[Any, Any]) -> T:
+    """A row as its struct; columns that callers are not told are left out."""
+    return msgspec.convert({str(name): row[name] for name in row}, kind)
+
+
+def _locked(query: sa.Select[Any], *, lock: bool) -> sa.Select[Any]:
+    return query.with_for_update() if lock else query
+
+
+def _limited(query: sa.Select[Any], limit: int) -> sa.Select[Any]:
+    return query.limit(limit) if limit else query
+
+
+def _safe(text: str) -> str:
+    """A text that a database can compare with: PostgreSQL takes no NUL, and neither a lone surrogate."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

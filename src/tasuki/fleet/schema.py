@@ -1,0 +1,73 @@
+"""The tables of the fleet, brought up to date by the migrations in `migrations/`.
+
+Alembic is imported where something is to be done, which a start seldom finds: it holds 11 MB.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from tasuki.errors import StoreFailed
+from tasuki.fleet.database import Database
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+NEWEST = "0001"
+"""The revision that the code works with; that of the last migration."""
+VERSION_TABLE = "fleet_schema"
+"""Holds the revision of the tables; not Alembic's own name, which another program may use."""
+UPGRADE_LOCK = 7_265_828
+"""PostgreSQL's advisory lock under which tables are changed; SQLite has one writer anyway."""
+
+
+def upgrade(database: Database) -> None:
+    """Make the tables, or bring older ones up to date, in one transaction.
+
+    Two that do it at once wait for each other. Raises StoreFailed where the tables were made by a
+    newer tasuki; nothing is changed then.
+    """
+    with database.read() as connection:
+        if revision(connection) == NEWEST:
+            return
+    from alembic import command
+
+    config = configuration()
+    with database.write() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK)))
+        _refuse_newer(connection, config)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def configuration() -> "Config":
+    """What Alembic is told; `attributes["connection"]` is what the migrations run on."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def revision(connection: sa.Connection) -> str:
+    """The revision that the tables have; empty where there are none."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return ""
+    version = sa.table(VERSION_TABLE, sa.column("version_num", sa.Text))
+    return connection.execute(sa.select(version.c.version_num)).scalars().first() or ""
+
+
+def _refuse_newer(connection: sa.Connection, config: "Config") -> None:
+    from alembic.script import ScriptDirectory
+
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if (found := revision(connection)) and found not in known:
+        where = connection.engine.url.render_as_string(hide_password=True)
+        raise StoreFailed(
+            f"The fleet's tables in {where} were made by a newer tasuki (revision {found}). "
+            "Upgrade this one, or name another database: tasuki serve --database-url"
+        )

@@ -1,0 +1,100 @@
+"""The processes of agents: who runs a hook, whether a process is still the one that was meant."""
+
+import os
+import subprocess
+
+SHELLS = frozenset({"sh", "dash", "bash", "zsh", "ash", "busybox", "ksh", "mksh", "fish"})
+MOST = 12
+"""Steps up from a process; a hook is two or three below its harness."""
+
+
+def program_above(pid: int) -> int | None:
+    """The nearest process at or above `pid` that is no shell: the program that ran a hook.
+
+    None where the process is gone, or nothing but shells is above it.
+    """
+    for _ in range(MOST):
+        if pid <= 1 or (found := _parent_and_name(pid)) is None:
+            return None
+        parent, name = found
+        if name.lstrip("-") not in SHELLS:
+            return pid
+        pid = parent
+    return None
+
+
+def _parent_and_name(pid: int) -> tuple[int, str] | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            before, _, after = file.read(4096).decode(errors="replace").rpartition(")")
+        return int(after.split()[1]), before.partition("(")[2]
+    except (OSError, IndexError, ValueError):
+        return None if os.path.isdir("/proc/self") else _by_ps(pid)
+
+
+def _by_ps(pid: int) -> tuple[int, str] | None:
+    """The same on macOS, which has no /proc."""
+    call = ("ps", "-o", "ppid=,comm=", "-p", str(pid))
+    try:
+        done = subprocess.run(call, capture_output=True, text=True, timeout=2, check=False)
+        parent, _, name = done.stdout.strip().partition(" ")
+        return int(parent), os.path.basename(name.strip())
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+
+
+def started_at(pid: int) -> str:
+    """When a process began, in words that differ for another one with the same number; empty if gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read(4096).decode(errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        if os.path.isdir("/proc/self"):
+            return ""
+    call = ("ps", "-o", "lstart=", "-p", str(pid))
+    try:
+        return subprocess.run(
+            call, capture_output=True, text=True, timeout=2, check=False
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def is_alive(pid: int, began: str = "") -> bool:
+    """Whether a process runs, is no zombie, and began when it is said to (where that is known)."""
+    now = started_at(pid)
+    if not now or (began and now != began):
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return (
+                file.read(4096).decode(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
+            )
+    except (OSError, IndexError):
+        return not os.path.isdir("/proc/self")
+
+
+def send_signal(pid: int, number: int, began: str = "") -> bool:
+    """Send a signal, if the process is still the one that is meant; whether it was sent."""
+    if not is_alive(pid, began):
+        return False
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return False
+    return True
+
+
+def working_folder(pid: int) -> str:
+    """The folder that a process works in, `/` where nobody tells."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        pass
+    call = ("lsof", "-a", "-d", "cwd", "-Fn", "-p", str(pid))
+    try:
+        done = subprocess.run(call, capture_output=True, text=True, timeout=2, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return os.sep
+    names = [line[1:] for line in done.stdout.splitlines() if line.startswith("n/")]
+    return names[0] if names else os.sep

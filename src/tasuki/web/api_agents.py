@@ -1,0 +1,97 @@
+"""`/api/agents`."""
+
+from typing import Annotated, Any
+
+from litestar import Router, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+
+from tasuki.fleet import reading
+from tasuki.fleet.reading import GREATEST_ID
+from tasuki.fleet.service import Fleet
+from tasuki.web import views
+from tasuki.web.auth import operator_only
+from tasuki.web.bodies import Adoption, Message, NewAgent, NewHandoff
+
+One = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
+"""The id of an agent."""
+Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
+
+
+@get("/agents", sync_to_thread=True)
+def list_agents(
+    fleet: NamedDependency[Fleet],
+    ended: FromQuery[bool | None] = None,
+    persona: FromQuery[str] = "",
+    limit: Limit = 200,
+) -> dict[str, Any]:
+    """Agents, the newest first; `ended=false` for those that run."""
+    found = reading.agents(fleet.database, ended=ended, persona=persona, limit=limit)
+    return {"agents": list(map(views.agent, found))}
+
+
+@get("/agents/{id:int}", sync_to_thread=True)
+def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
+    """An agent, and its handoffs."""
+    found = reading.agent(fleet.database, id)
+    handoffs = reading.handoffs(fleet.database, agent_id=id)
+    return {**views.agent(found), "handoffs": list(map(views.handoff, handoffs))}
+
+
+@post("/agents", status_code=200, sync_to_thread=True)
+def start_agent(fleet: NamedDependency[Fleet], data: JSONBody[NewAgent]) -> dict[str, Any]:
+    """Start an agent in a tmux window; answers once its program runs."""
+    agent = fleet.start_agent(
+        harness=data.harness, persona=data.persona, cwd=data.cwd, model=data.model,
+        permission=data.permission, goal=data.goal, arguments=data.arguments,
+    )  # fmt: skip
+    return views.agent(agent)
+
+
+@post("/agents/adopt", status_code=200, sync_to_thread=True)
+def adopt_agent(fleet: NamedDependency[Fleet], data: JSONBody[Adoption]) -> dict[str, Any]:
+    """Take on an agent that runs in a pane already."""
+    agent = fleet.adopt(
+        pane=data.pane, harness=data.harness, persona=data.persona, session=data.session
+    )
+    return views.agent(agent)
+
+
+@post("/agents/{id:int}/send", status_code=200, sync_to_thread=True)
+def send(
+    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[Message]
+) -> dict[str, Any]:
+    """Type a text to an agent as a prompt; whether its turn began: `proven`, `uncertain`, `refused`."""
+    return fleet.send(id, data.text)
+
+
+@post("/agents/{id:int}/stop", status_code=200, sync_to_thread=True)
+def stop_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
+    """End an agent in its own words; answers once it has ended."""
+    return views.agent(fleet.stop_agent(id))
+
+
+@post("/agents/{id:int}/handoff", status_code=200, sync_to_thread=True)
+def hand_off(
+    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewHandoff]
+) -> dict[str, Any]:
+    """Hand an agent off to a fresh one of its persona; answers at once, the handoff goes on.
+
+    409 while one is under way or recorded. One that failed before its record may be asked for
+    again here; one that failed behind it is carried on by `/api/handoffs/{id}/retry`.
+    """
+    made = fleet.hand_off(
+        id, reason=data.reason, context=data.context, force=data.force,
+        from_thread=data.source == "thread",
+    )  # fmt: skip
+    return {"status": "initiated", **views.handoff(made)}
+
+
+router = Router(
+    "/api",
+    route_handlers=[
+        list_agents, show_agent, start_agent, adopt_agent, send, stop_agent, hand_off,
+    ],
+    guards=[operator_only],
+    tags=["agents"],
+)  # fmt: skip

@@ -1,0 +1,80 @@
+"""What may be asked for, with its bounds: the bodies of requests."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Short = Annotated[str, Meta(max_length=200)]
+Path = Annotated[str, Meta(max_length=4096)]
+Long = Annotated[str, Meta(max_length=100_000)]
+Reason = Annotated[str, Meta(min_length=1, max_length=4000)]
+Context = Annotated[str, Meta(max_length=4000)]
+Percent = Annotated[float, Meta(ge=1, le=100)]
+
+
+class _Body(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class NewPersona(_Body, frozen=True):
+    """A persona to add. `threshold` is in percent; without one that of the settings is used."""
+
+    role: Short
+    name: Short
+    skill: Long = ""
+    harness: Short = "claude"
+    model: Short = ""
+    threshold: Percent | None = None
+    automatic: bool = False
+
+
+class PersonaChange(_Body, frozen=True):
+    """What is to change of a persona; what is left out stays."""
+
+    skill: Long | UnsetType = UNSET
+    harness: Short | UnsetType = UNSET
+    model: Short | UnsetType = UNSET
+    threshold: Percent | UnsetType | None = UNSET
+    automatic: bool | UnsetType = UNSET
+
+
+class NewAgent(_Body, frozen=True):
+    """An agent to start. `cwd` is a whole path; `arguments` go to the program as they are."""
+
+    cwd: Path
+    persona: Short = ""
+    harness: Short = ""
+    model: Short = ""
+    permission: Short = ""
+    goal: Long = ""
+    arguments: Annotated[
+        tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=64)
+    ] = ()
+
+
+class Adoption(_Body, frozen=True):
+    """An agent that runs in a pane already. `pane` is tmux's id of it, `%3`."""
+
+    pane: Short
+    harness: Short
+    persona: Short = ""
+    session: Short = ""
+
+
+class Message(_Body, frozen=True):
+    """A text that is typed to an agent."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=100_000)]
+
+
+class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
+    """Why an agent is handed off. `context` is for its successor; `force` does not wait for what it runs.
+
+    `"from": "thread"`: the document is written from the agent's thread, for an agent that is dead,
+    has no pane or is out of its quota.
+    """
+
+    reason: Reason
+    context: Context = ""
+    force: bool = False
+    source: Literal["agent", "thread"] = "agent"

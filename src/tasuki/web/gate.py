@@ -1,0 +1,115 @@
+"""What a request must be before anything else is looked at: meant for this server, and not from a page of another one.
+
+A web page that a browser has open can send requests to a loopback address, and reach it by a name
+of its own (DNS rebinding). It cannot hide its name in `Host` and `Origin`.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+ANY = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 compared with, not listened on
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+HOOKS = "/api/hooks/"
+"""Hooks send what their harness gives them, with a header no page can send."""
+
+
+class Gate:
+    """Lets through what is addressed to one of `hosts`, of no foreign origin, with JSON as its body."""
+
+    def __init__(self, app: ASGIApp, hosts: "Hosts") -> None:
+        self.app = app
+        self.hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == ScopeType.HTTP and (refusal := self._refusal(scope)):
+            await _refuse(send, *refusal)
+            return
+        await self.app(scope, receive, send)
+
+    def _refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
+        host = origin = content = length = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+            elif name == b"content-type":
+                content = value
+            elif name in (b"content-length", b"transfer-encoding"):
+                length = value
+        if not self.hosts.has(host.decode("latin-1")):
+            return 421, "This server does not go by the name in `Host`. Use 127.0.0.1 or localhost."
+        if origin and origin.lower() != b"http://" + host.lower():
+            return 403, "Pages of another origin may not ask this server."
+        if scope["method"] not in _WITH_BODY or scope["path"].startswith(HOOKS):
+            return None
+        if (
+            length not in (b"", b"0")
+            and content.partition(b";")[0].strip().lower() != b"application/json"
+        ):
+            return 415, "The body must be JSON, with `Content-Type: application/json`."
+        return None
+
+
+class Hosts:
+    """The names by which a server that listens on `host` is asked."""
+
+    def __init__(self, host: str) -> None:
+        self.names = {*LOOPBACK, host.lower().strip("[]")}
+        self.everywhere = host in ANY
+        if self.everywhere:
+            self.names.add(socket.gethostname().lower())
+        self._known: set[str] = set()
+
+    def has(self, said: str) -> bool:
+        """Whether a `Host` header, with a port or without, is one of them.
+
+        A server that listens on every address is asked by any of them: an address is no name that
+        could be bound to another.
+        """
+        if said in self._known:
+            return True
+        name = _name(said)
+        good = name in self.names or (self.everywhere and _is_address(name))
+        if good and len(self._known) < 32:
+            self._known.add(said)
+        return good
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach what listens on this address."""
+    if host.lower() == "localhost":
+        return True
+    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+
+
+def _name(said: str) -> str:
+    said = said.strip().lower()
+    if said.startswith("["):
+        return said[1:].partition("]")[0]
+    return said.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _refuse(send: Send, status: int, sentence: str) -> None:
+    body = msgspec.json.encode({"error": sentence})
+    headers: Iterable[tuple[bytes, bytes]] = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

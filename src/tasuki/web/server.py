@@ -1,0 +1,178 @@
+"""Runs the fleet and its HTTP application in one process, until it is told to stop."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+import uvicorn
+from litestar import Litestar
+from litestar.concurrency import set_asyncio_executor
+
+from tasuki.config import Loaded
+from tasuki.draft.redact import redact
+from tasuki.errors import UsageError
+from tasuki.fleet.service import open_fleet
+from tasuki.plain import plain
+from tasuki.web import single
+from tasuki.web.application import application
+from tasuki.web.auth import TOKEN, tokens
+from tasuki.web.gate import ANY, is_loopback
+from tasuki.web.live import Live
+
+GRACE_SECONDS = 2
+"""How long answers that are under way at the end are waited for."""
+CLOSING_SECONDS = 2.0
+THREADS = 32
+"""Requests that can wait for a database, or for tmux, at once."""
+BACKLOG = 512
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+logger = logging.getLogger("tasuki.web")
+Say = Callable[[str], None]
+
+
+def serve(
+    folder: Path,
+    loaded: Loaded,
+    *,
+    host: str,
+    port: int,
+    database_url: str,
+    say: Say,
+    allow_remote: bool = False,
+) -> None:
+    """Serve the fleet whose own files are in `folder`; returns once it was told to stop.
+
+    `port` 0 takes a free one. `say` is told the address once it answers. Raises ServerRuns,
+    StoreFailed, UsageError for an address that cannot be listened on.
+    """
+    if not allow_remote and not is_loopback(host):
+        raise UsageError(
+            f"{host} can be reached from other machines, and what is sent is not encrypted. "
+            "Listen on 127.0.0.1, or say --allow-remote if you mean that."
+        )
+    _log_to(sys.stderr)
+    set_asyncio_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="api"))
+    with single.alone(folder) as lock, _listening(host, port) as listener:
+        address = _address(host, listener)
+        single.say(lock, f"process {os.getpid()}, http://{address}")
+        secrets = tokens(folder)
+        fleet = open_fleet(folder, database_url, loaded)
+        try:
+            fleet.launch()
+            app = application(fleet, secrets, host)
+            config = uvicorn.Config(
+                app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
+                server_header=False, timeout_graceful_shutdown=GRACE_SECONDS,
+            )  # fmt: skip
+            said = f"The fleet is served at http://{address}. Its token: {folder / TOKEN}"
+            _Server(config, app, folder, address, lambda: say(said)).run(sockets=[listener])
+        finally:
+            fleet.close(CLOSING_SECONDS)
+    logger.info("Stopped.")
+    _leave()
+
+
+class _Server(uvicorn.Server):
+    """Says when it answers, and ends the streams of live events when it is to stop."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: Litestar,
+        folder: Path,
+        address: str,
+        answers: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self.live: Live = app.state.live
+        self.known = single.known_at(folder, address)
+        self.answers = answers
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.known.__enter__()
+        logger.info("Started.")
+        self.answers()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        logger.info("Stopping.")
+        self.known.__exit__(None, None, None)  # from here on hooks keep their events themselves
+        await self.live.close()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """An order to stop is carried out here, and is nobody else's."""
+        before = {number: signal.signal(number, self.handle_exit) for number in STOPS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens. Raises UsageError with what to do."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError(f"There is no address {host}: {error.strerror}.") from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(where)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise UsageError(
+                f"Port {port} of {host} cannot be listened on: {os.strerror(error.errno or 0)}. "
+                "Take another one: tasuki serve --port 8788, or --port 0 for any."
+            ) from error
+        yield listener
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    """Where programs on this machine reach the socket, as `host:port`."""
+    port = listener.getsockname()[1]
+    ipv6 = listener.family == socket.AF_INET6
+    if host in ANY:
+        host = "::1" if ipv6 else "127.0.0.1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Redacted(logging.Formatter):
+    """A line that holds no secret, and moves no cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(redact(super().format(record))[0])
+
+
+def _log_to(stream: TextIO) -> None:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_Redacted("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("tasuki").setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what it says is said here
+
+
+def _leave() -> None:
+    """End now, even if a thread still waits for tmux: all that it does can be done anew."""
+    stuck = [t for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+    if stuck:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(0)

@@ -1,0 +1,77 @@
+"""One server for a folder: a lock that only one process holds, and the address where it answers."""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from tasuki.errors import ServerRuns, StoreFailed
+from tasuki.plain import one_line
+from tasuki.vault.store import private_folder, why
+
+LOCK, ADDRESS = "lock", "address"
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[TextIO]:
+    """Hold the lock of a folder; the file under it, to say who holds it.
+
+    Raises ServerRuns where another process has it, StoreFailed where there can be none.
+    """
+    path = folder / LOCK
+    try:
+        private_folder(folder)
+        number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreFailed(f"The lock {path} cannot be made: {why(error)}.") from error
+    with os.fdopen(number, "r+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _runs(file.read(500)) from None
+        say(file, f"process {os.getpid()}")
+        try:
+            yield file
+        finally:
+            say(file, "")
+
+
+def say(lock: TextIO, who: str) -> None:
+    """Write down who holds the lock."""
+    lock.seek(0)
+    lock.truncate()
+    lock.write(who)
+    lock.flush()
+
+
+def _runs(who: str) -> ServerRuns:
+    pid = who.removeprefix("process ").partition(",")[0]
+    end = (
+        f"Use that one, or end it first: kill {pid}"
+        if pid.isdigit()
+        else "Use that one, or end it first."
+    )
+    return ServerRuns(
+        f"A server has this fleet already ({one_line(who, 200) or 'it is starting'}). {end}"
+    )
+
+
+@contextmanager
+def known_at(folder: Path, address: str) -> Iterator[None]:
+    """Tell hooks and commands where the server answers, `127.0.0.1:8787`, while the body runs."""
+    path = folder / ADDRESS
+    new = path.with_name(f".{ADDRESS}-{secrets.token_hex(4)}")
+    try:
+        number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(number, "w") as file:
+            file.write(address + "\n")
+        os.replace(new, path)
+    except OSError as error:
+        raise StoreFailed(f"The address {path} cannot be written: {why(error)}.") from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)

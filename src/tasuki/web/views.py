@@ -1,0 +1,62 @@
+"""Rows as they leave the server: without secrets in what people and agents wrote."""
+
+import os
+from typing import Any
+
+import msgspec
+
+from tasuki.draft.redact import Redactor
+from tasuki.fleet.reading import Chain
+from tasuki.fleet.rows import Agent, FleetHandoff
+
+MOST_DOCUMENT = 1 << 20
+"""Bytes of a handoff document that are shown."""
+_WRITTEN = ("goal", "arguments", "end_reason", "waiting_for", "children")
+_SAID = ("reason", "context", "injection_prompt", "failure", "notes")
+
+
+def agent(of: Agent) -> dict[str, Any]:
+    """An agent."""
+    return _redacted(of, _WRITTEN)
+
+
+def handoff(of: FleetHandoff) -> dict[str, Any]:
+    """A handoff."""
+    return _redacted(of, _SAID)
+
+
+def chain(of: Chain) -> list[dict[str, Any]]:
+    """The links of a chain."""
+    return [
+        {
+            "agent": agent(link.agent),
+            "handoff": handoff(link.handoff) if link.handoff else None,
+            "took_over": link.took_over,
+        }
+        for link in of.links
+    ]
+
+
+def document(path: str) -> str | None:
+    """What stands in a handoff document, at most 1 MiB of it; None where there is none.
+
+    A link in its place is not followed.
+    """
+    if not path:
+        return None
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(number, "rb") as file:
+            content = file.read(MOST_DOCUMENT)
+    except OSError:
+        return None
+    return Redactor().redact(content.decode("utf-8", "replace"))
+
+
+def _redacted(row: msgspec.Struct, fields: tuple[str, ...]) -> dict[str, Any]:
+    view: dict[str, Any] = msgspec.to_builtins(row)
+    redactor = Redactor()
+    for name in fields:
+        if view[name]:
+            view[name] = redactor.redact_data(view[name])
+    return view

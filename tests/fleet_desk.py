@@ -1,0 +1,42 @@
+"""The command line beside a server of the test's own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from web_servers import Served
+
+from tasuki.fleet import personas
+
+TASUKI = Path(sys.executable).with_name("tasuki")
+
+
+class Desk:
+    """A server, and the command line beside it."""
+
+    def __init__(self, folder: Path, served: Served) -> None:
+        self.folder = folder
+        self.served = served
+        self.database = served.fleet.database
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TASUKI_DATA": str(folder), "LANG": "C.UTF-8",
+                    "TASUKI_CONFIG": str(folder / "none.toml"), "COLUMNS": "100"}  # fmt: skip
+
+    def run(self, *arguments: str, text: str = "") -> tuple[int, str, str]:
+        """Exit code, output and errors of one command."""
+        done = subprocess.run([str(TASUKI), *arguments], env=self.env, cwd=self.folder, input=text,
+                              capture_output=True, text=True, timeout=60)  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    def out(self, *arguments: str, text: str = "") -> str:
+        """What a command that succeeds prints."""
+        code, out, error = self.run(*arguments, text=text)
+        assert code == 0, (code, out, error)
+        return out
+
+    def persona(self, **values: Any) -> str:
+        """A persona, made without the command line."""
+        return personas.add(
+            self.database, self.served.fleet.root, role="developer", name="con", **values
+        ).slug

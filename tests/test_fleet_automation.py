@@ -1,0 +1,125 @@
+"""Automatic handoff: when it happens by itself, and when it stops doing so."""
+
+import time
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tasuki.fleet import reading, tables
+from tasuki.fleet.automation import Guard
+from tasuki.fleet.database import Database
+
+SLUG = "developer-con-1"
+
+
+class Fleet:
+    """A persona whose automation is on, and its agents."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.guard = Guard(database, 80.0)
+        self.insert("personas", slug=SLUG, role="developer", name="con", number=1, folder="/",
+                    created_at=1.0, automatic=True)  # fmt: skip
+
+    def insert(self, table: str, **values: Any) -> None:
+        """A row."""
+        with self.database.write() as connection:
+            connection.execute(sa.insert(tables.metadata.tables[table]).values(**values))
+
+    def agent(self, **values: Any) -> int:
+        """An idle agent over its threshold; its id."""
+        row = {"harness": "claude", "state": "idle", "state_at": 1.0, "cwd": "/", "host": "h",
+               "started_at": 1.0, "persona": SLUG, "context_used": 85.0, "over_threshold": True}  # fmt: skip
+        query = sa.insert(tables.agents).values(**{**row, **values}).returning(tables.agents.c.id)
+        with self.database.write() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def handoff(self, agent_id: int, successor_id: int | None = None, **values: Any) -> None:
+        """An automatic handoff that is done."""
+        row = {"id": f"{agent_id:032x}", "agent_id": agent_id, "persona": SLUG, "reason": "r",
+               "state": "done", "step": "done", "created_at": time.time(), "host": "h", "queue": "q",
+               "automatic": True, "successor_id": successor_id}  # fmt: skip
+        self.insert("handoffs", **{**row, **values})
+
+    def stopped(self) -> str:
+        """Why the automation of the persona stopped."""
+        return reading.persona(self.database, SLUG).automation_stopped
+
+
+@pytest.fixture
+def fleet(database: Database) -> Fleet:
+    """A fleet with one persona."""
+    return Fleet(database)
+
+
+def test_d10_at_the_threshold_and_idle_it_hands_off(fleet: Fleet) -> None:
+    """D10: an idle agent over the threshold is handed off by itself."""
+    assert fleet.guard.wants(fleet.agent()) == (True, "")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"state": "busy"}, {"state": "compacting"}, {"state": "waiting"}, {"children": ["npm test"]},
+        {"over_threshold": False, "context_used": 70.0}, {"persona": None}, {"ended_at": 2.0},
+    ],
+)  # fmt: skip
+def test_d10_else_it_does_not(fleet: Fleet, values: dict[str, Any]) -> None:
+    """Not while anything of it runs, nor during a compaction, nor below the threshold."""
+    assert fleet.guard.wants(fleet.agent(**values)) == (False, "")
+
+
+@pytest.mark.parametrize("state", ["running", "failed", "done"])
+def test_d10_one_handoff_is_enough(fleet: Fleet, state: str) -> None:
+    """An agent whose handoff is under way, failed or done is not handed off by itself again."""
+    id = fleet.agent()
+    fleet.handoff(id, state=state)
+
+    assert fleet.guard.wants(id) == (False, "")
+
+
+def test_d10_off_by_default(fleet: Fleet) -> None:
+    """Only a persona that says so is handed off by itself."""
+    with fleet.database.write() as connection:
+        connection.execute(sa.update(tables.personas).values(automatic=False))
+
+    assert fleet.guard.wants(fleet.agent()) == (False, "")
+
+
+def test_d10_a_third_within_ten_minutes_stops_it(fleet: Fleet) -> None:
+    """The third automatic handoff of a persona within ten minutes stops the automation, with an alarm."""
+    one, two = fleet.agent(ended_at=1.0), fleet.agent(ended_at=1.0)
+    fleet.handoff(one, two)
+    fleet.handoff(two)
+    wanted, why = fleet.guard.wants(fleet.agent(context_used=81.0))
+    alarms = [e for e in reading.events_after(fleet.database, 0, limit=10) if e.kind == "alarm"]
+
+    assert (wanted, "2 automatic handoffs" in why, fleet.stopped() == why) == (False, True, True)
+    assert len(alarms) == 1
+
+
+def test_d10_two_handoffs_long_ago_do_not_count(fleet: Fleet) -> None:
+    """Only the last ten minutes count."""
+    one, two = fleet.agent(ended_at=1.0), fleet.agent(ended_at=1.0)
+    fleet.handoff(one, two, created_at=time.time() - 601)
+    fleet.handoff(two, created_at=time.time() - 700)
+
+    assert fleet.guard.wants(fleet.agent()) == (True, "")
+
+
+def test_d10_a_successor_that_is_full_at_once_stops_it(fleet: Fleet) -> None:
+    """A successor whose use is above the floor behind its first turn stops the automation."""
+    old, new = fleet.agent(ended_at=1.0), fleet.agent(over_threshold=False, context_used=65.0)
+    fleet.handoff(old, new)
+    wanted, why = fleet.guard.wants(new)
+
+    assert (wanted, "behind its first turn" in why) == (False, True)
+
+
+def test_d10_a_stopped_automation_stays_stopped(fleet: Fleet) -> None:
+    """Until the operator starts it again nothing is handed off by itself, and nothing is told twice."""
+    with fleet.database.write() as connection:
+        connection.execute(sa.update(tables.personas).values(automation_stopped="a loop"))
+
+    assert fleet.guard.wants(fleet.agent()) == (False, "")

@@ -1,0 +1,95 @@
+"""The database is away for a while, in the middle of a handoff: nothing is lost, nothing happens twice."""
+
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from databases import missing, postgres
+from fleets import World, once
+from waiting import retry_until
+
+GONE = 8.0
+"""Seconds; the server's own patience is a minute."""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A fleet on SQLite whose agent is held in the middle of its document."""
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def under_way(world: World) -> tuple[str, Path]:
+    """A handoff whose agent writes its document once a file is there."""
+    hold = world.folder / "go"
+    world.serve()
+    world.install()
+    world.script(document=[["wait_for", str(hold)], ["document", "{path}"], ["say", "written"]])
+    id = world.hand_off(world.worked(world.started()))
+    retry_until(lambda: world.prompts("Write a handoff document"), 20)
+    return id, hold
+
+
+def test_a_database_that_is_locked_for_a_while(world: World) -> None:
+    """Somebody else holds SQLite's file: events and steps wait, and go on."""
+    id, hold = under_way(world)
+    other = sqlite3.connect(world.data / "fleet.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    hold.touch()
+    time.sleep(GONE)
+    other.execute("ROLLBACK")
+    other.close()
+
+    once(world, world.ends(id, seconds=90))
+
+
+@pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
+def test_a_database_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
+    """PostgreSQL is stopped in the middle of a handoff and comes back: it is carried on."""
+    with postgres() as server:
+        world = World(tmp_path, server.make())
+        try:
+            id, hold = under_way(world)
+            server.stop("fast")
+            hold.touch()
+            time.sleep(GONE)
+            server.start()
+            once(world, world.ends(id, seconds=40))
+        finally:
+            world.close()
+
+
+def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:
+    """While the database is away `/health` says so, and the API answers with 503, not with a fault."""
+    if missing():
+        pytest.skip("PostgreSQL is not installed")
+    with postgres() as server:
+        world = World(tmp_path, server.make())
+        try:
+            world.serve()
+            server.stop("fast")
+            health = world.api("GET", "/health", token=False)
+            server.start()
+            again = retry_until(
+                lambda: (h := world.api("GET", "/health", token=False))["status"] == "ok" and h, 30
+            )
+        finally:
+            world.close()
+
+    assert (health["status"], again["status"]) == ("degraded", "ok")
+
+
+def test_two_servers_for_one_folder_are_refused(world: World) -> None:
+    """A second server for the same data folder says which one runs, and does nothing."""
+    world.serve()
+    done = subprocess.run(
+        ["tasuki", "serve", "--port", "0"], env=world.env, cwd=world.folder, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert world.address() in done.stderr

@@ -1,0 +1,127 @@
+"""The fleet's tables are made and brought up to date by migrations, on both kinds of database."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from tasuki.errors import StoreFailed
+from tasuki.fleet import schema, tables
+from tasuki.fleet.database import Database
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """A database of each kind without any table."""
+    if request.param == "sqlite":
+        made = Database(f"sqlite:///{tmp_path / 'fleet.db'}")
+        yield made
+        made.close()
+        return
+    server = request.getfixturevalue("postgres")
+    url = server.make(template="template1")
+    made = Database(url)
+    yield made
+    made.close()
+    server.drop(url)
+
+
+def seen(database: Database) -> dict[str, Any]:
+    """What a database says of its tables: columns, keys, indexes."""
+    inspector = sa.inspect(database.engine)
+    return {
+        name: (
+            [{**column, "type": str(column["type"])} for column in inspector.get_columns(name)],
+            inspector.get_pk_constraint(name),
+            sorted(inspector.get_foreign_keys(name), key=str),
+            sorted(inspector.get_unique_constraints(name), key=str),
+            sorted(map(index, inspector.get_indexes(name))),
+        )
+        for name in tables.metadata.tables
+    }
+
+
+def index(found: Any) -> str:
+    """An index in words, its condition among them."""
+    options = {name: str(value) for name, value in found.get("dialect_options", {}).items()}
+    return str({**found, "dialect_options": options})
+
+
+def test_the_migrations_make_the_tables(empty: Database) -> None:
+    """What the migrations make is what the code says, as Alembic compares it."""
+    schema.upgrade(empty)
+
+    with empty.read() as connection:
+        options = {"version_table": schema.VERSION_TABLE}
+        context = MigrationContext.configure(connection, opts=options)
+        assert [] == compare_metadata(context, tables.metadata)
+        assert schema.NEWEST == schema.revision(connection)
+
+
+def test_the_newest_migration_is_named() -> None:
+    """The code knows which revision it works with, so that a start can tell it without Alembic."""
+    scripts = ScriptDirectory.from_config(schema.configuration())
+
+    assert [schema.NEWEST] == scripts.get_heads()
+
+
+def test_the_migrations_make_each_default_and_index(empty: Database) -> None:
+    """Defaults, keys and partial indexes are those that the tables would be made with."""
+    schema.upgrade(empty)
+    migrated = seen(empty)
+    tables.metadata.drop_all(empty.engine)
+    tables.metadata.create_all(empty.engine)
+
+    assert seen(empty) == migrated
+
+
+def test_an_upgrade_of_current_tables_changes_nothing(database: Database) -> None:
+    """The rows stay."""
+    with database.write() as connection:
+        row = {"at": 1.0, "received_at": 1.0, "kind": "agent", "text": "kept"}
+        connection.execute(sa.insert(tables.events).values(**row))
+
+    schema.upgrade(database)
+
+    with database.read() as connection:
+        assert ["kept"] == list(connection.execute(sa.select(tables.events.c.text)).scalars())
+
+
+def test_two_upgrades_at_once_wait_for_each_other(empty: Database) -> None:
+    """Four servers that start at one moment on an empty database all succeed."""
+    program = (
+        "import sys, alembic.command; from tasuki.fleet import schema\n"
+        "from tasuki.fleet.database import Database\n"
+        "print('ready', flush=True); sys.stdin.read(1); schema.upgrade(Database(sys.argv[1]))"
+    )
+    command = (sys.executable, "-c", program, empty.url)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = [subprocess.Popen(command, **pipes, text=True, bufsize=1) for _ in range(4)]
+    for one in running:
+        assert one.stdout
+        assert "ready\n" == one.stdout.readline()
+    for one in running:
+        assert one.stdin
+        one.stdin.write("x")
+        one.stdin.flush()
+
+    assert [""] * 4 == [one.communicate(timeout=120)[1] for one in running]
+    with empty.read() as connection:
+        assert schema.NEWEST == schema.revision(connection)
+
+
+def test_newer_tables_are_refused(database: Database) -> None:
+    """Tables of a newer tasuki are not touched."""
+    with database.write() as connection:
+        version = sa.table(schema.VERSION_TABLE, sa.column("version_num"))
+        connection.execute(sa.update(version).values(version_num="9999"))
+
+    with pytest.raises(StoreFailed, match=r"newer tasuki \(revision 9999\)\. Upgrade this one"):
+        schema.upgrade(database)

@@ -1,0 +1,128 @@
+"""States that no hook tells of: what the programs show of themselves is taken over."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from terminals import Terminal
+
+from tasuki.fleet import reading, tables
+from tasuki.fleet.changes import Changes
+from tasuki.fleet.database import Database
+from tasuki.fleet.signals import Signals
+from tasuki.launch.panes import Panes
+
+SESSION = "5e55104d-0000-4000-8000-000000000001"
+PID = 4711
+
+
+class Fleet:
+    """One agent of Claude Code, and the file in which the program tells of itself."""
+
+    def __init__(self, database: Database, panes: Panes, folder: Path) -> None:
+        self.database = database
+        self.signals = Signals(database, panes, Changes())
+        self.file = folder / "sessions" / f"{PID}.json"
+        self.file.parent.mkdir()
+
+    def agent(self, state: str, **values: Any) -> None:
+        """The agent is in a state, as far as is known."""
+        row = {"harness": "claude", "state": state, "state_at": time.time(), "cwd": "/", "host": "h",
+               "started_at": 1.0, "session": SESSION, "process": PID, **values}  # fmt: skip
+        with self.database.write() as connection:
+            connection.execute(sa.insert(tables.agents).values(**row))
+
+    def shows(self, status: str) -> None:
+        """The program tells a state."""
+        self.file.write_text(json.dumps({"sessionId": SESSION, "status": status}))
+
+    def looked(self, times: int = 2) -> str:
+        """The agent's state after some looks."""
+        for _ in range(times):
+            self.signals.look(reading.agents(self.database))
+        return reading.agents(self.database)[0].state
+
+
+@pytest.fixture
+def fleet(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    """A fleet without a server, on both databases."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    terminal = Terminal(tmp_path)
+    yield Fleet(database, Panes(terminal, tmp_path / "locks"), tmp_path)
+    terminal.end()
+
+
+@pytest.mark.parametrize(
+    ("known", "status", "state"),
+    [
+        ("busy", "idle", "idle"),
+        ("waiting", "busy", "busy"),
+        ("waiting", "idle", "idle"),
+        ("idle", "busy", "busy"),
+        ("busy", "waiting", "waiting"),
+        ("busy", "busy", "busy"),
+        ("busy", "of a later version", "busy"),
+        ("starting", "idle", "starting"),
+        ("compacting", "busy", "compacting"),
+    ],
+)
+def test_what_the_program_shows_is_taken_over(
+    fleet: Fleet, known: str, status: str, state: str
+) -> None:
+    """Escape, a question that was answered: the state follows, unless the agent starts or compacts."""
+    fleet.agent(known)
+    fleet.shows(status)
+
+    assert fleet.looked() == state
+
+
+def test_one_look_is_not_enough(fleet: Fleet) -> None:
+    """The hook that tells the same may be on its way."""
+    fleet.agent("busy")
+    fleet.shows("idle")
+
+    assert fleet.looked(1) == "busy"
+
+
+def test_two_looks_must_show_the_same_turn(fleet: Fleet) -> None:
+    """What changed between two looks is looked at anew."""
+    fleet.agent("busy")
+    fleet.shows("idle")
+    fleet.looked(1)
+    with fleet.database.write() as connection:
+        connection.execute(sa.update(tables.agents).values(state_at=time.time() + 1))
+
+    assert fleet.looked(1) == "busy"
+    assert fleet.looked(1) == "idle"
+
+
+def test_the_log_tells_of_it(fleet: Fleet) -> None:
+    """One line, which says that it was seen and not told."""
+    fleet.agent("busy")
+    fleet.shows("idle")
+    fleet.looked(4)
+
+    (line,) = reading.events_after(fleet.database, 0, limit=10)
+    assert (line.kind, line.data) == ("idle", {"seen": True})
+
+
+@pytest.mark.parametrize("agent", [{"session": ""}, {"process": None}, {"harness": "pi"}])
+def test_an_agent_that_shows_nothing_stays_as_it_is(fleet: Fleet, agent: dict[str, Any]) -> None:
+    """Without a session or a signal nothing is known."""
+    fleet.agent("busy", **agent)
+    if "process" not in agent:
+        fleet.shows("idle")
+
+    assert fleet.looked() == "busy"
+
+
+def test_a_pane_that_is_gone_is_no_answer(fleet: Fleet) -> None:
+    """An agent that waits is looked at on its screen; one that has none any more keeps its state."""
+    fleet.agent("waiting", pane="%99")
+    fleet.shows("busy")
+
+    assert fleet.looked() == "waiting"

@@ -1,0 +1,265 @@
+"""The panes of a fleet, in a real tmux server: opened once, whoever is killed when; looked at, closed."""
+
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pane_programs import PROGRAM, events, ordered, own_server, prompt
+from terminals import Terminal
+from waiting import retry_until, runs
+
+from tasuki.errors import LaunchFailed, PaneGone
+from tasuki.launch.panes import Panes
+
+pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+
+OPENER = """
+import sys; from pathlib import Path
+from tasuki.launch.panes import Panes; from tasuki.launch.tmux import Tmux
+panes = Panes(Tmux(sys.argv[1]), Path(sys.argv[2])); order = Path(sys.argv[3])
+print("ready", flush=True); sys.stdin.readline()
+found = panes.find("agent-1")
+if found is None and order.exists():
+    panes.open(order, "one", "agent-1", sys.argv[2])
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """A tmux server of the test's own."""
+    with own_server(tmp_path, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def panes(terminal: Terminal, tmp_path: Path) -> Panes:
+    """The panes of that server."""
+    return Panes(terminal, tmp_path / "locks")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where the program under test tells what happened to it."""
+    return tmp_path / "events.jsonl"
+
+
+def test_a_window_opens_in_the_background(panes: Panes, terminal: Terminal, log: Path) -> None:
+    """A window of an agent takes its order away, carries its tag, and leaves the others in front."""
+    terminal.run(("new-session", "-d", "-s", "tasuki", "-n", "mine", "sleep", "100"))
+
+    opened = prompt(panes, log, T_MINE="yes")
+
+    assert panes.find("agent-1") == opened
+    assert opened.window == "tasuki:1"
+    assert runs(opened.pid)
+    assert events(log, "start")[0]["env"]["T_MINE"] == "yes"
+    assert list(log.parent.glob("*.json")) + list(log.parent.rglob("z")) == []
+    active = terminal.run(("list-windows", "-a", "-F", "#{window_name} #{window_active}"))
+    assert active.splitlines() == ["mine 1", "a window 0"]
+
+
+def test_the_session_is_made_where_it_is_missing(panes: Panes, log: Path) -> None:
+    """Without any server the first window brings the session with it."""
+    assert not panes.status().running
+
+    opened = prompt(panes, log)
+
+    assert opened.window.startswith("tasuki:")
+    assert panes.status().running
+
+
+def test_a_server_without_a_session(panes: Panes, terminal: Terminal, log: Path) -> None:
+    """A server that stands without any session counts as none, and a window brings the session."""
+    terminal.run(("start-server",), ("set-option", "-g", "exit-empty", "off"))
+
+    assert not panes.status().running
+    assert panes.find("agent-1") is None
+    assert prompt(panes, log).window == "tasuki:0"
+
+
+def test_a_tag_is_the_whole_word(panes: Panes, log: Path) -> None:
+    """`agent-1` is not found in the pane of `agent-17`, nor a tag in another command that has it."""
+    opened = prompt(panes, log, "agent-17")
+    panes.tmux.run(("new-window", "-d", "-t", "=tasuki:", "sh", "-c", "sleep 100 # agent-1"))
+
+    assert panes.find("agent-1") is None
+    assert panes.find("17") is None
+    assert panes.find("agent-17") == opened
+
+
+def test_many_windows_for_one_order(panes: Panes, log: Path) -> None:
+    """Of windows that are opened at once for one order, one becomes the program; all get its pane."""
+    order = ordered(log.parent, (sys.executable, PROGRAM, str(log)))
+    with ThreadPoolExecutor(6) as pool:
+        found = list(
+            pool.map(lambda _: panes.open(order, "one", "agent-1", str(log.parent)), range(6))
+        )
+
+    assert len(set(found)) == 1
+    assert list(panes.status().panes) == [found[0].pane]
+    assert len(retry_until(lambda: events(log, "start"))) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_opener_that_is_killed(panes: Panes, log: Path, seed: int) -> None:
+    """An opener killed with -9 at any moment, and another one after it, start the program once."""
+    order = ordered(log.parent, (sys.executable, PROGRAM, str(log)))
+    call = (sys.executable, "-c", OPENER, panes.tmux.socket, str(log.parent), str(order))
+    for wait in (random.Random(seed).uniform(0, 0.08), 20.0):
+        opener = subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert opener.stdin
+        assert opener.stdout
+        opener.stdout.readline()
+        opener.stdin.write(b"\n")
+        opener.stdin.flush()
+        try:
+            opener.wait(wait)
+        except subprocess.TimeoutExpired:
+            opener.kill()
+        opener.communicate()
+
+    assert panes.find("agent-1")
+    assert len(retry_until(lambda: events(log, "start"))) == 1
+    assert len(panes.status().panes) == 1
+
+
+def test_a_program_that_dies_at_once(panes: Panes, log: Path) -> None:
+    """Its last words are read from the pane that stands, with its status; then that is closed."""
+    order = ordered(log.parent, (sys.executable, PROGRAM, str(log)), T_DIE="s-1")
+
+    opened = panes.open(order, "one", "agent-1", str(log.parent))
+
+    state = retry_until(lambda: (s := panes.status([opened.pane]).panes[opened.pane]).dead and s)
+    assert state
+    assert state.status in (1, None)
+    assert "no such session: s-1" in panes.last_words(opened.pane)
+    assert panes.find("agent-1") == opened
+    with pytest.raises(PaneGone):
+        panes.look(opened.pane)
+    panes.close(opened.pane)
+    panes.close(opened.pane)
+    assert panes.find("agent-1") is None
+    assert panes.last_words(opened.pane) == ""
+
+
+def test_a_program_that_ends_well(panes: Panes, terminal: Terminal, log: Path) -> None:
+    """A window closes when its program ends with 0; where that is at once, opening says so."""
+    terminal.run(("new-session", "-d", "-s", "tasuki", "sleep", "100"))
+    order = ordered(log.parent, ("/bin/sh", "-c", "exit 0"))
+
+    with pytest.raises(PaneGone, match="agent-1 ended at once"):
+        panes.open(order, "one", "agent-1", str(log.parent))
+
+    assert not order.exists()
+    assert len(panes.status().panes) == 1
+
+
+def test_an_order_that_cannot_be_taken(panes: Panes, log: Path) -> None:
+    """Where no window can take the order it stays, nothing is started, and the reason is told."""
+    order = log.parent / "folder.json"
+    order.mkdir()
+
+    with pytest.raises(LaunchFailed, match=r"(?s)nothing was started.*cannot be taken"):
+        panes.open(order, "one", "agent-1", str(log.parent))
+
+    assert order.exists()
+    assert panes.find("agent-1") is None
+
+
+def test_an_order_whose_program_is_gone(panes: Panes, log: Path) -> None:
+    """A program that is not there is named in the last words."""
+    order = ordered(log.parent, ("/nowhere/claude",))
+
+    opened = panes.open(order, "one", "agent-1", str(log.parent))
+
+    assert "/nowhere/claude cannot be run in" in panes.last_words(opened.pane, 20).replace("\n", "")
+
+
+def test_status_of_many(panes: Panes, terminal: Terminal, log: Path) -> None:
+    """One call tells of all panes; those that are gone are left out, and so is everything without tmux."""
+    opened = prompt(panes, log)
+    other = terminal.run(("new-window", "-d", "-P", "-F", "#{pane_id}", "sleep", "100")).strip()
+    terminal.run(("select-pane", "-t", other, "-T", "a\ttitle\n%7\t1"))
+
+    survey = panes.status([opened.pane, "%99", other])
+
+    assert list(survey.panes) == [opened.pane, other]
+    state = survey.panes[other]
+    assert (state.command, state.dead, state.status, state.in_mode) == ("sleep", False, None, False)
+    assert survey.panes[opened.pane].start_command.split()[-1] == "agent-1"
+    assert survey.panes[opened.pane].pid == opened.pid
+    terminal.end()
+    assert not panes.status([opened.pane]).running
+    assert panes.find("agent-1") is None
+
+
+def test_look(panes: Panes, log: Path) -> None:
+    """A look has the screen, the title and the process of a pane; a pane that is gone is an error."""
+    opened = prompt(panes, log)
+    panes.tmux.run(("select-pane", "-t", opened.pane, "-T", "⠼ proj"))
+
+    look = panes.look(opened.pane)
+
+    assert "ready>" in look.text
+    assert (look.title, look.pid) == ("⠼ proj", opened.pid)
+    panes.close(opened.pane, opened.pid + 1)
+    assert panes.look(opened.pane) == look
+    panes.close(opened.pane, opened.pid)
+    with pytest.raises(PaneGone):
+        panes.look(opened.pane)
+
+
+def test_tmux_that_ends(panes: Panes, terminal: Terminal, log: Path) -> None:
+    """Where tmux itself is gone every call says so, and a new server's pane is another process."""
+    opened = prompt(panes, log)
+    terminal.end()
+
+    for call in (
+        lambda: panes.submit(opened.pane, "text", "t-1", 0),
+        lambda: panes.look(opened.pane),
+        lambda: panes.keys(opened.pane, "Escape"),
+    ):
+        with pytest.raises(PaneGone):
+            call()
+    again = prompt(panes, log, "agent-2")
+    assert again.pane == opened.pane
+    with pytest.raises(PaneGone):
+        panes.submit(opened.pane, "text", "t-1", 0, pid=opened.pid)
+    assert panes.find("agent-1") is None
+
+
+def test_hostile_names(panes: Panes, log: Path) -> None:
+    """What stands in commands to tmux is checked first: ids of panes and texts, keys, tags, names."""
+    opened = prompt(panes, log)
+    for call in (
+        lambda: panes.keys(opened.pane, "Enter ; kill-server"),
+        lambda: panes.keys(opened.pane, ";"),
+        lambda: panes.paste(opened.pane, "x", "a ; kill-server"),
+        lambda: panes.enter(opened.pane, "#{pane_id}"),
+        lambda: panes.look("tasuki:0"),
+        lambda: panes.close("%0 ; kill-server"),
+        lambda: panes.open(log, "x", "two words", "/"),
+    ):
+        with pytest.raises(LaunchFailed, match=r"is no "):
+            call()
+    order = ordered(log.parent, (sys.executable, PROGRAM, str(log)), "9")
+
+    panes.open(order, "-t #(touch y) :;.\n" + "x" * 99, "agent-9", str(log.parent))
+
+    listed = panes.tmux.run(("list-windows", "-a", "-F", "#{window_name}")).splitlines()
+    assert listed[-1].startswith("t touch y ")
+    assert len(listed[-1]) == 40
+    assert list(log.parent.glob("y")) == []
+
+
+def test_without_tmux(panes: Panes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without tmux is told what to install."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(LaunchFailed, match=r"tmux is not installed.*apt install tmux"):
+        panes.status()

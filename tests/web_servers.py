@@ -1,0 +1,117 @@
+"""The fleet's HTTP application on a port of its own, and a plain client for it."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from waiting import retry_until
+
+from tasuki.config import Loaded, Settings
+from tasuki.fleet import schema
+from tasuki.fleet.service import Fleet, open_fleet
+from tasuki.web.application import application
+from tasuki.web.auth import Tokens, tokens
+from tasuki.web.live import Live
+
+
+class Answer:
+    """What the server said."""
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self.status = answer.status
+        self.headers = {name.lower(): value for name, value in answer.getheaders()}
+        self.body = answer.read()
+
+    @property
+    def json(self) -> Any:
+        """The body as data."""
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        """The sentence of an error."""
+        return str(self.json["error"])
+
+
+class Served:
+    """A fleet, its tokens, and where it is served."""
+
+    def __init__(self, fleet: Fleet, secrets: Tokens, live: Live, port: int) -> None:
+        self.fleet = fleet
+        self.live = live
+        self.tokens = secrets
+        self.port = port
+        self.host = f"127.0.0.1:{port}"
+
+    def ask(
+        self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str
+    ) -> Answer:
+        """One request; `token` is the operator's where none is given, "" for none."""
+        given = {"Host": self.host, **{name.replace("_", "-"): v for name, v in headers.items()}}
+        token = self.tokens.operator if token is None else token
+        if token:
+            given.setdefault("Authorization", f"Bearer {token}")
+        content = body
+        if body is not None and not isinstance(body, bytes):
+            content = json.dumps(body).encode()
+            given.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, content, given)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    @contextmanager
+    def stream(self, query: str = "", **headers: str) -> Iterator[Iterator[dict[str, Any]]]:
+        """The live events, as they come: those that have data."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        given = {"Authorization": f"Bearer {self.tokens.operator}", **headers}
+        connection.request("GET", f"/api/events{query}", headers=given)
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        first = answer.readline()
+        assert first.startswith(b"retry:")
+        try:
+            yield _events(answer)
+        finally:
+            answer.close()
+            connection.close()
+
+
+def _events(answer: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
+    id = ""
+    while line := answer.readline():
+        if line.startswith(b"id: "):
+            id = line[4:].decode().strip()
+        elif line.startswith(b"data: "):
+            yield {"last_id": id, **json.loads(line[6:])}
+
+
+@contextmanager
+def serving(folder: Path, url: str = "", host: str = "127.0.0.1") -> Iterator[Served]:
+    """A fleet whose tables are there and whose hooks are taken in; no handoff is carried out."""
+    fleet = open_fleet(folder / "fleet", url, Loaded(Settings()))
+    schema.upgrade(fleet.database)
+    fleet.intake.start()
+    secrets = tokens(folder / "fleet")
+    app = application(fleet, secrets, host)
+    config = uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    retry_until(lambda: server.started)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Served(fleet, secrets, app.state.live, port)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        fleet.changes.close()
+        fleet.intake.close(5)
+        fleet.database.close()
