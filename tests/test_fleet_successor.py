@@ -91,6 +91,19 @@ def test_a_successor_that_dies_at_once(world: World) -> None:
     assert world.agent(of["successor_id"])["state"] == "idle"
 
 
+def test_a_successor_that_dies_before_it_acknowledges(world: World) -> None:
+    """A successor that dies in its first turn fails by name; a retry starts another one."""
+    world.rules({"match": "Begin your answer with", "do": [["kill"]], "times": 1})
+    agent = world.worked(world.started())
+    id = world.hand_off(agent)
+    code = world.failed(id)
+    world.script()
+    world.api("POST", f"/api/handoffs/{id}/retry")
+    of = world.ends(id)
+
+    assert (code, world.agent(of["successor_id"])["state"]) == ("successor_died", "idle")
+
+
 def test_fr17_the_skill_comes_before_the_prompt(world: World) -> None:
     """FR17, FR18, scenario `Sequenced delivery`: the prompt comes when the skill is there."""
     agent = world.worked(world.started())

@@ -3,7 +3,7 @@
 from tasuki.errors import TasukiError
 
 REMEDIES = {
-    "agent_gone": "Hand it off from its thread: tasuki agent handoff {agent} --from-thread",
+    "agent_gone": "Hand it off from its thread: tasuki agent handoff {agent} --reason ended --from-thread",
     "agent_busy": "Wait until it is idle, or break its turn off, then retry.",
     "agent_waiting": "Answer its question in its pane, then retry.",
     "children_running": "Wait for them or end them, then retry; or hand off with --force.",

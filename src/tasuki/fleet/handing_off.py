@@ -90,7 +90,12 @@ def retry(database: Database, id: str) -> FleetHandoff:
             raise NotPossible(
                 f"Handoff {of.id[:8]} is {of.state}: only a failed one can be retried."
             )
-        return _running(connection, of, workflow.resumed_at(of.step, from_thread=of.from_thread))
+        return _running(connection, of, _resumed_at(of))
+
+
+def _resumed_at(of: FleetHandoff) -> str:
+    code = of.failure.code if of.failure else ""
+    return workflow.resumed_at(of.step, code, from_thread=of.from_thread)
 
 
 def _running(

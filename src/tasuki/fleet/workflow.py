@@ -34,8 +34,13 @@ def steps(*, from_thread: bool) -> tuple[str, ...]:
     return FROM_THREAD if from_thread else STEPS
 
 
-def resumed_at(failed: str, *, from_thread: bool) -> str:
-    """The step with which a retry begins: what the outgoing agent did is asked of it anew."""
+def resumed_at(failed: str, code: str, *, from_thread: bool) -> str:
+    """The step with which a retry begins, behind a failure of this name at a step.
+
+    What the outgoing agent did is asked of it anew; a successor that died has one of its own.
+    """
+    if code == "successor_died":
+        return "create"
     if failed in OUTGOING[:4] or failed == "write":
         return steps(from_thread=from_thread)[0]
     return {"register": "create", "deliver": "prompt"}.get(failed, failed)
