@@ -227,3 +227,15 @@ def test_what_was_cancelled_is_not_typed(world: World) -> None:
         [],
         "cancelled",
     )
+
+
+def test_an_anonymous_agent_is_never_typed_to(world: World) -> None:
+    """A session inside an agent shares its pane: what is meant for it must not reach its parent."""
+    world.script(inside=[["nested", "hello"], ["say", "ok"]])
+    agent = world.worked(world.started(), "start one inside")
+    world.sql("UPDATE agents SET ended_at = NULL, state = 'idle' WHERE id > 1")
+    (nested,) = [a["id"] for a in world.api("GET", "/api/agents")["agents"] if a["id"] != agent]
+    answers = [refusal(world, f"/api/agents/{nested}/{order}", body)[0]
+               for order, body in (("stop", {}), ("send", {"text": "hello"}))]  # fmt: skip
+
+    assert (answers, world.agent(agent)["ended_at"]) == ([400, 400], None)

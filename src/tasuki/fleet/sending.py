@@ -7,6 +7,7 @@ from tasuki.errors import NotPossible
 from tasuki.fleet import handing_off, intents, log, reading
 from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.database import Database
+from tasuki.fleet.rows import Agent
 from tasuki.plain import plain
 
 PROOF_SECONDS = 8.0
@@ -30,6 +31,7 @@ def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -
         raise NotPossible("Agent is not active")
     if not agent.pane:
         raise NotPossible("Agent has no tmux pane")
+    check_own(agent)
     if of := handing_off.under_way(database, agent_id):
         raise NotPossible(f"Handoff {of.id[:8]} of agent {agent_id} is under way.")
     with database.write() as connection:
@@ -42,3 +44,12 @@ def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -
     with database.write() as connection:
         log.note(connection, "message", said, agent_id=agent_id, data={"state": sent.state})
     return {"state": sent.state, "why": sent.why, "leftover": sent.leftover}
+
+
+def check_own(agent: Agent) -> None:
+    """Raises NotPossible for an agent that tasuki neither started nor adopted: it may be inside another one."""
+    if agent.ordered_at is None and not agent.adopted:
+        raise NotPossible(
+            f"Agent {agent.id} is anonymous: tasuki did not start it, and types nothing into its pane. "
+            f"To take it on: tasuki agent adopt {agent.pane or 'PANE'} --harness {agent.harness}"
+        )

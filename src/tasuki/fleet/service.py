@@ -27,7 +27,7 @@ from tasuki.fleet.limits import Limits
 from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.outcomes import Outcomes
 from tasuki.fleet.rows import Agent, FleetHandoff
-from tasuki.fleet.sending import send_message
+from tasuki.fleet.sending import check_own, send_message
 from tasuki.fleet.steps import Steps
 from tasuki.fleet.watch import Watch
 from tasuki.harness.hook_script import path_in
@@ -202,6 +202,8 @@ class Fleet:
                 f"Handoff {under_way.id[:8]} of agent {agent_id} is under way. Cancel it first: "
                 f"tasuki agent cancel {under_way.id[:8]}"
             )
+        if (agent := reading.agent(self.database, agent_id)).ended_at is None:
+            check_own(agent)
         self.ending.shutdown_agent(agent_id)
         self.changes.happened([agent_id])
         return reading.agent(self.database, agent_id)
