@@ -227,7 +227,7 @@ def test_orders_to_a_handoff(desk: Desk) -> None:
     """By the beginning of its id."""
     slug = desk.persona()
     for number, letter in enumerate("abc", 1):
-        id = records.agent(desk.database, persona=slug)
+        id = records.agent(desk.database, persona=slug, state="ended", ended_at=1.0)
         step = "acknowledge" if letter == "c" else "check"
         records.handoff(desk.database, letter * 32, id, persona=slug, state="failed", step=step)
         assert number == id

@@ -54,12 +54,16 @@ def test_cancel_ends_it_where_it_is(world: World) -> None:
 
 
 def test_finish_calls_a_failed_one_done(world: World) -> None:
-    """What the operator did by hand is done."""
+    """What the operator did by hand is done; not while the agent lives that was to be handed off."""
     world.script(document=[["say", "no"]])
-    id = world.hand_off(world.worked(world.started()))
+    agent = world.worked(world.started())
+    id = world.hand_off(agent)
     world.failed(id)
+    status, why = refusal(world, f"/api/handoffs/{id}/finish", {})
+    world.api("POST", f"/api/agents/{agent}/stop")
     world.api("POST", f"/api/handoffs/{id}/finish")
 
+    assert (status, f"Agent {agent} has not ended" in why) == (400, True)
     assert world.handoff(id)["state"] == "done"
 
 

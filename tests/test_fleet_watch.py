@@ -242,7 +242,7 @@ def test_attach_shows_the_agents_pane(world: World) -> None:
     world.tasuki("agent", "start", "--harness", "claude")
     pane = world.agent(1)["pane"]
 
-    assert f"In one: tmux -u attach -t {pane}" in world.tasuki("agent", "attach", "1", code=1)
+    assert f"In one: tmux -L default attach -t {pane}" in world.tasuki("agent", "attach", "1", code=1)
     world.tmux(
         "new-session",
         "-d",

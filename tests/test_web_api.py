@@ -305,7 +305,7 @@ def test_a_link_in_place_of_a_document_is_not_followed(
 
 def test_orders_to_a_handoff(served: Served, slug: str) -> None:
     """What can be done is done, what cannot is a sentence, and nothing else is an order."""
-    id = records.agent(served.fleet.database, persona=slug)
+    id = records.agent(served.fleet.database, persona=slug, state="ended", ended_at=1.0)
     handoff = f"{id:08x}" + "d" * 24
     records.handoff(
         served.fleet.database, handoff, id, persona=slug, state="failed", step="deliver"

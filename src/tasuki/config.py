@@ -88,6 +88,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Percent of the context at which an agent of the fleet is over its threshold."""
     fleet_root: str = ""
     """Folder that holds `data/personas/`; empty for tasuki's data folder."""
+    fleet_tmux: str = "default"
+    """Name of the tmux server (`tmux -L`) that agents of the fleet run in."""
     review_in: Literal["window", "popup"] = "window"
     """Where in tmux a handoff is reviewed that was begun inside an agent."""
 
@@ -149,6 +151,7 @@ class Source(Struct, frozen=True):
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
     "auto_handoff_at", "notify", "review_in", "context_threshold", "fleet_root",
+    "fleet_tmux",
 })  # fmt: skip
 """Settings that a repository cannot set; they are taken from the user's own file, the environment
 and flags alone."""

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -111,6 +112,7 @@ def show(id: int, as_json: bool) -> None:
 @click.argument("id", type=int)
 def attach(id: int) -> None:
     """Go to an agent's pane; C-b d comes back."""
+    from tasuki.config import loaded
     from tasuki.launch.attaching import attach as go
 
     found = client().get("agents", id)
@@ -119,7 +121,7 @@ def attach(id: int) -> None:
             f"Agent {id} has ended." if found["ended_at"] is not None else "Agent has no tmux pane"
         )
         raise NotPossible(why)
-    go(found["pane"])
+    go(found["pane"], loaded(Path.cwd()).settings.fleet_tmux)
 
 
 @agent.command()

@@ -5,6 +5,9 @@ import re
 from tasuki.fleet.bridge import entries
 from tasuki.fleet.rows import Agent
 
+MOST = 500
+"""Characters of an answer that are looked at."""
+
 
 def is_acknowledged(agent: Agent, line: str) -> bool:
     """Whether the first words of the agent behind the prompt that asks for `line` begin with it.
@@ -21,6 +24,6 @@ def is_acknowledged(agent: Agent, line: str) -> bool:
 
 
 def begins_with(answer: str, line: str) -> bool:
-    """Whether an answer's first line is the one that was asked for."""
-    first = answer.strip().partition("\n")[0]
-    return re.sub(r"[*_`#>\s.]+", " ", first).strip().lower() == line.lower()
+    """Whether an answer begins with the line that was asked for, in whatever marks and letters."""
+    plain = re.sub(r"[*_`#>\s\u200b\ufeff]+", " ", answer[:MOST]).strip().lower()
+    return re.match(rf"{re.escape(line.lower())}(?![\w-])", plain) is not None

@@ -7,12 +7,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from tasuki import harness as harnesses
-from tasuki.errors import AlreadyUnderWay, NotPossible
+from tasuki.errors import NotPossible
 from tasuki.fleet import log, reading, tables
 from tasuki.fleet.database import Database
 from tasuki.fleet.rows import Agent
+from tasuki.fleet.vacancies import check_vacant
 from tasuki.launch.panes import Panes
-from tasuki.launch.processes import working_folder
+from tasuki.launch.processes import foreground, is_alive, is_shell, started_at, working_folder
 
 _PANE = re.compile(r"%\d{1,9}")
 
@@ -38,28 +39,30 @@ def adopt(
         )
     if harnesses.control(harnesses.get(harness)) is None:
         raise NotPossible(f"Agents of {harness} cannot be run by tasuki.")
-    if persona and (busy := reading.agents(database, ended=False, persona=persona)):
-        raise AlreadyUnderWay(f"Agent {busy[0].id} works as {persona} already.")
     state = panes.status([pane]).panes.get(pane)
     if state is None or state.dead:
         raise NotPossible(
             f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
         )
+    process = _program(pane, state.pid)
     with database.write() as connection:
+        id = _known(connection, pane, harness, session, process)
         if persona:
-            reading.persona_in(connection, persona)
-        id = _known(connection, pane, harness, session)
+            check_vacant(connection, persona, but=id)
         values: dict[str, Any] = {
             "persona": persona or None, "pane": pane, "window": state.window, "pid": state.pid,
             "adopted": True,
         }  # fmt: skip
         if id is None:
             now = time.time()
-            made = {"harness": harness, "state": "idle", "state_at": now, "cwd": working_folder(state.pid),
-                    "host": host, "started_at": now, "registered_at": now, "session": session}  # fmt: skip
+            made = {"harness": harness, "state": "idle", "state_at": now, "cwd": working_folder(process),
+                    "process": process, "process_began": started_at(process), "host": host, "started_at": now, "registered_at": now, "session": session}  # fmt: skip
             query = sa.insert(tables.agents).values(**made, **values).returning(tables.agents.c.id)
             id = int(connection.execute(query).scalar_one())
         else:
+            known = reading.agent_in(connection, id)
+            if not (known.process and is_alive(known.process, known.process_began)):
+                values |= {"process": process, "process_began": started_at(process)}
             connection.execute(
                 sa.update(tables.agents).where(tables.agents.c.id == id).values(**values)
             )
@@ -67,14 +70,27 @@ def adopt(
     return reading.agent(database, id)
 
 
-def _known(connection: sa.Connection, pane: str, harness: str, session: str) -> int | None:
-    """The agent that is known in this pane, or with this session. Raises NotPossible if it has a persona."""
+def _program(pane: str, pid: int) -> int:
+    """The process that has a pane's terminal. Raises NotPossible where that is a shell."""
+    process = foreground(pid) or pid
+    if is_shell(process):
+        raise NotPossible(f"In pane {pane} no agent is running: its shell waits for a command.")
+    return process
+
+
+def _known(
+    connection: sa.Connection, pane: str, harness: str, session: str, process: int
+) -> int | None:
+    """The agent that is known in this pane, or with this session. Raises NotPossible if it has a persona.
+
+    Of several in one pane it is the one whose process has the terminal: another is inside of it.
+    """
     agents = tables.agents
     same = agents.c.session == session if session else agents.c.pane == pane
     query = (
         sa.select(agents.c.id, agents.c.persona)
         .where(same, agents.c.harness == harness, agents.c.ended_at.is_(None))
-        .order_by(agents.c.id.desc())
+        .order_by((sa.func.coalesce(agents.c.process, 0) == process).desc(), agents.c.id.desc())
     )
     row = connection.execute(query).first()
     if row is None:

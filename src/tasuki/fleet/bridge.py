@@ -26,6 +26,7 @@ from tasuki.fleet.intents import Intent
 from tasuki.fleet.rows import Agent
 from tasuki.harness.control import Control, Sight
 from tasuki.launch.panes import Panes
+from tasuki.launch.processes import is_alive
 from tasuki.plain import one_line
 
 TAKEN_SECONDS = 3.0
@@ -63,7 +64,9 @@ class Bridge:
         self.changes = changes
 
     def sight(self, agent: Agent) -> Sight:
-        """What the program of an agent does now. Raises PaneGone."""
+        """What the program of an agent does now. Raises PaneGone, also where only its shell is left."""
+        if agent.adopted and agent.process and not is_alive(agent.process, agent.process_began):
+            raise PaneGone(f"The program of agent {agent.id} in pane {agent.pane} has ended.")
         look = self.panes.look(agent.pane)
         told = replace(look, pid=agent.process or look.pid, session=agent.session)
         return control_of(agent).sight(told)
@@ -116,12 +119,12 @@ class Bridge:
             leftover, before = self._emptied(agent, control, sight.typed)
             if before and leftover:
                 return leftover, f"something stands in its input: {one_line(before, 80)!r}"
-            _check(wanted)
+            check_wanted(wanted)
             self.panes.paste(agent.pane, text, intent.id, _pid(agent))
         if marks.enter not in (intent.id, _again(intent)):
             self._await(lambda: self.sight(agent).typed != before, TAKEN_SECONDS)
             time.sleep(control.enter_gap)
-            _check(wanted)
+            check_wanted(wanted)
             self.panes.enter(agent.pane, intent.id, _pid(agent))
         return leftover, ""
 
@@ -172,7 +175,7 @@ class Bridge:
                     return True
                 if self.changes.closing.is_set():
                     raise Closing
-                _check(wanted)
+                check_wanted(wanted)
                 if not pressed and waited > STANDS_SECONDS:
                     pressed = True
                     if self._still_stands(agent):
@@ -230,7 +233,8 @@ def entries(agent: Agent) -> list:  # type: ignore[type-arg]
         return []
 
 
-def _check(wanted: Callable[[], bool]) -> None:
+def check_wanted(wanted: Callable[[], bool]) -> None:
+    """Raises Stopped where something is not wanted any more."""
     if not wanted():
         raise Stopped("What was to be typed is not wanted any more.")
 

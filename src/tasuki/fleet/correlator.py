@@ -12,7 +12,7 @@ from msgspec import Struct
 from tasuki.fleet import tables
 from tasuki.fleet.states import Row, has_ended
 from tasuki.harness.control import AgentEvent
-from tasuki.launch.processes import program_above
+from tasuki.launch.processes import program_above, started_at
 
 PANE_LIES = frozenset({"codex"})
 """Harnesses whose hooks may see the pane of another agent: Codex with its daemon."""
@@ -140,8 +140,9 @@ class Correlator:
         return row
 
     def _learn_process(self, row: Row, heard: Heard) -> None:
-        if heard.event.kind == "started" and heard.post.pid and not heard.post.spooled:
-            row["process"] = program_above(heard.post.pid) or row["process"]
+        live = heard.event.kind == "started" and heard.post.pid and not heard.post.spooled
+        if live and (process := program_above(heard.post.pid)):
+            row.update(process=process, process_began=started_at(process))
 
     def _of_the_past(self, heard: Heard) -> Row | None:
         """The agent that had this session and has ended, for what is told behind its end.
@@ -161,6 +162,7 @@ class Correlator:
     def _anonymous(self, heard: Heard) -> Row:
         post, event, now = heard.post, heard.event, time.time()
         lies = post.harness in PANE_LIES
+        process = program_above(post.pid) if post.pid and not post.spooled else None
         values: dict[str, Any] = {
             "harness": post.harness,
             "state": "idle" if event.kind == "started" else "starting",
@@ -172,7 +174,8 @@ class Correlator:
             "session": event.session,
             "thread": event.path,
             "pane": "" if lies else post.pane,
-            "process": program_above(post.pid) if post.pid and not post.spooled else None,
+            "process": process,
+            "process_began": started_at(process) if process else "",
         }
         query = sa.insert(tables.agents).values(**values).returning(tables.agents)
         row = dict(self.connection.execute(query).mappings().one())

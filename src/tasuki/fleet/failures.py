@@ -25,6 +25,8 @@ REMEDIES = {
     "successor_died": "Look at what it said, then retry: a new one is started. The record and the document are kept.",
     "successor_silent": "Look at its pane: a dialog may wait for an answer, or tasuki's hooks are not installed (tasuki doctor). Then retry.",
     "skill_missing": "Look at its pane, then retry.",
+    "skill_refused": "Look at its pane, then retry. The document is kept.",
+    "skill_uncertain": "Look at its pane, then retry: the skill is typed again. Nothing of the handoff was typed yet.",
     "prompt_refused": "Look at its pane, then retry. The document is kept.",
     "prompt_uncertain": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
     "not_delivered": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
@@ -33,7 +35,7 @@ REMEDIES = {
     "unexpected": "Nothing was lost. Retry; if it comes again, the server's log says more.",
 }
 """What to do about each named failure."""
-UNCERTAIN = frozenset({"instruction_uncertain", "prompt_uncertain"})
+UNCERTAIN = frozenset({"instruction_uncertain", "skill_uncertain", "prompt_uncertain"})
 """Failures of which neither arrival nor absence can be proven."""
 
 

@@ -14,6 +14,7 @@ from tasuki.fleet import log, reading, tables, workflow
 from tasuki.fleet.database import Database
 from tasuki.fleet.engine import Begun
 from tasuki.fleet.rows import Agent, FleetHandoff
+from tasuki.fleet.vacancies import check_vacant
 
 MOST_CHARACTERS = 4000
 """Of a reason, and of what the operator adds."""
@@ -38,6 +39,8 @@ def begin(
         if old := _standing(connection, agent_id):
             return _again(connection, old, agent, reason, context, force, from_thread)
         _check(agent, from_thread=from_thread)
+        if agent.persona and agent.ended_at is not None:
+            check_vacant(connection, agent.persona, succeeds=True)
         first = workflow.steps(from_thread=from_thread)[0]
         values: dict[str, Any] = {
             "id": new_id, "agent_id": agent_id, "persona": agent.persona, "reason": reason,
@@ -125,7 +128,17 @@ def cancel(database: Database, id: str) -> FleetHandoff:
 
 
 def finish(database: Database, id: str) -> FleetHandoff:
-    """Call a failed handoff done: the operator did the rest, or saw that it arrived."""
+    """Call a failed handoff done: the operator did the rest, or saw that it arrived.
+
+    Raises HandoffNotFound, NotPossible while its agent lives: then it is not handed off.
+    """
+    of = reading.handoff(database, id)
+    agent = reading.agent(database, of.agent_id)
+    if of.state in ("failed", "uncertain") and agent.ended_at is None:
+        raise NotPossible(
+            f"Agent {agent.id} has not ended, so handoff {of.id[:8]} is not done. Retry it, give it up "
+            f"(tasuki agent cancel {of.id[:8]}), or end the agent first (tasuki agent stop {agent.id})."
+        )
     return _settle(database, id, "done", ("failed", "uncertain"))
 
 

@@ -20,9 +20,11 @@ from tasuki.fleet.database import Database
 from tasuki.fleet.documents import folder as documents_folder
 from tasuki.fleet.prompts import render
 from tasuki.fleet.rows import Agent
+from tasuki.fleet.vacancies import check_vacant
 from tasuki.harness.control import TOKEN, AgentRequest, Control
 from tasuki.launch.panes import Panes
 from tasuki.launch.prepare import command, environment
+from tasuki.vault.store import why
 
 
 class Died(LaunchFailed):
@@ -60,7 +62,7 @@ class Lifecycle:
     ) -> Agent:
         """Start an agent, of a persona or none, as the successor of another one or none.
 
-        Raises PersonaNotFound, NotPossible, HarnessMissing, LaunchFailed.
+        Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
         """
         with self.database.write() as connection:
             id = self.enrol(
@@ -87,8 +89,14 @@ class Lifecycle:
         goal: str,
         arguments: Sequence[str],
     ) -> int:
-        """Write the row of an agent that is to be started; its id."""
-        persona = reading.persona_in(connection, persona_slug) if persona_slug else None
+        """Write the row of an agent that is to be started; its id.
+
+        Raises PersonaNotFound, NotPossible, AlreadyUnderWay while an agent works as the persona.
+        """
+        persona = None
+        if persona_slug:
+            check_vacant(connection, persona_slug, succeeds=previous_agent_id is not None)
+            persona = reading.persona_in(connection, persona_slug)
         if persona and persona.retired_at is not None:
             raise NotPossible(
                 f"Persona {persona.slug} is retired. Add another one: tasuki persona add"
@@ -152,7 +160,10 @@ class Lifecycle:
             "cwd": plan.cwd,
             "env": {**environment(plan), TOKEN: token},
         }
-        _write_private(order, json.dumps(content).encode())
+        try:
+            _write_private(order, json.dumps(content).encode())
+        except OSError as error:
+            raise LaunchFailed(f"The order {order} cannot be written: {why(error)}.") from error
         known = {"session": session} if control.chooses_session else {}
         with self.database.write() as connection:
             self._update(

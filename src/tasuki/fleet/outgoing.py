@@ -63,7 +63,7 @@ class Outgoing(Step):
             if now and now.ended_at is not None:
                 return now
             agent = self._alive(of)
-            if silent.too_long(lambda: self.bridge.sight(agent).state == "ready"):
+            if silent.too_long(lambda: self._is_ready(agent)):
                 raise StepFailed(
                     "turn_interrupted",
                     f"Agent {agent.id} is ready, but its turn's end was not told: it was broken off "
@@ -116,7 +116,13 @@ class Outgoing(Step):
     def shut_down(self, of: FleetHandoff) -> str:
         """The outgoing agent has ended."""
         key = f"{of.id}-exit-{of.attempt}"
-        return self.ending.shutdown_agent(of.agent_id, handoff_id=of.id, key=key)
+        return self.ending.shutdown_agent(
+            of.agent_id, handoff_id=of.id, key=key, wanted=lambda: self._is_under_way(of)
+        )
+
+    def _is_ready(self, agent: Agent) -> bool:
+        """Whether an agent shows that it is ready, and everything that its hooks told is known."""
+        return not self.unheard() and self.bridge.sight(agent).state == "ready"
 
     def _alive(self, of: FleetHandoff) -> Agent:
         agent = self._agent(of.agent_id)

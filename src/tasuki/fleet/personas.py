@@ -25,6 +25,7 @@ from tasuki.errors import NotPossible, PersonaNotFound, StoreFailed
 from tasuki.fleet import log, reading, tables
 from tasuki.fleet.database import Database
 from tasuki.fleet.rows import Persona
+from tasuki.fleet.vacancies import check_settled
 from tasuki.plain import one_line, plain
 from tasuki.vault.store import private_folder, sync_folder, why
 
@@ -124,7 +125,8 @@ def edit(
 def retire(database: Database, slug: str) -> Persona:
     """Start no more agents of a persona; its folder and its history stay.
 
-    Raises PersonaNotFound, NotPossible while an agent works as it.
+    Raises PersonaNotFound, NotPossible while an agent works as it, AlreadyUnderWay while its
+    handoff asks for a successor.
     """
     with database.write() as connection:
         old = reading.persona_in(connection, slug, lock=True)
@@ -134,6 +136,7 @@ def retire(database: Database, slug: str) -> Persona:
         )
         if (id := connection.execute(working).scalars().first()) is not None:
             raise NotPossible(f"Agent {id} works as {slug}. Stop it first: tasuki agent stop {id}")
+        check_settled(connection, slug)
         if old.retired_at is None:
             mine = tables.personas.c.slug == slug
             values = {"retired_at": time.time()}

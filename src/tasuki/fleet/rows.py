@@ -55,6 +55,8 @@ class Agent(Struct, frozen=True):
     """Process of the pane."""
     process: int | None = None
     """Process of the harness itself."""
+    process_began: str = ""
+    """When that began, in words that differ for a later process with the same number."""
     ordered_at: float | None = None
     vetoed_at: float | None = None
     """When a compaction of it was vetoed, for a handoff."""

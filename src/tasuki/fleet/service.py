@@ -7,13 +7,14 @@ import socket
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
-from tasuki.fleet import adopting, handing_off, log, reading, schema
+from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.changes import Changes
@@ -29,6 +30,7 @@ from tasuki.fleet.outcomes import Outcomes
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.sending import check_own, send_message
 from tasuki.fleet.steps import Steps
+from tasuki.fleet.vacancies import check_vacant
 from tasuki.fleet.watch import Watch
 from tasuki.harness.hook_script import path_in
 from tasuki.harness.install import Installer
@@ -55,25 +57,27 @@ class Fleet:
         loaded: Loaded,
         *,
         database_url: str = "",
-        tmux_socket: str = "",
         limits: Limits = Limits(),  # noqa: B008 a frozen struct
     ) -> None:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.data, self.root, self.loaded = data, root, loaded
-        self.host = socket.gethostname() or "localhost"
+        self.host = host_of(data)
         for path in () if database_url else (data.parent / "fleet.db", data / "workflows.db"):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # for their owner alone
         url = normal_url(database_url or sqlite_url(data.parent / "fleet.db"))
         self.database = Database(url)
         self.changes = Changes()
-        self.panes = Panes(Tmux(tmux_socket), data / "locks")
+        self.panes = Panes(Tmux(loaded.settings.fleet_tmux), data / "locks")
         self.lifecycle = Lifecycle(self.database, self.panes, data, root, self.host)
         self.bridge = Bridge(self.database, self.panes, self.changes)
         self.ending = Ending(self.lifecycle, self.bridge, limits)
         self.notifier = Notifier(loaded.settings.notify)
         self.threshold = float(loaded.settings.context_threshold)
         self.guard = Guard(self.database, self.threshold)
-        steps = Steps(self.lifecycle, self.bridge, self.ending, limits, loaded)
+        steps = Steps(
+            self.lifecycle, self.bridge, self.ending, limits, loaded,
+            unheard=lambda: self.intake.waiting > 0 or any(spool.waiting(data / "spool")),
+        )  # fmt: skip
         self.outcomes = Outcomes(self.database, self.changes, steps, self.notifier.send)
         workflows = sqlite_url(data / "workflows.db") if self.database.is_sqlite else url
         self.engine = Engine(workflows, self.host, self.outcomes.carry_out)
@@ -152,12 +156,14 @@ class Fleet:
         goal: str = "",
         arguments: Sequence[str] = (),
     ) -> Agent:
-        """Start an agent. Raises PersonaNotFound, NotPossible, HarnessMissing, LaunchFailed."""
-        if persona and (busy := reading.agents(self.database, ended=False, persona=persona)):
-            raise AlreadyUnderWay(
-                f"Agent {busy[0].id} works as {persona} already. Hand it off or stop it first: "
-                f"tasuki agent stop {busy[0].id}"
-            )
+        """Start an agent.
+
+        Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
+        """
+        if persona:
+            with self.database.write() as connection:
+                check_vacant(connection, persona)
+            self.lifecycle.skill(persona)  # one that cannot be given is told before anything begins
         check_folder(cwd or os.getcwd())
         self._check_hooks(harness, persona)
         agent = self.lifecycle.create_agent(
@@ -311,6 +317,20 @@ class Fleet:
         self.note("alarm", text, agent_id=agent.id, data={"code": "agent_lost"})
         if agent.persona:
             self.notifier.send("An agent is lost", text)
+
+
+def host_of(data: Path) -> str:
+    """The name under which agents of this folder are kept: the machine's when the folder was new.
+
+    A machine may get another name later; its agents stay its own.
+    """
+    path = data / "host"
+    with suppress(OSError):
+        if known := path.read_text("utf-8").strip():
+            return known
+    name = socket.gethostname() or "localhost"
+    path.write_text(f"{name}\n", "utf-8")
+    return name
 
 
 def open_fleet(data: Path, database_url: str, loaded: Loaded, **options: Any) -> Fleet:

@@ -35,6 +35,8 @@ class Step:
         ending: Ending,
         limits: Limits,
         loaded: Loaded,
+        *,
+        unheard: Callable[[], bool] = lambda: False,
     ) -> None:
         self.database = lifecycle.database
         self.changes = bridge.changes
@@ -43,6 +45,8 @@ class Step:
         self.ending = ending
         self.limits = limits
         self.loaded = loaded
+        self.unheard = unheard
+        """Whether events of hooks wait to be taken in: what is known of agents is old then."""
 
     def _until(
         self, of: FleetHandoff, agents: list[int], found: Callable[[], T], seconds: float
@@ -78,9 +82,8 @@ class Step:
                 connection, id, agent=agent, kind=kind, handoff_id=of.id,
                 proof=_proof(of, kind),
             )  # fmt: skip
-        name = "prompt" if kind == "skill" else kind
         if intent.state == "uncertain":
-            raise StepFailed(f"{name}_uncertain", "It is not known whether it arrived.")
+            raise StepFailed(f"{kind}_uncertain", "It is not known whether it arrived.")
         try:
             sent = self.bridge.deliver(
                 agent, intent, text, seconds, wanted=lambda: self._is_under_way(of)
@@ -92,11 +95,11 @@ class Step:
             self._set(of, notes=[*of.notes, kept])
         if sent.state == "refused":
             raise StepFailed(
-                f"{name}_refused", f"Nothing was typed to agent {agent.id}: {sent.why}."
+                f"{kind}_refused", f"Nothing was typed to agent {agent.id}: {sent.why}."
             )
         if sent.state == "uncertain":
             raise StepFailed(
-                f"{name}_uncertain",
+                f"{kind}_uncertain",
                 f"It was typed into pane {agent.pane} of agent {agent.id}, and nothing shows that it "
                 "was taken, nor that it was not.",
             )

@@ -4,7 +4,14 @@ import time
 
 import sqlalchemy as sa
 
-from tasuki.errors import HarnessMissing, LaunchFailed, TasukiError
+from tasuki.errors import (
+    AlreadyUnderWay,
+    HarnessMissing,
+    LaunchFailed,
+    NotPossible,
+    StoreFailed,
+    TasukiError,
+)
 from tasuki.fleet import acknowledging, documents, reading, tables
 from tasuki.fleet.bridge import control_of, holds
 from tasuki.fleet.failures import StepFailed
@@ -22,15 +29,22 @@ class Successor(Step):
 
     def create(self, of: FleetHandoff) -> str:
         """A window was opened for an agent of the same persona, and its program started."""
-        id = self._successor_id(of)
         try:
-            agent = self.lifecycle.start(id)
+            self.lifecycle.skill(
+                of.persona
+            )  # one that cannot be given is told before anything begins
+            id = self._successor_id(of)
+            agent = self._started(id)
+        except (AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, StoreFailed) as error:
+            raise StepFailed("successor_not_started", str(error)) from error
+        return f"agent {agent.id} in pane {agent.pane}"
+
+    def _started(self, id: int) -> Agent:
+        try:
+            return self.lifecycle.start(id)
         except Died as error:
             self.lifecycle.gone(id, "ended", str(error))
             raise StepFailed("successor_died", str(error)) from error
-        except (HarnessMissing, LaunchFailed) as error:
-            raise StepFailed("successor_not_started", str(error)) from error
-        return f"agent {agent.id} in pane {agent.pane}"
 
     def register(self, of: FleetHandoff) -> str:
         """Its session has begun: its hooks told so."""

@@ -40,6 +40,7 @@ agents = sa.Table(
     sa.Column("window", sa.Text, nullable=False, server_default=""),
     sa.Column("pid", sa.Integer),
     sa.Column("process", sa.Integer),  # the harness itself, which may be below the pane's process
+    sa.Column("process_began", sa.Text, nullable=False, server_default=""),
     sa.Column("ordered_at", sa.Double),  # when its order file had been written
     sa.Column("vetoed_at", sa.Double),  # when a compaction of it was vetoed
     sa.Column("model", sa.Text, nullable=False, server_default=""),

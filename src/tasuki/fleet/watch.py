@@ -24,6 +24,8 @@ from tasuki.launch.processes import is_alive
 SPOOL_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 SWEEP_SECONDS = 15.0
+SILENT_SECONDS = 86400.0
+"""After which an agent is given up of which neither pane nor process is known."""
 MISSED = 2
 """Looks in a row in which a pane must be missing before its agent is given up."""
 
@@ -142,9 +144,12 @@ class Watch:
         self.signals.look(agent for agent in agents if agent.id not in self._missed)
 
     def _why_gone(self, agent: Agent, survey: Survey) -> str:
+        known = agent.process if agent.ordered_at is None else None
+        if known and not is_alive(known, agent.process_began):
+            return "its process is gone"
         if not agent.pane:
-            known = agent.process
-            return "" if not known or is_alive(known) else "its process is gone"
+            silent = not agent.process and time.time() - agent.state_at > SILENT_SECONDS
+            return "nothing was heard of it for a day" if silent else ""
         state = survey.panes.get(agent.pane)
         if state is None or (agent.pid and state.pid != agent.pid):
             return "its pane is gone" if survey.running else "tmux is gone with all its panes"

@@ -7,20 +7,24 @@ from tasuki.errors import LaunchFailed
 from tasuki.launch.tmux import Tmux
 
 
-def attach(pane: str, socket: str = "") -> None:
-    """Show a pane in this terminal; inside tmux this client goes there, and the call returns.
+def attach(pane: str, socket: str) -> None:
+    """Show a pane in this terminal; inside the same tmux this client goes there, and the call returns.
 
-    Raises PaneGone where it is not there, LaunchFailed outside of a terminal.
+    `socket` names the tmux server of the pane (`tmux -L`). Raises PaneGone where it is not there,
+    LaunchFailed outside of a terminal and inside another tmux server.
     """
-    tmux = Tmux(socket)
-    there = ("-t", pane)
+    tmux, mine = Tmux(socket), os.environ.get("TMUX", "").partition(",")[0]
+    there, shown = ("-t", pane), f"tmux -L {socket} attach -t {pane}"
     look = (("select-window", *there), ("select-pane", *there))
-    if tmux.inside:
-        tmux.run(*look, ("switch-client", *there))
+    if mine:
+        path = tmux.run(("display-message", "-p", *there, "#{socket_path}")).strip()
+        if os.path.realpath(path) != os.path.realpath(mine):
+            raise LaunchFailed(
+                f"The agent is in another tmux server than this terminal. Outside of it: {shown}"
+            )
+        Tmux().run(*look, ("switch-client", *there))  # $TMUX_PANE says whose client that is
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise LaunchFailed(
-            "This is no terminal. In one: " + " ".join((*tmux.base, "attach", *there))
-        )
+        raise LaunchFailed(f"This is no terminal. In one: {shown}")
     tmux.run(*look)
     os.execvp("tmux", (*tmux.base, "attach-session", *there))

@@ -85,6 +85,32 @@ def send_signal(pid: int, number: int, began: str = "") -> bool:
     return True
 
 
+def foreground(pid: int) -> int | None:
+    """The process that has the terminal of `pid`: a shell itself, or the program that it runs.
+
+    None where `pid` has no terminal, or is gone.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            leader = int(file.read(4096).decode(errors="replace").rpartition(")")[2].split()[5])
+    except (OSError, IndexError, ValueError):
+        if os.path.isdir("/proc/self"):
+            return None
+        call = ("ps", "-o", "tpgid=", "-p", str(pid))
+        try:
+            done = subprocess.run(call, capture_output=True, text=True, timeout=2, check=False)
+            leader = int(done.stdout)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return None
+    return leader if leader > 1 else None
+
+
+def is_shell(pid: int) -> bool:
+    """Whether a process is a shell, as far as its name tells."""
+    found = _parent_and_name(pid)
+    return found is not None and found[1].lstrip("-") in SHELLS
+
+
 def working_folder(pid: int) -> str:
     """The folder that a process works in, `/` where nobody tells."""
     try:

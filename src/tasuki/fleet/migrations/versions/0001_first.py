@@ -56,6 +56,7 @@ def _agents() -> None:
         sa.Column("window", sa.Text, nullable=False, server_default=""),
         sa.Column("pid", sa.Integer),
         sa.Column("process", sa.Integer),
+        sa.Column("process_began", sa.Text, nullable=False, server_default=""),
         sa.Column("ordered_at", sa.Double),
         sa.Column("vetoed_at", sa.Double),
         sa.Column("model", sa.Text, nullable=False, server_default=""),
