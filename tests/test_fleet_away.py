@@ -35,16 +35,20 @@ def under_way(world: World) -> tuple[str, Path]:
 
 
 def test_a_database_that_is_locked_for_a_while(world: World) -> None:
-    """Somebody else holds SQLite's file: events and steps wait, and go on."""
+    """Somebody else holds SQLite's file: events and steps wait, `/health` says so, and they go on."""
     id, hold = under_way(world)
     other = sqlite3.connect(world.data / "fleet.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     hold.touch()
-    time.sleep(GONE)
+    health = lambda: world.api("GET", "/health", token=False)["status"]  # noqa: E731
+    until = time.monotonic() + GONE
+    retry_until(lambda: health() == "degraded", 20)
+    time.sleep(max(0.0, until - time.monotonic()))
     other.execute("ROLLBACK")
     other.close()
 
     once(world, world.ends(id, seconds=90))
+    assert health() == "ok"
 
 
 @pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")

@@ -420,11 +420,11 @@ def test_an_event_in_flight_when_the_server_ends_is_kept(tmp_path: Path) -> None
     event = folder / "1.json"
     event.write_text('harness: claude\n\n{"hook_event_name":"Stop","session_id":"s-1"}')
     intake.start()
-    taking = threading.Thread(target=watch.take_spool, daemon=True)
-    taking.start()
-    time.sleep(3)
+    watch.start()
+    retry_until(lambda: intake.hindered, 20)
     changes.close()
-    taking.join(15)
+    watch.close(10)
+    intake.close(10)
 
     assert event.exists()
 

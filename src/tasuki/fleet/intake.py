@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from tasuki.fleet import intents, log, states, tables, thresholds
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.correlator import Correlator, Heard, HookPost
 from tasuki.fleet.database import Database, is_gone
+from tasuki.fleet.failures import Closing
 from tasuki.fleet.states import Row
 from tasuki.harness.control import AgentEvent, HookReply
 from tasuki.plain import one_line
@@ -33,8 +35,12 @@ LINGER_SECONDS = 0.001
 """How long the first event waits for others: a commit costs more than an event."""
 WAITING = 20_000
 """Events that may wait; more are refused, and the hook spools them."""
+HINDERED_SECONDS = 2.0
+"""How long events may take to be written down before that counts as not possible."""
 FUTURE = 60.0
 """Seconds by which the time of an event may be ahead before it is taken for now."""
+
+_ODD = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 logger = logging.getLogger("tasuki.fleet")
 Done = Callable[[str], None]
@@ -70,6 +76,8 @@ class Intake:
         self.after = after
         self.taken = 0
         """Events taken in since the start."""
+        self._at_work: tuple[int, float] | None = None
+        """How many events are being taken in, and since when."""
         self._queue: queue.Queue[tuple[HookPost, Done] | None] = queue.Queue(WAITING)
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
 
@@ -84,8 +92,15 @@ class Intake:
 
     @property
     def waiting(self) -> int:
-        """Events that are waiting."""
-        return self._queue.qsize()
+        """Events that are not taken in yet."""
+        now = self._at_work
+        return self._queue.qsize() + (now[0] if now else 0)
+
+    @property
+    def hindered(self) -> bool:
+        """Whether events cannot be written down now: a full disk, a lock."""
+        now = self._at_work
+        return now is not None and time.monotonic() - now[1] > HINDERED_SECONDS
 
     async def take(self, post: HookPost) -> str:
         """Take an event in; what its hook prints. Raises Overloaded."""
@@ -120,13 +135,17 @@ class Intake:
                     last = True
                 else:
                     batch.append(item)
+            self._at_work = (len(batch), time.monotonic())
             self._take(batch)
+            self._at_work = None
             if last:
                 return
 
     def _take(self, batch: list[tuple[HookPost, Done]]) -> None:
         try:
             answers = self._patiently([post for post, _ in batch])
+        except Closing:
+            return  # nobody is told that it was taken in: the hooks keep these events
         except Exception:
             if len(batch) > 1:  # one of them is the cause: the others are not lost with it
                 for one in batch:
@@ -143,9 +162,10 @@ class Intake:
             try:
                 return self._committed(posts)
             except sa.exc.DBAPIError as error:
-                if not is_gone(error) or self.changes.closing.is_set():
+                if not is_gone(error):
                     raise
-                time.sleep(0.5)
+                if self.changes.closing.wait(0.5):
+                    raise Closing from error
 
     def _committed(self, posts: list[HookPost]) -> list[str]:
         heard = [self._heard(post) for post in posts]
@@ -170,11 +190,22 @@ class Intake:
             payload = json.loads(post.body)
         except (ValueError, RecursionError):
             return None
+        if _ODD.search(post.body):
+            payload = _cleaned(payload)
         if not isinstance(payload, dict) or (event := control.event(payload)) is None:
             return None
         now = time.time()
         at = post.at if 0 < post.at <= now + FUTURE and post.spooled else now
         return Heard(post, event, at)
+
+
+def _cleaned(value: Any) -> Any:
+    """A payload without the letters that no database keeps: NUL, halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode().replace("\0", "")
+    if isinstance(value, dict):
+        return {_cleaned(name): _cleaned(one) for name, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list) else value
 
 
 def _resolve(answer: "asyncio.Future[str]", said: str) -> None:

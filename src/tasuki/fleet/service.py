@@ -126,6 +126,8 @@ class Fleet:
     def health(self) -> dict[str, Any]:
         """Whether the parts of the server work, for `/health`."""
         database = "ok" if self.database.answers() else "away"
+        if self.intake.hindered and database == "ok":
+            database = "refuses"
         status = "ok" if database == "ok" else "degraded"
         return {"status": status, "database": database, "waiting": self.intake.waiting}
 
