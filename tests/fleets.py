@@ -201,7 +201,7 @@ class World:
         """Where the server listens."""
         file = self.data / "fleet" / "address"
         if file.exists():
-            self._address = file.read_text().strip()
+            self._address = file.read_text().splitlines()[0]
         return self._address
 
     def handoff(self, id: str) -> Any:

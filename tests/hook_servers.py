@@ -10,6 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+PROOF = "proof-3c8"
+"""By which its answers are known, in what is written of its address."""
+
 
 class Seen(Struct):
     """One request: its path, headers and body, and the command lines of all processes meanwhile."""
@@ -25,9 +28,10 @@ class HookServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.status, self.says = 200, b""
+        self.proof = PROOF
         self.seen: list[Seen] = []
         self.free = threading.Event()
         self.free.set()
@@ -49,6 +53,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.seen.append(Seen(self.path, self.headers, body, _commands()))
         self.server.free.wait()
         self.send_response(self.server.status)
+        if self.server.proof:
+            self.send_header("X-Tasuki", self.server.proof)
         self.end_headers()
         self.wfile.write(self.server.says)
 
@@ -57,9 +63,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def hook_server() -> Iterator[HookServer]:
+def hook_server(port: int = 0) -> Iterator[HookServer]:
     """One that runs, and ends with whatever hangs in it."""
-    server = HookServer()
+    server = HookServer(port)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -1,14 +1,18 @@
 """`tasuki chat` in a real terminal, with a scripted agent as a child process."""
 
+import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 from sessions import DOCUMENT
 from terminals import Terminal
-from waiting import retry_until, runs
+from waiting import children, retry_until, runs
 
 from tasuki.launch.tmux import settled
 from tasuki.session.manager import SessionManager, sessions
@@ -367,3 +371,21 @@ def test_a_closed_terminal_ends_it(chat: Make, tmp_path: Path) -> None:
     here.terminal.run(("kill-pane", "-t", here.pane))
 
     retry_until(lambda: not runs(child))
+
+
+def test_a_second_order_to_end_leaves_nothing_behind(chat: Make, tmp_path: Path) -> None:
+    """A hang-up that comes while the chat closes already does not keep the agent alive."""
+    here = chat(child=str(tmp_path / "child"), linger=True)
+    here.type("slow")
+    here.keys("Enter")
+    here.shows("I begin")
+    child = int((tmp_path / "child").read_text())
+    shell = int(here.terminal.run(("display", "-p", "-t", here.pane, "#{pane_pid}")))
+    (program,) = children(shell)
+    os.kill(program, signal.SIGHUP)
+    while runs(program):
+        with suppress(ProcessLookupError):
+            os.kill(program, signal.SIGHUP)
+        time.sleep(0.02)
+
+    assert not runs(child)

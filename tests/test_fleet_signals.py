@@ -80,6 +80,20 @@ def test_what_the_program_shows_is_taken_over(
     assert fleet.looked() == state
 
 
+@pytest.mark.parametrize(
+    ("seconds", "status", "state"),
+    [(130, "idle", "idle"), (130, "busy", "compacting"), (30, "idle", "compacting")],
+)
+def test_a_compaction_that_was_broken_off_ends(
+    fleet: Fleet, seconds: int, status: str, state: str
+) -> None:
+    """Escape is told by no hook; after two minutes what the program shows is taken over."""
+    fleet.agent("compacting", state_at=time.time() - seconds)
+    fleet.shows(status)
+
+    assert fleet.looked() == state
+
+
 def test_one_look_is_not_enough(fleet: Fleet) -> None:
     """The hook that tells the same may be on its way."""
     fleet.agent("busy")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hook_servers import HookServer, hook_server
+from hook_servers import PROOF, HookServer, hook_server
 from hooks import SHELLS, in_shell
 
 from tasuki.fleet import spool
@@ -18,6 +18,7 @@ from tasuki.fleet.correlator import HookPost
 from tasuki.harness import hook_script
 from tasuki.harness.control import fleet_hook
 from tasuki.harness.hook_script import MOST_BYTES, write_hook_script
+from tasuki.web.single import described
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
 
@@ -44,7 +45,7 @@ class Hook:
 
     def at(self, address: str) -> "Hook":
         """Let the server be there."""
-        (self.folder / "address").write_text(f"{address}\n")
+        (self.folder / "address").write_text(described(address, PROOF))
         return self
 
     def run(

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not in
 SENDER = """
 import sys; from pathlib import Path
 from tasuki.launch.panes import Panes; from tasuki.launch.tmux import Tmux
-panes = Panes(Tmux(sys.argv[1]), Path(sys.argv[2]))
+panes = Panes(Tmux(sys.argv[1]), Path(sys.argv[2]), stays=True)
 print("ready", flush=True)
 for line in sys.stdin:
     panes.submit(sys.argv[3], line.strip() + "\\nsecond line", line.strip(), 0.01)
@@ -41,10 +41,12 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
         yield made
 
 
-@pytest.fixture
-def panes(terminal: Terminal, tmp_path: Path) -> Panes:
-    """The panes of that server."""
-    return Panes(terminal, tmp_path / "locks")
+@pytest.fixture(params=[False, True], ids=["by-processes", "by-a-client"])
+def panes(terminal: Terminal, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Panes]:
+    """The panes of that server, asked in both ways."""
+    made = Panes(terminal, tmp_path / "locks", stays=request.param)
+    yield made
+    made.leave()
 
 
 @pytest.fixture

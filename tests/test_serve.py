@@ -54,7 +54,7 @@ class Server:
     @property
     def address(self) -> str:
         """Where it answers."""
-        return (self.fleet / "address").read_text().strip()
+        return (self.fleet / "address").read_text().splitlines()[0]
 
     def health(self) -> str:
         """What it says of itself."""

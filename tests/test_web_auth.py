@@ -22,11 +22,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_tokens_are_made_once_and_for_their_owner(tmp_path: Path) -> None:
-    """Two secrets in files of mode 600, the same at the next start."""
-    made = tokens(tmp_path)
+    """Two secrets in files of mode 600, the same at the next start; the proof is another one."""
+    made, again = tokens(tmp_path), tokens(tmp_path)
 
-    assert made == tokens(tmp_path)
-    assert made.operator != made.hook
+    assert (made.operator, made.hook) == (again.operator, again.hook)
+    assert len({made.operator, made.hook, made.proof, again.proof}) == 4
     assert [0o600, 0o600] == [
         stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("token", "hook-token")
     ]

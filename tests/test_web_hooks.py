@@ -1,6 +1,7 @@
 """Hooks post events: an agent is found or appears, nothing that they send does harm."""
 
 import json
+import queue
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -127,3 +128,19 @@ def test_a_hook_is_no_page(served: Served) -> None:
     """A page of another origin cannot post events, even as a form."""
     assert 403 == posted(served, b"{}", Origin="https://evil.example").status
     assert 401 == served.ask("POST", "/api/hooks/claude", b"{}", token="").status
+
+
+def test_a_server_that_cannot_take_more_says_so(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503 and a sentence, as everywhere in the API: the hook keeps its event."""
+    full: queue.Queue[Any] = queue.Queue(1)
+    full.put(None)
+    monkeypatch.setattr(served.fleet.intake, "_queue", full)
+
+    got = hook(served, "one-too-many")
+
+    assert (503, "Too many events are waiting; this one was not taken in.") == (
+        got.status,
+        got.error,
+    )

@@ -70,7 +70,7 @@ def list_agents(everything: bool, persona: str, limit: int, as_json: bool) -> No
     if as_json:
         print_json({"agents": found})
     elif not found:
-        more = "" if everything else " Those that ended: tasuki agent list --all"
+        more = "" if everything else " (Those that ended: tasuki agent list --all.)"
         click.echo(f"No agents.{more} Start one: tasuki agent start --persona SLUG", err=True)
     else:
         titles = ("id", "state", "since", "persona", "harness", "context", "pane", "folder")
@@ -118,10 +118,12 @@ def attach(id: int) -> None:
     found = client().get("agents", id)
     if not found["pane"] or found["ended_at"] is not None:
         why = (
-            f"Agent {id} has ended." if found["ended_at"] is not None else "Agent has no tmux pane"
+            f"Agent {id} has ended."
+            if found["ended_at"] is not None
+            else "Agent has no tmux pane that tasuki knows."
         )
-        raise NotPossible(why)
-    go(found["pane"], loaded(Path.cwd()).settings.fleet_tmux)
+        raise NotPossible(f"{why} What is known of it: tasuki agent show {id}")
+    go(found["pane"], loaded(Path.cwd()).settings.fleet_tmux or "default")
 
 
 @agent.command()

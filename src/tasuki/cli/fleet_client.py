@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from tasuki import errors
 from tasuki.errors import ServerAway, TasukiError
 from tasuki.vault.store import data_folder
+from tasuki.web.single import is_stale
 
 SECONDS = 150.0
 """Time limit of an answer: to end an agent takes the longest."""
@@ -98,7 +99,10 @@ class Client:
         self, method: str, path: str, body: Mapping[str, object] | None, timeout: float = SECONDS
     ) -> tuple[HTTPConnection, HTTPResponse]:
         """A connection with an answer that is none of an error."""
-        address = self._file("address")
+        described = self._file("address")
+        address = described.partition("\n")[0]
+        if is_stale(described):  # whoever has its port now is not told the token
+            raise ServerAway(f"The server at http://{address} is gone. Start one: tasuki serve")
         headers = {"Authorization": f"Bearer {self._file('token')}"}
         content = None
         if body is not None:
@@ -135,7 +139,7 @@ class Client:
             ) from None
         except (OSError, ValueError) as error:
             raise ServerAway(f"{path} cannot be read: {error}.") from error
-        if name == "address" and not text.rpartition(":")[2].isdigit():
+        if name == "address" and not text.partition("\n")[0].rpartition(":")[2].isdigit():
             raise ServerAway(f"{path} holds no address. Start the server anew: tasuki serve")
         return text
 

@@ -27,11 +27,11 @@ def status(harness: str) -> None:
     The harness gives its status as JSON on standard input. `tasuki install claude` makes it the
     status line where you have none of your own.
     """
-    from tasuki.harness.hook_script import tell
+    from tasuki.harness.hook_script import tell_status
     from tasuki.session.suggest import status_line
     from tasuki.vault.store import data_folder
 
     payload = sys.stdin.buffer.read(1 << 20)
-    tell(data_folder() / "fleet", harness, payload)
+    tell_status(data_folder() / "fleet", harness, payload)
     if said := status_line(harness, payload):
         click.echo(said)

@@ -96,13 +96,13 @@ class Bridge:
             leftover, why = self._typed(agent, intent, text, wanted, at_once=at_once)
             if why:
                 return Sent("refused", leftover, why)
-            with self.database.write() as connection:
+            with self.database.write(synced=False) as connection:
                 intents.mark(connection, intent.id, "sent")
             if self._see(agent, intent, proven, wanted, seconds):
-                with self.database.write() as connection:
+                with self.database.write(synced=False) as connection:
                     intents.mark(connection, intent.id, "proven")
                 return Sent("proven", leftover)
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             intents.mark(connection, intent.id, "uncertain")
         return Sent("uncertain", leftover)
 

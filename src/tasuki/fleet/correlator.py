@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +14,7 @@ from msgspec import Struct
 from tasuki.fleet import tables
 from tasuki.fleet.states import Row, has_ended
 from tasuki.harness.control import AgentEvent
-from tasuki.launch.processes import program_above, started_at
+from tasuki.launch.processes import is_alive, is_below, program_above, started_at
 
 PANE_LIES = frozenset({"codex"})
 """Harnesses whose hooks may see the pane of another agent: Codex with its daemon."""
@@ -55,11 +57,28 @@ class Correlator:
     A token binds the first session that is seen with it, and those that the same process goes on
     to with `/clear` and the like. A nested agent inherits the token in its environment: its session
     is another one, in another process, and it appears as an anonymous agent.
+
+    A session alone is enough for an agent that nobody gave a token, and for a hook that has none,
+    unless the agent's program lives and has not run it: the operator resumed its session elsewhere. A
+    hook with another token than that of the session's agent is not of that agent, whether we know
+    the token or not: somebody resumed the session inside of another agent, and is another one.
+    Not so for harnesses whose hooks may run in the environment of another agent (`PANE_LIES`).
+
+    `socket` gives the path of the fleet's own tmux socket, empty while nobody knows it. Panes of
+    another tmux server have the same numbers, and are none of ours: a hook that names another
+    socket is taken for one without a pane.
     """
 
-    def __init__(self, connection: sa.Connection, batch: Sequence[Heard], host: str) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        batch: Sequence[Heard],
+        host: str,
+        socket: Callable[[], str] = str,
+    ) -> None:
         self.connection = connection
         self.host = host
+        self.socket = socket
         self.rows: dict[int, Row] = {}
         self.before: dict[int, Row] = {}
         self._load(batch)
@@ -111,17 +130,27 @@ class Correlator:
 
     def _by_session(self, heard: Heard) -> Row | None:
         session = heard.event.session
-        mine = (r for r in self._live(heard.post.harness) if session and r["session"] == session)
-        return next(iter(mine), None)
+        for row in self._live(heard.post.harness):
+            if session and row["session"] == session and _may_be_of(row, heard.post):
+                return row
+        return None
 
     def _by_pane(self, heard: Heard) -> Row | None:
         """An agent in this pane that no session is known of yet: one that was adopted."""
-        if heard.post.harness in PANE_LIES or not heard.post.pane:
+        if not heard.post.pane:
             return None
         for row in self._live(heard.post.harness):
-            if row["pane"] == heard.post.pane and not row["session"] and row["adopted"]:
+            waits = row["pane"] == heard.post.pane and not row["session"] and row["adopted"]
+            if waits and self._pane(heard.post):
                 return self._bound(row, heard)
         return None
+
+    def _pane(self, post: HookPost) -> str:
+        """The pane of the fleet's tmux that a hook ran in; empty where it ran in none, or may lie."""
+        if not post.pane or post.harness in PANE_LIES:
+            return ""
+        ours = not post.socket or is_same_socket(post.socket, self.socket())
+        return post.pane if ours else ""
 
     def _went_on(self, row: Row, heard: Heard) -> bool:
         """Whether the agent's own process began another session: `/clear`, `/resume`, `/new`."""
@@ -152,6 +181,8 @@ class Correlator:
         for row in reversed(list(self.rows.values())):
             if row["session"] != heard.event.session or row["harness"] != heard.post.harness:
                 continue
+            if not _may_be_of(row, heard.post):
+                continue
             resumed = heard.event.kind in ("started", "prompt") and heard.at > (
                 row["ended_at"] or 0
             )
@@ -161,7 +192,6 @@ class Correlator:
 
     def _anonymous(self, heard: Heard) -> Row:
         post, event, now = heard.post, heard.event, time.time()
-        lies = post.harness in PANE_LIES
         process = program_above(post.pid) if post.pid and not post.spooled else None
         values: dict[str, Any] = {
             "harness": post.harness,
@@ -173,7 +203,7 @@ class Correlator:
             "registered_at": now,
             "session": event.session,
             "thread": event.path,
-            "pane": "" if lies else post.pane,
+            "pane": self._pane(post),
             "process": process,
             "process_began": started_at(process) if process else "",
         }
@@ -183,11 +213,36 @@ class Correlator:
         return row
 
     def write_back(self) -> None:
-        """Write the rows that changed, in one statement."""
-        changed = [row for id, row in self.rows.items() if row != self.before[id]]
-        if changed:
-            values = [{f"b_{name}": value for name, value in row.items()} for row in changed]
-            self.connection.execute(_UPDATE, values)
+        """Write what changed: one statement for all rows in which the same columns did."""
+        changed: dict[tuple[str, ...], list[Row]] = {}
+        for id, row in self.rows.items():
+            before = self.before[id]
+            if names := tuple(name for name, value in row.items() if value != before[name]):
+                values = {f"b_{name}": row[name] for name in names}
+                changed.setdefault(names, []).append({"b_id": id, **values})
+        for names, rows in changed.items():
+            self.connection.execute(_update(names), rows)
+
+
+def _may_be_of(row: Row, post: HookPost) -> bool:
+    """Whether a hook can be of an agent: not with another token; without one, not of another program."""
+    if not row["token_hash"] or post.harness in PANE_LIES:
+        return True
+    if post.token:
+        return bool(row["token_hash"] == digest(post.token))
+    if post.spooled or not (post.pid and row["process"]):
+        return True
+    lives = is_alive(row["process"], row["process_began"])
+    return not lives or is_below(post.pid, row["process"])
+
+
+def is_same_socket(told: str, ours: str) -> bool:
+    """Whether a hook's tmux socket is that of the fleet; the hook script leaves odd characters out."""
+    paths = {ours, os.path.realpath(ours)} if ours else set()
+    return bool({told, os.path.realpath(told)} & (paths | {_ODD.sub("", path) for path in paths}))
+
+
+_ODD = re.compile(r"[^A-Za-z0-9%/._,:@+=~-]")
 
 
 def _in(column: sa.Column[Any], name: str) -> Any:
@@ -206,10 +261,13 @@ _WANTED = (
     .order_by(_AGENTS.id)
     .with_for_update()
 )
-"""Agents that events may belong to, with their rows locked."""
-_UPDATE = (
-    sa.update(tables.agents)
-    .where(_AGENTS.id == sa.bindparam("b_id"))
-    .values({c.name: sa.bindparam(f"b_{c.name}") for c in _AGENTS if c.name != "id"})
-)
-"""Statements are made once: to make them takes longer than to carry them out."""
+"""Agents that events may belong to, with their rows locked.
+
+Statements are made once: to make them takes longer than to carry them out.
+"""
+
+
+@lru_cache(256)
+def _update(names: tuple[str, ...]) -> sa.Update:
+    values: dict[str, Any] = {name: sa.bindparam(f"b_{name}") for name in names}
+    return sa.update(tables.agents).where(_AGENTS.id == sa.bindparam("b_id")).values(values)

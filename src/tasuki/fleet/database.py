@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,11 @@ def normal_url(url: str) -> str:
     )
 
 
-def engine(url: str, **options: Any) -> sa.Engine:
-    """An engine with the settings that keep what was committed: WAL, full syncs, patience."""
+def engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine:
+    """An engine with the settings that keep what was committed: WAL, full syncs, patience.
+
+    `synced` False: SQLite's commits do not wait for the disk, see `Database.write`.
+    """
     url = normal_url(url)
     if not url.startswith("sqlite"):
         return sa.create_engine(
@@ -61,16 +65,18 @@ def engine(url: str, **options: Any) -> sa.Engine:
             connect_args={"connect_timeout": 5},
             **options,
         )
-    made = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)
-    sa.event.listen(made, "connect", _on_connect)
+    made = sa.create_engine(
+        url, connect_args={"timeout": BUSY_SECONDS}, pool_use_lifo=True, **options
+    )
+    sa.event.listen(made, "connect", partial(_on_connect, synced=synced))
     return made
 
 
-def _on_connect(connection: Any, _record: Any) -> None:
+def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     cursor = connection.cursor()
     for pragma in (
         "journal_mode=WAL",
-        "synchronous=FULL",
+        f"synchronous={'FULL' if synced else 'NORMAL'}",
         "foreign_keys=ON",
         f"busy_timeout={int(BUSY_SECONDS * 1000)}",
         f"wal_autocheckpoint={WAL_PAGES}",
@@ -108,17 +114,21 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
+    def write(self, *, synced: bool = True) -> Iterator[sa.Connection]:
         """A transaction: committed at the end of the block, rolled back where it raises.
 
         SQLite has one writer: its own waiting is by naps of up to 100 ms, that for a lock is not.
+        `synced` False: SQLite does not wait for the disk. Such a commit outlives the process; only
+        the machine itself can take it along, with its agents, unless a later commit was waited for:
+        the end of every step is.
         """
-        with self._turn, self._connected(writes=True) as connection, connection.begin():
+        one = self._connected(writes=True, synced=synced)
+        with self._turn, one as connection, connection.begin():
             yield connection
 
     @contextmanager
-    def _connected(self, *, writes: bool) -> Iterator[sa.Connection]:
-        connection = self._connection().execution_options(writes=writes)
+    def _connected(self, *, writes: bool, synced: bool = True) -> Iterator[sa.Connection]:
+        connection = self._connection().execution_options(writes=writes, synced=synced)
         try:
             yield connection
         finally:
@@ -177,5 +187,12 @@ def _manual_begin(connection: Any, _record: Any) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("writes"):
+        connection.exec_driver_sql("BEGIN")
+        return
+    synced = options["synced"]
+    if connection.info.get("synced", True) != synced:
+        connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
+        connection.info["synced"] = synced
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -78,7 +78,7 @@ class Ending:
     ) -> str:
         """Type its exit command; how it ended, empty where it did not."""
         self._await_idle(agent, wanted)
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             intent = intents.intend(
                 connection, key or f"exit-{agent.id}-{int(time.time() * 1000)}", agent=agent,
                 kind="exit", proof="", handoff_id=handoff_id,

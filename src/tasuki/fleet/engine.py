@@ -62,7 +62,8 @@ class Engine:
         global _running
         _running = self.carry_out
         logging.getLogger("dbos").setLevel(logging.ERROR)
-        self._engine = engine(self.url)
+        # a step that it forgets with the machine is found done, and one that it never knew is begun
+        self._engine = engine(self.url, synced=False)
         config: DBOSConfig = {
             "name": f"tasuki-{self.host}",
             "system_database_url": self.url,

@@ -12,7 +12,9 @@ import queue
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -55,7 +57,7 @@ class Intake:
 
     `skill` gives the text of a persona's skill. `after` is called, outside of the transaction, with
     the ids of agents of which only their thread tells the context use and a turn ended, and of those
-    that have a persona and are idle.
+    that have a persona and are idle. `socket` gives the path of the fleet's tmux socket.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Intake:
         skill: Callable[[str], str],
         threshold: float,
         after: Callable[[set[int], set[int]], None],
+        socket: Callable[[], str] = str,
     ) -> None:
         self.database = database
         self.changes = changes
@@ -74,11 +77,13 @@ class Intake:
         self.skill = skill
         self.threshold = threshold
         self.after = after
+        self.socket = socket
         self.taken = 0
         """Events taken in since the start."""
         self._at_work: tuple[int, float] | None = None
         """How many events are being taken in, and since when."""
         self._queue: queue.Queue[tuple[HookPost, Done] | None] = queue.Queue(WAITING)
+        self._answers: _Answers | None = None
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
 
     def start(self) -> None:
@@ -106,11 +111,9 @@ class Intake:
         """Take an event in; what its hook prints. Raises Overloaded."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[str] = loop.create_future()
-
-        def done(said: str) -> None:
-            loop.call_soon_threadsafe(_resolve, answer, said)
-
-        self.put(post, done)
+        if self._answers is None or self._answers.loop is not loop:
+            self._answers = _Answers(loop)
+        self.put(post, partial(self._answers.give, answer))
         return await answer
 
     def put(self, post: HookPost, done: Done) -> None:
@@ -172,7 +175,8 @@ class Intake:
         known = [h for h in heard if h is not None]
         if not known:
             return [""] * len(posts)
-        with self.database.write() as connection:
+        # an event that is lost with the machine is one of an agent that is lost with it
+        with self.database.write(synced=False) as connection:
             batch = _Batch(self, connection, known)
             answers = batch.carried_out()
         self.taken += len(known)
@@ -208,9 +212,24 @@ def _cleaned(value: Any) -> Any:
     return [_cleaned(one) for one in value] if isinstance(value, list) else value
 
 
-def _resolve(answer: "asyncio.Future[str]", said: str) -> None:
-    if not answer.done():
-        answer.set_result(said)
+class _Answers:
+    """Brings the answers of a batch into an event loop by waking it once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: deque[tuple[asyncio.Future[str], str]] = deque()
+
+    def give(self, answer: "asyncio.Future[str]", said: str) -> None:
+        """Answer, from any thread."""
+        self._waiting.append((answer, said))
+        if len(self._waiting) == 1:  # else the loop has been woken, and takes this one along
+            self.loop.call_soon_threadsafe(self._bring)
+
+    def _bring(self) -> None:
+        while self._waiting:
+            answer, said = self._waiting.popleft()
+            if not answer.done():
+                answer.set_result(said)
 
 
 _SEEN = sa.select(tables.events.c.event_id).where(
@@ -235,7 +254,7 @@ class _Batch:
         """Take every event in; the answers by the identity of what was heard."""
         log.in_order(self.connection)
         seen = self._seen()
-        correlator = Correlator(self.connection, self.heard, self.intake.host)
+        correlator = Correlator(self.connection, self.heard, self.intake.host, self.intake.socket)
         personas = thresholds.Personas(self.connection, self.intake.threshold)
         matcher = intents.Matcher(self.connection, correlator.ids())
         answers: dict[int, str] = {}

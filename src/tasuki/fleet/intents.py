@@ -42,9 +42,13 @@ class Intent(Struct, frozen=True):
 
 def get(connection: sa.Connection, id: str) -> Intent | None:
     """An intent by its id."""
-    row = connection.execute(sa.select(tables.intents).where(tables.intents.c.id == id))
-    found = row.mappings().one_or_none()
-    return Intent(**found) if found else None
+    row = connection.execute(_INTENT, {"wanted": id}).one_or_none()
+    return Intent(*row) if row else None
+
+
+_INTENT = sa.select(*(tables.intents.c[name] for name in Intent.__struct_fields__)).where(
+    tables.intents.c.id == sa.bindparam("wanted")
+)
 
 
 def intend(

@@ -134,7 +134,7 @@ class Lifecycle:
                 found = self.panes.open(order, agent.persona or agent.harness, tag, agent.cwd)
             except PaneGone as error:
                 raise Died(str(error)) from error
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             self._update(connection, id, pane=found.pane, window=found.window, pid=found.pid)
         return reading.agent(self.database, id)
 
@@ -165,7 +165,7 @@ class Lifecycle:
         except OSError as error:
             raise LaunchFailed(f"The order {order} cannot be written: {why(error)}.") from error
         known = {"session": session} if control.chooses_session else {}
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             self._update(
                 connection, agent.id, ordered_at=time.time(), token_hash=digest(token), **known
             )
@@ -193,7 +193,7 @@ class Lifecycle:
 
     def skilled(self, id: int) -> None:
         """Note that an agent has its persona's skill."""
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             self._update(connection, id, skill_at=time.time())
             log.note(connection, "skill", f"Agent {id} took its skill in.", agent_id=id)
 
@@ -212,7 +212,7 @@ class Lifecycle:
 
     def gone(self, id: int, state: str, reason: str) -> None:
         """Note that an agent ended, or is lost; nothing where that is known."""
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             query = sa.select(tables.agents).where(tables.agents.c.id == id)
             row = dict(connection.execute(query.with_for_update()).mappings().one())
             if states.has_ended(row):

@@ -3,6 +3,7 @@
 import logging
 import queue
 import threading
+import time
 
 from tasuki import notify
 from tasuki.errors import TasukiError
@@ -32,10 +33,16 @@ class Notifier:
             logger.warning("Too many notifications wait; this one is in the log alone: %s", title)
 
     def close(self, seconds: float) -> None:
-        """Send what waits, for some seconds."""
-        if self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join(seconds)
+        """Send what waits, for some seconds; the rest is in the log alone."""
+        deadline = time.monotonic() + seconds
+        if not self._thread.is_alive():
+            return
+        try:
+            self._queue.put(None, timeout=seconds)
+        except queue.Full:
+            logger.warning("%s notifications are in the log alone: they could not be sent.", MOST)
+            return
+        self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

@@ -77,23 +77,22 @@ class Outcomes:
 
     def _begin(self, of: FleetHandoff, name: str) -> bool:
         """Write down that a step begins; False where it is done already."""
-        steps, handoffs = tables.steps, tables.handoffs
-        with self.database.write() as connection:
-            known = connection.execute(sa.select(steps.c.outcome).where(_one(of, name))).first()
+        one = _one(of, name)
+        with self.database.write(synced=False) as connection:
+            known = connection.execute(_OUTCOME, one).first()
             if known and known.outcome in ("ok", "skipped"):
                 return False
-            connection.execute(sa.update(handoffs).where(handoffs.c.id == of.id).values(step=name))
+            connection.execute(_IN_STEP, {"of": of.id, "now": name})
             if known is None:
                 values = {"handoff_id": of.id, "attempt": of.attempt, "step": name}
-                connection.execute(sa.insert(steps).values(**values, started_at=time.time()))
+                connection.execute(_BEGUN, {**values, "started_at": time.time()})
                 self._note(connection, of, f"{name} begins", name)
         self.changes.happened([of.agent_id])
         return True
 
     def _end(self, of: FleetHandoff, name: str, note: str) -> None:
         with self.database.write() as connection:
-            values = {"ended_at": time.time(), "outcome": "ok", "note": one_line(note, NOTE)}
-            connection.execute(sa.update(tables.steps).where(_one(of, name)).values(**values))
+            connection.execute(_ENDED, _ended(of, name, "ok", one_line(note, NOTE)))
             self._note(connection, of, f"{name} is done", name)
         self.changes.happened([of.agent_id])
 
@@ -104,9 +103,8 @@ class Outcomes:
         state = "uncertain" if code in UNCERTAIN else "failed"
         failure = Failure(code, name, sentence, remedy)
         with self.database.write() as connection:
-            steps, handoffs = tables.steps, tables.handoffs
-            values = {"ended_at": time.time(), "outcome": "failed", "note": sentence}
-            connection.execute(sa.update(steps).where(_one(of, name)).values(**values))
+            handoffs = tables.handoffs
+            connection.execute(_ENDED, _ended(of, name, "failed", sentence))
             changed = connection.execute(
                 sa.update(handoffs)
                 .where(handoffs.c.id == of.id, handoffs.c.state == "running")
@@ -147,6 +145,29 @@ class Outcomes:
         )  # fmt: skip
 
 
-def _one(of: FleetHandoff, name: str) -> Any:
-    steps = tables.steps
-    return (steps.c.handoff_id == of.id) & (steps.c.attempt == of.attempt) & (steps.c.step == name)
+def _one(of: FleetHandoff, name: str) -> dict[str, Any]:
+    return {"of": of.id, "try": of.attempt, "named": name}
+
+
+def _ended(of: FleetHandoff, name: str, outcome: str, note: str) -> dict[str, Any]:
+    return {**_one(of, name), "now": time.time(), "what": outcome, "said": note}
+
+
+_STEP = (
+    (tables.steps.c.handoff_id == sa.bindparam("of"))
+    & (tables.steps.c.attempt == sa.bindparam("try"))
+    & (tables.steps.c.step == sa.bindparam("named"))
+)
+_OUTCOME = sa.select(tables.steps.c.outcome).where(_STEP)
+_BEGUN = sa.insert(tables.steps)
+_ENDED = (
+    sa.update(tables.steps)
+    .where(_STEP)
+    .values(ended_at=sa.bindparam("now"), outcome=sa.bindparam("what"), note=sa.bindparam("said"))
+)
+_IN_STEP = (
+    sa.update(tables.handoffs)
+    .where(tables.handoffs.c.id == sa.bindparam("of"))
+    .values(step=sa.bindparam("now"))
+)
+"""Statements of every step are made once: to make one takes as long as to carry it out."""

@@ -17,6 +17,7 @@ from tasuki.fleet.rows import Agent, FleetEvent, FleetHandoff, Persona, StepRun
 from tasuki.plain import one_line
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 SHORTEST = 4
 """Digits of a handoff's id that are looked up; fewer name none."""
 GREATEST_ID = 2**31 - 1
@@ -102,11 +103,11 @@ def agent_in(connection: sa.Connection, id: int, *, lock: bool = False) -> Agent
     """The agent of an id; with `lock` nobody else changes it until the transaction ends."""
     row = None
     if 0 < id <= GREATEST_ID:
-        query = sa.select(tables.agents).where(tables.agents.c.id == id)
-        row = connection.execute(_locked(query, lock=lock)).mappings().one_or_none()
+        query = _AGENT.with_for_update() if lock else _AGENT
+        row = connection.execute(query, {"wanted": id}).one_or_none()
     if row is None:
         raise AgentNotFound(f"No agent {id}. List them: tasuki agent list --all")
-    return _row(Agent, row)
+    return _struct(Agent, row)
 
 
 # -- handoffs --------------------------------------------------------------------------
@@ -166,14 +167,19 @@ def handoff_in(connection: sa.Connection, prefix: str, *, lock: bool = False) ->
             f"{shown!r} is no id of a handoff: {SHORTEST} to 32 of the digits 0-9 and a-f. "
             "List them: tasuki handoffs --agents"
         )
-    table = tables.handoffs
-    same = table.c.id == wanted if len(wanted) == 32 else table.c.id.startswith(wanted)
-    query = sa.select(table).where(same).limit(2)
-    rows = connection.execute(_locked(query, lock=lock)).mappings().all()
+    query = _HANDOFF if len(wanted) == 32 else _HANDOFF_BY_PREFIX
+    rows = connection.execute(_locked(query, lock=lock), {"wanted": wanted}).all()
     if len(rows) == 1:
-        return _row(FleetHandoff, rows[0])
+        return _struct(FleetHandoff, rows[0])
     why = "More than one handoff begins" if rows else "No handoff of an agent begins"
     raise HandoffNotFound(f"{why} with {shown!r}. List them: tasuki handoffs --agents")
+
+
+def is_under_way(database: Database, handoff_id: str, attempt: int) -> bool:
+    """Whether this attempt of a handoff is wanted: nobody cancelled it, or began another one."""
+    with database.read() as connection:
+        found = connection.execute(_ATTEMPT, {"wanted": handoff_id}).one_or_none()
+    return found is not None and tuple(found) == ("running", attempt)
 
 
 def steps(database: Database, handoff_id: str) -> list[StepRun]:
@@ -252,6 +258,26 @@ def _ends(newest_first: list[FleetHandoff]) -> dict[int, FleetHandoff]:
 def _row(kind: type[T], row: Mapping[Any, Any]) -> T:
     """A row as its struct; columns that callers are not told are left out."""
     return msgspec.convert({str(name): row[name] for name in row}, kind)
+
+
+def _columns(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
+    """A query for the columns of a table that its struct has, in the order of its fields."""
+    return sa.select(*(table.c[name] for name in kind.__struct_fields__))
+
+
+def _struct(kind: type[S], row: sa.Row[Any]) -> S:
+    """A row of such a query as its struct."""
+    return msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
+
+
+_AGENT = _columns(Agent, tables.agents).where(tables.agents.c.id == sa.bindparam("wanted"))
+_HANDOFFS = _columns(FleetHandoff, tables.handoffs).limit(2)
+_HANDOFF = _HANDOFFS.where(tables.handoffs.c.id == sa.bindparam("wanted"))
+_HANDOFF_BY_PREFIX = _HANDOFFS.where(tables.handoffs.c.id.startswith(sa.bindparam("wanted")))
+_ATTEMPT = sa.select(tables.handoffs.c.state, tables.handoffs.c.attempt).where(
+    tables.handoffs.c.id == sa.bindparam("wanted")
+)
+"""Statements that every step asks many times are made once: to make one takes as long as it does."""
 
 
 def _locked(query: sa.Select[Any], *, lock: bool) -> sa.Select[Any]:

@@ -32,7 +32,7 @@ from tasuki.fleet.sending import check_own, send_message
 from tasuki.fleet.steps import Steps
 from tasuki.fleet.vacancies import check_vacant
 from tasuki.fleet.watch import Watch
-from tasuki.harness.hook_script import path_in
+from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.harness.install import Installer
 from tasuki.launch.panes import Panes
 from tasuki.launch.tmux import Tmux
@@ -67,7 +67,7 @@ class Fleet:
         url = normal_url(database_url or sqlite_url(data.parent / "fleet.db"))
         self.database = Database(url)
         self.changes = Changes()
-        self.panes = Panes(Tmux(loaded.settings.fleet_tmux), data / "locks")
+        self.panes = Panes(Tmux(loaded.settings.fleet_tmux or "default"), data / "locks", stays=True)
         self.lifecycle = Lifecycle(self.database, self.panes, data, root, self.host)
         self.bridge = Bridge(self.database, self.panes, self.changes)
         self.ending = Ending(self.lifecycle, self.bridge, limits)
@@ -83,7 +83,7 @@ class Fleet:
         self.engine = Engine(workflows, self.host, self.outcomes.carry_out)
         self.intake = Intake(
             self.database, self.changes, self.host, skill=self._skill, threshold=self.threshold,
-            after=self._after,
+            after=self._after, socket=self.panes.socket_path,
         )  # fmt: skip
         self.watch = Watch(
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._sweep,
@@ -97,11 +97,11 @@ class Fleet:
         """Begin: the tables are brought up to date, handoffs under way are carried on."""
         sys.setswitchinterval(SWITCH_SECONDS)
         schema.upgrade(self.database)
+        if path_in(self.data).exists():
+            write_hook_script(self.data)  # that of an older tasuki may not know where we answer
         self.notifier.start()
         self.intake.start()
         self.engine.launch()
-        with self.database.write() as connection:
-            log.prune(connection)
         self._resume_starts()
         self._sweep()
         self.watch.start()
@@ -117,6 +117,7 @@ class Fleet:
             self.intake.close(seconds / 2)
             self.engine.close()
             self.notifier.close(seconds / 4)
+        self.panes.leave()
         self.database.close()
 
     def on_change(self, callback: Callable[[], None]) -> None:

@@ -16,6 +16,8 @@ from tasuki.harness.control import Look
 from tasuki.launch.panes import Panes
 
 STATES: Mapping[str, AgentState] = {"ready": "idle", "busy": "busy", "waiting": "waiting"}
+COMPACTS = 120.0
+"""Seconds after which an agent that compacts is looked at like one at work: Escape is told by no hook."""
 REST = 5.0
 """Seconds between two looks at the screen of an agent that is at work, and before the first one."""
 SAID: Mapping[AgentState, str] = {
@@ -44,15 +46,16 @@ class Signals:
         """Look at all of these agents once."""
         before, self._seen = self._seen, {}
         for agent in agents:
-            if agent.state not in SAID or not agent.session:
+            if not agent.session or not (agent.state in SAID or _compacts_for_long(agent)):
                 continue
             seen, shown = before.get(agent.id), self._sight(agent, Look(""))
-            if agent.pane and (agent.state == "waiting" or (agent.state == "busy" and not shown)):
+            works = agent.state in ("busy", "compacting")
+            if agent.pane and (agent.state == "waiting" or (works and not shown)):
                 if self._rests(agent):
                     self._seen.update({agent.id: seen} if seen else {})
                     continue
                 shown = self._on_screen(agent)
-            if shown and shown != agent.state:
+            if shown and shown != agent.state and not (works and shown == "busy"):
                 self._seen[agent.id] = (agent.state_at, shown)
                 if self._seen[agent.id] == seen:
                     self._changed(agent, shown)
@@ -60,7 +63,7 @@ class Signals:
     def _rests(self, agent: Agent) -> bool:
         """Whether the screen of an agent is not looked at this time."""
         now = time.monotonic()
-        if agent.state == "busy":
+        if agent.state != "waiting":
             fresh = time.time() - agent.state_at < REST
             if fresh or now - self._looked.get(agent.id, 0.0) < REST:
                 return True
@@ -87,3 +90,7 @@ class Signals:
     def _sight(self, agent: Agent, look: Look) -> AgentState | None:
         told = replace(look, pid=agent.process or agent.pid or 0, session=agent.session)
         return STATES.get(control_of(agent).sight(told).state)
+
+
+def _compacts_for_long(agent: Agent) -> bool:
+    return agent.state == "compacting" and time.time() - agent.state_at > COMPACTS

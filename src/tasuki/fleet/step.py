@@ -71,13 +71,12 @@ class Step:
 
     def _is_under_way(self, of: FleetHandoff) -> bool:
         """Whether this attempt is still wanted: nobody cancelled it, or began another one."""
-        now = reading.handoff(self.database, of.id)
-        return now.state == "running" and now.attempt == of.attempt
+        return reading.is_under_way(self.database, of.id, of.attempt)
 
     def _typed(self, of: FleetHandoff, agent: Agent, kind: str, text: str, seconds: float) -> str:
         """Type a text into a pane, once in an attempt."""
         id = f"{of.id}-{kind}-{of.attempt}"
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             intent = intents.intend(
                 connection, id, agent=agent, kind=kind, handoff_id=of.id,
                 proof=_proof(of, kind),
@@ -117,7 +116,7 @@ class Step:
             return intents.get(connection, f"{of.id}-{kind}-{of.attempt}")
 
     def _set(self, of: FleetHandoff, **values: object) -> None:
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             connection.execute(
                 sa.update(tables.handoffs).where(tables.handoffs.c.id == of.id).values(**values)
             )

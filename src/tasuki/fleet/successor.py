@@ -142,9 +142,7 @@ class Successor(Step):
         return ""
 
     def _successor(self, of: FleetHandoff) -> Agent:
-        id = reading.handoff(self.database, of.id).successor_id
-        assert id is not None
-        agent = self._agent(id)
+        agent = self._agent(self._successor_of(of))
         if agent.ended_at is not None:
             raise StepFailed(
                 "successor_died",
@@ -154,7 +152,7 @@ class Successor(Step):
 
     def _successor_id(self, of: FleetHandoff) -> int:
         """The row of the successor; a new one where there is none, or the last one has ended."""
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             handoff = reading.handoff_in(connection, of.id)
             if handoff.successor_id is not None:
                 last = reading.agent_in(connection, handoff.successor_id)
@@ -173,9 +171,15 @@ class Successor(Step):
             )
         return id
 
+    def _successor_of(self, of: FleetHandoff) -> int:
+        id = of.successor_id  # of a handoff as it was when its step began
+        if id is None:
+            id = reading.handoff(self.database, of.id).successor_id
+        assert id is not None
+        return id
+
     def _both(self, of: FleetHandoff) -> list[int]:
-        id = reading.handoff(self.database, of.id).successor_id
-        return [of.agent_id, *([id] if id is not None else [])]
+        return [of.agent_id, self._successor_of(of)]
 
     def _is_late(self, agent: Agent) -> bool:
         """Whether its session began while no answer could reach it, so that the skill is typed."""

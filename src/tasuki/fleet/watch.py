@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -24,6 +24,11 @@ from tasuki.launch.processes import is_alive
 SPOOL_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 SWEEP_SECONDS = 15.0
+PRUNE_SECONDS = 86400.0
+PRUNE_PAUSE_SECONDS = 0.1
+AT_ONCE = 8
+"""Agents that are looked at before a pause of `PAUSE_SECONDS`."""
+PAUSE_SECONDS = 0.001
 SILENT_SECONDS = 86400.0
 """After which an agent is given up of which neither pane nor process is known."""
 MISSED = 2
@@ -72,7 +77,7 @@ class Watch:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        looked = swept = 0.0
+        looked = swept = pruned = 0.0
         while not self._stop.wait(SPOOL_SECONDS):
             self._safely(self.take_spool)
             now = time.monotonic()
@@ -84,6 +89,9 @@ class Watch:
                 self._safely(self.sweep)
                 self._safely(self.database.tidy)
                 swept = time.monotonic()
+            if not pruned or now - pruned >= PRUNE_SECONDS:
+                self._safely(self.prune)
+                pruned = now
 
     def _safely(self, work: Callable[[], None]) -> None:
         try:
@@ -93,6 +101,14 @@ class Watch:
                 logger.exception("The watch")
         except Exception:
             logger.exception("The watch")
+
+    def prune(self) -> None:
+        """Take old lines out of the log, piece by piece."""
+        while True:
+            with self.database.write(synced=False) as connection:
+                pruned = log.prune(connection)
+            if not pruned or self._stop.wait(PRUNE_PAUSE_SECONDS):
+                return
 
     # -- the spool ---------------------------------------------------------------------
 
@@ -130,10 +146,10 @@ class Watch:
 
     def look(self) -> None:
         """Notice agents whose pane or process went without a word."""
-        agents = reading.agents(self.database, ended=False, host=self.lifecycle.host)
+        agents = self._known()
         with_pane = [agent for agent in agents if agent.pane]
         survey = self.panes.status() if with_pane else Survey(running=False)
-        for agent in agents:
+        for agent in _gently(agents):
             why = self._why_gone(agent, survey)
             if not why:
                 self._missed.pop(agent.id, None)
@@ -141,7 +157,14 @@ class Watch:
             self._missed[agent.id] = self._missed.get(agent.id, 0) + 1
             if self._missed[agent.id] >= MISSED:
                 self._gone(agent, why)
-        self.signals.look(agent for agent in agents if agent.id not in self._missed)
+        there = [agent for agent in agents if agent.id not in self._missed]
+        self.signals.look(_gently(there))
+
+    def _known(self) -> list[Agent]:
+        """The agents of this host that have not ended, with the few fields that are looked at here."""
+        with self.database.read() as connection:
+            rows = connection.execute(_KNOWN, {"here": self.lifecycle.host}).all()
+        return [Agent(**dict(zip(_LOOKED_AT, row, strict=True))) for row in rows]
 
     def _why_gone(self, agent: Agent, survey: Survey) -> str:
         known = agent.process if agent.ordered_at is None else None
@@ -170,7 +193,7 @@ class Watch:
         reason = f"{why}; it said: {said}" if said and not ended else why
         self.lifecycle.gone(agent.id, "ended" if ended else "lost", reason)
         if not ended:
-            self.lost(agent, reason)
+            self.lost(reading.agent(self.database, agent.id), reason)
 
     # -- context -----------------------------------------------------------------------
 
@@ -194,7 +217,7 @@ class Watch:
 
     def _told(self, id: int, tokens: int) -> None:
         """Write down what a thread tells; the threshold may be passed by it."""
-        with self.database.write() as connection:
+        with self.database.write(synced=False) as connection:
             query = sa.select(tables.agents).where(tables.agents.c.id == id).with_for_update()
             row = dict(connection.execute(query).mappings().one())
             window = row["context_window"]
@@ -211,6 +234,23 @@ class Watch:
             )
         if passed:
             self.automatic({id})
+
+
+_LOOKED_AT = (
+    "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
+    "process", "process_began", "ordered_at",
+)  # fmt: skip
+_KNOWN = sa.select(*(tables.agents.c[name] for name in _LOOKED_AT)).where(
+    tables.agents.c.ended_at.is_(None), tables.agents.c.host == sa.bindparam("here")
+)
+
+
+def _gently(agents: Iterable[Agent]) -> Iterator[Agent]:
+    """The same agents, with a pause now and then: hooks that come meanwhile need the interpreter too."""
+    for number, agent in enumerate(agents):
+        if number % AT_ONCE == AT_ONCE - 1:
+            time.sleep(PAUSE_SECONDS)
+        yield agent
 
 
 def _tokens(agent: Agent) -> int | None:

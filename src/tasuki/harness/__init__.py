@@ -47,7 +47,7 @@ def integration(harness: Harness) -> Integration | None:
 
 
 def control(harness: Harness) -> Control | None:
-    """How agents of a harness are run in a fleet; None where they cannot be."""
+    """How agents of a harness are run in a fleet; None too for an adapter from before there was that."""
     found = getattr(harness, "control", None)
     return found() if found else None
 

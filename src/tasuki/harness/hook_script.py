@@ -1,4 +1,14 @@
-"""The script by which hooks of a fleet tell tasuki's server what happens: small, quick, never in the way."""
+"""The script by which hooks of a fleet tell tasuki's server what happens: small, quick, never in the way.
+
+The file `address` outlives a server that was killed, and its port may be another program's by then.
+So its second line says which process the server is (`web/single.py`): nothing is sent unless that
+one lives, and an answer counts only with status 200 and the proof of the third line in its header
+`X-Tasuki`. A server in another PID namespace (a container) cannot be looked at: there the event is
+sent, and the proof alone decides whether it was taken in. Everything else is kept in the spool.
+
+Of a status line, told every few seconds, the spool keeps the newest of each session. Its last tenth
+is for starts, ends of turns and ends of sessions: the others are not worth their loss.
+"""
 
 import os
 import shlex
@@ -8,11 +18,13 @@ from pathlib import Path
 NAME = "hook.sh"
 MOST_FILES = 10_000
 """Events that are kept while no server answers; later ones are counted, and dropped."""
+MOST_SPOOLED = 64 << 20
+"""Bytes that they take on the disk."""
 MOST_BYTES = 1 << 20
 """Bytes of a payload; a larger one (a whole file in a tool's result) is not sent."""
 
 SCRIPT = r"""#!/bin/sh
-# Written by tasuki install --fleet. Usage: hook.sh HARNESS, the payload on standard input.
+# Written by tasuki install --fleet. Usage: hook.sh HARNESS [status], the payload on standard input.
 # Sends an event of an agent to tasuki's server within a second and prints its answer; keeps it in a
 # file where no server answers. Always ends with 0.
 F=@FOLDER@
@@ -33,14 +45,26 @@ clean() {
 C=$TASUKI_AGENT_TOKEN; clean; W=$C
 C=$TMUX_PANE; clean; V=$C
 C=${TMUX%%,*}; clean; U=$C
-N= A= K=
+there() {
+  case $D in ''|*[!0-9]*) return 1 ;; esac
+  [ -r /proc/self/stat ] || { kill -0 "$D"; return; }
+  read -r X < /proc/sys/kernel/random/boot_id && [ "$X" = "$B" ] || return 1
+  if read -r X < "/proc/$D/stat"; then
+    set -- ${X##*) }
+    [ "$1" = Z ] || [ "${20}" != "$Y" ] || return 0
+  fi
+  X=$(readlink /proc/self/ns/pid) && [ -n "$X" ] && [ "${G:--}" != - ] && [ "$X" != "$G" ]
+}
+N= A= D= Y= B= G= Q= K=
 read -r N < /proc/sys/kernel/random/uuid || N=$(uuidgen) || N=$$-$(date +%s)
 T=$(date +%s.%N)
 case $T in *N*|'') T=$(date +%s) ;; esac
-[ -r "$F/address" ] && read -r A < "$F/address"
+[ -r "$F/address" ] && { read -r A; read -r D Y B G; read -r Q; } < "$F/address"
 [ -r "$F/hook-token" ] && read -r K < "$F/hook-token"
-if [ -n "$A" ] && [ -n "$K" ]; then
-  S=$(printf %s "$P" | curl -q -s -f -m 1 --noproxy '*' -K /dev/fd/3 --data-binary @- "http://$A/api/hooks/$1" 3<<EOF
+L='
+'
+if [ -n "$A" ] && [ -n "$K" ] && [ -n "$Q" ] && there; then
+  S=$(printf %s "$P" | curl -q -s -f -i -m 1 --noproxy '*' -K /dev/fd/3 --data-binary @- "http://$A/api/hooks/$1" 3<<EOF
 header = "Authorization: Bearer $K"
 header = "X-Tasuki-Agent: $W"
 header = "X-Tasuki-Event: $N"
@@ -51,13 +75,34 @@ header = "X-Tasuki-Pid: $PPID"
 header = "Content-Type: application/json"
 header = "Expect:"
 EOF
-  ) && { [ -z "$S" ] || printf '%s\n' "$S"; exit 0; }
+  ) && case ${S%%"$L"?"$L"*} in
+    HTTP/1.[01]\ 200[!0-9]*"$L"[Xx]-[Tt]asuki:\ "$Q"*)
+      case $S in *"$L"?"$L"*) printf '%s\n' "${S#*"$L"?"$L"}" ;; esac
+      exit 0 ;;
+  esac
 fi
 {
   mkdir -p "$F/spool" || exit 0
-  if [ "$(ls "$F/spool" | wc -l)" -ge @FILES@ ]; then
-    printf '%s\n' "$N" >> "$F/spool-dropped"
-    exit 0
+  O=$T-$N.json
+  if [ "$2" = status ]; then
+    [ "${#P}" -le 16384 ] || exit 0
+    X=${P#*\"session_id\"}; X=${X#*\"}; X=${X%%\"*}
+    case $X in ''|*[!A-Za-z0-9_-]*) X=- ;; esac
+    [ "${#X}" -le 64 ] || X=-
+    O=status-$X.json
+  fi
+  M=$(($(ls -f "$F/spool" | wc -l) - 2)); Z=0
+  [ "$M" -lt @FEW@ ] || { Z=$(du -sk "$F/spool"); Z=${Z%%[!0-9]*}; }
+  if [ "$M" -ge @MANY@ ] || [ "${Z:-0}" -ge @LARGE@ ]; then
+    case $P in
+      *\"SessionStart\"*|*\"SessionEnd\"*|*\"Stop\"*|*\"AfterAgent\"*|*\"started\"*|*\"idle\"*|*\"ended\"*)
+        [ "$M" -ge @FILES@ ] || [ "${Z:-0}" -ge @LARGEST@ ] ;;
+    esac && if [ "$2" = status ]; then
+      [ -e "$F/spool/$O" ] || exit 0
+    else
+      printf '%s\n' "$N" >> "$F/spool-dropped"
+      exit 0
+    fi
   fi
   {
     printf 'harness: %s\nx-tasuki-agent: %s\nx-tasuki-event: %s\nx-tasuki-time: %s\n' \
@@ -65,7 +110,7 @@ fi
     printf 'x-tasuki-pane: %s\nx-tasuki-socket: %s\nx-tasuki-pid: %s\n\n' \
       "$V" "$U" "$PPID"
     printf %s "$P"
-  } > "$F/spool/.$N" && mv "$F/spool/.$N" "$F/spool/$T-$N.json" || rm -f "$F/spool/.$N"
+  } > "$F/spool/.$N" && mv "$F/spool/.$N" "$F/spool/$O" || rm -f "$F/spool/.$N"
 } >/dev/null
 exit 0
 """
@@ -73,7 +118,11 @@ exit 0
 
 def hook_script(folder: Path) -> str:
     """The text of the script for one folder of a server's own files."""
-    bounds = {"@FILES@": MOST_FILES, "@MOST@": MOST_BYTES, "@OVER@": MOST_BYTES + 1}
+    most, many = MOST_SPOOLED >> 10, MOST_SPOOLED * 9 // 10
+    bounds = {
+        "@FILES@": MOST_FILES, "@MANY@": MOST_FILES * 9 // 10, "@LARGEST@": most, "@LARGE@": many >> 10,
+        "@FEW@": many // MOST_BYTES, "@MOST@": MOST_BYTES, "@OVER@": MOST_BYTES + 1,
+    }  # fmt: skip
     text = SCRIPT
     for name, bound in bounds.items():
         text = text.replace(name, str(bound))
@@ -98,14 +147,14 @@ def write_hook_script(folder: Path) -> Path:
     return path
 
 
-def tell(folder: Path, harness: str, payload: bytes) -> None:
-    """Hand a payload to the script in a process of its own, where it is there; nobody waits for it."""
+def tell_status(folder: Path, harness: str, payload: bytes) -> None:
+    """Hand a status line's payload to the script in a process of its own; nobody waits for it."""
     path = path_in(folder)
     if not path.exists():
         return
     try:
         script = subprocess.Popen(
-            ("sh", str(path), harness),
+            ("sh", str(path), harness, "status"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

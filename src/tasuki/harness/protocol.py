@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from tasuki.harness.integration import Integration
 from tasuki.model import Handoff, Thread, ThreadHead
+
+if TYPE_CHECKING:
+    from tasuki.harness.control import Control
 
 
 class ThreadFile(Struct, frozen=True, gc=False):
@@ -209,4 +212,8 @@ class Harness(Protocol):
 
     def integration(self) -> Integration | None:
         """What `tasuki install` adds to it, and how its hooks speak; None where there is nothing."""
+        ...
+
+    def control(self) -> "Control | None":
+        """How its agents are run in a fleet; None where they cannot be."""
         ...

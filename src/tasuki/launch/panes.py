@@ -9,6 +9,7 @@ a crash they tell what was done, so that nothing is done twice:
     none, order file gone    it was started, and is over
 """
 
+import os
 import re
 import sys
 import time
@@ -20,8 +21,9 @@ from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, PaneGone
 from tasuki.harness.control import Look
+from tasuki.launch.control_mode import ControlMode, Unanswered
 from tasuki.launch.pasting import PANE, Marks, Pasting, checked
-from tasuki.launch.tmux import CHILD, SESSION
+from tasuki.launch.tmux import CHILD, SESSION, Tmux
 
 SIZE = ("-x", "200", "-y", "50")
 """Columns and lines of a window that nobody looks at."""
@@ -31,6 +33,8 @@ _NO_SESSION = re.compile(
     "can't find session|no current target|no server running|error connecting to"
 )
 SURVEY_SECONDS = 0.25
+AT_ONCE_SECONDS = 0.05
+"""How long a program is given to end at once, before it counts as started."""
 TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _FORM = "\t".join(
@@ -86,7 +90,29 @@ class Survey(Struct, frozen=True):
 
 
 class Panes(Pasting):
-    """The panes of one tmux server. `folder` holds the locks."""
+    """The panes of one tmux server. `folder` holds the locks.
+
+    `stays`: a client of tmux is kept to ask questions with; `leave` ends it.
+    """
+
+    _socket_path = ""
+
+    def __init__(self, tmux: Tmux, folder: Path, *, stays: bool = False) -> None:
+        super().__init__(tmux, folder)
+        env = {k: v for k, v in os.environ.items() if k not in ("TMUX", "TMUX_PANE")}
+        self._control = ControlMode(tmux.base, SESSION, env) if stays else None
+
+    def leave(self) -> None:
+        """End what was kept."""
+        if self._control:
+            self._control.close()
+
+    def _run(self, *commands: Sequence[str]) -> str:
+        """Run commands that may be given twice; what they print. Raises what `Tmux.run` raises."""
+        if self._control:
+            with suppress(Unanswered):
+                return self._control.ask(*map(_line, commands))
+        return self.tmux.run(*commands)
 
     def open(self, order_file: Path, name: str, tag: str, cwd: str) -> Opened:
         """Open a window in the background that carries out an order, and wait until it has it.
@@ -101,6 +127,7 @@ class Panes(Pasting):
             raise LaunchFailed(f"{tag!r} is no tag of a pane: letters, digits, - and _ alone.")
         self._make(tag, _label(name), order_file, cwd)
         self._await_taken(order_file, tag)
+        time.sleep(AT_ONCE_SECONDS)
         if found := self.find(tag):
             return found
         raise PaneGone(
@@ -132,7 +159,7 @@ class Panes(Pasting):
         return Survey(True, {id: states[id] for id in panes or states if id in states})
 
     def _listed(self) -> dict[str, PaneState]:
-        lines = self.tmux.run(("list-panes", "-a", "-F", _FORM)).splitlines()
+        lines = self._run(("list-panes", "-a", "-F", _FORM)).splitlines()
         return {state.pane: state for state in map(_state, lines) if state}
 
     def look(self, pane: str) -> Look:
@@ -140,7 +167,7 @@ class Panes(Pasting):
 
         Raises PaneGone where the pane is gone or its program has ended.
         """
-        out = self.tmux.run(
+        out = self._run(
             ("capture-pane", "-p", "-J", "-t", checked(pane)),
             ("display-message", "-p", "-t", pane, _LOOK),
         )
@@ -155,6 +182,15 @@ class Panes(Pasting):
         with suppress(PaneGone):
             return self.tmux.screen(checked(pane), above=lines).last_lines(lines)
         return ""
+
+    def socket_path(self) -> str:
+        """The socket of this tmux server, as programs in its panes have it; empty while none runs."""
+        if not self._socket_path:
+            with suppress(LaunchFailed):
+                self._socket_path = self.tmux.run(
+                    ("display-message", "-p", "#{socket_path}")
+                ).strip()
+        return self._socket_path
 
     def close(self, pane: str, pid: int = 0) -> None:
         """Close a pane, and end what runs in it; one that is gone already is fine.
@@ -213,6 +249,11 @@ class Panes(Pasting):
             self.close(state.pane)
         if order_file.exists():  # else it was taken just now
             raise LaunchFailed(f"A new tmux window did not come up, nothing was started.{said}")
+
+
+def _line(command: Sequence[str]) -> str:
+    """A command as control mode reads it; there are no single quotes in any."""
+    return " ".join(f"'{word}'" for word in command)
 
 
 def _label(name: str) -> str:

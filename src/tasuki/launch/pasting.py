@@ -84,7 +84,11 @@ class Pasting:
 
     def marks(self, pane: str, pid: int = 0) -> Marks:
         """What was typed into a pane last."""
-        return self._told(pane, pid, self.tmux.run(_marks(checked(pane))))
+        return self._told(pane, pid, self._run(_marks(checked(pane))))
+
+    def _run(self, *commands: Sequence[str]) -> str:
+        """Run commands that may be given twice; what they print."""
+        return self.tmux.run(*commands)
 
     def load(self, id: str, text: str) -> None:
         """Put a text into the buffer of tmux that it is pasted from.
@@ -180,7 +184,8 @@ class Pasting:
             commands,
             *([otherwise] if otherwise else []),
         )
-        return self._told(pane, pid, self.tmux.run(act, _marks(pane)))
+        run = self._run if conditions else self.tmux.run  # those keep it from happening twice
+        return self._told(pane, pid, run(act, _marks(pane)))
 
     def _told(self, pane: str, pid: int, out: str) -> Marks:
         id, dead, off, process, *marks = out.rstrip("\n").split("\t")

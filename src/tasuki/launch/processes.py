@@ -23,6 +23,17 @@ def program_above(pid: int) -> int | None:
     return None
 
 
+def is_below(pid: int, above: int) -> bool:
+    """Whether a process is another one, or was started by it, by one that it started, and so on."""
+    for _ in range(MOST):
+        if pid == above:
+            return True
+        if pid <= 1 or (found := _parent_and_name(pid)) is None:
+            return False
+        pid = found[0]
+    return False
+
+
 def _parent_and_name(pid: int) -> tuple[int, str] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -62,16 +73,15 @@ def started_at(pid: int) -> str:
 
 def is_alive(pid: int, began: str = "") -> bool:
     """Whether a process runs, is no zombie, and began when it is said to (where that is known)."""
-    now = started_at(pid)
-    if not now or (began and now != began):
-        return False
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return (
-                file.read(4096).decode(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
-            )
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            fields = file.read(4096).rpartition(b")")[2].split()
+        state, now = fields[0].decode(), fields[19].decode()
     except (OSError, IndexError):
-        return not os.path.isdir("/proc/self")
+        if os.path.isdir("/proc/self"):
+            return False
+        state, now = "", started_at(pid)  # macOS has no /proc
+    return bool(now) and (not began or now == began) and state not in ("Z", "X")
 
 
 def send_signal(pid: int, number: int, began: str = "") -> bool:

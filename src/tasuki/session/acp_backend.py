@@ -159,7 +159,7 @@ class AcpBackend:
         """End the agent, and all that it started."""
         if self._connection is not None:
             with suppress(Exception):  # its tasks may fail as they are ended
-                await self._connection.close()
+                await asyncio.wait_for(self._connection.close(), CLOSE_SECONDS)
         if self._child is not None:
             await self._child.end()
         self._connection = self._child = None

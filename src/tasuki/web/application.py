@@ -23,6 +23,7 @@ from tasuki.web.gate import Gate, Hosts
 from tasuki.web.hooks import MOST_BYTES, hook
 from tasuki.web.live import Live
 from tasuki.web.metrics import Metrics, metrics_page
+from tasuki.web.shortcut import Application
 
 OWN = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
 """Kinds of lines that the server's own log tells too."""
@@ -50,9 +51,10 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
         finally:
             await live.close()
 
+    hosts = Hosts(host)
     given = {"fleet": fleet, "live": live, "metrics": metrics}
     hooks = Router("/api/hooks", route_handlers=[hook], tags=["hooks"])
-    return Litestar(
+    made = Application(
         route_handlers=[
             health, metrics_page, hooks, api_personas.router, api_agents.router,
             api_handoffs.router, api_events.router,
@@ -61,11 +63,13 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
         exception_handlers=HANDLERS,
         lifespan=[running],
         logging_config=None,
-        middleware=[partial(Gate, hosts=Hosts(host))],
+        middleware=[partial(Gate, hosts=hosts)],
         openapi_config=_schema(),
         request_max_body_size=MOST_BYTES,
         state=State({"tokens": tokens, **given}),
     )  # fmt: skip
+    made.hosts = hosts
+    return made
 
 
 def _giving(it: Any) -> Callable[[], Any]:

@@ -27,11 +27,13 @@ class Tokens(Struct, frozen=True):
 
     operator: str
     hook: str
+    proof: str = ""
+    """By which hooks know an answer as this server's: its header `X-Tasuki`; another one at each start."""
 
 
 def tokens(folder: Path) -> Tokens:
-    """The tokens in a folder, made where they are missing. Raises StoreFailed."""
-    return Tokens(_token(folder / TOKEN), _token(folder / HOOK_TOKEN))
+    """The tokens in a folder, made where they are missing, and a new proof. Raises StoreFailed."""
+    return Tokens(_token(folder / TOKEN), _token(folder / HOOK_TOKEN), secrets.token_urlsafe(24))
 
 
 def _token(path: Path) -> str:
@@ -86,12 +88,16 @@ def _check(connection: ASGIConnection[Any, Any, Any, Any], wanted: str, name: st
     given = next(
         (value for key, value in connection.scope["headers"] if key == b"authorization"), b""
     )
-    if given[: len(_BEARER)].lower() == _BEARER and hmac.compare_digest(
-        given[len(_BEARER) :], wanted.encode()
-    ):
+    if is_bearer(given, wanted):
         return
     raise NotAuthorizedException(
         f"This needs the token from the file `fleet/{name}` in tasuki's data folder, as "
         "`Authorization: Bearer TOKEN`.",
         headers={"WWW-Authenticate": "Bearer"},
     )
+
+
+def is_bearer(given: bytes, wanted: str) -> bool:
+    """Whether the value of an `Authorization` header is this token."""
+    scheme, token = given[: len(_BEARER)], given[len(_BEARER) :]
+    return scheme.lower() == _BEARER and hmac.compare_digest(token, wanted.encode())

@@ -1,9 +1,11 @@
 """Hooks of agents post their events here: the payload as it is, what the hook prints as the answer."""
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from litestar import Request, Response, post
+from litestar.datastructures import State
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
@@ -23,15 +25,26 @@ async def hook(harness: FromPath[str], request: Request[Any, Any, Any]) -> Respo
 
     The body is the payload of the harness's hook, at most 1 MiB. Headers: `X-Tasuki-Agent` (the
     agent's token), `-Event` (an id; one that was seen is dropped), `-Time` (seconds since 1970),
-    `-Pane`, `-Socket`, `-Pid`. The answer is what the hook prints. Needs the hooks' own token.
+    `-Pane`, `-Socket`, `-Pid`. The answer is what the hook prints; its header `X-Tasuki` proves
+    that this server gave it, and no other program on its port. Needs the hooks' own token.
     """
-    began = time.perf_counter()
-    fleet: Fleet = request.app.state.fleet  # a dependency would cost a task group for each request
-    metrics: Metrics = request.app.state.metrics
     if harness not in harnesses.names():
         raise NotFoundException
     body = await request.body()
-    headers = request.scope["headers"]
+    said, headers = await taken_in(request.app.state, harness, request.scope["headers"], body)
+    return Response(said, media_type="text/plain", headers=headers)
+
+
+async def taken_in(
+    state: State, harness: str, headers: Iterable[tuple[bytes, bytes]], body: bytes
+) -> tuple[str, dict[str, str]]:
+    """Take in what a hook of this harness sent; the answer and its headers.
+
+    Raises Overloaded, NotPossible.
+    """
+    began = time.perf_counter()
+    fleet: Fleet = state.fleet  # a dependency would cost a task group for each request
+    metrics: Metrics = state.metrics
     fields = {
         k.decode("latin-1"): v.decode("latin-1") for k, v in headers if k.startswith(b"x-tasuki-")
     }
@@ -40,4 +53,4 @@ async def hook(harness: FromPath[str], request: Request[Any, Any, Any]) -> Respo
         raise NotPossible("That is no event of a hook.")
     said = await fleet.hook(event)
     metrics.hooks.observe(time.perf_counter() - began)
-    return Response(said, media_type="text/plain")
+    return said, {"X-Tasuki": state.tokens.proof}

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -71,10 +71,11 @@ def serve(
             app = application(fleet, secrets, host)
             config = uvicorn.Config(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
-                server_header=False, timeout_graceful_shutdown=GRACE_SECONDS,
+                server_header=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_SECONDS,
             )  # fmt: skip
             said = f"The fleet is served at http://{address}. Its token: {folder / TOKEN}"
-            _Server(config, app, folder, address, lambda: say(said)).run(sockets=[listener])
+            known = single.known_at(folder, address, secrets.proof)
+            _Server(config, app, known, lambda: say(said)).run(sockets=[listener])
         finally:
             fleet.close(CLOSING_SECONDS)
     logger.info("Stopped.")
@@ -88,13 +89,12 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         app: Litestar,
-        folder: Path,
-        address: str,
+        known: AbstractContextManager[None],
         answers: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self.live: Live = app.state.live
-        self.known = single.known_at(folder, address)
+        self.known = known
         self.answers = answers
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

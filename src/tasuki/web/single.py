@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tasuki.errors import ServerRuns, StoreFailed
+from tasuki.launch.processes import is_alive, started_at
 from tasuki.plain import one_line
 from tasuki.vault.store import private_folder, why
 
@@ -59,15 +60,58 @@ def _runs(who: str) -> ServerRuns:
     )
 
 
+def described(address: str, proof: str) -> str:
+    """What the file of an address says, in three lines that the hook script reads.
+
+    `127.0.0.1:8787`; this process, when it began, the machine's boot and the PID namespace, each a
+    word, `-` where the system does not tell; the words that its answers to hooks prove it with.
+    """
+    began = started_at(os.getpid())
+    words = (str(os.getpid()), began if began.isdigit() else "-", _boot(), _namespace())
+    return f"{address}\n{' '.join(words)}\n{proof}\n"
+
+
+def is_stale(text: str) -> bool:
+    """Whether the server that described itself so is surely gone: it was killed.
+
+    False where that cannot be known: the words are none of ours, or of another PID namespace.
+    """
+    try:
+        pid, began, boot, namespace = text.split("\n")[1].split()
+        number = int(pid)
+    except (IndexError, ValueError):
+        return False
+    if boot != _boot():
+        return True
+    return namespace == _namespace() and not is_alive(number, began.removeprefix("-"))
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "-"
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "-"
+
+
 @contextmanager
-def known_at(folder: Path, address: str) -> Iterator[None]:
-    """Tell hooks and commands where the server answers, `127.0.0.1:8787`, while the body runs."""
+def known_at(folder: Path, address: str, proof: str = "") -> Iterator[None]:
+    """Tell hooks and commands where the server answers while the body runs: see `described`.
+
+    Without a proof hooks send nothing. Raises StoreFailed.
+    """
     path = folder / ADDRESS
     new = path.with_name(f".{ADDRESS}-{secrets.token_hex(4)}")
     try:
         number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(number, "w") as file:
-            file.write(address + "\n")
+            file.write(described(address, proof))
         os.replace(new, path)
     except OSError as error:
         raise StoreFailed(f"The address {path} cannot be written: {why(error)}.") from error

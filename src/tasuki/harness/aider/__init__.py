@@ -114,6 +114,9 @@ class Aider:
     def integration(self) -> None:
         """Nothing is added to it."""
 
+    def control(self) -> None:
+        """It is not run in a fleet."""
+
 
 def thread_id(path: Path) -> str:
     """The id of a history: of its folder, or of the file itself where it has another name."""

@@ -120,3 +120,6 @@ class SpecStory:
 
     def integration(self) -> None:
         """Nothing is added to it."""
+
+    def control(self) -> None:
+        """It is not run in a fleet."""

@@ -48,7 +48,7 @@ class Chat:
         try:
             await screen.run()
         finally:
-            await self.conversation.close()
+            await to_its_end(self.conversation.close())
         return 0
 
     async def without_terminal(self, resume: Path | None = None) -> int:
@@ -65,7 +65,7 @@ class Chat:
                     break
                 await controller.submit(str(line))
         finally:
-            await self.conversation.close()
+            await to_its_end(self.conversation.close())
         return view.code
 
     def _controller(self, view: View) -> InputController:
@@ -131,6 +131,22 @@ async def until_ended(work: Coroutine[Any, Any, int]) -> int:
         if not orders:
             raise
         return 128 + orders[0]
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do work that an order to end must not break off: the order counts once it is done.
+
+    A terminal that closes is noticed twice, as the end of input and as SIGHUP, in either order.
+    """
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def _quiet() -> None:
