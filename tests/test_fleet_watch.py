@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -242,7 +243,8 @@ def test_attach_shows_the_agents_pane(world: World) -> None:
     world.tasuki("agent", "start", "--harness", "claude")
     pane = world.agent(1)["pane"]
 
-    assert f"In one: tmux -L default attach -t {pane}" in world.tasuki("agent", "attach", "1", code=1)
+    said = world.tasuki("agent", "attach", "1", code=1)
+    assert re.search(rf"In one: tmux -S /\S+/default attach -t {pane}\n", said)
     world.tmux(
         "new-session",
         "-d",

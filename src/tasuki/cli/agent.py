@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -112,7 +111,6 @@ def show(id: int, as_json: bool) -> None:
 @click.argument("id", type=int)
 def attach(id: int) -> None:
     """Go to an agent's pane; C-b d comes back."""
-    from tasuki.config import loaded
     from tasuki.launch.attaching import attach as go
 
     found = client().get("agents", id)
@@ -123,7 +121,7 @@ def attach(id: int) -> None:
             else "Agent has no tmux pane that tasuki knows."
         )
         raise NotPossible(f"{why} What is known of it: tasuki agent show {id}")
-    go(found["pane"], loaded(Path.cwd()).settings.fleet_tmux or "default")
+    go(found["pane"], found["tmux"])
 
 
 @agent.command()

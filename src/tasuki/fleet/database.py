@@ -23,6 +23,8 @@ BUSY_SECONDS = 30.0
 WAL_PAGES = 20_000
 """Pages of SQLite's log behind which a commit itself moves them into the file, which takes some 100 ms;
 before that `tidy` does it, beside the commits."""
+TIDY_PAGES = 2_000
+"""Pages of SQLite's log behind which `tidy` begins it anew."""
 LOG_LOCK = 7_265_827
 """PostgreSQL's advisory lock under which the log is written: ids in the order of commits."""
 
@@ -161,12 +163,21 @@ class Database:
                 log.info("The database answers again.")
 
     def tidy(self) -> None:
-        """Move SQLite's log into its file, without holding anybody up."""
-        if self.is_sqlite:
-            with self._connection() as connection:
-                raw = connection.connection.driver_connection
-                assert raw
-                raw.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        """Move SQLite's log into its file, so that no writer has to, and begin a long one anew.
+
+        Nobody is held up by the first; by the second writers are, for what came meanwhile.
+        """
+        if not self.is_sqlite:
+            return
+        with self._connection() as connection:
+            raw = connection.connection.driver_connection
+            assert raw
+            _, pages, _ = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if pages > TIDY_PAGES:
+                raw.execute("PRAGMA busy_timeout=50")  # for readers of the old one
+                with self._turn:
+                    raw.execute("PRAGMA wal_checkpoint(RESTART)")
+                raw.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
     def answers(self) -> bool:
         """Whether it answers now."""

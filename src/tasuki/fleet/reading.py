@@ -201,14 +201,12 @@ def events_after(
     database: Database, id: int, limit: int, agent_id: int | None = None
 ) -> list[FleetEvent]:
     """Lines of the log with a greater id, the oldest first; of one agent where that is said."""
-    table = tables.events
-    query = sa.select(table).where(table.c.id > id).order_by(table.c.id).limit(limit)
-    if agent_id is not None:
-        query = query.where(table.c.agent_id == agent_id)
     if not id <= GREATEST_ID:
         return []
+    query = _EVENTS if agent_id is None else _EVENTS_OF_AGENT
+    known = {"after": id, "most": limit} | ({"of": agent_id} if agent_id is not None else {})
     with database.read() as connection:
-        return [_row(FleetEvent, row) for row in connection.execute(query).mappings()]
+        return [_struct(FleetEvent, row) for row in connection.execute(query, known)]
 
 
 def newest_event(database: Database) -> int:
@@ -274,6 +272,13 @@ _AGENT = _columns(Agent, tables.agents).where(tables.agents.c.id == sa.bindparam
 _HANDOFFS = _columns(FleetHandoff, tables.handoffs).limit(2)
 _HANDOFF = _HANDOFFS.where(tables.handoffs.c.id == sa.bindparam("wanted"))
 _HANDOFF_BY_PREFIX = _HANDOFFS.where(tables.handoffs.c.id.startswith(sa.bindparam("wanted")))
+_EVENTS = (
+    _columns(FleetEvent, tables.events)
+    .where(tables.events.c.id > sa.bindparam("after"))
+    .order_by(tables.events.c.id)
+    .limit(sa.bindparam("most"))
+)
+_EVENTS_OF_AGENT = _EVENTS.where(tables.events.c.agent_id == sa.bindparam("of"))
 _ATTEMPT = sa.select(tables.handoffs.c.state, tables.handoffs.c.attempt).where(
     tables.handoffs.c.id == sa.bindparam("wanted")
 )

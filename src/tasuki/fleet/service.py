@@ -1,6 +1,5 @@
 """The fleet, as the HTTP API, the command line and tests call it: one facade over its parts."""
 
-import gc
 import logging
 import os
 import socket
@@ -67,7 +66,9 @@ class Fleet:
         url = normal_url(database_url or sqlite_url(data.parent / "fleet.db"))
         self.database = Database(url)
         self.changes = Changes()
-        self.panes = Panes(Tmux(loaded.settings.fleet_tmux or "default"), data / "locks", stays=True)
+        self.panes = Panes(
+            Tmux(loaded.settings.fleet_tmux or "default"), data / "locks", stays=True
+        )
         self.lifecycle = Lifecycle(self.database, self.panes, data, root, self.host)
         self.bridge = Bridge(self.database, self.panes, self.changes)
         self.ending = Ending(self.lifecycle, self.bridge, limits)
@@ -106,8 +107,6 @@ class Fleet:
         self._sweep()
         self.watch.start()
         self._launched = True
-        gc.collect()
-        gc.freeze()  # what is loaded stays: looking through it again would hold hooks up
 
     def close(self, seconds: float = 5.0) -> None:
         """Stop; steps under way are carried out anew at the next start."""

@@ -84,10 +84,10 @@ class Watch:
             if now - looked >= LOOK_SECONDS:
                 self._safely(self.look)
                 self._safely(self.read_context)
+                self._safely(self.database.tidy)
                 looked = time.monotonic()
             if now - swept >= SWEEP_SECONDS:
                 self._safely(self.sweep)
-                self._safely(self.database.tidy)
                 swept = time.monotonic()
             if not pruned or now - pruned >= PRUNE_SECONDS:
                 self._safely(self.prune)

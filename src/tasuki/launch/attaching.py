@@ -1,6 +1,7 @@
 """Takes the operator to a pane: this terminal becomes tmux, or its tmux goes there."""
 
 import os
+import shlex
 import sys
 
 from tasuki.errors import LaunchFailed
@@ -10,15 +11,14 @@ from tasuki.launch.tmux import Tmux
 def attach(pane: str, socket: str) -> None:
     """Show a pane in this terminal; inside the same tmux this client goes there, and the call returns.
 
-    `socket` names the tmux server of the pane (`tmux -L`). Raises PaneGone where it is not there,
-    LaunchFailed outside of a terminal and inside another tmux server.
+    `socket` is the path of its tmux server's socket, empty for the default one. Raises PaneGone
+    where the pane is not there, LaunchFailed outside of a terminal and inside another tmux server.
     """
     tmux, mine = Tmux(socket), os.environ.get("TMUX", "").partition(",")[0]
-    there, shown = ("-t", pane), f"tmux -L {socket} attach -t {pane}"
+    there, shown = ("-t", pane), shlex.join(("tmux", *tmux.named, "attach", "-t", pane))
     look = (("select-window", *there), ("select-pane", *there))
     if mine:
-        path = tmux.run(("display-message", "-p", *there, "#{socket_path}")).strip()
-        if os.path.realpath(path) != os.path.realpath(mine):
+        if socket and os.path.realpath(socket) != os.path.realpath(mine):
             raise LaunchFailed(
                 f"The agent is in another tmux server than this terminal. Outside of it: {shown}"
             )

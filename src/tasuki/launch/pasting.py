@@ -70,7 +70,7 @@ class Pasting:
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path = self.folder / f"{self.tmux.socket or 'default'}{checked(pane)}.lock"
+            path = self.folder / f"{Path(self.tmux.socket or 'default').name}{checked(pane)}.lock"
             number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise LaunchFailed(

@@ -55,11 +55,14 @@ class Screen(Struct, frozen=True):
 
 
 class Tmux:
-    """One tmux server: that of `$TMUX` or the default one, or with `socket` the one of `-L`."""
+    """One tmux server: that of `$TMUX` or the default one, with `socket` that of `-L`, or `-S` for a path."""
 
     def __init__(self, socket: str = "") -> None:
         self.socket = socket
-        self.base = ("tmux", "-u", *(("-L", socket) if socket else ()))
+        flag = "-S" if os.sep in socket else "-L"
+        self.named = (flag, socket) if socket else ()
+        """The flags that name it; none for the default one."""
+        self.base = ("tmux", "-u", *self.named)
 
     @property
     def inside(self) -> bool:
@@ -166,7 +169,7 @@ class Tmux:
         return clean
 
     def _shown_base(self) -> tuple[str, ...]:
-        return ("tmux", *(("-L", self.socket) if self.socket else ()))
+        return ("tmux", *self.named)
 
 
 def start_in_tmux(plan: LaunchPlan, name: str = "", socket: str = "", brief: str = "") -> Launched:

@@ -21,6 +21,8 @@ from tasuki.fleet.rows import FleetEvent
 
 PAUSE_SECONDS = 0.1
 """The log is read no more often than this."""
+AT_ONCE = 4
+"""Streams that are written to before somebody else has a turn."""
 KEEP_ALIVE_SECONDS = 15.0
 PAGE = 500
 """Lines of the log that are read at once."""
@@ -146,7 +148,7 @@ class Live:
                     self._news.set()
                     pause = 1.0
             if time.monotonic() - self._gave_at >= KEEP_ALIVE_SECONDS:
-                self._give(KEEP_ALIVE)
+                await self._give(KEEP_ALIVE)
             await asyncio.sleep(pause)
 
     async def _wait(self) -> None:
@@ -162,15 +164,18 @@ class Live:
                 return
             self.position = rows[-1].id
             if self.streams:
-                self._give(encoded(rows))
+                await self._give(encoded(rows))
             for row in rows:
                 self.told(row)
             if len(rows) < PAGE:
                 return
 
-    def _give(self, piece: bytes) -> None:
+    async def _give(self, piece: bytes) -> None:
+        """Give a piece to the streams that are there now; hooks are answered between some and some."""
         self._gave_at = time.monotonic()
-        for stream in tuple(self.streams):
+        for number, stream in enumerate(tuple(self.streams), 1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
             if not stream.put(piece):
                 self.streams.discard(stream)
                 self.cut_off += 1

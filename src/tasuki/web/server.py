@@ -1,5 +1,6 @@
 """Runs the fleet and its HTTP application in one process, until it is told to stop."""
 
+import gc
 import logging
 import os
 import signal
@@ -99,6 +100,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what is loaded stays: to look through it again would hold hooks up
         self.known.__enter__()
         logger.info("Started.")
         self.answers()

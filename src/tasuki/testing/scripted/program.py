@@ -239,7 +239,7 @@ class Program:
         self.say("❯ ", prompt.text)
         self.contexts = []
         turn = Turn(self, prompt.text, prompt.id, self.script.rule(prompt.text))
-        self.asked.append(prompt.text.partition("\n")[0])
+        self.asked.append(_first_line(prompt.text))
         try:
             turn.run()
         except Interrupted:
@@ -310,3 +310,9 @@ class Program:
         self.journal.tell("exit", reason=reason, code=code)
         self.leave()
         os._exit(code)
+
+
+def _first_line(text: str) -> str:
+    """The first line of a prompt; the mark of a paste is none."""
+    lines = (line for line in text.split("\n") if line and not line.startswith("<pasted_content "))
+    return next(lines, "")
