@@ -17,6 +17,7 @@ from tasuki.harness import claude, pi
 from tasuki.testing import ThreadBuilder
 
 ASKED = "Let the parser keep blank lines; the printer counts them."
+SAID = "The parser drops them in `lines()`; mended there."
 SHELLS = [shell for shell in ("dash", "bash", "zsh", "busybox") if shutil.which(shell)]
 
 
@@ -42,7 +43,7 @@ class Session:
     def talk(self, *more: str) -> "Session":
         """The user asks and the agent answers, for each of the prompts."""
         for text in (ASKED, *more):
-            self.builder.user(text).assistant("The parser drops them in `lines()`; mended there.")
+            self.builder.user(text).assistant(SAID)
         return self.written()
 
     def written(self) -> "Session":

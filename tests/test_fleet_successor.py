@@ -88,7 +88,7 @@ def test_a_successor_that_dies_at_once(world: World) -> None:
 
     assert code in ("successor_died", "successor_silent")
     assert len(world.prompts("Begin your answer with")) == 1
-    assert world.agent(of["successor_id"])["state"] == "idle"
+    assert world.idle(of["successor_id"])
 
 
 def test_a_successor_that_dies_before_it_acknowledges(world: World) -> None:
@@ -101,7 +101,8 @@ def test_a_successor_that_dies_before_it_acknowledges(world: World) -> None:
     world.api("POST", f"/api/handoffs/{id}/retry")
     of = world.ends(id)
 
-    assert (code, world.agent(of["successor_id"])["state"]) == ("successor_died", "idle")
+    assert code == "successor_died"
+    assert world.idle(of["successor_id"])
 
 
 def test_fr17_the_skill_comes_before_the_prompt(world: World) -> None:

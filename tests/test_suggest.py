@@ -1,6 +1,7 @@
 """A handoff is suggested when the context fills up: once, in every place, and not at all when off."""
 
 import json
+import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hooks import ASKED, Session, inside, program, window
+from hooks import ASKED, SAID, Session, inside, program, window
 from terminals import Terminal
 
 from tasuki.vault import Vault
@@ -45,6 +46,22 @@ def test_it_is_suggested_once_from_the_threshold_on(session: Session) -> None:
     other = Session(session.root)
     other.builder = type(other.builder)("claude", cwd=str(other.project), seed=3)
     assert other.talk().uses(166_000).turn() != ""
+
+
+@pytest.mark.parametrize("harness", ["claude", "codex"])
+def test_an_answer_that_is_written_late_is_waited_for(tmp_path: Path, harness: str) -> None:
+    """The figures of the turn before do not count, though the same words ended that one."""
+    session = Session(tmp_path, harness).talk("And the printer?")
+    whole = session.uses(240_000 if harness == "codex" else 166_000).thread.read_bytes()
+    asked = whole.index(b"\n", whole.rindex(b"And the printer?")) + 1
+    session.thread.write_bytes(whole[:asked])
+    os.utime(session.thread, (1_700_000_000, 1_700_000_000))
+    late = threading.Timer(1.2, session.thread.write_bytes, (whole,))
+    late.start()
+    said = session.hook("Stop", last_assistant_message=SAID)
+    late.join()
+
+    assert ADVICE.split(":")[0] in said.get("systemMessage", "")
 
 
 def test_codex_says_how_large_its_window_is(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class HookCall(Struct, frozen=True):
     """What a hook of a harness asks of tasuki.
 
     handoff: the user typed the command, `text` is what follows it, to the letter. turn: a turn of
-    the agent ended. status: the harness draws its status line. Context use is that of the payload,
+    the agent ended, `text` is what it said last. status: the harness draws its status line. Context use is that of the payload,
     None where it does not tell: `used` in percent, `window` in tokens.
     """
 
@@ -204,7 +204,9 @@ def hook_call(payload: Mapping[str, Any], command: str) -> HookCall | None:
     if event == "UserPromptSubmit":
         goal = goal_of(payload.get("prompt"), command)
         return None if goal is None else structs.replace(about, kind="handoff", text=goal)
-    return about if event == "Stop" else None
+    if event == "Stop":
+        return structs.replace(about, text=text(payload, "last_assistant_message"))
+    return None
 
 
 def hook_answer(answer: HookAnswer) -> str:

@@ -25,6 +25,8 @@ WRITTEN_SECONDS = 2.0
 """How long a thread is waited for that is being written."""
 QUIET_SECONDS = 0.25
 """So long nothing was written to a thread that is whole."""
+ANSWER_BYTES = 64 << 10
+"""How far from the end of a thread its last answer is looked for; its own length comes on top."""
 MAX_PAYLOAD = 64 << 20
 OF_THE_AGENT = (
     "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_ENTRYPOINT",
@@ -125,17 +127,17 @@ def _handed_off(harness: Harness, call: HookCall) -> HookAnswer:
     return HookAnswer(_drafted(harness, path, goal, loaded), blocked=True)
 
 
-def written(name: str) -> Path:
-    """The file of a thread once it is there and nothing is being written to it.
+def written(name: str, answer: str = "") -> Path:
+    """The file of a thread once it holds the agent's last answer and nothing is being written to it.
 
-    Agents write an answer some 100 ms after they show it. Raises NothingToHandOff where there is no
-    file: some make it with the first answer.
+    Agents write an answer some 100 ms after they show it, on a busy machine much later. Raises
+    NothingToHandOff where there is no file: some make it with the first answer.
     """
     path, deadline = Path(name.replace("\0", "")), time.monotonic() + WRITTEN_SECONDS
     holder = harnesses.file_of(path)
     while time.monotonic() < deadline:
         try:
-            if time.time() - holder.stat().st_mtime > QUIET_SECONDS:
+            if time.time() - holder.stat().st_mtime > QUIET_SECONDS and _holds(holder, answer):
                 return path
         except OSError:
             pass
@@ -143,6 +145,23 @@ def written(name: str) -> Path:
     if name and holder.exists():
         return path
     raise NothingToHandOff("Nothing to hand off (no messages yet).")
+
+
+def _holds(thread: Path, answer: str) -> bool:
+    """Whether an answer stands behind the last words of the user in a thread of JSON lines."""
+    longest = max(answer.splitlines(), key=len, default="").strip()[:100]
+    if not longest:
+        return True
+    words = json.dumps(longest, ensure_ascii=False)[1:-1].encode(errors="replace")
+    with thread.open("rb") as file:
+        file.seek(max(0, thread.stat().st_size - ANSWER_BYTES - len(answer) * 4))
+        lines = file.read().splitlines()
+    for line in reversed(lines):
+        if words in line:
+            return True
+        if b'"role":"user"' in line:
+            return False
+    return False
 
 
 def _in_window(path: Path, goal: str, cwd: str, loaded: Loaded) -> str:

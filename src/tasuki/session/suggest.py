@@ -134,7 +134,7 @@ def context_use(harness: Harness, call: HookCall, memory: Memory) -> float | Non
     holder = harnesses.file_of(path)
     if not holder.exists():
         return None
-    written(call.path)
+    written(call.path, call.text)
     stat = holder.stat()
     head = harness.head(ThreadFile(path, stat.st_mtime, stat.st_size))
     if head is None or head.context_tokens is None:
