@@ -303,6 +303,20 @@ def test_fr7_other_stops_do_not_count(hooks: Hooks, which: str) -> None:
     assert stands(hooks) == ("proven", False)
 
 
+def test_fr7_an_agent_that_showed_itself_busy_was_not_at_work(hooks: Hooks) -> None:
+    """Claude Code shows that it is busy before its hook tells the prompt: no other turn runs then."""
+    id = hooks.agent(session=SESSION)
+    intent(hooks, id)
+    hooks.say("UserPromptSubmit", prompt="the turn before", prompt_id="p0")
+    hooks.say("Stop", prompt_id="p0")
+    with hooks.database.write() as connection:
+        connection.execute(sa.update(tables.agents).values(state="busy", state_at=time.time()))
+    hooks.say("UserPromptSubmit", prompt="(tasuki handoff ab12/1)", prompt_id="p1")
+    hooks.say("Stop", prompt_id="p1", last_assistant_message="written")
+
+    assert stands(hooks) == ("proven", True)
+
+
 def test_fr7_a_queued_turn_ends_behind_the_one_before(hooks: Hooks) -> None:
     """A prompt that was queued behind the user's own is ended by the second stop, whose id is new."""
     id = hooks.agent(session=SESSION)

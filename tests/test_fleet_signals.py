@@ -94,6 +94,16 @@ def test_a_compaction_that_was_broken_off_ends(
     assert fleet.looked() == state
 
 
+def test_a_turn_that_was_broken_off_is_over(fleet: Fleet) -> None:
+    """The next prompt is none that is queued behind it."""
+    fleet.agent("busy", turn_at=1.0)
+    fleet.shows("idle")
+    fleet.looked()
+
+    with fleet.database.read() as connection:
+        assert connection.execute(sa.select(tables.agents.c.turn_at)).scalar_one() is None
+
+
 def test_one_look_is_not_enough(fleet: Fleet) -> None:
     """The hook that tells the same may be on its way."""
     fleet.agent("busy")

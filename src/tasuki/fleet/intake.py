@@ -281,6 +281,7 @@ class _Batch:
         self, agent: Row, heard: Heard, personas: thresholds.Personas, matcher: intents.Matcher
     ) -> str:
         event, before = heard.event, (agent["state"], agent["context_used"])
+        worked = states.turn_runs(agent)
         control = harnesses.control(harnesses.get(agent["harness"]))
         assert control is not None
         if (
@@ -293,7 +294,7 @@ class _Batch:
             agent, event, heard.at,
             spooled=heard.post.spooled, takes_start=not control.starts_at_prompt,
         )  # fmt: skip
-        queued = before[0] == "busy" and control.queues_prompts
+        queued = worked and control.queues_prompts
         matcher.match(agent, event, heard.at, queued=queued, spooled=heard.post.spooled)
         _first_turn(agent, event, heard.at)
         reply = self._reply(agent, heard, personas)

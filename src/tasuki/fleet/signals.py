@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -76,7 +77,9 @@ class Signals:
         same &= agents.state_at == agent.state_at
         query = sa.update(tables.agents).where(same)
         with self.database.write() as connection:
-            values = {"state": now, "state_at": time.time(), "waiting_for": ""}
+            values: dict[str, Any] = {"state": now, "state_at": time.time(), "waiting_for": ""}
+            if now == "idle":
+                values["turn_at"] = None
             if connection.execute(query.values(**values)).rowcount:
                 log.note(connection, now, SAID[now], agent_id=agent.id, data={"seen": True})
         self.changes.happened([agent.id])

@@ -28,6 +28,14 @@ def has_ended(agent: Row) -> bool:
     return agent["ended_at"] is not None
 
 
+def turn_runs(agent: Row) -> bool:
+    """Whether a turn runs whose prompt was told; that an agent shows itself busy says less.
+
+    Claude Code does so as soon as Enter is pressed, well before its hook tells the prompt.
+    """
+    return agent["state"] == "busy" and agent["turn_at"] is not None
+
+
 def apply(agent: Row, event: AgentEvent, at: float, *, spooled: bool, takes_start: bool) -> None:
     """Change an agent's row as an event says.
 
@@ -104,6 +112,7 @@ def _state(agent: Row, event: AgentEvent, at: float, takes_start: bool) -> None:
     if event.kind == "prompt":
         agent["turn_at"] = at
     if event.kind == "idle":
+        agent["turn_at"] = None
         agent["children"] = [*(event.running or ()), *_sub_agents(agent, event)]
     if now and now != agent["state"]:
         agent.update(state=now, state_at=at)

@@ -54,7 +54,7 @@ agents = sa.Table(
     sa.Column("ended_at", sa.Double),
     sa.Column("end_reason", sa.Text, nullable=False, server_default=""),
     sa.Column("children", sa.JSON, nullable=False, server_default="[]"),
-    sa.Column("turn_at", sa.Double),  # when its newest turn began
+    sa.Column("turn_at", sa.Double),  # when the turn began whose end was not told yet
     sa.Column("context_used", sa.Double),
     sa.Column("context_tokens", sa.Integer),
     sa.Column("context_window", sa.Integer),
