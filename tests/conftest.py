@@ -10,10 +10,13 @@ import pytest
 
 if TYPE_CHECKING:
     from databases import Postgres
+    from fleet_agents import Scripted
     from fleets import World
     from sessions import Make
+    from terminals import Terminal
 
     from tasuki.fleet.database import Database
+    from tasuki.launch.panes import Panes
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,41 @@ def desk(tmp_path: Path) -> "Iterator[Make]":
     from sessions import making
 
     yield from making(tmp_path)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Terminal]":
+    """A tmux server of the test's own."""
+    from pane_programs import own_server
+
+    with own_server(tmp_path, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture(params=[False, True], ids=["by-processes", "by-a-client"])
+def panes(
+    terminal: "Terminal", tmp_path: Path, request: pytest.FixtureRequest
+) -> "Iterator[Panes]":
+    """The panes of that server, asked in both ways."""
+    from tasuki.launch.panes import Panes
+
+    made = Panes(terminal, tmp_path / "locks", stays=request.param)
+    yield made
+    made.leave()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where a program under test tells what happened to it."""
+    return tmp_path / "events.jsonl"
+
+
+@pytest.fixture
+def scripted(tmp_path: Path, terminal: "Terminal") -> "Scripted":
+    """A world of scripted agents with a tmux server of its own."""
+    from fleet_agents import Scripted
+
+    return Scripted(tmp_path, terminal)
 
 
 @pytest.fixture(scope="session")

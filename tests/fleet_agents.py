@@ -48,6 +48,10 @@ class Scripted:
         new.write_text(json.dumps({**settings, "rules": list(rules)}))
         new.replace(self.script)
 
+    def send(self, pane: str, text: str, id: str = "t-1") -> None:
+        """Submit a text as the fleet does."""
+        self.panes.submit(pane, text, id, 0)
+
     def settings(self, content: dict[str, Any]) -> None:
         """Write the settings of the user."""
         (self.home / ".claude" / "settings.json").write_text(json.dumps(content))

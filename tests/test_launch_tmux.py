@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,22 +26,6 @@ pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not in
 
 PROGRAM = str(Path(__file__).parent / "programs" / "prompt.py")
 READY = r"^ready> "
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """A tmux server of the test's own."""
-    for name in ("TMUX", "TMUX_PANE"):
-        monkeypatch.delenv(name, raising=False)
-    made = Terminal(tmp_path)
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """Where the program under test tells what happened to it."""
-    return tmp_path / "events.jsonl"
 
 
 def events(log: Path, kind: str) -> list[dict[str, Any]]:

@@ -4,12 +4,11 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pane_programs import PROGRAM, events, ordered, own_server, prompt
+from pane_programs import PROGRAM, events, ordered, prompt
 from terminals import Terminal
 from waiting import retry_until, runs
 
@@ -27,27 +26,6 @@ found = panes.find("agent-1")
 if found is None and order.exists():
     panes.open(order, "one", "agent-1", sys.argv[2])
 """
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """A tmux server of the test's own."""
-    with own_server(tmp_path, monkeypatch) as made:
-        yield made
-
-
-@pytest.fixture(params=[False, True], ids=["by-processes", "by-a-client"])
-def panes(terminal: Terminal, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Panes]:
-    """The panes of that server, asked in both ways."""
-    made = Panes(terminal, tmp_path / "locks", stays=request.param)
-    yield made
-    made.leave()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """Where the program under test tells what happened to it."""
-    return tmp_path / "events.jsonl"
 
 
 def test_a_window_opens_in_the_background(panes: Panes, terminal: Terminal, log: Path) -> None:

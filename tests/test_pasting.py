@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pane_programs import events, own_server, prompt, texts
+from pane_programs import events, prompt, texts
 from terminals import Terminal
 from waiting import retry_until
 
@@ -32,27 +32,6 @@ print("ready", flush=True)
 for line in sys.stdin:
     panes.submit(sys.argv[3], line.strip() + "\\nsecond line", line.strip(), 0.01)
 """
-
-
-@pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """A tmux server of the test's own."""
-    with own_server(tmp_path, monkeypatch) as made:
-        yield made
-
-
-@pytest.fixture(params=[False, True], ids=["by-processes", "by-a-client"])
-def panes(terminal: Terminal, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Panes]:
-    """The panes of that server, asked in both ways."""
-    made = Panes(terminal, tmp_path / "locks", stays=request.param)
-    yield made
-    made.leave()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """Where the program under test tells what happened to it."""
-    return tmp_path / "events.jsonl"
 
 
 def test_a_text_is_typed_once(panes: Panes, log: Path) -> None:

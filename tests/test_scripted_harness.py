@@ -7,12 +7,10 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fleet_agents import Scripted, texts
-from terminals import Terminal
 from waiting import retry_until, runs
 
 from tasuki import harness as harnesses
@@ -21,21 +19,6 @@ from tasuki.testing.scripted.keys import Keys
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
 SESSION = "11111111-2222-4333-8444-555555555555"
-
-
-@pytest.fixture
-def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    """A world of scripted agents with a tmux server of its own."""
-    for name in ("TMUX", "TMUX_PANE"):
-        monkeypatch.delenv(name, raising=False)
-    terminal = Terminal(tmp_path)
-    yield Scripted(tmp_path, terminal)
-    terminal.end()
-
-
-def send(scripted: Scripted, pane: str, text: str, id: str = "t-1") -> None:
-    """Submit a text as the fleet does."""
-    scripted.panes.submit(pane, text, id, 0)
 
 
 def test_a_turn(scripted: Scripted) -> None:
@@ -82,7 +65,7 @@ def test_it_says_what_it_does(scripted: Scripted) -> None:
     assert (state["status"], state["sessionId"], state["cwd"]) == ("idle", SESSION, str(scripted.cwd))  # fmt: skip
     assert state["tmux"].endswith(opened.pane)
     assert not list((scripted.home / ".claude").glob("projects/*/*"))
-    send(scripted, opened.pane, "hold")
+    scripted.send(opened.pane, "hold")
     scripted.told_of("prompt")
     assert scripted.state(opened.pid)["status"] == "busy"
     retry_until(lambda: "esc to interrupt" in scripted.panes.look(opened.pane).text)
@@ -93,7 +76,7 @@ def test_it_says_what_it_does(scripted: Scripted) -> None:
     scripted.panes.keys(opened.pane, "Enter")
     retry_until(lambda: scripted.state(opened.pid)["status"] == "idle")
     assert "esc to interrupt" not in scripted.panes.look(opened.pane).text
-    send(scripted, opened.pane, "/exit", "t-2")
+    scripted.send(opened.pane, "/exit", "t-2")
     assert scripted.told_of("exit")[0]["reason"] == "prompt_input_exit"
     retry_until(lambda: not runs(opened.pid))
     assert scripted.state(opened.pid) == {}
@@ -127,7 +110,7 @@ def test_escape(scripted: Scripted) -> None:
     scripted.record()
     scripted.rules({"match": "slow", "do": [["sleep", 600]]})
     opened = scripted.start("--session-id", SESSION)
-    send(scripted, opened.pane, "slow")
+    scripted.send(opened.pane, "slow")
     scripted.told_of("action")
 
     scripted.panes.keys(opened.pane, "Escape")
@@ -138,7 +121,7 @@ def test_escape(scripted: Scripted) -> None:
     assert "Request interrupted by user" in scripted.thread(SESSION).read_text()
     notices = harnesses.get("claude").read(scripted.thread(SESSION)).notices
     assert [notice.kind for notice in notices] == ["interrupted"]
-    send(scripted, opened.pane, "next", "t-2")
+    scripted.send(opened.pane, "next", "t-2")
     assert len(scripted.hooks_told("Stop")) == 1
 
 
@@ -147,10 +130,10 @@ def test_a_prompt_while_busy(scripted: Scripted) -> None:
     scripted.record()
     scripted.rules({"match": "first", "do": [["wait_for", str(scripted.folder / "go")]]})
     opened = scripted.start("--session-id", SESSION)
-    send(scripted, opened.pane, "first")
+    scripted.send(opened.pane, "first")
     scripted.told_of("action")
 
-    send(scripted, opened.pane, "second", "t-2")
+    scripted.send(opened.pane, "second", "t-2")
 
     first, second = scripted.hooks_told("UserPromptSubmit", 2)
     assert texts(scripted.told("prompt")) == ["first"]
@@ -222,7 +205,7 @@ def test_a_prompt_that_a_hook_blocks(scripted: Scripted) -> None:
     scripted.record(UserPromptSubmit=json.dumps({"decision": "block", "reason": "not now"}))
     opened = scripted.start()
 
-    send(scripted, opened.pane, "do it")
+    scripted.send(opened.pane, "do it")
 
     scripted.told_of("blocked")
     retry_until(lambda: "blocked by hook" in scripted.panes.look(opened.pane).text)
@@ -235,12 +218,12 @@ def test_clear(scripted: Scripted) -> None:
     """`/clear` ends the session and begins another one in the same process."""
     scripted.record()
     opened = scripted.start("--session-id", SESSION)
-    send(scripted, opened.pane, "one", "t-1")
+    scripted.send(opened.pane, "one", "t-1")
     scripted.hooks_told("Stop")
 
-    send(scripted, opened.pane, "/clear", "t-2")
+    scripted.send(opened.pane, "/clear", "t-2")
     scripted.told_of("cleared")
-    send(scripted, opened.pane, "two", "t-3")
+    scripted.send(opened.pane, "two", "t-3")
     scripted.hooks_told("Stop", 2)
 
     end, start = scripted.hooked("SessionEnd", "SessionStart")[-2:]
@@ -263,7 +246,7 @@ def test_a_prompt_at_the_start(scripted: Scripted) -> None:
 def test_a_session_inside_another_one(scripted: Scripted) -> None:
     """With the variables of another session in its environment it keeps neither thread nor state."""
     opened = scripted.start(CLAUDE_CODE_CHILD_SESSION="1")
-    send(scripted, opened.pane, "hello")
+    scripted.send(opened.pane, "hello")
     scripted.told_of("prompt")
 
     assert scripted.state(opened.pid) == {}
@@ -300,7 +283,7 @@ def test_many_at_once(scripted: Scripted) -> None:
     scripted.told_of("ready", 30, seconds=60)
 
     for n, each in enumerate(opened):
-        send(scripted, each.pane, f"prompt {n}", f"t-{n}")
+        scripted.send(each.pane, f"prompt {n}", f"t-{n}")
 
     scripted.told_of("prompt", 30, seconds=60)
     assert sorted(texts(scripted.told("prompt"))) == sorted(f"prompt {n}" for n in range(30))

@@ -2,12 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fleet_agents import Scripted, texts
-from terminals import Terminal
 from waiting import retry_until, runs
 
 from tasuki import harness as harnesses
@@ -15,21 +13,6 @@ from tasuki import harness as harnesses
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
 SESSION = "11111111-2222-4333-8444-555555555555"
-
-
-@pytest.fixture
-def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    """A world of scripted agents with a tmux server of its own."""
-    for name in ("TMUX", "TMUX_PANE"):
-        monkeypatch.delenv(name, raising=False)
-    terminal = Terminal(tmp_path)
-    yield Scripted(tmp_path, terminal)
-    terminal.end()
-
-
-def send(scripted: Scripted, pane: str, text: str, id: str = "t-1") -> None:
-    """Submit a text as the fleet does."""
-    scripted.panes.submit(pane, text, id, 0)
 
 
 def test_the_default_rules(scripted: Scripted) -> None:
@@ -40,13 +23,13 @@ def test_the_default_rules(scripted: Scripted) -> None:
     path.parent.mkdir(parents=True)
     ask = f"Write a handoff document.\nFile (write to exactly this path): {path}\n\n## What I did\n## Next steps\n(tasuki handoff x)"
 
-    send(scripted, opened.pane, ask, "t-1")
+    scripted.send(opened.pane, ask, "t-1")
     scripted.hooks_told("Stop")
-    send(scripted, opened.pane, f"Handoff document: {path}\n1. Begin your answer with this line, by itself: handoff 0123abcd", "t-2")  # fmt: skip
+    scripted.send(opened.pane, f"Handoff document: {path}\n1. Begin your answer with this line, by itself: handoff 0123abcd", "t-2")  # fmt: skip
     scripted.hooks_told("Stop", 2)
-    send(scripted, opened.pane, 'answer with the one word "ready" and end', "t-3")
+    scripted.send(opened.pane, 'answer with the one word "ready" and end', "t-3")
     scripted.hooks_told("Stop", 3)
-    send(scripted, opened.pane, "anything", "t-4")
+    scripted.send(opened.pane, "anything", "t-4")
 
     words = [stop["last_assistant_message"] for stop in scripted.hooks_told("Stop", 4)]
     assert words[1].splitlines()[0] == "handoff 0123abcd"
@@ -71,19 +54,19 @@ def test_the_ends_of_turns(scripted: Scripted) -> None:
     def idle() -> bool:
         return bool(scripted.state(opened.pid)["status"] == "idle")
 
-    send(scripted, opened.pane, "none", "t-1")
+    scripted.send(opened.pane, "none", "t-1")
     scripted.told_of("prompt", 1)
     retry_until(idle)
     assert scripted.hooked("Stop") == []
-    send(scripted, opened.pane, "twice", "t-2")
+    scripted.send(opened.pane, "twice", "t-2")
     assert len(scripted.hooks_told("Stop", 2)) == 2
     retry_until(idle)
-    send(scripted, opened.pane, "early", "t-3")
+    scripted.send(opened.pane, "early", "t-3")
     assert len(scripted.hooks_told("Stop", 3)) == 3
     assert scripted.state(opened.pid)["status"] == "busy"
     (scripted.folder / "go").touch()
     retry_until(idle)
-    send(scripted, opened.pane, "late", "t-4")
+    scripted.send(opened.pane, "late", "t-4")
     late = scripted.hooks_told("Stop", 4)[-1]
     assert late["last_assistant_message"] == "late"
     assert late["prompt_id"] == scripted.told("prompt")[-1]["turn"]
@@ -99,11 +82,11 @@ def test_what_goes_on_beside_a_turn(scripted: Scripted) -> None:
     )  # fmt: skip
     opened = scripted.start("--session-id", SESSION)
 
-    send(scripted, opened.pane, "child", "t-1")
+    scripted.send(opened.pane, "child", "t-1")
     nested, stop = scripted.hooks_told("Stop", 2)
-    send(scripted, opened.pane, "done", "t-2")
+    scripted.send(opened.pane, "done", "t-2")
     last = scripted.hooks_told("Stop", 3)[-1]
-    send(scripted, opened.pane, "fail", "t-3")
+    scripted.send(opened.pane, "fail", "t-3")
     (failure,) = scripted.hooks_told("StopFailure")
 
     assert nested["session_id"] != SESSION
@@ -124,7 +107,7 @@ def test_the_context_and_its_compaction(scripted: Scripted) -> None:
         window=100_000,
     )
     opened = scripted.start("--session-id", SESSION)
-    send(scripted, opened.pane, "full", "t-1")
+    scripted.send(opened.pane, "full", "t-1")
     scripted.told_of("compacted")
     scripted.hooks_told("Stop")
 
@@ -140,7 +123,7 @@ def test_the_context_and_its_compaction(scripted: Scripted) -> None:
 
     answer = scripted.folder / "PreCompact.answer"
     answer.write_text(json.dumps({"decision": "block", "reason": "a handoff comes first"}))
-    send(scripted, opened.pane, "full", "t-2")
+    scripted.send(opened.pane, "full", "t-2")
     assert scripted.told_of("vetoed")[0]["reason"] == "a handoff comes first"
     assert len(scripted.told("compacted")) == 1
 
@@ -150,7 +133,7 @@ def test_enter_that_is_not_noticed(scripted: Scripted) -> None:
     scripted.rules({"match": "late", "ignore_enter": 1, "do": []})
     opened = scripted.start()
 
-    send(scripted, opened.pane, "late")
+    scripted.send(opened.pane, "late")
 
     scripted.told_of("enter_ignored")
     retry_until(lambda: "❯\u00a0late" in scripted.panes.look(opened.pane).text)
@@ -166,7 +149,7 @@ def test_a_crash(scripted: Scripted, action: object, status: int) -> None:
     scripted.rules({"match": "die", "do": [["write", str(path), "half"], action, ["say", "never"]]})
     opened = scripted.start()
 
-    send(scripted, opened.pane, "die")
+    scripted.send(opened.pane, "die")
 
     state = retry_until(
         lambda: (s := scripted.panes.status().panes[opened.pane]).dead and s, seconds=10
@@ -192,7 +175,7 @@ def test_what_a_script_can_say(scripted: Scripted) -> None:
     opened = scripted.start("--session-id", SESSION)
 
     for number, text in enumerate(("once", "twice", "work", "leave"), 1):
-        send(scripted, opened.pane, text, f"t-{number}")
+        scripted.send(opened.pane, text, f"t-{number}")
         scripted.told_of("prompt", number)
     scripted.told_of("exit")
 
@@ -210,7 +193,7 @@ def test_a_script_that_is_wrong(scripted: Scripted) -> None:
     scripted.rules({"match": "x", "do": ["dance"]})
     opened = scripted.start()
 
-    send(scripted, opened.pane, "x")
+    scripted.send(opened.pane, "x")
 
     assert "dance" in scripted.told_of("error")[0]["error"]
     retry_until(lambda: not runs(opened.pid))
@@ -223,7 +206,7 @@ def test_a_file_that_grows_after_the_turn(scripted: Scripted) -> None:
     scripted.rules({"match": "grow", "do": [["append", str(path), "line\n", 20, 0.02]]})
     opened = scripted.start()
 
-    send(scripted, opened.pane, "grow")
+    scripted.send(opened.pane, "grow")
 
     scripted.hooks_told("Stop")
     scripted.told_of("appended")
