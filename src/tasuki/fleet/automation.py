@@ -22,15 +22,8 @@ class Guard:
 
     def wants(self, agent_id: int) -> tuple[bool, str]:
         """Whether this agent is to be handed off now; and why its automation stopped, if it did."""
-        agents, personas = tables.agents, tables.personas
-        query = sa.select(agents, personas.c.threshold, personas.c.automation_stopped).join(
-            personas, agents.c.persona == personas.c.slug
-        )
-        query = query.where(
-            agents.c.id == agent_id, personas.c.automatic, agents.c.ended_at.is_(None)
-        )
         with self.database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
+            row = connection.execute(_AUTOMATIC, {"agent": agent_id}).mappings().one_or_none()
             if row is None or row["automation_stopped"]:
                 return False, ""
             limit = self.threshold if row["threshold"] is None else row["threshold"]
@@ -92,6 +85,18 @@ class Guard:
             log.note(
                 connection, "alarm", text, agent_id=agent_id, data={"code": "automation_stopped"}
             )
+
+
+_AUTOMATIC = (
+    sa.select(tables.agents, tables.personas.c.threshold, tables.personas.c.automation_stopped)
+    .join(tables.personas, tables.agents.c.persona == tables.personas.c.slug)
+    .where(
+        tables.agents.c.id == sa.bindparam("agent"),
+        tables.personas.c.automatic,
+        tables.agents.c.ended_at.is_(None),
+    )
+)
+"""An agent that works and whose persona hands off by itself; asked at the end of every turn."""
 
 
 def _turns(connection: sa.Connection, agent_id: int) -> int:

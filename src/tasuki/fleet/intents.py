@@ -6,6 +6,7 @@ intended ──Enter──▶ sent ──a prompt with its words──▶ proven
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -60,21 +61,22 @@ def intend(
         return found
     made = Intent(id, agent.id, handoff_id, kind, agent.pane, proof, time.time(), "intended")
     values = {name: getattr(made, name) for name in made.__struct_fields__}
-    connection.execute(sa.insert(tables.intents).values(**values))
+    connection.execute(_INSERT, values)
     return made
 
 
 def mark(connection: sa.Connection, id: str, state: str) -> None:
     """Note how far it is; what is proven stays proven."""
-    intents = tables.intents
-    values: dict[str, Any] = {"state": state}
-    if state == "proven":
-        values["proven_at"] = time.time()
-    connection.execute(
-        sa.update(intents).where(intents.c.id == id, intents.c.state != "proven").values(**values)
-    )
+    proven_at = time.time() if state == "proven" else None
+    connection.execute(_MARKED, {"wanted": id, "now": state, "then": proven_at})
 
 
+_INSERT = sa.insert(tables.intents)
+_MARKED = (
+    sa.update(tables.intents)
+    .where(tables.intents.c.id == sa.bindparam("wanted"), tables.intents.c.state != "proven")
+    .values(state=sa.bindparam("now"), proven_at=sa.bindparam("then"))
+)
 _OPEN = (
     sa.select(tables.intents)
     .where(
@@ -166,8 +168,16 @@ class Matcher:
     def write_back(self) -> None:
         """Write what changed."""
         for id, values in self._changed.items():
-            query = sa.update(tables.intents).where(tables.intents.c.id == id)
-            self.connection.execute(query.values(**values))
+            bound = {f"b_{name}": value for name, value in values.items()}
+            self.connection.execute(_update(tuple(values)), {"b_id": id, **bound})
+
+
+@lru_cache(64)
+def _update(names: tuple[str, ...]) -> sa.Update:
+    values: dict[str, Any] = {name: sa.bindparam(f"b_{name}") for name in names}
+    return (
+        sa.update(tables.intents).where(tables.intents.c.id == sa.bindparam("b_id")).values(values)
+    )
 
 
 def _is_meant(intent: dict[str, Any], event: AgentEvent) -> bool:

@@ -218,8 +218,7 @@ class Watch:
     def _told(self, id: int, tokens: int) -> None:
         """Write down what a thread tells; the threshold may be passed by it."""
         with self.database.write(synced=False) as connection:
-            query = sa.select(tables.agents).where(tables.agents.c.id == id).with_for_update()
-            row = dict(connection.execute(query).mappings().one())
+            row = dict(connection.execute(_AGENT, {"agent": id}).mappings().one())
             window = row["context_window"]
             row.update(
                 context_tokens=tokens,
@@ -229,13 +228,22 @@ class Watch:
             )
             if passed := thresholds.Personas(connection, self.threshold).passed(row):
                 log.note(connection, "threshold", passed, agent_id=id)
-            connection.execute(
-                sa.update(tables.agents).where(tables.agents.c.id == id).values(**row)
-            )
+            connection.execute(_MEASURED, {"agent": id, **{f"b_{x}": row[x] for x in _CONTEXT}})
         if passed:
             self.automatic({id})
 
 
+_CONTEXT = (
+    "context_tokens", "context_at", "context_source", "context_used", "over_threshold",
+)  # fmt: skip
+_AGENT = (
+    sa.select(tables.agents).where(tables.agents.c.id == sa.bindparam("agent")).with_for_update()
+)
+_MEASURED = (
+    sa.update(tables.agents)
+    .where(tables.agents.c.id == sa.bindparam("agent"))
+    .values({name: sa.bindparam(f"b_{name}") for name in _CONTEXT})
+)
 _LOOKED_AT = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
     "process", "process_began", "ordered_at",

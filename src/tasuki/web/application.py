@@ -93,4 +93,4 @@ def _schema() -> OpenAPIConfig:
 def _told(event: FleetEvent) -> None:
     if event.kind in OWN:
         level = logging.WARNING if event.kind == "alarm" else logging.INFO
-        logger.log(level, "%s", event.text)
+        logger.log(level, "%s", event.text, extra={"redacted": True})

@@ -155,10 +155,11 @@ def _address(host: str, listener: socket.socket) -> str:
 
 
 class _Redacted(logging.Formatter):
-    """A line that holds no secret, and moves no cursor."""
+    """A line that holds no secret, and moves no cursor. Those of the fleet's log come redacted."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return plain(redact(super().format(record))[0])
+        text = super().format(record)
+        return plain(text if getattr(record, "redacted", False) else redact(text)[0])
 
 
 def _log_to(stream: TextIO) -> None:
