@@ -132,7 +132,8 @@ def _append(turn: Turn, path: str, text: str, times: float, seconds: float) -> N
 
 
 def _write_document(turn: Turn, path: str) -> None:
-    _write(turn, path, document(turn.prompt, turn.program.asked, turn.program.written))
+    before = turn.program.asked[:-1]  # the last one asks for this document
+    _write(turn, path, document(turn.prompt, before, turn.program.written))
 
 
 def _run(turn: Turn, command: str) -> None:
