@@ -253,3 +253,14 @@ def test_no_client_outlives_whoever_asked(terminal: Terminal, tmp_path: Path) ->
     retry_until(lambda: not clients(terminal))
 
     assert len(attached) == 1
+
+
+def test_to_ask_starts_no_server(terminal: Terminal, tmp_path: Path) -> None:
+    """Nor runs the operator's configuration, which may start his sessions again."""
+    terminal.run(("kill-server",))
+    (tmp_path / ".tmux.conf").write_text(f"run-shell 'touch {tmp_path}/configured'\n")
+    control = ControlMode(terminal.base, "tasuki", {**os.environ, "HOME": str(tmp_path)})
+    with pytest.raises(Unanswered):
+        control.ask("list-panes -a")
+
+    assert not (tmp_path / "configured").exists()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -241,6 +242,25 @@ def test_a_start_that_was_spooled_got_no_skill(hooks: Hooks) -> None:
     hooks.say("SessionStart", source="startup", _token=TOKEN, _event_id="start", _spooled=True)
 
     assert reading.agent(hooks.database, id).skill_at is None
+
+
+def test_a_start_whose_commit_was_not_heard_of_got_no_skill(hooks: Hooks) -> None:
+    """The connection broke behind the commit: it is taken in once more, without an answer."""
+    hooks.persona()
+    id = hooks.agent(persona=SLUG)
+    for _ in range(2):
+        said = hooks.say("SessionStart", source="startup", _token=TOKEN, _event_id="start")
+
+    assert (said, reading.agent(hooks.database, id).skill_at) == ("", None)
+
+
+@pytest.mark.parametrize("length", [12_000, 500_000])
+def test_an_endless_session_stops_nothing(hooks: Hooks, length: int) -> None:
+    """PostgreSQL's index takes no such word; nobody's session is called so."""
+    hooks.say("SessionStart", "".join(secrets.choice("abcdefgh0123") for _ in range(length)))
+    hooks.say("SessionStart", source="startup")
+
+    assert [agent.session for agent in hooks.agents()] == [SESSION]
 
 
 def test_an_anonymous_agent_is_told_nothing(hooks: Hooks) -> None:

@@ -34,6 +34,25 @@ for line in sys.stdin:
 """
 
 
+def test_a_paste_whose_answer_was_lost_is_given_again(
+    terminal: Terminal, tmp_path: Path, log: Path
+) -> None:
+    """It was pasted once, its mark says so, and no buffer is left."""
+
+    class Twice(Panes):
+        def _run(self, *commands: Sequence[str]) -> str:
+            self.tmux.run(*commands)
+            return self.tmux.run(*commands)
+
+    panes = Twice(terminal, tmp_path / "locks")
+    pane = prompt(Panes(terminal, tmp_path / "locks"), log).pane
+
+    assert panes.paste(pane, "one", "t-1") == Marks("t-1")
+    assert panes.enter(pane, "t-1") == Marks("t-1", "t-1")
+    assert retry_until(lambda: texts(log, "enter")) == ["one"]
+    assert panes.tmux.run(("list-buffers",)) == ""
+
+
 def test_a_text_is_typed_once(panes: Panes, log: Path) -> None:
     """However often a step is made again, each text is pasted once and submitted once."""
     pane = prompt(panes, log).pane

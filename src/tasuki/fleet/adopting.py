@@ -73,7 +73,7 @@ def adopt(
 def _program(pane: str, pid: int) -> int:
     """The process that has a pane's terminal. Raises NotPossible where that is a shell."""
     process = foreground(pid) or pid
-    if is_shell(process):
+    if is_shell(process) or not is_alive(process):
         raise NotPossible(f"In pane {pane} no agent is running: its shell waits for a command.")
     return process
 

@@ -26,7 +26,7 @@ from tasuki.fleet.intents import Intent
 from tasuki.fleet.rows import Agent
 from tasuki.harness.control import Control, Sight
 from tasuki.launch.panes import Panes
-from tasuki.launch.processes import is_alive
+from tasuki.launch.processes import has_terminal, is_alive
 from tasuki.plain import one_line
 
 TAKEN_SECONDS = 3.0
@@ -39,6 +39,7 @@ STANDS_SECONDS = 1.5
 """How long a text may stand in the input behind Enter before Enter is pressed once more."""
 POLL_SECONDS = 0.1
 _HINDRANCES = {"busy": "it is at work", "waiting": "it waits for an answer to a question"}
+BEHIND = "it is stopped, or another program has its terminal"
 MOST_LINES = 40
 """Lines of unsent input that are taken away."""
 
@@ -111,6 +112,8 @@ class Bridge:
     ) -> tuple[str, str]:
         """Paste and press Enter, as far as that was not done; what stood there, and what hinders."""
         control, leftover, before = control_of(agent), "", ""
+        if not _is_in_front(agent):
+            return "", BEHIND
         marks = self.panes.marks(agent.pane, _pid(agent))
         if marks.paste != intent.id:
             sight = self.sight(agent) if at_once else self._ready(agent)
@@ -120,11 +123,15 @@ class Bridge:
             if before and leftover:
                 return leftover, f"something stands in its input: {one_line(before, 80)!r}"
             check_wanted(wanted)
+            if not _is_in_front(agent):
+                return leftover, BEHIND
             self.panes.paste(agent.pane, text, intent.id, _pid(agent))
         if marks.enter not in (intent.id, _again(intent)):
             self._await(lambda: self.sight(agent).typed != before, TAKEN_SECONDS)
             time.sleep(control.enter_gap)
             check_wanted(wanted)
+            if not _is_in_front(agent):
+                return leftover, BEHIND
             self.panes.enter(agent.pane, intent.id, _pid(agent))
         return leftover, ""
 
@@ -241,6 +248,13 @@ def check_wanted(wanted: Callable[[], bool]) -> None:
 
 def _pid(agent: Agent) -> int:
     return agent.pid or 0
+
+
+def _is_in_front(agent: Agent) -> bool:
+    """Whether what is typed into the pane of an agent reaches it, and not the shell that it was adopted in."""
+    if not (agent.adopted and agent.process and agent.pid):
+        return True
+    return has_terminal(agent.process, agent.pid)
 
 
 def _again(intent: Intent) -> str:

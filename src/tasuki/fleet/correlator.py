@@ -170,8 +170,9 @@ class Correlator:
 
     def _learn_process(self, row: Row, heard: Heard) -> None:
         live = heard.event.kind == "started" and heard.post.pid and not heard.post.spooled
-        if live and (process := program_above(heard.post.pid)):
-            row.update(process=process, process_began=started_at(process))
+        process, began = _program(heard.post.pid) if live else (None, "")
+        if process:
+            row.update(process=process, process_began=began)
 
     def _of_the_past(self, heard: Heard) -> Row | None:
         """The agent that had this session and has ended, for what is told behind its end.
@@ -192,7 +193,8 @@ class Correlator:
 
     def _anonymous(self, heard: Heard) -> Row:
         post, event, now = heard.post, heard.event, time.time()
-        process = program_above(post.pid) if post.pid and not post.spooled else None
+        live = post.pid and not post.spooled
+        process, began = _program(post.pid) if live else (None, "")
         values: dict[str, Any] = {
             "harness": post.harness,
             "state": "idle" if event.kind == "started" else "starting",
@@ -205,7 +207,7 @@ class Correlator:
             "thread": event.path,
             "pane": self._pane(post),
             "process": process,
-            "process_began": started_at(process) if process else "",
+            "process_began": began,
         }
         query = sa.insert(tables.agents).values(**values).returning(tables.agents)
         row = dict(self.connection.execute(query).mappings().one())
@@ -222,6 +224,13 @@ class Correlator:
                 changed.setdefault(names, []).append({"b_id": id, **values})
         for names, rows in changed.items():
             self.connection.execute(_update(names), rows)
+
+
+def _program(pid: int) -> tuple[int | None, str]:
+    """The program that ran a hook, and when it began: neither without the other, for numbers are used again."""
+    process = program_above(pid)
+    began = started_at(process) if process else ""
+    return (process, began) if began else (None, "")
 
 
 def _may_be_of(row: Row, post: HookPost) -> bool:

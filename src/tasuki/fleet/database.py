@@ -30,6 +30,8 @@ LOG_LOCK = 7_265_827
 
 _AWAY = ("locked", "busy", "unable to open", "disk", "readonly", "read-only")
 """What SQLite says when its file cannot be used for now."""
+_AWAY_CODES = ("08", "53", "57P", "40", "55P03")
+"""SQLSTATEs of PostgreSQL that pass: no connection, no room, shutting down, a deadlock, a lock."""
 
 log = logging.getLogger("tasuki.fleet")
 
@@ -93,7 +95,9 @@ def is_gone(error: BaseException) -> bool:
         return False
     if isinstance(error.orig, sqlite3.Error):
         return any(words in str(error.orig) for words in _AWAY)
-    return isinstance(error, OperationalError) or bool(error.connection_invalidated)
+    code = getattr(error.orig, "sqlstate", None)
+    away = isinstance(error, OperationalError) and (code is None or code.startswith(_AWAY_CODES))
+    return away or bool(error.connection_invalidated)
 
 
 class Database:

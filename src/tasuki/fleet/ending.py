@@ -22,15 +22,6 @@ class _Program(NamedTuple):
     began: str
 
 
-def _program(agent: Agent) -> _Program | None:
-    """The process of an agent; that of its pane only where tasuki opened it: else it is a shell."""
-    if agent.process:
-        return _Program(agent.process, agent.process_began)
-    if agent.pid and agent.ordered_at is not None:
-        return _Program(agent.pid, started_at(agent.pid) or "gone")
-    return None
-
-
 class Ending:
     """Ends agents: `/exit`, then, and only then, signals."""
 
@@ -56,17 +47,34 @@ class Ending:
         agent = reading.agent(self.database, id)
         if agent.ended_at is not None:
             return "It had ended."
-        program = _program(agent)
+        program = self._program(agent)
+        if (
+            program is None and agent.pane and agent.ordered_at is not None
+        ):  # nothing of it was there any more
+            self.lifecycle.gone(id, "ended", "its pane was closed")
+            return "Its pane was closed."
         try:
             said = self._asked(agent, program, handoff_id, key, wanted) if agent.pane else ""
         except PaneGone:
             said = ""
-            if not agent.process:
-                program = None  # its number may be another one's by now
         if not said and not self._is_gone(id, program):
             said = self._signalled(agent, program, wanted)
         self.lifecycle.gone(id, "ended", said or "its pane was closed")
         return said or "Its pane was closed."
+
+    def _program(self, agent: Agent) -> _Program | None:
+        """The process of an agent; that of its pane only where tasuki opened it: else it is a shell.
+
+        And only while the pane is there: the number of one that is gone may be another one's by now.
+        """
+        if agent.process:
+            return _Program(agent.process, agent.process_began)
+        if not agent.pid or agent.ordered_at is None:
+            return None
+        began = started_at(agent.pid)
+        pane = self.bridge.panes.status([agent.pane]).panes.get(agent.pane)
+        there = pane is not None and not pane.dead and pane.pid == agent.pid
+        return _Program(agent.pid, began) if there and began else None
 
     def _asked(
         self,
@@ -88,8 +96,9 @@ class Ending:
                 agent, intent, control_of(agent).exit_text, self.limits.shut_down,
                 happened=lambda: self._is_gone(agent.id, program), wanted=wanted,
             )  # fmt: skip
-        except PaneGone:
-            return "It ended when it was asked to."
+        except PaneGone:  # its program may live on, without a pane
+            ended = not program or self._is_gone(agent.id, program)
+            return "It ended when it was asked to." if ended else ""
         except LaunchFailed:
             return ""
         if sent.state == "refused":

@@ -39,6 +39,8 @@ WAITING = 20_000
 """Events that may wait; more are refused, and the hook spools them."""
 HINDERED_SECONDS = 2.0
 """How long events may take to be written down before that counts as not possible."""
+MOST_SESSION = 200
+"""Characters of a session's id; a longer one is none."""
 FUTURE = 60.0
 """Seconds by which the time of an event may be ahead before it is taken for now."""
 
@@ -198,6 +200,8 @@ class Intake:
             payload = _cleaned(payload)
         if not isinstance(payload, dict) or (event := control.event(payload)) is None:
             return None
+        if len(event.session) > MOST_SESSION:
+            return None
         now = time.time()
         at = post.at if 0 < post.at <= now + FUTURE and post.spooled else now
         return Heard(post, event, at)
@@ -348,8 +352,11 @@ class _Batch:
 
 
 def _not_answered(agent: Row | None, heard: Heard) -> None:
-    """A start that was taken in and is told again from the spool: its answer did not arrive."""
-    if agent and heard.post.spooled and heard.event.kind == "started":
+    """A start that was taken in and is told again: its answer did not arrive.
+
+    From the spool; or because the connection to the database broke behind the commit.
+    """
+    if agent and heard.event.kind == "started":
         agent["skill_at"] = None
 
 

@@ -112,7 +112,9 @@ class Pasting:
             f"set-option -p -t {pane} @tasuki_paste {id}"
         )
         wanted = (_is_not("@tasuki_paste", id),)
-        marks = self._where(pane, pid, wanted, commands, f"delete-buffer -b {buffer}")
+        # Given twice, the second one finds no buffer; so it is made, in order to be deleted.
+        gone = f"set-buffer -b {buffer} x ; delete-buffer -b {buffer}"
+        marks = self._where(pane, pid, wanted, commands, gone)
         if marks.paste != id:
             raise LaunchFailed(f"tmux has not pasted the text {id} into the pane {pane}.")
         return marks

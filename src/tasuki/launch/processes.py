@@ -98,8 +98,41 @@ def send_signal(pid: int, number: int, began: str = "") -> bool:
 def foreground(pid: int) -> int | None:
     """The process that has the terminal of `pid`: a shell itself, or the program that it runs.
 
-    None where `pid` has no terminal, or is gone.
+    Of a pipe whose first program has ended (`cat brief | agent`) it is one that still runs. None
+    where `pid` has no terminal, or is gone.
     """
+    group = _front(pid)
+    if group is None or is_alive(group):
+        return group
+    return next((one for one in _members(group) if is_alive(one)), None)
+
+
+def has_terminal(process: int, pane: int) -> bool:
+    """Whether a process has the terminal that `pane` runs in; not while it is stopped, or behind.
+
+    True where nobody tells.
+    """
+    front = _front(pane)
+    try:
+        return front is None or os.getpgid(process) == front
+    except OSError:
+        return True
+
+
+def _members(group: int) -> list[int]:
+    """The processes of a group, the oldest first; none where there is no /proc."""
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        try:
+            if name.isdigit() and os.getpgid(int(name)) == group:
+                found.append(int(name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def _front(pid: int) -> int | None:
+    """The process group that has the terminal of a process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             leader = int(file.read(4096).decode(errors="replace").rpartition(")")[2].split()[5])
