@@ -1,15 +1,18 @@
 """The database of the fleet: which commits wait for the disk, and what is taken out of its log."""
 
+import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tasuki.fleet import log, tables
+from tasuki.fleet import log, spool, tables
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database, sqlite_url
 from tasuki.fleet.intake import Intake
+from tasuki.fleet.service import host_of
 from tasuki.fleet.watch import Watch
 
 FULL, NORMAL = 2, 1
@@ -45,3 +48,57 @@ def test_old_lines_of_the_log_are_pruned_piece_by_piece(database: Database) -> N
         left = connection.execute(sa.select(sa.func.count()).select_from(tables.events))
 
         assert left.scalar_one() == 1
+
+
+def test_there_is_one_writer_at_a_time(database: Database) -> None:
+    """On PostgreSQL too: ids of the log follow the order of commits, and no two wait for each other."""
+    written: list[str] = []
+
+    def second() -> None:
+        with database.write() as connection:
+            log.note(connection, "agent", "second")
+            written.append("second")
+
+    with database.write() as connection:
+        other = threading.Thread(target=second)
+        other.start()
+        other.join(0.3)
+        log.note(connection, "agent", "first")
+        written.append("first")
+    other.join(20)
+
+    assert written == ["first", "second"]
+
+
+def test_a_newer_status_line_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
+    """The hook writes its file anew while the old one is taken in: the new one stays."""
+    event = tmp_path / "status-s.json"
+    event.write_text("harness: claude\n\n{}")
+    own = spool.taken(event)
+    event.write_text("harness: claude\n\n{}")
+    own.unlink()
+
+    assert (list(spool.waiting(tmp_path)), own.suffix) == ([event], ".json")
+
+
+def test_what_is_left_in_the_spool_goes_after_a_week(tmp_path: Path) -> None:
+    """What was set aside or half written, and nothing that is an event."""
+    for name in ("1.json", "old.bad", ".half"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1, 1))
+    (tmp_path / "new.bad").touch()
+    spool.tidy(tmp_path)
+
+    assert sorted(os.listdir(tmp_path)) == ["1.json", "new.bad"]
+
+
+def test_a_folder_that_another_machine_sees_knows_each(tmp_path: Path) -> None:
+    """Copied or shared: no machine takes the agents of another one for its own."""
+    ids = tmp_path / "a-id", tmp_path / "b-id"
+    for path in ids:
+        path.write_text(f"{path.name}\n")
+    a, b = (host_of(tmp_path, [path]) for path in ids)
+    without = host_of(tmp_path, [tmp_path / "missing"])
+
+    assert len({a, b, without}) == 3
+    assert [host_of(tmp_path, [path]) for path in (*ids, tmp_path)] == [a, b, without]

@@ -236,12 +236,13 @@ def test_a_context_use_that_is_none(hooks: Hooks, used: str) -> None:
     assert [line.text for line in hooks.log("threshold")] == []
 
 
-@pytest.mark.parametrize("text", ["a\\u0000b", "\\ud800", "\\ud83d\\ude42", "9" * 5000])
+@pytest.mark.parametrize("text", ["a\\u0000b", "\\ud800", "\\ud83d\\ude42", "\ud800", "9" * 5000])
 def test_odd_letters_lose_no_event(hooks: Hooks, text: str) -> None:
     """NUL and lone surrogates in a session's id, a path, a prompt: the event counts."""
     hooks.agent(session=SESSION, state="idle")
     given = f'"session_id":"{SESSION}","cwd":"/","transcript_path":"/x{text}","prompt":"go {text}"'
     body = f'{{"hook_event_name":"UserPromptSubmit",{given}}}'
-    hooks.post(HookPost("claude", body.encode(), token=TOKEN, event_id="x"))
+    raw = body.encode("utf-8", "surrogatepass")
+    hooks.post(HookPost("claude", raw, token=TOKEN, event_id="x"))
 
     assert [line.kind for line in hooks.log("prompt")] == ["prompt"]

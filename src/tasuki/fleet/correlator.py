@@ -268,7 +268,6 @@ _WANTED = (
         _AGENTS.host == sa.bindparam("host"),
     )
     .order_by(_AGENTS.id)
-    .with_for_update()
 )
 """Agents that events may belong to, with their rows locked.
 

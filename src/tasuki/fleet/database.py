@@ -25,13 +25,16 @@ WAL_PAGES = 20_000
 before that `tidy` does it, beside the commits."""
 TIDY_PAGES = 2_000
 """Pages of SQLite's log behind which `tidy` begins it anew."""
-LOG_LOCK = 7_265_827
-"""PostgreSQL's advisory lock under which the log is written: ids in the order of commits."""
+WRITE_LOCK = 7_265_827
+"""PostgreSQL's advisory lock under which everything is written: ids of the log in the order of commits,
+and no two that wait for each other's rows. SQLite has one writer anyway."""
 
 _AWAY = ("locked", "busy", "unable to open", "disk", "readonly", "read-only")
 """What SQLite says when its file cannot be used for now."""
 _AWAY_CODES = ("08", "53", "57P", "40", "55P03")
 """SQLSTATEs of PostgreSQL that pass: no connection, no room, shutting down, a deadlock, a lock."""
+
+_LOCK = sa.select(sa.func.pg_advisory_xact_lock(WRITE_LOCK))
 
 log = logging.getLogger("tasuki.fleet")
 
@@ -90,7 +93,7 @@ def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether an error says that the database is away, rather than that a statement is wrong."""
+    """Whether the same statement may succeed a little later: the database is away, full, or locked."""
     if not isinstance(error, DBAPIError):
         return False
     if isinstance(error.orig, sqlite3.Error):
@@ -123,13 +126,15 @@ class Database:
     def write(self, *, synced: bool = True) -> Iterator[sa.Connection]:
         """A transaction: committed at the end of the block, rolled back where it raises.
 
-        SQLite has one writer: its own waiting is by naps of up to 100 ms, that for a lock is not.
+        There is one at a time. SQLite's own waiting is by naps of up to 100 ms, that for a lock is not.
         `synced` False: SQLite does not wait for the disk. Such a commit outlives the process; only
         the machine itself can take it along, with its agents, unless a later commit was waited for:
         the end of every step is.
         """
         one = self._connected(writes=True, synced=synced)
         with self._turn, one as connection, connection.begin():
+            if not self.is_sqlite:
+                connection.execute(_LOCK)
             yield connection
 
     @contextmanager
@@ -179,9 +184,11 @@ class Database:
             _, pages, _ = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             if pages > TIDY_PAGES:
                 raw.execute("PRAGMA busy_timeout=50")  # for readers of the old one
-                with self._turn:
-                    raw.execute("PRAGMA wal_checkpoint(RESTART)")
-                raw.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+                try:
+                    with self._turn:
+                        raw.execute("PRAGMA wal_checkpoint(RESTART)")
+                finally:
+                    raw.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
     def answers(self) -> bool:
         """Whether it answers now."""

@@ -14,7 +14,7 @@ from tasuki.fleet import log, reading, tables, workflow
 from tasuki.fleet.database import Database
 from tasuki.fleet.engine import Begun
 from tasuki.fleet.rows import Agent, FleetHandoff
-from tasuki.fleet.vacancies import check_vacant
+from tasuki.fleet.vacancies import check_vacant, later
 
 MOST_CHARACTERS = 4000
 """Of a reason, and of what the operator adds."""
@@ -35,7 +35,7 @@ def begin(
 ) -> FleetHandoff:
     """Write a handoff down as under way. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
     with database.write() as connection:
-        agent = reading.agent_in(connection, agent_id, lock=True)
+        agent = reading.agent_in(connection, agent_id)
         if old := _standing(connection, agent_id):
             return _again(connection, old, agent, reason, context, force, from_thread)
         _check(agent, from_thread=from_thread)
@@ -88,10 +88,15 @@ def _retry_of(of: FleetHandoff) -> str:
 def retry(database: Database, id: str) -> FleetHandoff:
     """Carry a failed handoff on from where that makes sense. Raises HandoffNotFound, NotPossible."""
     with database.write() as connection:
-        of = reading.handoff_in(connection, id, lock=True)
+        of = reading.handoff_in(connection, id)
         if of.state not in ("failed", "uncertain"):
             raise NotPossible(
                 f"Handoff {of.id[:8]} is {of.state}: only a failed one can be retried."
+            )
+        if of.persona and (since := later(connection, of.persona, of.agent_id, of.successor_id)):
+            raise NotPossible(
+                f"Agent {since} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
+                f"Give it up (tasuki agent cancel {of.id[:8]}), or call it done (tasuki agent finish {of.id[:8]})."
             )
         return _running(connection, of, _resumed_at(of))
 
@@ -154,7 +159,7 @@ def skip(database: Database, id: str) -> FleetHandoff:
 
 def _settle(database: Database, id: str, state: str, among: tuple[str, ...]) -> FleetHandoff:
     with database.write() as connection:
-        of = reading.handoff_in(connection, id, lock=True)
+        of = reading.handoff_in(connection, id)
         if of.state not in among:
             raise NotPossible(f"Handoff {of.id[:8]} is {of.state} already.")
         handoffs, steps = tables.handoffs, tables.steps

@@ -44,7 +44,7 @@ MOST_SESSION = 200
 FUTURE = 60.0
 """Seconds by which the time of an event may be ahead before it is taken for now."""
 
-_ODD = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_ESCAPES = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 logger = logging.getLogger("tasuki.fleet")
 Done = Callable[[str], None]
@@ -193,10 +193,10 @@ class Intake:
         if control is None:
             return None
         try:
-            payload = json.loads(post.body)
+            payload = json.loads(post.body.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             return None
-        if _ODD.search(post.body):
+        if _ESCAPES.search(post.body):
             payload = _cleaned(payload)
         if not isinstance(payload, dict) or (event := control.event(payload)) is None:
             return None
@@ -256,7 +256,6 @@ class _Batch:
 
     def carried_out(self) -> dict[int, str]:
         """Take every event in; the answers by the identity of what was heard."""
-        log.in_order(self.connection)
         seen = self._seen()
         correlator = Correlator(self.connection, self.heard, self.intake.host, self.intake.socket)
         personas = thresholds.Personas(self.connection, self.intake.threshold)

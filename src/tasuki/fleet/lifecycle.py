@@ -214,7 +214,7 @@ class Lifecycle:
         """Note that an agent ended, or is lost; nothing where that is known."""
         with self.database.write(synced=False) as connection:
             query = sa.select(tables.agents).where(tables.agents.c.id == id)
-            row = dict(connection.execute(query.with_for_update()).mappings().one())
+            row = dict(connection.execute(query).mappings().one())
             if states.has_ended(row):
                 return
             states.end(row, state, time.time(), reason)

@@ -8,24 +8,13 @@ import sqlalchemy as sa
 
 from tasuki.draft.redact import Redactor
 from tasuki.fleet import tables
-from tasuki.fleet.database import LOG_LOCK
 
 _INSERT = sa.insert(tables.events)
-_LOCK = sa.select(sa.func.pg_advisory_xact_lock(LOG_LOCK))
 KEPT_SECONDS = 30 * 86400.0
 PRUNED = 1000
 """Lines that are taken out of the log in one transaction."""
 EXCERPT = 300
 """Characters of a prompt or an answer that the log keeps."""
-
-
-def in_order(connection: sa.Connection) -> None:
-    """From here to the commit nobody else writes the log: ids follow the order of commits.
-
-    SQLite has one writer anyway.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK)
 
 
 def note(
@@ -55,7 +44,6 @@ def note(
 def write(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Write lines of the log; each has every column but the id."""
     if rows:
-        in_order(connection)
         connection.execute(_INSERT, list(rows))
 
 

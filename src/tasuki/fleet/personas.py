@@ -62,7 +62,6 @@ def add(
     _check(harness, threshold)
     content = _skill_bytes(skill)
     with database.write() as connection:
-        log.in_order(connection)  # two at once do not take the same number
         number = _free(connection, root, role, name)
         slug = f"{role}-{name}-{number}"
         where = _made(root, slug, content)
@@ -98,7 +97,7 @@ def edit(
     """
     content = None if skill is None else _skill_bytes(skill)
     with database.write() as connection:
-        old = reading.persona_in(connection, slug, lock=True)
+        old = reading.persona_in(connection, slug)
         values: dict[str, Any] = {}
         if harness is not None:
             values["harness"] = harness
@@ -129,7 +128,7 @@ def retire(database: Database, slug: str) -> Persona:
     handoff asks for a successor.
     """
     with database.write() as connection:
-        old = reading.persona_in(connection, slug, lock=True)
+        old = reading.persona_in(connection, slug)
         agents = tables.agents
         working = sa.select(agents.c.id).where(
             agents.c.persona == slug, agents.c.ended_at.is_(None)

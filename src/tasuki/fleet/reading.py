@@ -58,10 +58,10 @@ def persona(database: Database, slug: str) -> Persona:
         return persona_in(connection, slug)
 
 
-def persona_in(connection: sa.Connection, slug: str, *, lock: bool = False) -> Persona:
+def persona_in(connection: sa.Connection, slug: str) -> Persona:
     """The persona of a slug. Raises PersonaNotFound."""
     query = sa.select(tables.personas).where(tables.personas.c.slug == _safe(slug))
-    row = connection.execute(_locked(query, lock=lock)).mappings().one_or_none()
+    row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise PersonaNotFound(
             f"No persona {one_line(slug, 80)!r}. List them: tasuki persona list --all"
@@ -99,12 +99,11 @@ def agent(database: Database, id: int) -> Agent:
         return agent_in(connection, id)
 
 
-def agent_in(connection: sa.Connection, id: int, *, lock: bool = False) -> Agent:
-    """The agent of an id; with `lock` nobody else changes it until the transaction ends."""
+def agent_in(connection: sa.Connection, id: int) -> Agent:
+    """The same within a transaction."""
     row = None
     if 0 < id <= GREATEST_ID:
-        query = _AGENT.with_for_update() if lock else _AGENT
-        row = connection.execute(query, {"wanted": id}).one_or_none()
+        row = connection.execute(_AGENT, {"wanted": id}).one_or_none()
     if row is None:
         raise AgentNotFound(f"No agent {id}. List them: tasuki agent list --all")
     return _struct(Agent, row)
@@ -158,8 +157,8 @@ def handoff(database: Database, prefix: str) -> FleetHandoff:
         return handoff_in(connection, prefix)
 
 
-def handoff_in(connection: sa.Connection, prefix: str, *, lock: bool = False) -> FleetHandoff:
-    """The same within a transaction; with `lock` nobody else changes it until that ends."""
+def handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
+    """The same within a transaction."""
     wanted = prefix.strip().lower()
     shown = one_line(prefix, 40)
     if not (SHORTEST <= len(wanted) <= 32 and set(wanted) <= set("0123456789abcdef")):
@@ -168,7 +167,7 @@ def handoff_in(connection: sa.Connection, prefix: str, *, lock: bool = False) ->
             "List them: tasuki handoffs --agents"
         )
     query = _HANDOFF if len(wanted) == 32 else _HANDOFF_BY_PREFIX
-    rows = connection.execute(_locked(query, lock=lock), {"wanted": wanted}).all()
+    rows = connection.execute(query, {"wanted": wanted}).all()
     if len(rows) == 1:
         return _struct(FleetHandoff, rows[0])
     why = "More than one handoff begins" if rows else "No handoff of an agent begins"
@@ -283,10 +282,6 @@ _ATTEMPT = sa.select(tables.handoffs.c.state, tables.handoffs.c.attempt).where(
     tables.handoffs.c.id == sa.bindparam("wanted")
 )
 """Statements that every step asks many times are made once: to make one takes as long as it does."""
-
-
-def _locked(query: sa.Select[Any], *, lock: bool) -> sa.Select[Any]:
-    return query.with_for_update() if lock else query
 
 
 def _limited(query: sa.Select[Any], limit: int) -> sa.Select[Any]:

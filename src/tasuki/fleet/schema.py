@@ -19,8 +19,6 @@ NEWEST = "0001"
 """The revision that the code works with; that of the last migration."""
 VERSION_TABLE = "fleet_schema"
 """Holds the revision of the tables; not Alembic's own name, which another program may use."""
-UPGRADE_LOCK = 7_265_828
-"""PostgreSQL's advisory lock under which tables are changed; SQLite has one writer anyway."""
 
 
 def upgrade(database: Database) -> None:
@@ -36,8 +34,6 @@ def upgrade(database: Database) -> None:
 
     config = configuration()
     with database.write() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK)))
         _refuse_newer(connection, config)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -321,18 +321,36 @@ class Fleet:
             self.notifier.send("An agent is lost", text)
 
 
-def host_of(data: Path) -> str:
-    """The name under which agents of this folder are kept: the machine's when the folder was new.
+MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
-    A machine may get another name later; its agents stay its own.
+
+def host_of(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> str:
+    """The name under which this machine's agents are kept: its own when it first used the folder.
+
+    A machine may get another name later; its agents stay its own. A folder that was copied, or that
+    several machines see, knows each by the id of its system. Where a system has none, it is the one
+    without. Lines of the file: that id and the name.
     """
-    path = data / "host"
+    path = data / "hosts"
+    machine = next(filter(None, map(_machine_id, machine_ids)), "-")
+    known: dict[str, str] = {}
     with suppress(OSError):
-        if known := path.read_text("utf-8").strip():
-            return known
-    name = socket.gethostname() or "localhost"
-    path.write_text(f"{name}\n", "utf-8")
-    return name
+        pairs = (line.partition(" ") for line in path.read_text("utf-8").splitlines())
+        known = {id: name for id, _, name in pairs if name}
+    if machine not in known:
+        name = socket.gethostname() or "localhost"
+        if name in known.values():  # a machine that was copied too
+            name = f"{name}-{machine[:8]}"
+        known[machine] = name
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{machine} {name}\n")
+    return known[machine]
+
+
+def _machine_id(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return "".join(path.read_text("utf-8").split())
+    return ""
 
 
 def open_fleet(data: Path, database_url: str, loaded: Loaded, **options: Any) -> Fleet:

@@ -4,7 +4,10 @@ Written by the hook script (`harness/hook_script.py`), one file for each event, 
 """
 
 import os
+import secrets
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tasuki.fleet.correlator import HookPost
@@ -12,6 +15,10 @@ from tasuki.fleet.correlator import HookPost
 MOST_BYTES = 2 << 20
 MOST_NUMBER = 2.0**40
 """Of a time in seconds, or a process: more is nonsense, and so is what is no number."""
+STATUS = "status-"
+"""How the names of files begin that a hook writes more than once."""
+LEFT_SECONDS = 7 * 86400.0
+"""After which a file goes that is no event: one that was set aside, or half written by a hook that was killed."""
 NAMES = {
     "harness": "harness", "x-tasuki-agent": "token", "x-tasuki-event": "event_id",
     "x-tasuki-pane": "pane", "x-tasuki-socket": "socket",
@@ -26,6 +33,18 @@ def waiting(folder: Path) -> Iterator[Path]:
         return
     for name in names:
         yield folder / name
+
+
+def taken(path: Path) -> Path:
+    """The file under a name that no hook writes to. Of a status line the newest replaces the one before."""
+    if not path.name.startswith(STATUS):
+        return path
+    own = path.with_name(f"0-{secrets.token_hex(8)}.json")
+    try:
+        path.rename(own)
+    except OSError:
+        return path
+    return own
 
 
 def read(path: Path) -> HookPost | None:
@@ -76,6 +95,15 @@ def set_aside(path: Path) -> None:
         path.rename(path.with_suffix(".bad"))
     except OSError:
         path.unlink(missing_ok=True)
+
+
+def tidy(folder: Path) -> None:
+    """Take away what has lain in the spool for `LEFT_SECONDS` and is no event."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            old = entry.stat(follow_symlinks=False).st_mtime < time.time() - LEFT_SECONDS
+            if old and not entry.name.endswith(".json") and not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry)
 
 
 def dropped(folder: Path) -> int:

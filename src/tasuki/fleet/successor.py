@@ -9,17 +9,21 @@ from tasuki.errors import (
     HarnessMissing,
     LaunchFailed,
     NotPossible,
+    PersonaNotFound,
     StoreFailed,
     TasukiError,
 )
 from tasuki.fleet import acknowledging, documents, reading, tables
 from tasuki.fleet.bridge import control_of, holds
-from tasuki.fleet.failures import StepFailed
+from tasuki.fleet.failures import StepFailed, Stopped
 from tasuki.fleet.lifecycle import Died
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.step import Step
 from tasuki.plain import one_line
 
+_NOT_STARTED = (
+    AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, PersonaNotFound, StoreFailed,
+)  # fmt: skip
 WRITTEN_SECONDS = 5.0
 """How long a harness may take to write an answer down whose turn has ended."""
 
@@ -35,7 +39,7 @@ class Successor(Step):
             )  # one that cannot be given is told before anything begins
             id = self._successor_id(of)
             agent = self._started(id)
-        except (AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, StoreFailed) as error:
+        except _NOT_STARTED as error:
             raise StepFailed("successor_not_started", str(error)) from error
         return f"agent {agent.id} in pane {agent.pane}"
 
@@ -154,6 +158,8 @@ class Successor(Step):
         """The row of the successor; a new one where there is none, or the last one has ended."""
         with self.database.write(synced=False) as connection:
             handoff = reading.handoff_in(connection, of.id)
+            if (handoff.state, handoff.attempt) != ("running", of.attempt):
+                raise Stopped("The handoff is not under way any more.")
             if handoff.successor_id is not None:
                 last = reading.agent_in(connection, handoff.successor_id)
                 if last.ended_at is None:

@@ -103,7 +103,8 @@ class Watch:
             logger.exception("The watch")
 
     def prune(self) -> None:
-        """Take old lines out of the log, piece by piece."""
+        """Take old lines out of the log, piece by piece, and what was left in the spool."""
+        spool.tidy(self.spool_folder)
         while True:
             with self.database.write(synced=False) as connection:
                 pruned = log.prune(connection)
@@ -118,6 +119,7 @@ class Watch:
         for path in spool.waiting(self.spool_folder):
             if self._stop.is_set():
                 return
+            path = spool.taken(path)
             post = spool.read(path)
             if post is None:
                 spool.set_aside(path)
@@ -236,9 +238,7 @@ class Watch:
 _CONTEXT = (
     "context_tokens", "context_at", "context_source", "context_used", "over_threshold",
 )  # fmt: skip
-_AGENT = (
-    sa.select(tables.agents).where(tables.agents.c.id == sa.bindparam("agent")).with_for_update()
-)
+_AGENT = sa.select(tables.agents).where(tables.agents.c.id == sa.bindparam("agent"))
 _MEASURED = (
     sa.update(tables.agents)
     .where(tables.agents.c.id == sa.bindparam("agent"))
