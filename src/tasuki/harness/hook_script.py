@@ -161,7 +161,7 @@ def tell_status(folder: Path, harness: str, payload: bytes) -> None:
             start_new_session=True,
         )
         assert script.stdin
-        script.stdin.write(payload)  # what a pipe holds: it does not wait for the script
+        script.stdin.write(payload)  # the script reads it before it does anything else
         script.stdin.close()
     except OSError:
         pass

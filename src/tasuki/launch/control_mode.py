@@ -2,8 +2,8 @@
 
 In control mode (`tmux -C`) commands go in by lines, and what each of them prints comes between two
 guards with a number of its own. A line that is cut off is not carried out. Only commands go this way
-that may be given twice, and have no words of anybody's in them: where anything is odd the client is
-given up, and the caller gives them anew by a process of their own.
+that do no harm when they are given again, and have no words of anybody's in them: where anything is
+odd the client is given up, and the caller gives them anew by a process of their own.
 """
 
 import os

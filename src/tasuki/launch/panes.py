@@ -108,7 +108,7 @@ class Panes(Pasting):
             self._control.close()
 
     def _run(self, *commands: Sequence[str]) -> str:
-        """Run commands that may be given twice; what they print. Raises what `Tmux.run` raises."""
+        """Run commands that do no harm when they are given again; what they print. Raises what `Tmux.run` raises."""
         if self._control:
             with suppress(Unanswered):
                 return self._control.ask(*map(_line, commands))

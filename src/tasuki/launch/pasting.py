@@ -87,7 +87,7 @@ class Pasting:
         return self._told(pane, pid, self._run(_marks(checked(pane))))
 
     def _run(self, *commands: Sequence[str]) -> str:
-        """Run commands that may be given twice; what they print."""
+        """Run commands that do no harm when they are given again; what they print."""
         return self.tmux.run(*commands)
 
     def load(self, id: str, text: str) -> None:
