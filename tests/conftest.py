@@ -18,6 +18,22 @@ if TYPE_CHECKING:
     from tasuki.fleet.database import Database
     from tasuki.launch.panes import Panes
 
+TOGETHER = ("tests/test_author_small_model.py", "tests/test_planted.py", "tests/test_wheel.py")
+"""Files that one worker runs whole: what their tests share is costly, or is there for one at a time."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Each test goes to the worker that is free. Marks of groups are lost on the way (xdist 3.8, pytest 9.2)."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if file in TOGETHER else nodeid
+
+    return Scheduling(config, log)
+
 
 @pytest.fixture(scope="module")
 def small_model() -> Iterator[str]:

@@ -97,7 +97,6 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-@pytest.mark.xdist_group("small_model")  # one serves at a time: nobody waits for it idly
 @pytest.mark.parametrize(
     ("harness", "json_schema"), [*((harness, True) for harness in THREADS), ("pi", False)]
 )
@@ -146,7 +145,6 @@ def test_the_check_finds_inventions() -> None:
     assert invented(lines, path) == found
 
 
-@pytest.mark.xdist_group("small_model")
 def test_the_server_ends_with_its_parent(small_model: str, tmp_path: Path) -> None:
     """A child that serves the model is gone soon after its parent was killed."""
     program = (

@@ -34,7 +34,6 @@ def told(facts: list[Fact]) -> str:
     return "\n".join(f"{f.kind}, {f.role}: {f.text}" for f in facts)
 
 
-@pytest.mark.xdist_group("planted")
 def test_forty_of_fifty_planted_facts_are_kept(plain: list[Verdict]) -> None:
     """Constraints, decisions, numbers, failures, todos and questions survive in 6,000 characters."""
     kept, lost = [f for v in plain for f in v.kept], [f for v in plain for f in v.lost]
@@ -43,7 +42,6 @@ def test_forty_of_fifty_planted_facts_are_kept(plain: list[Verdict]) -> None:
     assert len(kept) >= 40, f"{len(kept)} of 50 kept; lost:\n{told(lost)}"
 
 
-@pytest.mark.xdist_group("planted")
 def test_what_no_longer_holds_is_not_told_as_true(plain: list[Verdict]) -> None:
     """Revised numbers, wishes taken back, foreign instructions and fixed errors stay out."""
     leaked = [f"{v.name}, {d.kind}: {line}" for v in plain for d, line in v.leaked]
@@ -51,7 +49,6 @@ def test_what_no_longer_holds_is_not_told_as_true(plain: list[Verdict]) -> None:
     assert len(leaked) <= 1, "\n".join(leaked)
 
 
-@pytest.mark.xdist_group("planted")
 def test_briefs_of_the_planted_threads_keep_to_the_bound(
     plain: list[Verdict], dense: list[Verdict]
 ) -> None:
@@ -59,7 +56,6 @@ def test_briefs_of_the_planted_threads_keep_to_the_bound(
     assert max(v.size for v in plain + dense) <= judging.CHARACTERS
 
 
-@pytest.mark.xdist_group("planted")
 def test_held_out_facts_are_kept_too(
     dense: list[Verdict], record_property: Callable[[str, object], None]
 ) -> None:

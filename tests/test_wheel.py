@@ -15,8 +15,6 @@ ROOT = Path(__file__).parent.parent
 GOAL = "cover the login timeout with a test"
 BIN = Path(sys.executable).parent
 
-pytestmark = pytest.mark.xdist_group("wheel")
-
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
