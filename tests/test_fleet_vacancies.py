@@ -1,5 +1,6 @@
 """Whether a persona is free, behind handoffs that failed; and whose document is still the newest."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ ID = "ab" * 16
 ENDED = {"persona": SLUG, "ended_at": 2.0, "state": "ended"}
 TOLD = {"code": "not_acknowledged", "step": "acknowledge", "sentence": "s", "remedy": "r"}
 DIED = {"code": "successor_died", "step": "acknowledge", "sentence": "s", "remedy": "r"}
+
+FULL = {"code": "no_room", "step": "write", "sentence": "s", "remedy": "r"}
 
 
 @pytest.fixture
@@ -57,12 +60,19 @@ def test_a_handoff_whose_successor_died_is_to_be_carried_on(fleet: Database) -> 
 def test_a_handoff_behind_which_others_worked_is_history(fleet: Database) -> None:
     """Its persona is free, and no successor is started from its old document."""
     records.handoff(fleet, ID, 1, successor_id=2, state="failed", step="acknowledge", failure=DIED)
-    records.agent(fleet, **ENDED, previous_agent_id=2)
+    records.agent(fleet, **ENDED, previous_agent_id=2, started_at=time.time() + 1)
 
     check(fleet)
     with pytest.raises(NotPossible, match="Agent 3 has worked as developer-con-1 since: what handoff abababab hands on is old"):  # fmt: skip
         handing_off.retry(fleet, ID)
     assert handing_off.finish(fleet, ID).state == "done"
+
+
+def test_an_old_agent_that_is_handed_off_by_its_thread(fleet: Database) -> None:
+    """Whoever worked as its persona before the handoff began makes nothing in it old."""
+    records.handoff(fleet, ID, 1, from_thread=True, state="failed", step="write", failure=FULL)
+
+    assert handing_off.retry(fleet, ID).step == "write"
 
 
 def test_a_successor_that_has_its_prompt_took_over(fleet: Database) -> None:

@@ -93,7 +93,7 @@ def retry(database: Database, id: str) -> FleetHandoff:
             raise NotPossible(
                 f"Handoff {of.id[:8]} is {of.state}: only a failed one can be retried."
             )
-        if of.persona and (since := later(connection, of.persona, of.agent_id, of.successor_id)):
+        if since := later(connection, of):
             raise NotPossible(
                 f"Agent {since} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
                 f"Give it up (tasuki agent cancel {of.id[:8]}), or call it done (tasuki agent finish {of.id[:8]})."

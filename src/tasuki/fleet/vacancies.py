@@ -4,6 +4,7 @@ import sqlalchemy as sa
 
 from tasuki.errors import AlreadyUnderWay
 from tasuki.fleet import reading, tables
+from tasuki.fleet.rows import FleetHandoff
 
 _UNFINISHED = ("running", "failed", "uncertain")
 
@@ -37,28 +38,31 @@ def check_settled(connection: sa.Connection, slug: str) -> None:
     which others worked as the persona, is history, however it ended.
     """
     handoffs, agents = tables.handoffs.c, tables.agents.c
-    query = (
-        sa.select(tables.handoffs)
+    unfinished = (
+        sa.select(handoffs.id)
         .join(tables.agents, agents.id == handoffs.agent_id)
         .where(
             handoffs.persona == slug, handoffs.state.in_(_UNFINISHED), agents.ended_at.is_not(None)
         )
     )
-    for row in connection.execute(query).all():
-        told = row.failure and row.failure["code"] == "not_acknowledged"
-        if not told and later(connection, slug, row.agent_id, row.successor_id) is None:
+    for id in connection.execute(unfinished).scalars().all():
+        of = reading.handoff_in(connection, id)
+        told = of.failure and of.failure.code == "not_acknowledged"
+        if not told and later(connection, of) is None:
             raise AlreadyUnderWay(
-                f"Handoff {row.id[:8]} of {slug} is {row.state} at {row.step}; its successor has not taken "
-                f"over. Carry it on (tasuki agent retry {row.id[:8]}) or give it up (tasuki agent cancel "
-                f"{row.id[:8]})."
+                f"Handoff {id[:8]} of {slug} is {of.state} at {of.step}; its successor has not taken "
+                f"over. Carry it on (tasuki agent retry {id[:8]}) or give it up (tasuki agent cancel "
+                f"{id[:8]})."
             )
 
 
-def later(
-    connection: sa.Connection, slug: str, agent_id: int, successor_id: int | None
-) -> int | None:
-    """The newest agent that worked as a persona behind an agent and its successor."""
+def later(connection: sa.Connection, of: FleetHandoff) -> int | None:
+    """The newest agent that worked as a handoff's persona since it began, and is not its successor."""
     agents = tables.agents.c
-    newest = sa.select(sa.func.max(agents.id)).where(agents.persona == slug)
+    newest = sa.select(sa.func.max(agents.id)).where(
+        agents.persona == of.persona,
+        agents.id > max(of.agent_id, of.successor_id or 0),
+        agents.started_at > of.created_at,
+    )
     id = connection.execute(newest).scalar_one()
-    return id if id is not None and id > max(agent_id, successor_id or 0) else None
+    return None if id is None else int(id)
