@@ -21,7 +21,6 @@ ID = "ab" * 16
 ENDED = {"persona": SLUG, "ended_at": 2.0, "state": "ended"}
 TOLD = {"code": "not_acknowledged", "step": "acknowledge", "sentence": "s", "remedy": "r"}
 DIED = {"code": "successor_died", "step": "acknowledge", "sentence": "s", "remedy": "r"}
-
 FULL = {"code": "no_room", "step": "write", "sentence": "s", "remedy": "r"}
 
 

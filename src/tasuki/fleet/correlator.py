@@ -269,7 +269,7 @@ _WANTED = (
     )
     .order_by(_AGENTS.id)
 )
-"""Agents that events may belong to, with their rows locked.
+"""Agents that events may belong to.
 
 Statements are made once: to make them takes longer than to carry them out.
 """

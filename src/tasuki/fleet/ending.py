@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from tasuki.errors import LaunchFailed, PaneGone
@@ -47,17 +48,13 @@ class Ending:
         agent = reading.agent(self.database, id)
         if agent.ended_at is not None:
             return "It had ended."
-        program = self._program(agent)
-        if (
-            program is None and agent.pane and agent.ordered_at is not None
-        ):  # nothing of it was there any more
-            self.lifecycle.gone(id, "ended", "its pane was closed")
-            return "Its pane was closed."
-        try:
-            said = self._asked(agent, program, handoff_id, key, wanted) if agent.pane else ""
-        except PaneGone:
-            said = ""
-        if not said and not self._is_gone(id, program):
+        said, program = "", self._program(agent)
+        # tasuki opened its pane, and nothing of it is there any more
+        is_over = program is None and bool(agent.pane) and agent.ordered_at is not None
+        if agent.pane and not is_over:
+            with suppress(PaneGone):
+                said = self._asked(agent, program, handoff_id, key, wanted)
+        if not (said or is_over or self._is_gone(id, program)):
             said = self._signalled(agent, program, wanted)
         self.lifecycle.gone(id, "ended", said or "its pane was closed")
         return said or "Its pane was closed."

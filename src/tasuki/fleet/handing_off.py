@@ -14,7 +14,7 @@ from tasuki.fleet import log, reading, tables, workflow
 from tasuki.fleet.database import Database
 from tasuki.fleet.engine import Begun
 from tasuki.fleet.rows import Agent, FleetHandoff
-from tasuki.fleet.vacancies import check_vacant, later
+from tasuki.fleet.vacancies import check_vacant, worked_since
 
 MOST_CHARACTERS = 4000
 """Of a reason, and of what the operator adds."""
@@ -86,16 +86,19 @@ def _retry_of(of: FleetHandoff) -> str:
 
 
 def retry(database: Database, id: str) -> FleetHandoff:
-    """Carry a failed handoff on from where that makes sense. Raises HandoffNotFound, NotPossible."""
+    """Carry a failed handoff on from where that makes sense.
+
+    Raises HandoffNotFound; NotPossible for one that has not failed, or behind which others worked on.
+    """
     with database.write() as connection:
         of = reading.handoff_in(connection, id)
         if of.state not in ("failed", "uncertain"):
             raise NotPossible(
                 f"Handoff {of.id[:8]} is {of.state}: only a failed one can be retried."
             )
-        if since := later(connection, of):
+        if other := worked_since(connection, of):
             raise NotPossible(
-                f"Agent {since} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
+                f"Agent {other} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
                 f"Give it up (tasuki agent cancel {of.id[:8]}), or call it done (tasuki agent finish {of.id[:8]})."
             )
         return _running(connection, of, _resumed_at(of))

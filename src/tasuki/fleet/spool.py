@@ -101,9 +101,11 @@ def tidy(folder: Path) -> None:
     """Take away what has lain in the spool for `LEFT_SECONDS` and is no event."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            old = entry.stat(follow_symlinks=False).st_mtime < time.time() - LEFT_SECONDS
-            if old and not entry.name.endswith(".json") and not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry)
+            if entry.name.endswith(".json") or entry.is_dir(follow_symlinks=False):
+                continue
+            with suppress(OSError):  # a hook renames its file meanwhile
+                if entry.stat(follow_symlinks=False).st_mtime < time.time() - LEFT_SECONDS:
+                    os.unlink(entry)
 
 
 def dropped(folder: Path) -> int:

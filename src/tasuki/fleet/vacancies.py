@@ -48,7 +48,7 @@ def check_settled(connection: sa.Connection, slug: str) -> None:
     for id in connection.execute(unfinished).scalars().all():
         of = reading.handoff_in(connection, id)
         told = of.failure and of.failure.code == "not_acknowledged"
-        if not told and later(connection, of) is None:
+        if not told and worked_since(connection, of) is None:
             raise AlreadyUnderWay(
                 f"Handoff {id[:8]} of {slug} is {of.state} at {of.step}; its successor has not taken "
                 f"over. Carry it on (tasuki agent retry {id[:8]}) or give it up (tasuki agent cancel "
@@ -56,7 +56,7 @@ def check_settled(connection: sa.Connection, slug: str) -> None:
             )
 
 
-def later(connection: sa.Connection, of: FleetHandoff) -> int | None:
+def worked_since(connection: sa.Connection, of: FleetHandoff) -> int | None:
     """The newest agent that worked as a handoff's persona since it began, and is not its successor."""
     agents = tables.agents.c
     newest = sa.select(sa.func.max(agents.id)).where(
