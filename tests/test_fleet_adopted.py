@@ -1,16 +1,18 @@
-"""Agents in panes of the operator's: what is typed reaches them alone, and their end is theirs."""
+"""Whose terminal and whose process it is: what is typed reaches the agent alone, and its end is its own."""
 
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import fleet_records as records
 import pytest
 from terminals import Terminal
 from waiting import retry_until
 
 from tasuki.errors import NotPossible, PaneGone
-from tasuki.fleet import adopting, intents, schema
+from tasuki.fleet import adopting, intents, reading, schema
 from tasuki.fleet.bridge import BEHIND, Bridge
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database, sqlite_url
@@ -99,3 +101,19 @@ def test_a_program_that_outlives_its_pane_is_ended(desk: Desk) -> None:
 
     assert "SIGTERM ended it" in said
     assert not is_alive(agent.process or 0, agent.process_began)
+
+
+def test_one_whose_own_pane_was_closed_has_ended(desk: Desk) -> None:
+    """Busy or not. The number that its program had is another one's by now, and that lives on."""
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            id = records.agent(
+                desk.database, pane="%99", pid=other.pid, ordered_at=1.0, state="busy"
+            )
+            said = desk.ending.shutdown_agent(id)
+            lives = other.poll() is None
+        finally:
+            other.kill()
+
+    assert (said, lives) == ("Its pane was closed.", True)
+    assert reading.agent(desk.database, id).end_reason == "its pane was closed"
