@@ -30,6 +30,14 @@ has_postgres() {
   return 1
 }
 
+# The same names as in tests/browser.py.
+has_chromium() {
+  for program in chromium chromium-browser google-chrome; do
+    command -v "$program" >/dev/null 2>&1 && return 0
+  done
+  return 1
+}
+
 find_python() {
   for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3 python3.14; do
     [ -n "$candidate" ] || continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from browser import Browsing, Chromium
     from databases import Postgres
     from fleet_agents import Scripted
     from fleets import World
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 TOGETHER = ("tests/test_author_small_model.py", "tests/test_planted.py", "tests/test_wheel.py")
 """Files that one worker runs whole: what their tests share is costly, or is there for one at a time."""
+BROWSER = "tests/test_browser_"
+"""Files of tests in a browser begin so: each runs whole in one worker, with one Chromium."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -30,7 +33,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return file if file in TOGETHER else nodeid
+            return file if file in TOGETHER or file.startswith(BROWSER) else nodeid
 
     return Scheduling(config, log)
 
@@ -102,6 +105,47 @@ def postgres() -> "Iterator[Postgres]":
         pytest.skip(reason)
     with postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[Chromium]":
+    """Debian's Chromium, headless; skips where none can be had, but fails in CI.
+
+    It ends with its file: while Playwright runs, no asyncio test can run in the same thread.
+    """
+    from browser import chromium, missing
+
+    if reason := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture
+def browsing(chromium: "Chromium") -> "Iterator[Browsing]":
+    """Opens pages; each fault of theirs that the test did not expect fails it."""
+    from browser import Browsing
+
+    made = Browsing(chromium)
+    yield made
+    made.leave()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Function) -> Iterator[None]:
+    """A test's pages are closed while its servers are still there; then their faults are told."""
+    browsing: Browsing | None = getattr(item, "funcargs", {}).get("browsing")
+    try:
+        result = yield
+    finally:
+        if browsing:
+            browsing.leave()
+            item.add_report_section("call", "pages", "\n".join(browsing.faults))
+    if browsing and (faults := browsing.unexpected()):
+        pytest.fail("\n".join(faults), pytrace=False)
+    return result
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -129,10 +130,10 @@ class World:
 
     # -- the server --------------------------------------------------------------------
 
-    def serve(self, *, at: str = "", limits: str = "", later: str = "") -> None:
+    def serve(self, *, at: str = "", limits: str = "", later: str = "", port: int = 0) -> None:
         """Start the server; `at` names a point of the code at which it stops and waits to be killed.
 
-        `later`: it is a later version of tasuki.
+        `later`: it is a later version of tasuki. `port` 0 is a free one.
         """
         self.reached.unlink(missing_ok=True)
         (self.data / "fleet" / "address").unlink(missing_ok=True)
@@ -142,7 +143,7 @@ class World:
                "FLEET_LIMITS": limits, "FLEET_LATER": later}  # fmt: skip
         with self.output.open("ab") as output:
             self.server = subprocess.Popen(
-                [sys.executable, str(SERVER), "serve", "--port", "0", *url],
+                [sys.executable, str(SERVER), "serve", "--port", str(port), *url],
                 env=env, cwd=self.folder, stdout=output, stderr=output,
             )  # fmt: skip
         retry_until(self._answers, 30)
@@ -203,6 +204,16 @@ class World:
         if file.exists():
             self._address = file.read_text().splitlines()[0]
         return self._address
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.address().rpartition(":")[2])
+
+    def link(self) -> str:
+        """The link to the dashboard that the newest server printed."""
+        printed = re.findall(r"in a browser: (\S+)", self.output.read_text())
+        return str(printed[-1])
 
     def handoff(self, id: str) -> Any:
         """A handoff as the API tells it."""

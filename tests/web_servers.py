@@ -17,6 +17,7 @@ from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.web.application import application
 from tasuki.web.auth import Tokens, tokens
 from tasuki.web.live import Live
+from tasuki.web.sessions import Sessions, link
 
 
 class Answer:
@@ -41,12 +42,17 @@ class Answer:
 class Served:
     """A fleet, its tokens, and where it is served."""
 
-    def __init__(self, fleet: Fleet, secrets: Tokens, live: Live, port: int) -> None:
+    def __init__(
+        self, fleet: Fleet, secrets: Tokens, live: Live, port: int, sessions: Sessions
+    ) -> None:
         self.fleet = fleet
+        self.sessions = sessions
         self.live = live
         self.tokens = secrets
         self.port = port
         self.host = f"127.0.0.1:{port}"
+        self.link = link(self.host, sessions)
+        """What signs a browser in."""
 
     def ask(
         self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str
@@ -108,7 +114,7 @@ def serving(folder: Path, url: str = "", host: str = "127.0.0.1") -> Iterator[Se
     retry_until(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Served(fleet, secrets, app.state.live, port)
+        yield Served(fleet, secrets, app.state.live, port, app.state.sessions)
     finally:
         server.should_exit = True
         thread.join(10)

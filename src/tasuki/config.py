@@ -84,6 +84,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Percent of the context from which a draft is made and shown without a word; 0 for never."""
     notify: str = ""
     """Where a suggestion goes beside the screen: `desktop`, or addresses of apprise, in words."""
+    notify_about: str = "done failed needs_you threshold unacknowledged"
+    """Which events of the fleet are sent there, in words; the others are in its list alone."""
     context_threshold: int = 80
     """Percent of the context at which an agent of the fleet is over its threshold."""
     fleet_root: str = ""
@@ -150,13 +152,15 @@ class Source(Struct, frozen=True):
 
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
-    "auto_handoff_at", "notify", "review_in", "context_threshold", "fleet_root",
+    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "fleet_root",
     "fleet_tmux",
 })  # fmt: skip
 """Settings that a repository cannot set; they are taken from the user's own file, the environment
 and flags alone."""
 NAMES_ONLY = frozenset({"model", "use_current_model"})
 """Settings that a repository may wish for."""
+ALERTS = ("done", "failed", "needs_you", "threshold", "unacknowledged")
+"""Events of the fleet that the operator can be told of."""
 BOUNDS: dict[str, tuple[int, int | None, str]] = {
     "budget": (300, None, "tokens"),
     "author_seconds": (1, 3600, "seconds"),
@@ -369,6 +373,11 @@ def _from_text(variable: str, text: str, kind: Any) -> Any:
 
 
 def _valid(settings: Settings, sources: Mapping[str, str]) -> Settings:
+    if other := [word for word in settings.notify_about.split() if word not in ALERTS]:
+        raise ConfigInvalid(
+            f"{sources['notify_about']}: notify_about knows no {setting.shown(other[0])}. "
+            f"Words: {' '.join(ALERTS)}."
+        )
     for name, kind in _KINDS.items():
         if kind is not int:
             continue

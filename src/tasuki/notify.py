@@ -13,6 +13,13 @@ SECONDS = 10
 """Time limit of one notification."""
 
 
+def has_desktop() -> bool:
+    """Whether this machine has a program that shows notifications."""
+    return bool(
+        shutil.which("notify-send") or (sys.platform == "darwin" and shutil.which("osascript"))
+    )
+
+
 def send(where: str, title: str, body: str) -> list[str]:
     """Send a notification to every place named in `where`, in words; what went wrong, as sentences.
 

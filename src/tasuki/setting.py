@@ -43,7 +43,7 @@ def typed(where: str, key: str, kind: Any, value: Any) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as exc:
-        said = f"{where}: {key} must be {in_words(kind)}, not {_shown(value)}."
+        said = f"{where}: {key} must be {in_words(kind)}, not {shown(value)}."
         raise ConfigInvalid(said) from exc
 
 
@@ -58,14 +58,14 @@ def _table(where: str, key: str, kind: type[Struct], value: dict[str, Any]) -> S
     return kind(**found)
 
 
-def unknown_key(shown: str, key: str, known: Iterable[str]) -> str:
+def unknown_key(name: str, key: str, known: Iterable[str]) -> str:
     """That a key is not known, and the one that was probably meant."""
     import difflib
 
     known = tuple(known)
     if near := difflib.get_close_matches(snake(key), known, n=1, cutoff=0.7):
-        return f"unknown setting {_shown(shown)}. Did you mean {near[0]}?"
-    return f"unknown setting {_shown(shown)}. Known: {', '.join(known)}."
+        return f"unknown setting {shown(name)}. Did you mean {near[0]}?"
+    return f"unknown setting {shown(name)}. Known: {', '.join(known)}."
 
 
 def looks_like_key(text: str) -> bool:
@@ -125,7 +125,7 @@ def is_local(url: str) -> bool:
     return host in ("localhost", "::1") or bool(re.fullmatch(r"127(\.[0-9]{1,3}){3}", host))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value for a message: short, and nothing that may be a key."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]

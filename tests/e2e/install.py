@@ -19,6 +19,8 @@ NODE_NEEDED = (22, 19)
 PI = "1.5.2"
 PI_PACKAGES = ("jiti", "typebox", "@silvia-odwyer/photon-node", "quickjs-wasi")
 """The dependencies that pi's bundle loads; the others are built into it."""
+AXE = "4.14.1"
+"""axe-core, which finds in a page what keeps people from using it."""
 NPM_SECONDS = 600
 ENV = dict(os.environ)
 """The environment of the test run, with the user's own settings of npm, before a test changes it."""
@@ -83,6 +85,13 @@ def command(name: str) -> list[str]:
     programs = folder / "node_modules" / ".bin"
     path = f"{programs}:{node().parent}:{ENV['PATH']}"
     return ["env", f"PATH={path}", str(programs / name)]
+
+
+def axe() -> Path:
+    """The script of axe-core."""
+    wanted = f"axe-core@{AXE}"
+    folder = _installed(f"axe-core-{AXE}", lambda folder: _npm_install(folder, wanted))
+    return folder / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def node() -> Path:

@@ -49,6 +49,10 @@ class Client:
         """`DELETE /api/PATH`."""
         return self._asked("DELETE", path)
 
+    def address(self) -> str:
+        """Where it answers, as `host:port`. Raises ServerAway."""
+        return self._file("address").partition("\n")[0]
+
     def patiently(self, *path: object, seconds: float, away: Any) -> Told:
         """`GET /api/PATH`; a server that is away is asked again for so long, `away` called once."""
         deadline, told = time.monotonic() + seconds, False

@@ -37,6 +37,7 @@ COMMANDS = {
     "acp": ("tasuki.cli.acp:acp", "Put /handoff between an editor and any agent that speaks ACP."),
     "mcp": ("tasuki.cli.mcp:mcp", "Serve these as tools to agents, by the Model Context Protocol."),
     "serve": ("tasuki.cli.serve:serve", "Serve a fleet of agents: personas, hooks, handoffs."),
+    "dashboard": ("tasuki.cli.dashboard:dashboard", "Print the link that opens the dashboard."),
     "persona": ("tasuki.cli.persona:persona", "Add, list and edit the personas of the fleet."),
     "agent": ("tasuki.cli.agent:agent", "Start agents of the fleet, talk to them, hand them off."),
     "config": ("tasuki.cli.config:config", "Show every setting and where its value came from."),

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 NEEDED = frozenset({
-    "alembic", "dbos", "litestar", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn",
+    "alembic", "dbos", "jinja2", "litestar", "markdown_it", "prometheus_client", "psycopg",
+    "sqlalchemy", "uvicorn",
 })  # fmt: skip
 """Packages of the extra `server`."""
 
@@ -24,8 +25,8 @@ NEEDED = frozenset({
 def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
     """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
 
-    Everything but /health needs the token from the file that is named at the start; the API
-    describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
+    The dashboard is opened by the link that the start prints (again: tasuki dashboard). The API needs
+    the token from the file that is named at the start, and describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
     """
     from tasuki.config import loaded
     from tasuki.errors import ExtraMissing

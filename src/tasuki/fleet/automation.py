@@ -4,7 +4,7 @@ import time
 
 import sqlalchemy as sa
 
-from tasuki.fleet import log, tables
+from tasuki.fleet import alerts, log, tables
 from tasuki.fleet.database import Database
 
 FLOOR = 0.75
@@ -16,8 +16,9 @@ MOST, WITHIN = 2, 600.0
 class Guard:
     """Decides whether an agent is handed off by itself; stops the automation of a persona in a loop."""
 
-    def __init__(self, database: Database, threshold: float) -> None:
+    def __init__(self, database: Database, threshold: float, host: str = "") -> None:
         self.database = database
+        self.host = host
         self.threshold = threshold
 
     def wants(self, agent_id: int) -> tuple[bool, str]:
@@ -85,6 +86,10 @@ class Guard:
             log.note(
                 connection, "alarm", text, agent_id=agent_id, data={"code": "automation_stopped"}
             )
+            alerts.raise_(
+                connection, "needs_you", f"automation_stopped/{slug}/{agent_id}",
+                f"Automatic handoffs of {slug} stopped", why, host=self.host, agent_id=agent_id,
+            )  # fmt: skip
 
 
 _AUTOMATIC = (

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki import harness as harnesses
-from tasuki.errors import PaneGone, TasukiError
+from tasuki.errors import NotPossible, PaneGone, TasukiError
 from tasuki.fleet import intents, log
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database
@@ -106,6 +106,16 @@ class Bridge:
         with self.database.write(synced=False) as connection:
             intents.mark(connection, intent.id, "uncertain")
         return Sent("uncertain", leftover)
+
+    def press(self, agent: Agent, key: str) -> None:
+        """Press one key, between texts that are typed. Raises NotPossible, LaunchFailed."""
+        with self.panes.lock(agent.pane):
+            if not _is_in_front(agent):
+                raise NotPossible(f"Nothing is typed to agent {agent.id}: {BEHIND}.")
+            try:
+                self.panes.keys(agent.pane, key, pid=_pid(agent))
+            except PaneGone as error:
+                raise NotPossible(str(error)) from error
 
     def _typed(
         self, agent: Agent, intent: Intent, text: str, wanted: Callable[[], bool], *, at_once: bool

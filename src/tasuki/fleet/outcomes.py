@@ -2,14 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from tasuki.errors import LaunchFailed
-from tasuki.fleet import log, reading, tables
+from tasuki.fleet import alerts, log, reading, tables
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database, is_gone
 from tasuki.fleet.failures import REMEDIES, UNCERTAIN, StepFailed, Stopped
@@ -25,15 +24,12 @@ logger = logging.getLogger("tasuki.fleet")
 
 
 class Outcomes:
-    """What became of each step. `alarm` is told the sentence of every failure."""
+    """What became of each step."""
 
-    def __init__(
-        self, database: Database, changes: Changes, steps: Steps, alarm: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, database: Database, changes: Changes, steps: Steps) -> None:
         self.database = database
         self.changes = changes
         self.steps = steps
-        self.alarm = alarm
 
     def carry_out(self, id: str, attempt: int, name: str) -> bool:
         """Carry out a step; whether the next one may follow. A step that is done is not done again."""
@@ -116,8 +112,13 @@ class Outcomes:
                 connection, "alarm", f"Handoff {of.id[:8]} {state} at {name}: {sentence} {remedy}",
                 agent_id=of.agent_id, handoff_id=of.id, data={"code": code, "step": name},
             )  # fmt: skip
+            kind = "unacknowledged" if code == "not_acknowledged" else "failed"
+            alerts.raise_(
+                connection, kind, f"{kind}/{of.id}/{of.attempt}/{name}",
+                f"Handoff of {of.persona} {state}", f"{sentence} {remedy}",
+                host=of.host, agent_id=of.agent_id, handoff_id=of.id,
+            )  # fmt: skip
         self.changes.happened([of.agent_id])
-        self.alarm(f"Handoff of {of.persona} {state}", f"{sentence} {remedy}")
         return False
 
     def give_up(self, of: FleetHandoff) -> None:
@@ -136,6 +137,11 @@ class Outcomes:
                 text = f"Handoff {of.id[:8]} of {of.persona} is done."
                 log.note(connection, "handoff", text, agent_id=of.agent_id, handoff_id=of.id,
                          data={"state": "done"})  # fmt: skip
+                alerts.raise_(
+                    connection, "done", f"done/{of.id}", f"Handoff of {of.persona} is done",
+                    f"Agent {of.successor_id} works on.", host=of.host, agent_id=of.successor_id,
+                    handoff_id=of.id,
+                )  # fmt: skip
         self.changes.happened([of.agent_id])
 
     def _note(self, connection: sa.Connection, of: FleetHandoff, text: str, step: str) -> None:

@@ -3,7 +3,7 @@
 A function whose name ends in `_in` reads within a transaction of the caller's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -52,6 +52,12 @@ def personas(database: Database, *, retired: bool | None = False) -> list[Person
         return [_row(Persona, row) for row in connection.execute(query).mappings()]
 
 
+def personas_in(connection: sa.Connection, slugs: Collection[str]) -> list[Persona]:
+    """The personas of some slugs, within a transaction."""
+    query = sa.select(tables.personas).where(tables.personas.c.slug.in_(sorted(slugs)))
+    return [_row(Persona, row) for row in connection.execute(query).mappings()]
+
+
 def persona(database: Database, slug: str) -> Persona:
     """The persona of a slug. Raises PersonaNotFound."""
     with database.read() as connection:
@@ -91,6 +97,23 @@ def agents(
         query = query.where(table.c.host == host)
     with database.read() as connection:
         return [_row(Agent, r) for r in connection.execute(_limited(query, limit)).mappings()]
+
+
+def recent_agents_in(
+    connection: sa.Connection,
+    *,
+    since: float = 0.0,
+    ids: Collection[int] | None = None,
+    limit: int = 0,
+) -> list[Agent]:
+    """Agents that run or ended after `since`, the newest first; or those of some ids."""
+    table = tables.agents
+    query = sa.select(table).order_by(table.c.id.desc())
+    if ids is not None:
+        query = query.where(table.c.id.in_(sorted(ids)))
+    else:
+        query = query.where(table.c.ended_at.is_(None) | (table.c.ended_at > since))
+    return [_row(Agent, row) for row in connection.execute(_limited(query, limit)).mappings()]
 
 
 def agent(database: Database, id: int) -> Agent:
@@ -151,6 +174,14 @@ def handoffs_in(
     return [_row(FleetHandoff, row) for row in rows]
 
 
+def handoffs_of_in(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
+    """The handoffs of some agents, the newest first, within a transaction."""
+    table = tables.handoffs
+    query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
+    query = query.where(table.c.agent_id.in_(sorted(agents)))
+    return [_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
+
+
 def handoff(database: Database, prefix: str) -> FleetHandoff:
     """The handoff whose id begins with `prefix`, of 4 digits or more. Raises HandoffNotFound."""
     with database.read() as connection:
@@ -206,6 +237,14 @@ def events_after(
     known = {"after": id, "most": limit} | ({"of": agent_id} if agent_id is not None else {})
     with database.read() as connection:
         return [_struct(FleetEvent, row) for row in connection.execute(query, known)]
+
+
+def last_events(database: Database, agent_id: int, limit: int) -> list[FleetEvent]:
+    """The last lines of the log of one agent, the newest first."""
+    query = _columns(FleetEvent, tables.events).where(tables.events.c.agent_id == agent_id)
+    query = query.order_by(tables.events.c.id.desc()).limit(limit)
+    with database.read() as connection:
+        return [_struct(FleetEvent, row) for row in connection.execute(query)]
 
 
 def newest_event(database: Database) -> int:

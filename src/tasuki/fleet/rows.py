@@ -82,6 +82,8 @@ class Agent(Struct, frozen=True):
     """status line, hook or thread."""
     over_threshold: bool = False
     waiting_for: str = ""
+    last_words: str = ""
+    """How its last answer began, without secrets."""
 
 
 class FleetEvent(Struct, frozen=True):
@@ -98,6 +100,25 @@ class FleetEvent(Struct, frozen=True):
     text: str = ""
     """A sentence for people; of a hook's event a short excerpt."""
     data: dict[str, Any] = {}
+
+
+class Alert(Struct, frozen=True):
+    """What the operator is told of, and whether that was sent."""
+
+    id: int
+    key: str
+    at: float
+    kind: Literal["done", "failed", "needs_you", "threshold", "unacknowledged"]
+    host: str
+    title: str
+    text: str
+    agent_id: int | None = None
+    handoff_id: str | None = None
+    state: Literal["due", "sending", "sent", "not_sent", "uncertain", "quiet"] = "due"
+    """uncertain: its server was killed while it was sent. quiet: it is in the list alone, as is set."""
+    problem: str = ""
+    """Why it was not sent, as a sentence."""
+    seen_at: float | None = None
 
 
 class Failure(Struct, frozen=True):

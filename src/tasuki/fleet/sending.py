@@ -1,19 +1,27 @@
-"""A text of the operator's, typed to an agent."""
+"""What the operator sees of an agent's pane, and types into it."""
 
 import secrets
 from typing import Any
 
-from tasuki.errors import NotPossible
+from tasuki.draft.redact import Redactor
+from tasuki.errors import NotPossible, PaneGone
 from tasuki.fleet import handing_off, intents, log, reading
 from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.database import Database
 from tasuki.fleet.rows import Agent
-from tasuki.plain import plain
+from tasuki.launch.panes import Panes
+from tasuki.plain import one_line, plain, shown
 
 PROOF_SECONDS = 8.0
 MOST_CHARACTERS = 100_000
 PROOF = 60
 """Characters of a text by which its prompt is known."""
+KEYS = (
+    "Enter", "Escape", "Tab", "BTab", "Up", "Down", "Left", "Right", "Space", "BSpace", "C-c", "y",
+    "n", *"0123456789",
+)  # fmt: skip
+"""Keys that can be pressed in a pane, by tmux's names: what dialogs of agents take."""
+SCREEN_LINES = 60
 
 
 def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -> dict[str, Any]:
@@ -44,6 +52,39 @@ def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -
     with database.write() as connection:
         log.note(connection, "message", said, agent_id=agent_id, data={"state": sent.state})
     return {"state": sent.state, "why": sent.why, "leftover": sent.leftover}
+
+
+def screen(panes: Panes, agent: Agent) -> str:
+    """What the pane of an agent shows, without secrets. Raises NotPossible where there is none."""
+    if not agent.pane:
+        raise NotPossible("Agent has no tmux pane")
+    try:
+        text = panes.look(agent.pane).text
+    except PaneGone as error:
+        raise NotPossible(str(error)) from error
+    lines = Redactor().redact(shown(text)).rstrip().split("\n")
+    return "\n".join(lines[-SCREEN_LINES:])
+
+
+def press(database: Database, bridge: Bridge, agent_id: int, key: str) -> None:
+    """Press a key of `KEYS` in an agent's pane, such as a dialog asks for.
+
+    Raises AgentNotFound, NotPossible: it has no pane, is not tasuki's, or its program is not in front.
+    """
+    agent = reading.agent(database, agent_id)
+    if key not in KEYS:
+        raise NotPossible(
+            f"{one_line(key, 20)!r} is no key that can be pressed: {', '.join(KEYS)}."
+        )
+    if agent.ended_at is not None:
+        raise NotPossible("Agent is not active")
+    if not agent.pane:
+        raise NotPossible("Agent has no tmux pane")
+    check_own(agent)
+    bridge.press(agent, key)
+    with database.write() as connection:
+        said = f"The key {key} was pressed in the pane of agent {agent_id}."
+        log.note(connection, "message", said, agent_id=agent_id, data={"key": key})
 
 
 def check_own(agent: Agent) -> None:

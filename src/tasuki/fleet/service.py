@@ -13,7 +13,7 @@ from typing import Any
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
-from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
+from tasuki.fleet import adopting, alerts, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.changes import Changes
@@ -27,7 +27,7 @@ from tasuki.fleet.limits import Limits
 from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.outcomes import Outcomes
 from tasuki.fleet.rows import Agent, FleetHandoff
-from tasuki.fleet.sending import check_own, send_message
+from tasuki.fleet.sending import check_own, press, screen, send_message
 from tasuki.fleet.steps import Steps
 from tasuki.fleet.vacancies import check_vacant
 from tasuki.fleet.watch import Watch
@@ -72,14 +72,15 @@ class Fleet:
         self.lifecycle = Lifecycle(self.database, self.panes, data, root, self.host)
         self.bridge = Bridge(self.database, self.panes, self.changes)
         self.ending = Ending(self.lifecycle, self.bridge, limits)
-        self.notifier = Notifier(loaded.settings.notify)
         self.threshold = float(loaded.settings.context_threshold)
-        self.guard = Guard(self.database, self.threshold)
+        self.guard = Guard(self.database, self.threshold, self.host)
+        settings = loaded.settings
+        self.notifier = Notifier(self.database, self.host, settings.notify, settings.notify_about)
         steps = Steps(
             self.lifecycle, self.bridge, self.ending, limits, loaded,
             unheard=lambda: self.intake.waiting > 0 or any(spool.waiting(data / "spool")),
         )  # fmt: skip
-        self.outcomes = Outcomes(self.database, self.changes, steps, self.notifier.send)
+        self.outcomes = Outcomes(self.database, self.changes, steps)
         workflows = sqlite_url(data / "workflows.db") if self.database.is_sqlite else url
         self.engine = Engine(workflows, self.host, self.outcomes.carry_out)
         self.intake = Intake(
@@ -203,6 +204,15 @@ class Fleet:
         """Type a text to an agent as a prompt. Raises AgentNotFound, NotPossible."""
         return send_message(self.database, self.bridge, agent_id, text)
 
+    def screen(self, agent_id: int) -> str:
+        """What the pane of an agent shows, without secrets. Raises AgentNotFound, NotPossible."""
+        return screen(self.panes, reading.agent(self.database, agent_id))
+
+    def press(self, agent_id: int, key: str) -> None:
+        """Press a key in an agent's pane. Raises AgentNotFound, NotPossible."""
+        press(self.database, self.bridge, agent_id, key)
+        self.changes.happened([agent_id])
+
     def stop_agent(self, agent_id: int) -> Agent:
         """End an agent in its own words. Raises AgentNotFound, NotPossible, StepFailed."""
         if under_way := handing_off.under_way(self.database, agent_id):
@@ -307,7 +317,7 @@ class Fleet:
         for id in ids:
             wanted, stopped = self.guard.wants(id)
             if stopped:
-                self.notifier.send("Automatic handoffs stopped", stopped)
+                self.changes.happened([id])
             if wanted:
                 try:
                     self.hand_off(id, reason="context_limit", automatic=True)
@@ -316,9 +326,14 @@ class Fleet:
 
     def _lost(self, agent: Agent, why: str) -> None:
         text = f"Agent {agent.id} ({agent.persona or agent.harness}) is lost: {why}"
-        self.note("alarm", text, agent_id=agent.id, data={"code": "agent_lost"})
-        if agent.persona:
-            self.notifier.send("An agent is lost", text)
+        with self.database.write() as connection:
+            log.note(connection, "alarm", text, agent_id=agent.id, data={"code": "agent_lost"})
+            if agent.persona:
+                alerts.raise_(
+                    connection, "failed", f"lost/{agent.id}", f"{agent.persona} is lost", f"Agent {agent.id}: {why}",
+                    host=self.host, agent_id=agent.id,
+                )  # fmt: skip
+        self.changes.happened([agent.id])
 
 
 MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))

@@ -11,6 +11,7 @@ that is newer.
 
 from typing import Any
 
+from tasuki.draft.redact import Redactor
 from tasuki.harness.control import AgentEvent
 from tasuki.plain import one_line
 
@@ -19,6 +20,9 @@ SWITCHED = frozenset({"clear", "resume", "new", "fork", "switch"})
 AFTER_COMPACTION = {"manual": "idle", "auto": "busy"}
 MARGIN = 5.0
 """Percent by which the use must fall below a threshold before it can be passed again."""
+
+LAST_WORDS = 300
+"""Characters of an agent's last answer that are kept."""
 
 Row = dict[str, Any]
 
@@ -116,6 +120,8 @@ def _state(agent: Row, event: AgentEvent, at: float, takes_start: bool) -> None:
         agent["children"] = [*(event.running or ()), *_sub_agents(agent, event)]
     if now and now != agent["state"]:
         agent.update(state=now, state_at=at)
+    if event.kind == "idle" and event.text:
+        agent["last_words"] = one_line(Redactor().redact(event.text[: 4 * LAST_WORDS]), LAST_WORDS)
     if now:
         agent["waiting_for"] = one_line(event.text, 200) if now == "waiting" else ""
 

@@ -62,6 +62,7 @@ agents = sa.Table(
     sa.Column("context_source", sa.Text, nullable=False, server_default=""),
     sa.Column("over_threshold", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("waiting_for", sa.Text, nullable=False, server_default=""),
+    sa.Column("last_words", sa.Text, nullable=False, server_default=""),
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
@@ -151,3 +152,22 @@ intents = sa.Table(
     sa.Column("end", sa.JSON(none_as_null=True)),  # what that end told
 )
 sa.Index("intents_by_agent", intents.c.agent_id)
+
+alerts = sa.Table(
+    "alerts",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("key", sa.Text, nullable=False, unique=True),  # what makes it one event
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),  # whose server sends it
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),
+    sa.Column("handoff_id", sa.Text),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False, server_default="due"),
+    sa.Column("problem", sa.Text, nullable=False, server_default=""),
+    sa.Column("seen_at", sa.Double),
+    sqlite_autoincrement=True,
+)
+sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tasuki import harness as harnesses
 from tasuki.errors import LaunchFailed, TasukiError
-from tasuki.fleet import log, reading, spool, tables, thresholds
+from tasuki.fleet import alerts, log, reading, spool, tables, thresholds
 from tasuki.fleet.database import Database, is_gone
 from tasuki.fleet.intake import Intake, Overloaded
 from tasuki.fleet.lifecycle import Lifecycle
@@ -107,7 +107,7 @@ class Watch:
         spool.tidy(self.spool_folder)
         while True:
             with self.database.write(synced=False) as connection:
-                pruned = log.prune(connection)
+                pruned = log.prune(connection) + alerts.prune(connection)
             if not pruned or self._stop.wait(PRUNE_PAUSE_SECONDS):
                 return
 
@@ -230,6 +230,11 @@ class Watch:
             )
             if passed := thresholds.Personas(connection, self.threshold).passed(row):
                 log.note(connection, "threshold", passed, agent_id=id)
+                if row["persona"]:
+                    alerts.raise_(
+                        connection, "threshold", f"threshold/{id}/{row['context_at']}",
+                        f"{row['persona']} is past its threshold", passed, host=row["host"], agent_id=id,
+                    )  # fmt: skip
             connection.execute(_MEASURED, {"agent": id, **{f"b_{x}": row[x] for x in _CONTEXT}})
         if passed:
             self.automatic({id})

@@ -9,6 +9,7 @@ from typing import Any
 from litestar import Litestar, Router, get
 from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
+from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -16,13 +17,17 @@ from litestar.openapi.spec import Components, SecurityScheme
 from tasuki import __version__
 from tasuki.fleet.rows import FleetEvent
 from tasuki.fleet.service import Fleet
-from tasuki.web import api_agents, api_events, api_handoffs, api_personas
+from tasuki.web import api_agents, api_events, api_handoffs, api_login, api_personas
 from tasuki.web.answers import HANDLERS
 from tasuki.web.auth import Tokens, operator_only
 from tasuki.web.gate import Gate, Hosts
 from tasuki.web.hooks import MOST_BYTES, hook
 from tasuki.web.live import Live
+from tasuki.web.live_pages import LivePages
 from tasuki.web.metrics import Metrics, metrics_page
+from tasuki.web.pages import errors, routes
+from tasuki.web.pages import live as pages_live
+from tasuki.web.sessions import Sessions
 from tasuki.web.shortcut import Application
 
 OWN = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
@@ -39,7 +44,13 @@ def health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 
 def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litestar:
     """The application of a fleet that is launched, for a server that listens on `host`."""
-    live = Live(fleet.database, _told)
+    live_pages = LivePages(fleet, pages_live.made)
+
+    def told(event: FleetEvent) -> None:
+        _told(event)
+        live_pages.told(event)
+
+    live = Live(fleet.database, told)
     metrics = Metrics(fleet, live)
     fleet.on_change(live.changed)
 
@@ -49,6 +60,7 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
         try:
             yield
         finally:
+            live_pages.close()
             await live.close()
 
     hosts = Hosts(host)
@@ -57,16 +69,19 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
     made = Application(
         route_handlers=[
             health, metrics_page, hooks, api_personas.router, api_agents.router,
-            api_handoffs.router, api_events.router,
+            api_handoffs.router, api_events.router, api_login.router,
+            routes.public(), routes.router(),
         ],
         dependencies={name: Provide(_giving(it), sync_to_thread=False) for name, it in given.items()},
-        exception_handlers=HANDLERS,
+        exception_handlers={**HANDLERS, HTTPException: errors.anywhere},
         lifespan=[running],
         logging_config=None,
         middleware=[partial(Gate, hosts=hosts)],
         openapi_config=_schema(),
         request_max_body_size=MOST_BYTES,
-        state=State({"tokens": tokens, **given}),
+        state=State({
+            "tokens": tokens, "sessions": Sessions(tokens.operator), "live_pages": live_pages, **given,
+        }),
     )  # fmt: skip
     made.hosts = hosts
     return made

@@ -15,12 +15,17 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 compared with, not listened on
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_FORM = b"application/x-www-form-urlencoded"
+API = "/api/"
 HOOKS = "/api/hooks/"
 """Hooks send what their harness gives them, with a header no page can send."""
 
 
 class Gate:
-    """Lets through what is addressed to one of `hosts`, of no foreign origin, with JSON as its body."""
+    """Lets through what is addressed to one of `hosts`, of no foreign origin, with a body of its kind.
+
+    That is JSON for the API, and a form for a page, which `sessions.py` asks for its origin too.
+    """
 
     def __init__(self, app: ASGIApp, hosts: "Hosts") -> None:
         self.app = app
@@ -49,10 +54,10 @@ class Gate:
             return 403, "Pages of another origin may not ask this server."
         if scope["method"] not in _WITH_BODY or scope["path"].startswith(HOOKS):
             return None
-        if (
-            length not in (b"", b"0")
-            and content.partition(b";")[0].strip().lower() != b"application/json"
-        ):
+        kind = content.partition(b";")[0].strip().lower()
+        if kind == _FORM and not scope["path"].startswith(API):
+            return None
+        if length not in (b"", b"0") and kind != b"application/json":
             return 415, "The body must be JSON, with `Content-Type: application/json`."
         return None
 

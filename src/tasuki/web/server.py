@@ -27,6 +27,8 @@ from tasuki.web.application import application
 from tasuki.web.auth import TOKEN, tokens
 from tasuki.web.gate import ANY, is_loopback
 from tasuki.web.live import Live
+from tasuki.web.live_pages import LivePages
+from tasuki.web.sessions import link
 
 GRACE_SECONDS = 2
 """How long answers that are under way at the end are waited for."""
@@ -74,7 +76,10 @@ def serve(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
                 server_header=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_SECONDS,
             )  # fmt: skip
-            said = f"The fleet is served at http://{address}. Its token: {folder / TOKEN}"
+            said = (
+                f"The fleet is served at http://{address}. Its token: {folder / TOKEN}\n"
+                f"Its dashboard, in a browser: {link(address, app.state.sessions)}"
+            )
             known = single.known_at(folder, address, secrets.proof)
             _Server(config, app, known, lambda: say(said)).run(sockets=[listener])
         finally:
@@ -95,6 +100,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self.live: Live = app.state.live
+        self.live_pages: LivePages = app.state.live_pages
         self.known = known
         self.answers = answers
 
@@ -109,6 +115,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         logger.info("Stopping.")
         self.known.__exit__(None, None, None)  # from here on hooks keep their events themselves
+        self.live_pages.close()
         await self.live.close()
         await super().shutdown(sockets)
 

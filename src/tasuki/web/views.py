@@ -1,7 +1,7 @@
 """Rows as they leave the server: without secrets in what people and agents wrote."""
 
 import os
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -9,9 +9,10 @@ from tasuki.draft.redact import Redactor
 from tasuki.fleet.reading import Chain
 from tasuki.fleet.rows import Agent, FleetHandoff
 
+T = TypeVar("T", Agent, FleetHandoff)
 MOST_DOCUMENT = 1 << 20
 """Bytes of a handoff document that are shown."""
-_WRITTEN = ("goal", "arguments", "end_reason", "waiting_for", "children")
+_WRITTEN = ("goal", "arguments", "end_reason", "waiting_for", "children", "last_words")
 _SAID = ("reason", "context", "injection_prompt", "failure", "notes")
 
 
@@ -23,6 +24,11 @@ def agent(of: Agent) -> dict[str, Any]:
 def handoff(of: FleetHandoff) -> dict[str, Any]:
     """A handoff."""
     return _redacted(of, _SAID)
+
+
+def redacted(of: T) -> T:
+    """An agent or a handoff as the row that it is, without secrets."""
+    return msgspec.convert(agent(of) if isinstance(of, Agent) else handoff(of), type(of))
 
 
 def chain(of: Chain) -> list[dict[str, Any]]:

@@ -1,0 +1,114 @@
+// What pages do beyond htmx: times go on, cards that arrive find their place, alerts stay until they were seen.
+"use strict";
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  // -- times ---------------------------------------------------------------------------
+  const UNITS = [["d", 86400], ["h", 3600], ["min", 60]];
+  const span = (seconds) => {
+    for (const [unit, size] of UNITS) if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
+    return `${Math.max(0, Math.floor(seconds))} s`;
+  };
+  const put = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
+  const tick = () => {
+    const now = Date.now();
+    for (const time of $$("time[data-ago]")) put(time, span((now - Date.parse(time.dateTime)) / 1000) + time.dataset.ago);
+    put($("#live-clock"), new Date(now).toTimeString().slice(0, 8));
+  };
+
+  // -- the connection ------------------------------------------------------------------
+  const live = (word, away) => {
+    const place = $("#live");
+    if (!place) return;
+    place.hidden = false;
+    place.classList.toggle("attn", away);
+    put($("#live-word"), word);
+  };
+  document.addEventListener("htmx:sseOpen", () => live("Live", false));
+  document.addEventListener("htmx:sseError", () => live("Reconnecting", true));
+
+  // -- forms over the page -------------------------------------------------------------
+  const dialog = $("#form");
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (dialog && event.detail.target && event.detail.target.id === "form-body" && !dialog.open) {
+      dialog.showModal();
+      const first = $("[autofocus], input, textarea", dialog);
+      if (first) first.focus();
+    }
+  });
+  document.addEventListener("click", (event) => {
+    const close = event.target.closest("[data-close]");
+    if (close && dialog && dialog.open && dialog.contains(close)) { event.preventDefault(); dialog.close(); }
+    if (event.target === dialog) dialog.close();
+    const shut = event.target.closest(".toast [data-dismiss]");
+    if (shut) shut.closest(".toast").remove();
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("#filter select")) event.target.form.requestSubmit();
+  });
+
+  // -- cards ---------------------------------------------------------------------------
+  const recount = () => {
+    const cards = $$("#cards .card");
+    const moved = cards.filter((card) => card.parentElement.id !== `cards-${card.dataset.group}`).length;
+    const note = $("#moved");
+    if (note) {
+      note.hidden = !moved;
+      put($("#moved-count"), `${moved} would move`);
+    }
+    if ($("#cards[data-whole]") && !$("#cards .more")) {
+      for (const place of $$("[data-count]")) {
+        const group = place.dataset.count;
+        put(place, String(group ? cards.filter((card) => card.dataset.group === group).length : cards.length));
+      }
+    }
+  };
+  document.addEventListener("htmx:sseBeforeMessage", (event) => {
+    const { type, data } = event.detail;
+    if (type === "arrived") {
+      event.preventDefault();
+      const made = document.createElement("template");
+      made.innerHTML = data;
+      for (const card of [...made.content.children]) {
+        if (document.getElementById(card.id)) continue;
+        const list = document.getElementById(`cards-${card.dataset.group}`);
+        const whole = $("#cards[data-whole]");
+        const isNew = whole && Number(card.id.slice(6)) > Number(whole.dataset.whole);
+        if (!list || !whole || !(isNew || card.dataset.group === "needs")) continue;
+        list.append(card);
+        list.closest("section").hidden = false;
+        if ($("#none")) $("#none").remove();
+        $("#filter").hidden = false;
+        htmx.process(card);
+      }
+      recount();
+      htmx.trigger(document.body, "recount");
+    } else if (type === "alert") {
+      const list = $("#alert-list");
+      const made = document.createElement("template");
+      made.innerHTML = data;
+      const alert = made.content.firstElementChild;
+      if (!alert || document.getElementById(alert.id)) { event.preventDefault(); return; }
+      const line = $("template", alert);
+      if (list && line) list.prepend(line.content.cloneNode(true));
+      const link = $("#alerts-link");
+      link.dataset.unseen = Number(link.dataset.unseen) + 1;
+      put(link, `${link.dataset.unseen} new alert${link.dataset.unseen === "1" ? "" : "s"}`);
+      window.setTimeout(() => { const it = document.getElementById(alert.id); if (it && !it.matches(":hover, :focus-within")) it.remove(); }, 12000);
+    }
+  });
+  document.addEventListener("htmx:sseMessage", () => {
+    recount();
+    htmx.trigger(document.body, "recount");
+  });
+
+  // -- a page that is too far behind ----------------------------------------------------
+  document.addEventListener("htmx:sseBeforeMessage", (event) => {
+    if (event.detail.type === "reload") window.location.reload();
+  });
+
+  tick();
+  window.setInterval(tick, 1000);
+  recount();
+})();

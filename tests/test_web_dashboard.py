@@ -1,0 +1,255 @@
+"""Who may look at the dashboard and change something, and what its answers let a browser do."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import fleet_records
+import pytest
+from web_servers import Answer, Served, serving
+
+from tasuki.web.sessions import Sessions, cookie_name
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A server with one agent."""
+    with serving(tmp_path) as made:
+        fleet_records.persona(made.fleet.database)
+        fleet_records.agent(made.fleet.database, persona=fleet_records.SLUG, state_at=1.0)
+        yield made
+
+
+def signed_in(served: Served, path: str = "/", **headers: str) -> Answer:
+    """What a browser with a session is given."""
+    given = {"Accept": "text/html,*/*", "Cookie": session(served), **headers}
+    return served.ask("GET", path, token="", **given)
+
+
+def session(served: Served) -> str:
+    """The cookie of a browser that was signed in."""
+    sessions = Sessions(served.tokens.operator)
+    return f"{cookie_name(served.host)}={sessions.made()}"
+
+
+def posted(served: Served, path: str, cookie: str, **headers: str) -> Answer:
+    """A form that was sent."""
+    given = {"Content_Type": "application/x-www-form-urlencoded", **headers}
+    if cookie:
+        given["Cookie"] = cookie
+    body = urlencode({"reason": "full"}).encode()
+    return served.ask("POST", path, body, token="", **given)
+
+
+def test_the_link_signs_a_browser_in(served: Served) -> None:
+    """The link's answer sets a cookie that no script reads and no other site sends; with it pages open."""
+    link = f"/login?key={served.sessions.key}"
+    answer = served.ask("GET", link, token="")
+    given = answer.headers["set-cookie"]
+    opened = served.ask("GET", "/", token="", Cookie=given.partition(";")[0])
+
+    assert answer.status == 200
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(given.split("; "))
+    assert (opened.status, b"developer-con-1" in opened.body) == (200, True)
+
+
+@pytest.mark.parametrize("key", ["", "wrong", "é", "\x00", "a" * 3000])
+def test_another_key_signs_nobody_in(served: Served, key: str) -> None:
+    """A wrong key gives no cookie, and says how to come by the right one."""
+    answer = served.ask("GET", f"/login?{urlencode({'key': key})}", token="")
+
+    assert answer.status == 401
+    assert "set-cookie" not in answer.headers
+    assert b"tasuki dashboard" in answer.body
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/agents/1", "/handoffs", "/live", "/agents/1/screen", "/cards?ids=1"]
+)
+def test_nothing_is_shown_without_a_session(served: Served, path: str) -> None:
+    """Every page needs the session; the operator's token, which pages cannot send, does not stand for it."""
+    refused = [served.ask("GET", path, token=token) for token in ("", served.tokens.operator)]
+
+    assert [answer.status for answer in refused] == [401, 401]
+    assert not any(b"developer-con-1" in answer.body for answer in refused)
+
+
+@pytest.mark.parametrize("spoilt", ["end", "proof", "nonce", "empty", "other token"])
+def test_a_session_that_was_made_up_is_none(served: Served, spoilt: str) -> None:
+    """Only the server makes sessions: a changed one, or one of another token, opens nothing."""
+    end, nonce, proof = Sessions(served.tokens.operator).made().split(".")
+    value = {
+        "end": f"{int(end) + 1}.{nonce}.{proof}",
+        "proof": f"{end}.{nonce}.{'0' * 64}",
+        "nonce": f"{end}.x.{proof}",
+        "empty": "",
+        "other token": Sessions("another").made(),
+    }[spoilt]
+    answer = served.ask("GET", "/", token="", Cookie=f"{cookie_name(served.host)}={value}")
+
+    assert answer.status == 401
+
+
+def test_a_session_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session is over after 30 days."""
+    known = session(served)
+    before = served.ask("GET", "/", token="", Cookie=known)
+    monkeypatch.setattr(
+        "tasuki.web.sessions.time.time", lambda: __import__("time").monotonic() + 4e9
+    )
+
+    assert (before.status, served.ask("GET", "/", token="", Cookie=known).status) == (200, 401)
+
+
+def test_a_change_needs_session_and_origin(served: Served) -> None:
+    """A form is taken from a page of this server in a signed-in browser, and from nowhere else."""
+    known, own = session(served), f"http://{served.host}"
+    refused = {
+        "no session": posted(served, "/agents/1/handoff", "", Origin=own).status,
+        "no origin": posted(served, "/agents/1/handoff", known).status,
+        "another origin": posted(
+            served, "/agents/1/handoff", known, Origin="http://evil.example"
+        ).status,
+        "another port": posted(
+            served, "/agents/1/handoff", known, Origin="http://127.0.0.1:1"
+        ).status,
+        "null": posted(served, "/agents/1/handoff", known, Origin="null").status,
+        "to the API": posted(served, "/api/agents/1/handoff", known, Origin=own).status,
+    }
+
+    assert refused == {
+        "no session": 401, "no origin": 403, "another origin": 403, "another port": 403, "null": 403,
+        "to the API": 415,
+    }  # fmt: skip
+    assert served.ask("GET", "/api/handoffs").json["handoffs"] == []
+
+
+def test_another_host_is_refused(served: Served) -> None:
+    """A page that reached this server by a name of its own is given nothing."""
+    assert signed_in(served, Host="evil.example").status == 421
+
+
+def test_the_session_does_not_open_the_api(served: Served) -> None:
+    """The API wants its token: a cookie is no way around it."""
+    assert signed_in(served, "/api/agents").status == 401
+
+
+def test_what_a_page_may_do(served: Served) -> None:
+    """Pages load this server's own scripts and styles alone, and nothing stands in the page itself."""
+    answer = signed_in(served)
+    policy = dict(
+        part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
+    )
+    page = answer.body.decode()
+
+    assert policy["default-src"] == "'none'"
+    assert {policy["script-src"], policy["style-src"], policy["connect-src"]} == {"'self'"}
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"
+    assert re.findall(r"\sstyle=|\son\w+=|<style|<script(?! src=\"/static/)", page) == []
+    assert re.findall(r"(?:src|href)=\"(?!/|#)", page) == []
+
+
+def test_assets_are_kept_and_compressed(served: Served) -> None:
+    """Scripts and styles have an address of their content, are kept for good, and are sent compressed."""
+    page = signed_in(served).body.decode()
+    paths = re.findall(r"(?:src|href)=\"(/static/[^\"]+)", page)
+    answers = [served.ask("GET", path, token="", Accept_Encoding="gzip") for path in paths]
+
+    assert len(paths) == 5
+    assert {answer.status for answer in answers} == {200}
+    assert all("immutable" in answer.headers["cache-control"] for answer in answers)
+    assert all(answer.headers["content-encoding"] == "gzip" for answer in answers)
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "..%2f..%2fsessions.py", "htmx-LICENSE", "vendor"])
+def test_no_other_file_is_an_asset(served: Served, name: str) -> None:
+    """Only the files of the dashboard are served."""
+    assert served.ask("GET", f"/static/{name}", token="").status == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/agents/99", "/handoffs/abcd", "/agents/99999999999"]
+)
+def test_what_is_not_there_says_so_as_a_page(served: Served, path: str) -> None:
+    """A wrong address is answered with a page and a sentence."""
+    answer = signed_in(served, path)
+
+    assert (answer.status, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert b'role="alert"' in answer.body
+
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202eevil\x1b[31m\"'`{{7*7}}"
+
+
+def test_hostile_words_are_words(served: Served) -> None:
+    """Markup, directions and escape sequences of agents are shown as text, or not at all."""
+    database = served.fleet.database
+    fleet_records.agent(
+        database, cwd=f"/{HOSTILE}", waiting_for=HOSTILE, state="waiting", pane=f"%3{HOSTILE}",
+        goal=HOSTILE, end_reason=HOSTILE, model=HOSTILE, children=[HOSTILE], session=HOSTILE,
+    )  # fmt: skip
+    fleet_records.handoff(
+        database, "ab" * 16, 1, state="failed", step="check", reason=HOSTILE, context=HOSTILE,
+        notes=[HOSTILE], file_path=f"/tmp/{HOSTILE}",
+        failure={"code": "unexpected", "step": "check", "sentence": HOSTILE, "remedy": HOSTILE},
+    )  # fmt: skip
+    for path in ("/", "/agents/2", "/agents/1", "/handoffs", f"/handoffs/{'ab' * 16}", "/agents/new",
+                 f"/?{urlencode({'q': HOSTILE, 'project': HOSTILE})}", f"/{urlencode({'x': HOSTILE})}"):  # fmt: skip
+        page = signed_in(served, path).body.decode()
+
+        assert "<script>alert" not in page, path
+        assert "<img" not in page, path
+        assert "\u202e" not in page, path
+        assert "\x1b" not in page, path
+
+
+def test_a_document_that_is_hostile(served: Served, tmp_path: Path) -> None:
+    """A document's own markup, images and odd links do nothing; raw it is text that runs nothing."""
+    document = tmp_path / "d.md"
+    document.write_text(
+        "# Hi\n\n<script>alert(1)</script>\n\n<div onclick=alert(1)>x</div>\n\n[a](javascript:alert(1)) "
+        "[b](data:text/html,x) ![c](http://evil.example/p.png) [d](https://example.org/) [e][1] \u202erev\n\n"
+        "[1]: javascript:alert(1)\n\n" + "x" * 1_000_000 + " sk-ant-api03-" + "A1b2" * 24
+    )  # fmt: skip
+    fleet_records.handoff(
+        served.fleet.database, "cd" * 16, 1, state="done", file_path=str(document)
+    )
+    page = signed_in(served, f"/handoffs/{'cd' * 16}").body.decode()
+    raw = signed_in(served, f"/handoffs/{'cd' * 16}/document.md")
+
+    assert "<script>alert" not in page
+    assert "<div onclick" not in page
+    assert "<img" not in page
+    assert (
+        re.findall(r'href="(?!/|#|https://example\.org/|http://evil\.example/p)[^"]*', page) == []
+    )
+    assert "\u202e" not in page
+    assert (len(page) < 400_000, "more characters are not shown" in page) == (True, True)
+    assert raw.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "sandbox" in raw.headers["content-security-policy"]
+    assert b"sk-ant-api03-A1b2" not in raw.body
+
+
+def test_the_first_page_is_small(served: Served) -> None:
+    """With 200 agents the first page with all that it loads is below 100 KB, and says how many more there are."""
+    words = "Rounding is now half-even everywhere. Next I would start on the export, which touches files."
+    for number in range(200):
+        slug = f"developer-longername-{number + 1}"
+        fleet_records.persona(served.fleet.database, slug)
+        fleet_records.agent(
+            served.fleet.database, persona=slug, cwd=f"/home/you/src/project-{number % 7}", context_used=88,
+            context_tokens=176_000, context_window=200_000, session=f"s{number}", last_words=words,
+        )  # fmt: skip
+    answer = signed_in(served)
+    sent = signed_in(served, Accept_Encoding="gzip")
+    page = answer.body.decode()
+    assets = re.findall(r"(?:src|href)=\"(/static/[^\"]+)", page)
+    loaded = sum(len(served.ask("GET", a, token="", Accept_Encoding="gzip").body) for a in assets)
+
+    assert len(answer.body) < 100_000
+    assert len(sent.body) + loaded < 50_000
+    assert page.count('<li class="card') == 40
+    assert "more</a>" in page
+    assert signed_in(served, "/?whole=true").body.count(b'<li class="card') == 201
