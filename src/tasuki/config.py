@@ -229,6 +229,12 @@ def loaded(cwd: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
     return Loaded(settings, sources, tuple(problems), tuple(choices), tuple(files))
 
 
+def checked(name: str, values: Mapping[str, Any]) -> Settings:
+    """What the user's own file would mean with these values alone. Raises ConfigInvalid naming `name`."""
+    found = _taken(Source(name, values), [])
+    return _valid(Settings(**found), dict.fromkeys(Settings.__struct_fields__, name))
+
+
 def _taken(source: Source, problems: list[str]) -> dict[str, Any]:
     """What a source may say and says, by the names of the settings."""
     found: dict[str, Any] = {}

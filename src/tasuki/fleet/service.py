@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tasuki import config, settings_file
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
@@ -145,6 +146,25 @@ class Fleet:
         with self.database.write() as connection:
             log.note(connection, kind, text, agent_id=agent_id, handoff_id=handoff_id, data=data)
         self.changes.happened([agent_id] if agent_id is not None else [])
+
+    # -- settings ----------------------------------------------------------------------
+
+    def configure(self, **changes: Any) -> None:
+        """Change settings of the user's own file, and what holds here from now on.
+
+        Takes `context_threshold` in percent, `notify` and `notify_about`; None for the default.
+        Raises ConfigInvalid, StoreFailed.
+        """
+        settings_file.write(changes)
+        self._settle(config.load(Path.cwd()))
+        names = ", ".join(sorted(changes))
+        self.note("settings", f"Settings were changed: {names}.", data={"names": sorted(changes)})
+
+    def _settle(self, settings: config.Settings) -> None:
+        threshold = float(settings.context_threshold)
+        self.threshold = threshold
+        self.guard.threshold = self.intake.threshold = self.watch.threshold = threshold
+        self.notifier.where, self.notifier.about = settings.notify, settings.notify_about
 
     # -- agents ------------------------------------------------------------------------
 

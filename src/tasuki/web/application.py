@@ -17,7 +17,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from tasuki import __version__
 from tasuki.fleet.rows import FleetEvent
 from tasuki.fleet.service import Fleet
-from tasuki.web import api_agents, api_events, api_handoffs, api_login, api_personas
+from tasuki.web import api_agents, api_events, api_handoffs, api_login, api_operator, api_personas
 from tasuki.web.answers import HANDLERS
 from tasuki.web.auth import Tokens, operator_only
 from tasuki.web.gate import Gate, Hosts
@@ -69,7 +69,7 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
     made = Application(
         route_handlers=[
             health, metrics_page, hooks, api_personas.router, api_agents.router,
-            api_handoffs.router, api_events.router, api_login.router,
+            api_handoffs.router, api_events.router, api_login.router, api_operator.router,
             routes.public(), routes.router(),
         ],
         dependencies={name: Provide(_giving(it), sync_to_thread=False) for name, it in given.items()},

@@ -67,6 +67,20 @@ class Message(_Body, frozen=True):
     text: Annotated[str, Meta(min_length=1, max_length=100_000)]
 
 
+class SettingsChange(_Body, frozen=True):
+    """Settings of the fleet to change; what is left out stays, and null is the default."""
+
+    context_threshold: Annotated[int, Meta(ge=1, le=100)] | UnsetType | None = UNSET
+    notify: Path | UnsetType | None = UNSET
+    notify_about: Short | UnsetType | None = UNSET
+
+
+class Seen(_Body, frozen=True):
+    """Up to which alert the operator has seen them."""
+
+    up_to: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
 class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
     """Why an agent is handed off. `context` is for its successor; `force` does not wait for what it runs.
 

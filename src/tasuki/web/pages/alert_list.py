@@ -1,11 +1,10 @@
 """Alerts as pages list them: what happened to whom, and whether it was sent."""
 
-from typing import Any
-
 from tasuki.fleet import alerts
 from tasuki.fleet.database import Database
 from tasuki.fleet.rows import Alert
 from tasuki.web.pages import shapes
+from tasuki.web.pages.shapes import Shown
 
 NEWEST = 12
 SENT = {
@@ -14,6 +13,11 @@ SENT = {
 }  # fmt: skip
 
 
-def newest(database: Database, limit: int = NEWEST) -> list[tuple[Alert, Any, str]]:
+def newest(
+    database: Database, limit: int = NEWEST, before: int | None = None
+) -> list[tuple[Alert, Shown, str]]:
     """The newest alerts, each with its shape and what became of its notification."""
-    return [(of, shapes.OF_ALERT[of.kind], SENT[of.state]) for of in alerts.newest(database, limit)]
+    return [
+        (of, shapes.OF_ALERT[of.kind], SENT[of.state])
+        for of in alerts.newest(database, limit, before)
+    ]

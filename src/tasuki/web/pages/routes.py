@@ -4,7 +4,19 @@ from litestar import Router
 from litestar.di import Provide
 
 from tasuki.web.assets import asset
-from tasuki.web.pages import agents, errors, fleet, forms, handoffs, lineage, live, login, personas
+from tasuki.web.pages import (
+    agents,
+    alerts,
+    errors,
+    fleet,
+    forms,
+    handoffs,
+    lineage,
+    live,
+    login,
+    personas,
+    settings,
+)  # fmt: skip
 from tasuki.web.sessions import signed_in
 
 
@@ -21,8 +33,9 @@ def router() -> Router:
         route_handlers=[
             fleet.fleet_page, fleet.more_cards, fleet.summary, live.live, *agents.HANDLERS, handoffs.handoffs_page,
             handoffs.handoff_page, handoffs.raw, handoffs.order, *lineage.HANDLERS, *personas.HANDLERS,
+            *alerts.HANDLERS, *settings.HANDLERS,
         ],
-        dependencies={"form": Provide(forms.fields)},
+        dependencies={"form": Provide(forms.fields), "fields": Provide(forms.all_fields)},
         exception_handlers=errors.HANDLERS,
         guards=[signed_in],
         include_in_schema=False,
