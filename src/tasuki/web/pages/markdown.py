@@ -41,6 +41,8 @@ def _markdown(linked: Linked | None) -> MarkdownIt:
     made.validateLink = lambda url: url.lower().startswith(("https://", "http://"))  # type: ignore[method-assign]
     made.add_render_rule("link_open", _link_opened)
     made.add_render_rule("heading_open", _heading)
+    made.add_render_rule("fence", _code)
+    made.add_render_rule("code_block", _code)
     made.add_render_rule("heading_close", _heading)
     if linked is not None:
         made.add_render_rule("text", _with_references(linked))
@@ -57,6 +59,11 @@ def _heading(self: Any, tokens: Sequence[Token], index: int, options: Any, env: 
     if len(token.tag) == 2 and token.tag[1].isdigit():
         token.tag = f"h{min(int(token.tag[1]) + 1, 4)}"
     return str(self.renderToken(tokens, index, options, env))
+
+
+def _code(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """A block of code, which is scrolled with the keyboard too."""
+    return f'<pre tabindex="0"><code>{escape(tokens[index].content)}</code></pre>\n'
 
 
 def _with_references(linked: Linked) -> Callable[..., str]:

@@ -7,6 +7,8 @@ from tasuki.web.assets import asset
 from tasuki.web.pages import (
     agents,
     alerts,
+    briefs,
+    drafting,
     errors,
     fleet,
     forms,
@@ -16,6 +18,7 @@ from tasuki.web.pages import (
     login,
     personas,
     settings,
+    threads,
 )  # fmt: skip
 from tasuki.web.sessions import signed_in
 
@@ -33,7 +36,7 @@ def router() -> Router:
         route_handlers=[
             fleet.fleet_page, fleet.more_cards, fleet.summary, live.live, *agents.HANDLERS, handoffs.handoffs_page,
             handoffs.handoff_page, handoffs.raw, handoffs.order, *lineage.HANDLERS, *personas.HANDLERS,
-            *alerts.HANDLERS, *settings.HANDLERS,
+            *alerts.HANDLERS, *settings.HANDLERS, *threads.HANDLERS, *drafting.HANDLERS, *briefs.HANDLERS,
         ],
         dependencies={"form": Provide(forms.fields), "fields": Provide(forms.all_fields)},
         exception_handlers=errors.HANDLERS,

@@ -103,6 +103,21 @@
     htmx.trigger(document.body, "recount");
   });
 
+  // -- entries beside a brief -----------------------------------------------------------
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".brief a.ref");
+    const place = $("#entry");
+    if (!link || !place || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+    const url = new URL(link.href);
+    const entry = url.searchParams.get("entry");
+    if (!url.pathname.startsWith("/briefs/") || !entry) return;
+    event.preventDefault();
+    for (const other of $$(".brief a.ref[aria-current]")) other.removeAttribute("aria-current");
+    for (const same of $$(".brief a.ref")) if (same.href === link.href) same.setAttribute("aria-current", "true");
+    htmx.ajax("GET", `${url.pathname}/entry/${entry}`, { target: "#entry", swap: "outerHTML" });
+    window.history.replaceState(null, "", link.href);
+  });
+
   // -- a page that is too far behind ----------------------------------------------------
   document.addEventListener("htmx:sseBeforeMessage", (event) => {
     if (event.detail.type === "reload") window.location.reload();

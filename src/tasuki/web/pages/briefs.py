@@ -1,0 +1,238 @@
+"""Handoffs that were kept: listed, read beside their threads, edited, started, pruned."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import Struct
+
+from tasuki import handoffs as kept_handoffs
+from tasuki import harness as harnesses
+from tasuki.draft import brief as briefs
+from tasuki.draft.redact import redact
+from tasuki.errors import GoalHasSecret, NotPossible, TasukiError, UsageError
+from tasuki.fleet.service import Fleet
+from tasuki.model import Handoff
+from tasuki.plain import shown
+from tasuki.threads import kept
+from tasuki.threads.safe import Cleaner
+from tasuki.vault import Vault
+from tasuki.web import answers
+from tasuki.web.pages import brief_view, frame, handoffs
+from tasuki.web.pages.brief_view import STATES, brief, moment, title
+from tasuki.web.pages.frame import Asked, Page
+from tasuki.web.pages.shapes import Shown
+
+Form = NamedDependency[dict[str, str]]
+Ref = Annotated[int, QueryParameter(ge=0, le=10**9)]
+LISTED = 200
+
+
+class Line(Struct, frozen=True):
+    """A handoff in the list, with the lines that match."""
+
+    id: str
+    goal: str
+    state: Shown
+    created: float | None
+    route: str
+    tokens: int
+    lines: Sequence[str] = ()
+
+
+# -- the list --------------------------------------------------------------------------
+
+
+@get("/briefs", sync_to_thread=True, include_in_schema=False)
+def briefs_page(request: Asked, q: Annotated[str, QueryParameter(max_length=1000)] = "") -> Page:
+    """The handoffs that were kept, the newest first, or those that hold some words."""
+    vault = Vault()
+    found = kept.search(vault, q, LISTED) if q.strip() else [(h, ()) for h in vault.all()]
+    return frame.page(
+        request, "briefs.html", q=q, count=len(found), problems=vault.problems[:3],
+        lines=[_line(vault, handoff, lines) for handoff, lines in found[:LISTED]],
+    )  # fmt: skip
+
+
+def _line(vault: Vault, handoff: Handoff, lines: Sequence[str] = ()) -> Line:
+    cleaner = Cleaner()
+    to = title(handoff.to) if handoff.to else "nobody"
+    return Line(
+        handoff.id, cleaner.line(handoff.goal.shown, 200), STATES[vault.state(handoff.id)],
+        moment(handoff.created), f"{title(handoff.predecessor.harness)} to {to}", handoff.tokens,
+        [cleaner.line(line, 300) for line in lines],
+    )  # fmt: skip
+
+
+@get("/briefs/prune", sync_to_thread=True, include_in_schema=False)
+def prune_form(
+    request: Asked,
+    days: FromQuery[str] = "30",
+    keep: FromQuery[str] = "0",
+    drafts: FromQuery[str] = "1",
+) -> Page:
+    """Which handoffs would go, before they do."""
+    return _prune_form(request, {"days": days, "keep": keep, "drafts": drafts})
+
+
+def _prune_form(request: Asked, given: dict[str, str], said: str = "") -> Page:
+    vault, refused = Vault(), ""
+    try:
+        going = _prunable(vault, given)
+    except TasukiError as error:
+        going, refused = [], str(error)
+    return frame.page(
+        request, "prune.html", 400 if refused else 200, values=given, refused=refused, said=said,
+        going=[_line(vault, handoff) for handoff in going],
+    )  # fmt: skip
+
+
+def _prunable(vault: Vault, given: dict[str, str]) -> list[Handoff]:
+    """What would go. Raises NotPossible."""
+    numbers = [given.get(name, "").strip() or "0" for name in ("days", "keep")]
+    if not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
+        raise NotPossible("Days and how many to keep must be whole numbers.")
+    days, keep = map(int, numbers)
+    only_drafts = given.get("drafts") == "1"
+    if not (days or keep or only_drafts):
+        raise NotPossible(
+            "Say which: those older than some days, drafts alone, or all but the newest."
+        )
+    found = kept.prunable(vault, days=days, keep=keep, only_drafts=only_drafts, now=time.time())
+    if vault.problems:
+        raise NotPossible(
+            f"Nothing is deleted while a handoff cannot be read, for it may descend from any: {vault.problems[0]}"
+        )
+    return found
+
+
+@post("/briefs/prune", sync_to_thread=True, include_in_schema=False)
+def prune(request: Asked, form: Form) -> Page:
+    """Delete them; threads are never touched."""
+    vault = Vault()
+    going = _prunable(vault, form)
+    for handoff in going:
+        vault.remove(handoff.id)
+    return _prune_form(request, form, said=f"Deleted {len(going)}.")
+
+
+# -- one -------------------------------------------------------------------------------
+
+
+@get("/briefs/{id:str}", sync_to_thread=True, include_in_schema=False)
+def brief_page(request: Asked, id: FromPath[str], entry: Ref = 0) -> Page:
+    """A handoff: its brief, and an entry that it cites beside it."""
+    return _brief_page(request, id, entry)
+
+
+def _brief_page(request: Asked, id: str, entry: int = 0, status: int = 200, **more: Any) -> Page:
+    found = brief(Vault(), id)
+    handoff = found.handoff
+    entry = entry or min((c.ref for c in handoff.citations), default=0)
+    context, goal = briefs.split(found.text)
+    given = {"refused": "", "said": (), **more}
+    return frame.page(
+        request, "brief.html", status, of=found, entry=entry, cited=brief_view.cited(handoff, entry),
+        linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", context=context, goal=goal,
+        successors=[(h.name, h.title) for h in map(harnesses.get, harnesses.names()) if h.can_start],
+        **given,
+    )  # fmt: skip
+
+
+@get("/briefs/{id:str}/entry/{ref:int}", sync_to_thread=True, include_in_schema=False)
+def entry_beside(request: Asked, id: FromPath[str], ref: FromPath[int]) -> Page:
+    """The entry alone, for the place beside the brief."""
+    handoff = Vault().get(id)
+    return frame.page(
+        request, "cited.html", cited=brief_view.cited(handoff, ref), entry=ref, id=handoff.id
+    )
+
+
+@get("/briefs/{id:str}/brief.md", sync_to_thread=True, include_in_schema=False)
+def raw(id: FromPath[str], download: FromQuery[bool] = False) -> Response[bytes]:
+    """The brief to the letter."""
+    vault = Vault()
+    handoff = vault.get(id)
+    name = f"brief-{handoff.id[:8]}.md"
+    return handoffs.as_text(vault.brief(handoff.id), name, download=download)
+
+
+# -- edit and start --------------------------------------------------------------------
+
+
+@get("/briefs/{id:str}/edit", sync_to_thread=True, include_in_schema=False)
+def edit_form(request: Asked, id: FromPath[str]) -> Page:
+    """The brief as a text to change."""
+    vault = Vault()
+    handoff = vault.get(id)
+    return _edit_form(request, handoff, vault.brief(handoff.id))
+
+
+def _edit_form(
+    request: Asked,
+    handoff: Handoff,
+    text: str,
+    refused: str = "",
+    status: int = 200,
+    force: bool = False,
+) -> Page:
+    size = briefs.size(briefs.split(text)[0])
+    return frame.page(
+        request, "edit.html", status, handoff=handoff, text=text, size=size, refused=refused,
+        over=bool(handoff.budget and size > handoff.budget), force=force,
+    )  # fmt: skip
+
+
+@post("/briefs/{id:str}/edit", sync_to_thread=True, include_in_schema=False)
+def edit(request: Asked, id: FromPath[str], form: Form) -> Page:
+    """Keep an edited brief as a revision of its own; the one before stays as it is."""
+    vault = Vault()
+    handoff, text = vault.get(id), form.get("brief", "")
+    try:
+        if not text.strip():
+            raise UsageError("The brief is empty. Nothing was changed.")
+        if text.rstrip("\n") == vault.brief(handoff.id).rstrip("\n"):
+            return frame.moved(request, f"/briefs/{handoff.id}")
+        goal = briefs.split(text)[1]
+        if (
+            not form.get("force")
+            and goal != handoff.goal.text
+            and (told := kept_handoffs.secrets_in(goal))
+        ):
+            raise GoalHasSecret(f"{told} Take it out, or say that you mean it.")
+        offer = kept_handoffs.kept(vault, handoff.id)
+        offer.revise(text)
+    except TasukiError as error:
+        return _edit_form(
+            request, handoff, text, redact(str(error))[0], answers.status_of(error), force=bool(form.get("force"))
+        )  # fmt: skip
+    return frame.moved(request, f"/briefs/{offer.handoff.id}")
+
+
+@post("/briefs/{id:str}/start", sync_to_thread=True, include_in_schema=False)
+def start(request: Asked, fleet: NamedDependency[Fleet], id: FromPath[str], form: Form) -> Page:
+    """Start the successor in a tmux window, the brief filled in, or sent at once where that is asked for."""
+    told: list[str] = []
+    try:
+        offer = kept_handoffs.kept(Vault(), id, form.get("to", ""))
+        if not offer.successor.can_start:
+            raise NotPossible(f"{offer.successor.title} starts no successor.")
+        launched = kept_handoffs.start(
+            offer, where="tmux", tell=told.append, send=bool(form.get("send")), model=form.get("model", "").strip()
+        )  # fmt: skip
+    except TasukiError as error:
+        said = redact(shown(str(error)))[0]
+        return _brief_page(request, id, status=answers.status_of(error), refused=said)
+    told.append(
+        f"{offer.successor.title} runs in the tmux pane {launched.target}. Look at it: tmux attach"
+    )
+    cleaner = Cleaner()
+    return _brief_page(request, id, said=[cleaner.text(shown(line)) for line in told])
+
+
+HANDLERS = (
+    briefs_page, prune_form, prune, brief_page, entry_beside, raw, edit_form, edit, start,
+)  # fmt: skip

@@ -1,0 +1,70 @@
+"""The index of all threads behind the page of threads: brought up to date beside the requests."""
+
+import threading
+import time
+
+from msgspec import Struct
+
+from tasuki.errors import TasukiError
+from tasuki.threads import catalog, search
+from tasuki.threads.index import Index
+from tasuki.threads.query import Query
+
+WAITED_SECONDS = 1.0
+"""How long a search waits for new threads to be taken in."""
+FRESH_SECONDS = 2.0
+"""A search so soon behind another one looks for no new threads."""
+
+
+class State(Struct):
+    """How far the index is. `left` is in bytes; 0 while nothing is taken in."""
+
+    left: int = 0
+    problems: tuple[str, ...] = ()
+    at: float = 0.0
+    """When it was brought up to date last, in seconds since 1970."""
+
+
+class Searching:
+    """Searches; what is much to take in first is taken in by a thread, and told."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def found(self, query: Query, limit: int) -> list[search.Found]:
+        """The threads that match best. Raises StoreFailed."""
+        self._refresh()
+        with Index() as index:
+            return search.search(index, query, limit)
+
+    def _refresh(self) -> None:
+        """Bring the index up to date; what takes longer goes on beside the search."""
+        with self._lock:
+            is_fresh = time.time() - self.state.at < FRESH_SECONDS
+            if is_fresh or (self._thread and self._thread.is_alive()):
+                return
+            files = catalog.files()
+            with Index() as index:
+                waiting = sum(file.bytes for _, file in index.stale(files))
+            self.state = State(waiting, at=self.state.at)
+            self._thread = threading.Thread(target=self._take_in, name="indexing", daemon=True)
+            self._thread.start()
+        self._thread.join(WAITED_SECONDS)
+
+    def _take_in(self) -> None:
+        state = self.state
+
+        def taken(size: int) -> None:
+            state.left = max(0, state.left - size)
+
+        try:
+            with Index() as index:
+                problems = search.refresh(index, catalog.files(), taken)
+        except TasukiError as error:
+            problems = [str(error)]
+        self.state = State(0, tuple(problems), time.time())
+
+
+SEARCHING = Searching()
