@@ -89,7 +89,6 @@ def _pages(fleet: "Fleet") -> dict[str, str]:
         "threads": "/threads",
         "threads-found": "/threads?q=gallery",
         "thread": f"/threads/claude/{agent['session']}",
-        "thread-handoff": f"/threads/claude/{agent['session']}/handoff",
         "briefs": "/briefs",
         "brief": f"/briefs/{brief.name}",
         "personas": "/personas",

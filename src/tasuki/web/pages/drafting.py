@@ -5,6 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -220,7 +221,7 @@ def _number(text: str) -> int | None:
 @get("/drafts/{id:str}", sync_to_thread=True, include_in_schema=False)
 def draft_page(request: Asked, id: FromPath[str]) -> Page:
     """The phases of a draft as they happen; its brief once it is there."""
-    job = JOBS.get(id)
+    job = copy(JOBS.get(id))  # as it is now: it goes on while its page is made
     if job.brief:
         return frame.moved(request, f"/briefs/{job.brief}")
     return frame.page(request, "draft.html", job=job)

@@ -36,13 +36,13 @@ LEVEL = 5
 
 
 def page(request: Asked, template: str, status: int = 200, **context: Any) -> Page:
-    """A whole page; for htmx, which replaces a part, the block `part` of it alone."""
-    made = ENVIRONMENT.get_template(template)
-    context = {**_around(request), **context}
-    if request.headers.get("hx-request") and "part" in made.blocks:
-        text = "".join(made.blocks["part"](made.new_context(context)))
-    else:
-        text = made.render(context)
+    """A whole page; for htmx, which replaces a part, without the frame around it.
+
+    A template says `extends layout`, and what htmx may ask for stands in its block `part`.
+    """
+    layout = "part.html" if request.headers.get("hx-request") else "base.html"
+    context = {**_around(request), "layout": layout, **context}
+    text = ENVIRONMENT.get_template(template).render(context)
     return answered(request, text, status)
 
 

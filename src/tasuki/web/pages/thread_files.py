@@ -1,5 +1,6 @@
 """Threads that pages read: found by harness and id, read once while they stay as they are."""
 
+import re
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -15,6 +16,8 @@ from tasuki.threads import catalog
 MOST_BYTES = 150_000_000
 """Of the files whose threads are kept in memory."""
 MOST = 6
+_ID = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}|ses_\w{4,80}")
+"""What harnesses call threads by; other words mean something else to `catalog.find`."""
 
 Key = tuple[str, str, int, int]
 
@@ -54,17 +57,30 @@ def find(harness: str, id: str, path: str = "") -> tuple[Harness, Path]:
     """
     adapter = harnesses.get(harness)
     if path:
-        named = Path(path)
-        if named.is_absolute() and harnesses.of_file(named).name == adapter.name:
-            return adapter, named
-        raise ThreadNotFound(f"{one_line(path, 300)} is no thread of {adapter.title}.")
-    for found, file in catalog.files(adapter.name):
-        if id in file.path.name or id == file.path.stem:
-            return found, file.path
-    found, where = catalog.find(id, Path.home())
-    if found.name != adapter.name:
-        raise ThreadNotFound(f"No thread of {adapter.title} has the id {one_line(id, 80)}.")
-    return found, where
+        return adapter, _named(adapter, path)
+    known = [file.path for _, file in catalog.files(adapter.name)]
+    same = [one for one in known if id in (one.stem, one.name)]
+    if len(same) == 1:
+        return adapter, same[0]
+    if _ID.fullmatch(id):
+        found, where = catalog.find(id, Path.home())
+        if found.name == adapter.name:
+            return adapter, where
+    raise ThreadNotFound(f"No thread of {adapter.title} has the id {one_line(id, 80)}.")
+
+
+def _named(adapter: Harness, path: str) -> Path:
+    """A file that is a thread of this harness; a pipe or a device is never opened."""
+    named, said = Path(path), one_line(path, 300)
+    try:
+        if named.is_absolute() and harnesses.file_of(named).is_file():
+            if harnesses.of_file(named).name == adapter.name:
+                return named
+        elif named.is_absolute() and not named.exists():
+            raise ThreadNotFound(f"{said} is not there any more.")
+    except ValueError:  # a path that holds a NUL
+        pass
+    raise ThreadNotFound(f"{said} is no thread of {adapter.title}.")
 
 
 def address(harness: str, id: str, path: str = "", **query: object) -> str:
