@@ -124,7 +124,7 @@ def rules(folder: Path) -> list[dict[str, Any]]:
         {"match": re.escape(ANONYMOUS), "do": [
             ["run", "git log --oneline -2"], ["context", 41],
             ["say", "Because of one rule in src/gallery.css that is older than the menus. It can go once the buttons have an aria-expanded."]]},
-        {"match": r"\A(?!.*\bhandoff\b)", "do": [["sleep", 2], ["say", "Done as you say. I only play an agent here: tasuki's scripted harness, by a script and without a model."]]},
+        {"match": r"(?s)\A(?!.*\bhandoff\b)", "do": [["sleep", 2], ["say", "Done as you say. I only play an agent here: tasuki's scripted harness, by a script and without a model."]]},
     ]  # fmt: skip
 
 

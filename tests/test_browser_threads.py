@@ -64,7 +64,9 @@ def test_a_handoff_from_any_thread(world: World, seen: Page) -> None:
     seen.wait_for_url("**/briefs/*")
     expect(seen.locator("dl.facts")).to_contain_text("revision 2")
     seen.get_by_role("button", name="Start a successor").click()
-    expect(seen.get_by_role("status").filter(has_text="runs in the tmux pane")).to_be_visible(timeout=30_000)
+    expect(seen.get_by_role("status").filter(has_text="runs in the tmux pane")).to_be_visible(
+        timeout=30_000
+    )
     newest, first = vault(world).all()
 
     assert (newest.goal.text, newest.revises) == (f"{GOAL}, please", first.id)
@@ -133,7 +135,12 @@ def test_a_hostile_thread(world: World, threads: Path, browsing: Browsing, seen:
     lines = path.read_text().splitlines()
     known = json.loads(lines[-1])
     for number, (kind, content) in enumerate([("user", f"{HOSTILE} {'A' * 1_000_000}"), ("assistant", [{"type": "text", "text": HOSTILE}])]):  # fmt: skip
-        known |= {"parentUuid": known["uuid"], "uuid": f"hostile-{number}", "type": kind, "message": {"role": kind, "content": content}}
+        known |= {
+            "parentUuid": known["uuid"],
+            "uuid": f"hostile-{number}",
+            "type": kind,
+            "message": {"role": kind, "content": content},
+        }
         lines.append(json.dumps(known))
     path.write_text("\n".join(lines) + "\n")
     for where in ("/threads", "/threads?q=alert"):
@@ -151,7 +158,10 @@ def test_a_hostile_thread(world: World, threads: Path, browsing: Browsing, seen:
     assert "\x1b" not in content
     assert len(content) < 300_000
     assert seen.locator("a[href^='javascript']").count() == 0
-    assert (len(answer.body()) > 1_000_000, "sandbox" in answer.headers["content-security-policy"]) == (True, True)
+    assert (
+        len(answer.body()) > 1_000_000,
+        "sandbox" in answer.headers["content-security-policy"],
+    ) == (True, True)
 
 
 def test_drafts_are_listed_found_and_pruned(world: World, seen: Page) -> None:

@@ -10,14 +10,12 @@ import pytest
 import sqlalchemy as sa
 from pane_programs import own_server
 from test_fleet_intake import OTHER, SESSION, SLUG, TOKEN, Hooks, hooks
-from waiting import retry_until
 
 from tasuki.fleet import log, reading, tables
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.correlator import HookPost, digest, is_same_socket
 from tasuki.fleet.database import Database
 from tasuki.fleet.intake import Intake
-from tasuki.fleet.notifying import MOST, Notifier
 from tasuki.launch.panes import Panes
 from tasuki.launch.processes import started_at
 from tasuki.launch.tmux import Tmux
@@ -165,35 +163,6 @@ def test_no_secret_gets_into_the_log(database: Database) -> None:
 
     assert KEY not in str(tuple(told))
     assert (told.text.startswith("It says: [REDACTED:"), told.data["state"]) == (True, "busy")
-
-
-def test_notifications_that_hang_do_not_hold_the_end_up(tmp_path: Path) -> None:
-    """A place that never answers, and a queue that is full: it ends all the same."""
-    program, go = tmp_path / "notify-send", tmp_path / "go"
-    os.mkfifo(go)
-    program.write_text(f"#!/bin/sh\nread -r _ < {go}\n")
-    program.chmod(0o700)
-    notifier = Notifier("desktop")
-    path = os.environ["PATH"]
-    os.environ["PATH"] = f"{tmp_path}:{path}"
-    try:
-        notifier.start()
-        notifier.send("x", "the one that hangs")
-        retry_until(notifier._queue.empty)
-        for number in range(MOST + 10):
-            notifier.send("x", str(number))
-        notifier.close(0.1)
-        left = len([item for item in notifier._queue.queue if item])
-    finally:
-        os.environ["PATH"] = path
-        waiting = notifier._queue
-        while not waiting.empty():
-            waiting.get_nowait()
-        waiting.put(None)
-        go.open("w").close()
-        notifier._thread.join(20)
-
-    assert (left, notifier._thread.is_alive()) == (MOST, False)
 
 
 def test_a_session_that_is_resumed_elsewhere_is_not_the_agent(hooks: Hooks) -> None:

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from msgspec import Struct
 
 from tasuki import harness as harnesses
 from tasuki.draft import drift, git
-from tasuki.errors import HandoffNotFound, ThreadNotFound
+from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound
 from tasuki.model import Citation, CommandItem, Entry, FileItem, Handoff, HandoffEvent, Item
 from tasuki.plain import shown
 from tasuki.threads import opening
@@ -16,7 +17,7 @@ from tasuki.threads.safe import Cleaner
 from tasuki.vault import Vault
 from tasuki.web.pages import thread_view
 from tasuki.web.pages.shapes import Shown
-from tasuki.web.pages.thread_files import address
+from tasuki.web.pages.thread_files import THREADS, address
 
 STATES = {
     "draft": Shown("todo", "Draft", "rest"),
@@ -130,7 +131,7 @@ def _drift(handoff: Handoff) -> Sequence[str]:
 
 def cited(handoff: Handoff, ref: int) -> Cited | None:
     """An entry that a brief names: of the thread where it is as it was, else the copy that was kept."""
-    of, cleaner = opening.of_handoff(handoff), Cleaner()
+    of, cleaner = opened(handoff), Cleaner()
     try:
         (reading,) = opening.readings(of, [ref])
     except ThreadNotFound:
@@ -153,11 +154,21 @@ def cited(handoff: Handoff, ref: int) -> Cited | None:
     )
 
 
+def opened(handoff: Handoff) -> opening.Opened:
+    """The thread of a handoff, as far as it is still there; a long one is read once."""
+    origin = handoff.predecessor
+    try:
+        thread = THREADS.read(harnesses.get(origin.harness), Path(origin.path))
+    except (TasukiError, ValueError) as error:  # ValueError: a path that holds a NUL
+        return opening.Opened(handoff.id[:8], None, handoff, str(error))
+    return opening.Opened(handoff.id[:8], thread, handoff)
+
+
 def _shown(entry: Entry, cleaner: Cleaner, of: opening.Opened) -> thread_view.Shown:
     if of.thread is not None:
         return thread_view.shown_entry(of.thread, entry, cleaner)
-    text = cleaner.text(shown(entry.text))
-    return thread_view.Shown(entry.ref, entry.kind, entry.kind.capitalize(), text)
+    text, whole = thread_view.cut(entry.text, thread_view.MOST_WORDS, cleaner)
+    return thread_view.Shown(entry.ref, entry.kind, entry.kind.capitalize(), text, whole)
 
 
 def _origin(citation: Citation | None, is_there: bool, *, kept: bool) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, QueryParameter
+from markupsafe import escape
 from msgspec import Struct
 
 from tasuki import handoffs as kept_handoffs
@@ -14,17 +15,18 @@ from tasuki import harness as harnesses
 from tasuki.draft import brief as briefs
 from tasuki.draft.redact import redact
 from tasuki.errors import GoalHasSecret, NotPossible, TasukiError, UsageError
-from tasuki.fleet.service import Fleet
 from tasuki.model import Handoff
 from tasuki.plain import shown
-from tasuki.threads import kept
+from tasuki.threads import kept, opening
 from tasuki.threads.safe import Cleaner
 from tasuki.vault import Vault
 from tasuki.web import answers
 from tasuki.web.pages import brief_view, frame, handoffs
 from tasuki.web.pages.brief_view import STATES, brief, moment, title
+from tasuki.web.pages.drafting import JOBS
 from tasuki.web.pages.frame import Asked, Page
 from tasuki.web.pages.shapes import Shown
+from tasuki.web.pages.starting import STARTS
 
 Form = NamedDependency[dict[str, str]]
 Ref = Annotated[int, QueryParameter(ge=0, le=10**9)]
@@ -111,9 +113,9 @@ def _prunable(vault: Vault, given: dict[str, str]) -> list[Handoff]:
 
 @post("/briefs/prune", sync_to_thread=True, include_in_schema=False)
 def prune(request: Asked, form: Form) -> Page:
-    """Delete them; threads are never touched."""
-    vault = Vault()
-    going = _prunable(vault, form)
+    """Delete those that were shown, as far as they may still go; threads are never touched."""
+    vault, agreed = Vault(), set(form.get("ids", "").split())
+    going = [handoff for handoff in _prunable(vault, form) if handoff.id in agreed]
     for handoff in going:
         vault.remove(handoff.id)
     return _prune_form(request, form, said=f"Deleted {len(going)}.")
@@ -133,7 +135,9 @@ def _brief_page(request: Asked, id: str, entry: int = 0, status: int = 200, **mo
     handoff = found.handoff
     entry = entry or min((c.ref for c in handoff.citations), default=0)
     context, goal = briefs.split(found.text)
-    given = {"refused": "", "said": (), **more}
+    told = [*STARTS.told(handoff.id), *JOBS.told(handoff.id)]
+    given = {"refused": "", "said": told, **more}
+    given["values"] = {"to": "", "model": "", "send": "", **given.get("values", {})}
     return frame.page(
         request, "brief.html", status, of=found, entry=entry, cited=brief_view.cited(handoff, entry),
         linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", context=context, goal=goal,
@@ -149,6 +153,14 @@ def entry_beside(request: Asked, id: FromPath[str], ref: FromPath[int]) -> Page:
     return frame.page(
         request, "cited.html", cited=brief_view.cited(handoff, ref), entry=ref, id=handoff.id
     )
+
+
+@get("/briefs/{id:str}/entries/{ref:int}", sync_to_thread=True, include_in_schema=False)
+def whole_entry(id: FromPath[str], ref: FromPath[int]) -> Response[bytes]:
+    """That entry to its last character, without secrets, as text."""
+    (reading,) = opening.readings(brief_view.opened(Vault().get(id)), [ref])
+    text = Cleaner().text(shown(reading.text))
+    return handoffs.as_text(text, f"entry-{ref}.txt", download=False)
 
 
 @get("/briefs/{id:str}/brief.md", sync_to_thread=True, include_in_schema=False)
@@ -183,6 +195,7 @@ def _edit_form(
     return frame.page(
         request, "edit.html", status, handoff=handoff, text=text, size=size, refused=refused,
         over=bool(handoff.budget and size > handoff.budget), force=force,
+        left_out=[redact(briefs.item_line(item))[0] for item in handoff.draft.left_out],
     )  # fmt: skip
 
 
@@ -194,9 +207,10 @@ def edit(request: Asked, id: FromPath[str], form: Form) -> Page:
     try:
         if not text.strip():
             raise UsageError("The brief is empty. Nothing was changed.")
-        if text.rstrip("\n") == vault.brief(handoff.id).rstrip("\n"):
+        text, before = _kept_goal(text, handoff), vault.brief(handoff.id).rstrip("\n")
+        if text.rstrip("\n") in (before, _kept_goal(shown(before), handoff)):
             return frame.moved(request, f"/briefs/{handoff.id}")
-        goal = briefs.split(text)[1]
+        goal = briefs.split(text)[1].rstrip("\n")
         if (
             not form.get("force")
             and goal != handoff.goal.text
@@ -207,32 +221,33 @@ def edit(request: Asked, id: FromPath[str], form: Form) -> Page:
         offer.revise(text)
     except TasukiError as error:
         return _edit_form(
-            request, handoff, text, redact(str(error))[0], answers.status_of(error), force=bool(form.get("force"))
+            request, handoff, escape(form.get("brief", "")), redact(str(error))[0], answers.status_of(error),
+            force=bool(form.get("force")),
         )  # fmt: skip
     return frame.moved(request, f"/briefs/{offer.handoff.id}")
 
 
+def _kept_goal(text: str, handoff: Handoff) -> str:
+    """A brief that was edited; where its goal still looks as it did, it is that goal to the letter.
+
+    What cannot be seen, such as marks of direction, is not in the text that was shown.
+    """
+    goal, known = briefs.split(text)[1], handoff.goal.text
+    if goal and goal.rstrip("\n") == shown(known).rstrip("\n"):
+        return text.removesuffix(goal) + known
+    return text
+
+
 @post("/briefs/{id:str}/start", sync_to_thread=True, include_in_schema=False)
-def start(request: Asked, fleet: NamedDependency[Fleet], id: FromPath[str], form: Form) -> Page:
+def start(request: Asked, id: FromPath[str], form: Form) -> Page:
     """Start the successor in a tmux window, the brief filled in, or sent at once where that is asked for."""
-    told: list[str] = []
     try:
-        offer = kept_handoffs.kept(Vault(), id, form.get("to", ""))
-        if not offer.successor.can_start:
-            raise NotPossible(f"{offer.successor.title} starts no successor.")
-        launched = kept_handoffs.start(
-            offer, where="tmux", tell=told.append, send=bool(form.get("send")), model=form.get("model", "").strip()
-        )  # fmt: skip
+        return frame.moved(request, f"/briefs/{STARTS.start(id, form)}")
     except TasukiError as error:
         said = redact(shown(str(error)))[0]
-        return _brief_page(request, id, status=answers.status_of(error), refused=said)
-    told.append(
-        f"{offer.successor.title} runs in the tmux pane {launched.target}. Look at it: tmux attach"
-    )
-    cleaner = Cleaner()
-    return _brief_page(request, id, said=[cleaner.text(shown(line)) for line in told])
+        return _brief_page(request, id, status=answers.status_of(error), refused=said, values=form)
 
 
 HANDLERS = (
-    briefs_page, prune_form, prune, brief_page, entry_beside, raw, edit_form, edit, start,
+    briefs_page, prune_form, prune, brief_page, entry_beside, whole_entry, raw, edit_form, edit, start,
 )  # fmt: skip

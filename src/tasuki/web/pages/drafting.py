@@ -4,38 +4,29 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
-from tasuki import config, handoffs
-from tasuki import harness as harnesses
-from tasuki.config import Loaded, Settings
-from tasuki.draft.goal import check_goal
+from tasuki import handoffs
 from tasuki.draft.redact import redact
-from tasuki.errors import GoalHasSecret, HandoffNotFound, NotPossible, TasukiError
+from tasuki.errors import HandoffNotFound, NotPossible, TasukiError
 from tasuki.harness.protocol import Harness
-from tasuki.model import Goal
 from tasuki.vault import Vault
 from tasuki.web import answers
-from tasuki.web.pages import frame
+from tasuki.web.pages import draft_form, frame
+from tasuki.web.pages.draft_form import Wanted
 from tasuki.web.pages.frame import Asked, Page
 from tasuki.web.pages.thread_files import address, find
 
 AT_ONCE = 3
 """Drafts that are made at the same time."""
 KEPT = 50
-AUTHORS = {
-    "offline": ("Offline", "facts and quotes, no model"),
-    "model": ("Model", "extracts; falls back to offline"),
-    "agent": ("Agent", "the agent itself, in a fork of its session"),
-}
 
 
 class Phase(Struct):
@@ -56,17 +47,28 @@ class Job(Struct):
 
     id: str
     title: str
-    back: str
+    thread: str
     began: float
+    values: dict[str, str]
+    """What was typed into the form."""
     phases: list[Phase] = []
     error: str = ""
     brief: str = ""
+    told: tuple[str, ...] = ()
+    """Sentences on who wrote it, and what to look at."""
     cancelled: bool = False
+    ended: bool = False
+    """Its thread does nothing any more; one that was cancelled may go on for a while."""
 
     @property
     def runs(self) -> bool:
         """Whether it is under way."""
         return not (self.error or self.brief or self.cancelled)
+
+    @property
+    def back(self) -> str:
+        """Its thread, with the form as it was filled in."""
+        return f"{self.thread}{'&' if '?' in self.thread else '?'}draft={self.id}"
 
 
 class Stopped(Exception):
@@ -80,18 +82,21 @@ class Jobs:
         self._lock = threading.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
-    def begin(self, harness: Harness, path: Path, goal: Goal, loaded: Loaded, to: Harness, back: str) -> Job:  # fmt: skip
+    def begin(
+        self, harness: Harness, path: Path, asked: Wanted, thread: str, values: dict[str, str]
+    ) -> Job:
         """Draft a handoff beside the requests. Raises NotPossible where too many are under way."""
-        job = Job(secrets.token_hex(8), redact(goal.text[:200])[0], back, time.time())
+        title = redact(asked.goal.text[:200])[0]
+        job = Job(secrets.token_hex(8), title, thread, time.time(), values)
         with self._lock:
-            if sum(other.runs for other in self._jobs.values()) >= AT_ONCE:
+            if sum(not other.ended for other in self._jobs.values()) >= AT_ONCE:
                 raise NotPossible(
                     f"{AT_ONCE} drafts are under way. Wait until one of them is done."
                 )
             self._jobs[job.id] = job
-            while len(self._jobs) > KEPT:
-                self._jobs.popitem(last=False)
-        work = (job, harness, path, goal, loaded, to)
+            for old in [one.id for one in self._jobs.values() if one.ended][:-KEPT]:
+                del self._jobs[old]
+        work = (job, harness, path, asked)
         threading.Thread(target=self._run, args=work, name="draft", daemon=True).start()
         return job
 
@@ -104,7 +109,17 @@ class Jobs:
             "This draft is not known: the server was started anew since. What was kept is in the list of drafts."
         )
 
-    def _run(self, job: Job, harness: Harness, path: Path, goal: Goal, loaded: Loaded, to: Harness) -> None:  # fmt: skip
+    def find(self, id: str) -> Job | None:
+        """A job, as long as it is known."""
+        with self._lock:
+            return self._jobs.get(id)
+
+    def told(self, brief: str) -> tuple[str, ...]:
+        """What is to be said on a draft that was made since the server began; empty for others."""
+        with self._lock:
+            return next((job.told for job in self._jobs.values() if job.brief == brief), ())
+
+    def _run(self, job: Job, harness: Harness, path: Path, asked: Wanted) -> None:
         def phase(name: str) -> None:
             if job.cancelled:
                 raise Stopped
@@ -113,8 +128,10 @@ class Jobs:
 
         try:
             made = handoffs.offer(
-                harness, path, goal, loaded, successor=to, vault=Vault(), must_keep=True, report=phase
+                harness, path, asked.goal, asked.loaded, successor=asked.to, vault=Vault(), must_keep=True,
+                report=phase,
             )  # fmt: skip
+            job.told = (*made.told, *made.warnings, *made.notes)
             if not job.cancelled:
                 job.brief = made.handoff.id
         except Stopped:
@@ -126,6 +143,7 @@ class Jobs:
             raise
         finally:
             _end(job)
+            job.ended = True
 
 
 JOBS = Jobs()
@@ -136,35 +154,7 @@ def _end(job: Job) -> None:
         job.phases[-1].ended = time.time()
 
 
-# -- the form --------------------------------------------------------------------------
-
-
-class Author(Struct, frozen=True):
-    """One who can write; `refused` says why not."""
-
-    key: str
-    word: str
-    meaning: str
-    refused: str = ""
-
-
-def form_of(
-    harness: Harness, settings: Settings, values: Mapping[str, str] | None
-) -> dict[str, Any]:
-    """What the form that starts a handoff shows."""
-    given = values or {}
-    agents = "" if harness.can_ask else f"not possible: {harness.title} cannot be asked"
-    able = [h for h in map(harnesses.get, harnesses.names()) if h.can_start]
-    own = settings.to or harness.name
-    return {
-        "goal": given.get("goal", ""),
-        "budget": given.get("budget", str(settings.budget)),
-        "author": given.get("author", settings.author),
-        "to": given.get("to", own if own in {h.name for h in able} else able[0].name),
-        "force": given.get("force", ""),
-        "authors": [Author(key, *words, agents if key == "agent" else "") for key, words in AUTHORS.items()],
-        "successors": [(h.name, h.title) for h in able],
-    }  # fmt: skip
+# -- it is begun -----------------------------------------------------------------------
 
 
 @post("/threads/{harness:str}/{id:str}/handoff", sync_to_thread=True, include_in_schema=False)
@@ -188,31 +178,11 @@ def begin(
     return frame.moved(request, f"/drafts/{job.id}")
 
 
-def _begun(adapter: Harness, file: Path, form: dict[str, str], back: str) -> Job:
+def _begun(adapter: Harness, file: Path, form: dict[str, str], thread: str) -> Job:
     head = next((f for f in adapter.files(None) if f.path == file), None)
     found = adapter.head(head) if head else None
-    folder = Path(found.cwd) if found and found.cwd and Path(found.cwd).is_dir() else Path.home()
-    flags = {
-        "budget": _number(form.get("budget", "")), "author": form.get("author") or None,
-        "to": form.get("to") or None,
-    }  # fmt: skip
-    loaded = config.loaded(folder, flags)
-    force = bool(form.get("force"))
-    text = form.get("goal", "").strip("\n")
-    goal = check_goal(text, min_length=loaded.settings.min_goal_length, force=force)
-    if not force and (told := handoffs.secrets_in(goal.text)):
-        raise GoalHasSecret(f"{told} Take it out, or say that you mean it.")
-    to = harnesses.get(loaded.settings.to or adapter.name)
-    return JOBS.begin(adapter, file, goal, loaded, to, back)
-
-
-def _number(text: str) -> int | None:
-    bare = text.replace(",", "").strip()
-    if not bare:
-        return None
-    if not (bare.isascii() and bare.isdigit() and len(bare) < 8):
-        raise NotPossible("The budget must be a whole number of tokens.")
-    return int(bare)
+    asked = draft_form.wanted(adapter, found.cwd if found else "", form)
+    return JOBS.begin(adapter, file, asked, thread, form)
 
 
 # -- a draft under way -----------------------------------------------------------------

@@ -29,7 +29,7 @@ def rendered(text: str, linked: Linked | None = None) -> Markup:
     """
     text = shown(text)
     cut = text[MOST:]
-    html = _markdown(linked).render(text[:MOST])
+    html = shown(_markdown(linked).render(text[:MOST]))  # &#x202e; is a mark of direction too
     if cut:
         html += f'<p class="muted">{len(cut):,} more characters are not shown here.</p>'
     return Markup(html)  # noqa: S704 its own markup was not let through

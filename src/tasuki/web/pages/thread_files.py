@@ -1,14 +1,14 @@
 """Threads that pages read: found by harness and id, read once while they stay as they are."""
 
-import re
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from tasuki import harness as harnesses
-from tasuki.errors import ThreadNotFound
-from tasuki.harness.protocol import Harness
+from tasuki.errors import ThreadNotFound, UsageError
+from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.plain import one_line
 from tasuki.threads import catalog
@@ -16,8 +16,8 @@ from tasuki.threads import catalog
 MOST_BYTES = 150_000_000
 """Of the files whose threads are kept in memory."""
 MOST = 6
-_ID = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}|ses_\w{4,80}")
-"""What harnesses call threads by; other words mean something else to `catalog.find`."""
+SHORTEST = 8
+"""Characters from which on the beginning of an id stands for it."""
 
 Key = tuple[str, str, int, int]
 
@@ -58,15 +58,26 @@ def find(harness: str, id: str, path: str = "") -> tuple[Harness, Path]:
     adapter = harnesses.get(harness)
     if path:
         return adapter, _named(adapter, path)
-    known = [file.path for _, file in catalog.files(adapter.name)]
-    same = [one for one in known if id in (one.stem, one.name)]
-    if len(same) == 1:
-        return adapter, same[0]
-    if _ID.fullmatch(id):
-        found, where = catalog.find(id, Path.home())
-        if found.name == adapter.name:
-            return adapter, where
+    files = [file for _, file in catalog.files(adapter.name)]
+    ways: Sequence[Callable[[ThreadFile], bool]] = (
+        lambda file: id in (file.path.stem, file.path.name),
+        lambda file: file.path.stem.endswith((f"-{id}", f"_{id}")),
+        lambda file: _has_id(adapter, file, id),
+    )
+    for way in ways:
+        found = [file.path for file in files if way(file)]
+        if len(found) > 1:
+            raise UsageError(
+                f"{len(found)} threads of {adapter.title} are called {one_line(id, 80)}. Open it from the list of threads."
+            )
+        if found:
+            return adapter, found[0]
     raise ThreadNotFound(f"No thread of {adapter.title} has the id {one_line(id, 80)}.")
+
+
+def _has_id(adapter: Harness, file: ThreadFile, id: str) -> bool:
+    head = adapter.head(file)
+    return head is not None and (head.id == id or (len(id) >= SHORTEST and head.id.startswith(id)))
 
 
 def _named(adapter: Harness, path: str) -> Path:
@@ -94,6 +105,6 @@ def address(harness: str, id: str, path: str = "", **query: object) -> str:
 def _key(harness: Harness, path: Path) -> Key:
     try:
         found = harnesses.file_of(path).stat()
-    except OSError:
+    except (OSError, ValueError):
         return harness.name, str(path), 0, 0
     return harness.name, str(path), found.st_mtime_ns, found.st_size

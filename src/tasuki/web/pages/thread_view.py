@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from html import unescape
 
 from markupsafe import Markup, escape
 from msgspec import Struct
@@ -11,7 +12,9 @@ from tasuki import harness as harnesses
 from tasuki.draft.entries import readable
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.plain import one_line, shown
+from tasuki.threads.query import folded, is_cjk
 from tasuki.threads.safe import Cleaner
+from tasuki.web.pages.markdown import rendered
 
 AT_ONCE = 100
 """Entries of one page."""
@@ -20,12 +23,18 @@ MOST_OUTPUT = 2500
 """Characters of a message, and of a tool's output, that are shown at first."""
 FOLDED_FROM = 8
 """Tool calls behind one another from which they are folded into one line."""
+LOOKED_AT = 30_000
+"""Characters of a text that are looked through for secrets before it is cut: its reader sees fewer."""
 WIDE = 160
 """Characters of a call's own line."""
 ORIGINS = {
     "queued": "You, while it worked", "answer": "You, answering", "harness": "The harness",
     "command": "You, a command", "handoff": "Handoff",
 }  # fmt: skip
+MARK = Markup("<mark>{}</mark>")
+_MARKUP = re.compile(r"(<[^>]*>)")
+_BEGIN = r"(?<![^\W_])"
+"""Where a word begins."""
 
 
 class Shown(Struct, frozen=True):
@@ -88,24 +97,25 @@ def shown_entry(thread: Thread, entry: Entry, cleaner: Cleaner) -> Shown:
     """One entry, without secrets."""
     if entry.tool is not None:
         return _call(entry, entry.tool, cleaner)
-    text, whole = _cut(cleaner.text(shown(entry.text)), MOST_WORDS)
+    text, whole = cut(entry.text, MOST_WORDS, cleaner)
     who = {"assistant": harnesses.get(thread.harness).title, "compaction": "Compacted"}.get(
         entry.kind, ORIGINS.get(entry.origin, "You")
     )
     own = entry.kind == "user" and entry.origin in ("typed", "queued", "answer")
     kind = "user" if own else "told" if entry.kind == "user" else entry.kind
     return Shown(
-        entry.ref, kind, who, text, whole, cleaner.line(entry.at, 40), compacted=entry.compacted
+        entry.ref, kind, who, text, whole, _line(cleaner, entry.at, 40), compacted=entry.compacted
     )
 
 
 def _call(entry: Entry, call: ToolCall, cleaner: Cleaner) -> Shown:
-    text, whole = _cut(cleaner.text(shown(readable(entry))), MOST_OUTPUT)
+    text, whole = cut(readable(entry), MOST_OUTPUT, cleaner)
     line = call.command or call.detail or " ".join(call.paths)
     note, tone = _note(call)
     return Shown(
-        entry.ref, "tool", "", text, whole, cleaner.line(entry.at, 40), name=cleaner.line(call.name, 40),
-        line=cleaner.line(line, WIDE), note=note, tone=tone, compacted=entry.compacted,
+        entry.ref, "tool", "", text, whole, _line(cleaner, entry.at, 40),
+        name=_line(cleaner, call.name, 40), line=_line(cleaner, line, WIDE), note=note, tone=tone,
+        compacted=entry.compacted,
     )  # fmt: skip
 
 
@@ -125,10 +135,16 @@ def _note(call: ToolCall) -> tuple[str, str]:
     return f"{lines} line{'s' if lines != 1 else ''}", "muted"
 
 
-def _cut(text: str, most: int) -> tuple[str, int]:
-    if len(text) <= most:
-        return text, 0
-    return text[:most], len(text)
+def cut(text: str, most: int, cleaner: Cleaner) -> tuple[str, int]:
+    """The beginning of a text without secrets, and how long the whole is where that is more."""
+    begin = cleaner.text(shown(text[:LOOKED_AT]))
+    return (
+        (begin, 0) if len(text) <= LOOKED_AT and len(begin) <= most else (begin[:most], len(text))
+    )
+
+
+def _line(cleaner: Cleaner, text: str, width: int) -> str:
+    return cleaner.line(text[:LOOKED_AT], width)
 
 
 def _folded(made: Sequence[Shown], entry: int) -> Iterator[Shown | Run]:
@@ -152,23 +168,34 @@ def _run(run: list[Shown], entry: int) -> Iterator[Shown | Run]:
 
 
 def marked(text: str, words: Sequence[str]) -> Markup:
-    """A text with the words that were looked for marked."""
-    if not words:
-        return escape(text)
-    pattern = re.compile("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)), re.IGNORECASE)  # fmt: skip
+    """A text with the words that were looked for marked, as the index finds them: without accents, at their beginning."""
     made, at = [], 0
-    for found in pattern.finditer(text):
-        made += [
-            escape(text[at : found.start()]),
-            Markup("<mark>"),
-            escape(found[0]),
-            Markup("</mark>"),
-        ]
-        at = found.end()
+    for begin, end in _places(text, words):
+        made += [escape(text[at:begin]), MARK.format(text[begin:end])]
+        at = end
     return Markup("").join([*made, escape(text[at:])])
+
+
+def marked_prose(text: str, words: Sequence[str]) -> Markup:
+    """Markdown as HTML with the words that were looked for marked: in its text, never in its markup."""
+    html = rendered(text)
+    if not words:
+        return html
+    parts = _MARKUP.split(html)  # every other one is a tag
+    parts[::2] = [marked(unescape(part), words) for part in parts[::2]]
+    return Markup("".join(parts))  # noqa: S704 rendered before, and escaped again
+
+
+def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    if not words:
+        return
+    longest = sorted(words, key=len, reverse=True)
+    pattern = "|".join(f"{'' if is_cjk(w) else _BEGIN}{re.escape(w)}" for w in longest)
+    for found in re.finditer(pattern, folded(text), re.IGNORECASE):
+        yield found.span()
 
 
 def title_of(thread: Thread, cleaner: Cleaner) -> str:
     """What a thread is called: its name, else how it begins."""
     first = next((e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"), "")
-    return cleaner.line(thread.name or first, 120) or f"Thread {one_line(thread.id, 40)}"
+    return _line(cleaner, thread.name or first, 120) or f"Thread {one_line(thread.id, 40)}"

@@ -8,7 +8,6 @@ from litestar import Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Struct
 
-from tasuki import config
 from tasuki import harness as harnesses
 from tasuki.errors import TasukiError, UsageError
 from tasuki.harness.protocol import Harness
@@ -17,7 +16,7 @@ from tasuki.plain import shown
 from tasuki.threads import catalog, opening
 from tasuki.threads.query import Query, parse, tokens
 from tasuki.threads.safe import Cleaner
-from tasuki.web.pages import drafting, frame, handoffs, thread_view
+from tasuki.web.pages import draft_form, drafting, frame, handoffs, thread_view
 from tasuki.web.pages.frame import Asked, Page
 from tasuki.web.pages.searching import SEARCHING
 from tasuki.web.pages.thread_files import THREADS, address, find
@@ -61,6 +60,7 @@ def _around(
         "indexing": SEARCHING.state.left, "problems": SEARCHING.state.problems[:3],
         "harnesses": [(n, harnesses.get(n).title) for n in harnesses.names()],
         "words": _words(q), "query": _asked(q, harness, project),
+        "marked": thread_view.marked, "marked_prose": thread_view.marked_prose,
     }  # fmt: skip
 
 
@@ -132,10 +132,18 @@ def thread_page(
     q: Word = "",
     project: Word = "",
     entry: Annotated[int, QueryParameter(ge=0, le=10**9)] = 0,
+    draft: Annotated[str, QueryParameter(max_length=32)] = "",
 ) -> Page:
-    """A thread, with its tool calls folded; the part of it that holds `entry`, or its end."""
+    """A thread, with its tool calls folded; the part of it that holds `entry`, or its end.
+
+    `draft` is one that failed or was cancelled: the form is filled in as it was for that.
+    """
     adapter, file = find(harness, id, path)
-    return thread_shown(request, adapter, file, entry=entry, q=q, project=project)
+    job = drafting.JOBS.find(draft)
+    return thread_shown(
+        request, adapter, file, entry=entry, q=q, project=project, values=job.values if job else None,
+        refused=job.error if job else "",
+    )  # fmt: skip
 
 
 def thread_shown(
@@ -148,20 +156,14 @@ def thread_shown(
     hits, no = _hits(q, name, project, str(file))
     asked = _asked(q, name, project)
     here = address(adapter.name, thread.id, str(file), **asked)
+    form = draft_form.form_of(adapter, thread, values)
     return frame.page(
         request, "thread.html", status,
         **_around(q, name, project, hits, no),
         thread=_about(thread, cleaner), part=thread_view.part(thread, entry, cleaner), entry=entry,
         here=here, plain_here=address(adapter.name, thread.id, str(file)),
-        form=drafting.form_of(adapter, config.load(_folder(thread)), values), form_refused=refused,
-        marked=thread_view.marked,
+        form=form, form_refused=refused or form["problem"],
     )  # fmt: skip
-
-
-def _folder(thread: Thread) -> Path:
-    """The folder whose settings hold for a thread."""
-    folder = Path(thread.cwd)
-    return folder if thread.cwd and folder.is_dir() else Path.home()
 
 
 def _about(thread: Thread, cleaner: Cleaner) -> dict[str, Any]:

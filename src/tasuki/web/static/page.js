@@ -54,7 +54,7 @@
     const moved = cards.filter((card) => card.parentElement.id !== `cards-${card.dataset.group}`).length;
     const note = $("#moved");
     if (note) {
-      note.hidden = !moved;
+      note.toggleAttribute("data-none", !moved);
       put($("#moved-count"), `${moved} would move`);
     }
     if ($("#cards[data-whole]") && !$("#cards .more")) {
