@@ -99,8 +99,8 @@ def test_the_demo_of_the_dashboard_shows_its_agents_and_takes_everything_away(sh
     (link,) = re.findall(r"http://127\.0\.0\.1:\d+/login\?key=\S+", said)
     page = opened(link)
     for word in (
-        "9 agents, 3 projects", "Handoff failed", "Waiting for you", "Past threshold", "Handing off",
-        "Busy", "Idle", "Handed off", "No persona", "3 of 3", "developer-mira-1", "orchard-web",
+        "7 agents, 3 projects", "Handoff failed", "Waiting for you", "Past threshold", "Handing off",
+        "Busy", "Idle", "No persona", "3 of 3", "developer-mira-1", "orchard-web",
     ):  # fmt: skip
         assert word in page, page
     (sockets,) = set(re.findall(r"\0TMUX_TMPDIR=([^\0]+)", "".join(shown.running())))

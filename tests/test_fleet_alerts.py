@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import fleet_records
 import pytest
 import sqlalchemy as sa
 from fleets import World
@@ -281,11 +280,3 @@ def test_settings_hold_at_once_and_are_kept(world: World, inbox: Inbox) -> None:
     assert (tried["problems"], inbox.titles()) == ([], ["tasuki: A test"])
     assert 'notify_about = "failed"' in file
     assert inbox.where not in str(world.api("GET", "/api/settings"))
-
-
-def test_a_waiting_agent_is_one_alert(database: Database) -> None:
-    """An agent without a persona is nobody's task: no alert tells of it."""
-    fleet_records.persona(database)
-    fleet_records.agent(database, persona=fleet_records.SLUG)
-
-    assert alerts.newest(database, 9) == []

@@ -40,7 +40,7 @@ def test_old_lines_of_the_log_are_pruned_piece_by_piece(database: Database) -> N
         connection.execute(sa.insert(tables.events), [*old, {**row, "received_at": time.time()}])
     intake = Intake(database, Changes(), "h", skill=str, threshold=80.0, after=lambda *_: None)
     watch = Watch(
-        database, None, None, intake, Path("/nowhere"), lambda: None, lambda *_: None, lambda _: None, 80.0
+        database, None, None, intake, Path("/nowhere"), lambda: None, lambda _: None, 80.0
     )  # type: ignore[arg-type]  # fmt: skip
     watch.prune()
 

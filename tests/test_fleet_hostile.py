@@ -414,9 +414,7 @@ def test_an_event_in_flight_when_the_server_ends_is_kept(tmp_path: Path) -> None
     database = Database(f"sqlite:///{tmp_path / 'nowhere' / 'fleet.db'}")
     changes, folder = Changes(), tmp_path / "spool"
     intake = Intake(database, changes, "h", skill=str, threshold=80.0, after=lambda *_: None)
-    watch = Watch(
-        database, None, None, intake, folder, lambda: None, lambda *_: None, lambda _: None, 80.0
-    )  # type: ignore[arg-type]
+    watch = Watch(database, None, None, intake, folder, lambda: None, lambda _: None, 80.0)  # type: ignore[arg-type]
     folder.mkdir()
     event = folder / "1.json"
     event.write_text('harness: claude\n\n{"hook_event_name":"Stop","session_id":"s-1"}')

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,25 @@ def test_other_keys_and_comments_stay(file: Path, tmp_path: Path) -> None:
     assert held == 70
     assert all(line in with_it for line in MINE.splitlines())
     assert file.read_text().split() == MINE.split()
+
+
+def test_line_ends_stay(file: Path) -> None:
+    """A file that was written on another system keeps its line ends."""
+    file.write_bytes(MINE.replace("\n", "\r\n").encode())
+    settings_file.write({"budget": 800})
+
+    assert file.read_bytes() == MINE.replace("900", "800").replace("\n", "\r\n").encode()
+
+
+def test_two_changes_at_once(file: Path, tmp_path: Path) -> None:
+    """Two browsers that change two settings: neither change is lost."""
+    changes = [{"context_threshold": 61}, {"notify": "desktop"}, {"notify_about": "failed"}] * 8
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(settings_file.write, changes))
+    held = config.load(tmp_path)
+
+    assert (held.context_threshold, held.notify, held.notify_about) == (61, "desktop", "failed")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
 def test_a_missing_file_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

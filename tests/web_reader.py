@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from keyless import keyless_home
 from visitors import Visitor
 from waiting import retry_until
 from web_servers import Answer, Served, serving
@@ -16,6 +18,7 @@ from tasuki.web.pages import searching, threads
 
 GOAL = "Make the retries of the upload client configurable, and cover the 429 path with a test"
 _HITS = re.compile(r'<ul class="hits">(.*?)</ul>', re.DOTALL)
+_SAFE = re.compile(r"/(?!/)|#|https?://")
 _LINK = re.compile(r'<a href="(/threads/[^"]+)"')
 
 
@@ -54,14 +57,45 @@ def hits(page: str) -> list[str]:
     return [one.replace("&amp;", "&") for one in _LINK.findall(found[1])] if found else []
 
 
+class _Tags(HTMLParser):
+    """Collects what could do something in a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Scripts of others, images, handlers, styles, and links to anything but pages."""
+        for name, value in [("", ""), *attrs]:
+            to = name in ("href", "src", "action") and not _SAFE.match(value or "")
+            if (
+                tag in ("img", "iframe", "style", "object")
+                or name.startswith("on")
+                or name == "style"
+                or to
+            ):
+                self.found.append(f"<{tag} {name}={value}>")
+        if tag == "script" and not str(dict(attrs).get("src", "")).startswith("/static/"):
+            self.found.append("<script>")
+
+
+def harmful(page: str) -> list[str]:
+    """The tags of a page that could do something that the page itself does not."""
+    tags = _Tags()
+    tags.feed(page)
+    return tags.found
+
+
 @contextmanager
 def reading(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """A reader before a server of its own; nothing of this machine is in reach."""
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "TMUX", "TMUX_PANE", "XDG_DATA_HOME"):
+    keyless_home(folder, patch)
+    for name in ("CLAUDE_CONFIG_DIR", "TMUX", "TMUX_PANE"):
         patch.delenv(name, raising=False)
-    patch.setenv("HOME", str(folder / "home"))
     patch.setenv("TASUKI_DATA", str(folder / "data"))
     patch.setenv("TASUKI_CONFIG", str(folder / "config.toml"))
-    patch.setattr(threads, "SEARCHING", searching.Searching())
+    patch.setattr(
+        threads, "SEARCHING", searching.Searching()
+    )  # the index of this home, not of the last one
     with serving(folder / "data") as served:
         yield Reader(served, folder)

@@ -1,5 +1,6 @@
 """Notifications: on the desktop, or by apprise to wherever the user wants them. Redacted."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from tasuki.errors import ExtraMissing
 from tasuki.plain import one_line
 
 DESKTOP = "desktop"
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9.+-]{0,30}(?=://)")
 SECONDS = 10
 """Time limit of one notification."""
 
@@ -20,19 +22,37 @@ def has_desktop() -> bool:
     )
 
 
+def places(where: str) -> list[str]:
+    """The places that `where` names in words, each once."""
+    return list(dict.fromkeys(where.split()))
+
+
+def kinds(where: str) -> list[str]:
+    """The places of `where` as they may be shown: of an address its kind alone, `ntfy://…`.
+
+    Of what is neither an address nor `desktop` nothing is shown: it may be a key.
+    """
+    return [place if place == DESKTOP else _kind(place) for place in places(where)]
+
+
+def _kind(address: str) -> str:
+    found = _KIND.match(address)
+    return f"{found[0]}://…" if found else "…"
+
+
 def send(where: str, title: str, body: str) -> list[str]:
     """Send a notification to every place named in `where`, in words; what went wrong, as sentences.
 
-    A place is `desktop`, or an address of apprise (`ntfy://topic`), which needs the extra `notify`.
-    An address is never repeated in a sentence: it may hold a key.
+    A place is `desktop`, or an address of apprise (`ntfy://topic`), which needs the extra `notify`;
+    of each there is one sentence at the most. An address is never repeated in one: it may hold a key.
     """
-    places = where.split()
+    named = places(where)
     redactor = Redactor()
     title, body = (one_line(redactor.redact(text), 300) for text in (title, body))
     problems = []
-    if DESKTOP in places and not _on_desktop(title, body):
+    if DESKTOP in named and not _on_desktop(title, body):
         problems.append("There is no notify-send nor osascript here for a notification.")
-    if addresses := [place for place in places if place != DESKTOP]:
+    if addresses := [place for place in named if place != DESKTOP]:
         problems += _by_apprise(addresses, title, body)
     return problems
 
@@ -60,13 +80,12 @@ def _by_apprise(addresses: list[str], title: str, body: str) -> list[str]:
         raise ExtraMissing(
             "Notifications by apprise need the extra `notify`. Install it: pip install 'tasuki[notify]'"
         ) from error
-    sender = Apprise()
-    understood = [sender.add(address) for address in addresses]
-    problems = [
-        f"Address {number} of the setting notify is none that apprise knows."
-        for number, fine in enumerate(understood, 1)
-        if not fine
-    ]
-    if any(understood) and not sender.notify(title=title, body=body):
-        problems.append("A notification could not be delivered.")
+    problems = []
+    for number, address in enumerate(addresses, 1):
+        sender, which = Apprise(), f"Address {number} of the setting notify"
+        if not sender.add(address):
+            problems.append(f"{which} is none that apprise knows.")
+        elif not sender.notify(title=title, body=body):
+            said = "notification could not be delivered."
+            problems.append(f"{which}: a {said}" if len(addresses) > 1 else f"A {said}")
     return problems

@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from tasuki.vault.store import private_folder, why
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Two browsers that change two keys at once: neither change is lost."""
 
 
 def write(changes: Mapping[str, Any]) -> Path:
@@ -33,14 +37,15 @@ def write(changes: Mapping[str, Any]) -> Path:
                 "than the file. Take it out there, and start anew."
             )
     name, path = config.tilde(path), Path(os.path.realpath(path))
-    document = _document(path, name)
-    for key, value in changes.items():
-        if value is None:
-            document.pop(key, None)
-        else:
-            document[key] = value
-    config.checked(name, document.unwrap())
-    _replace(path, document.as_string(), name)
+    with _ONE_AT_A_TIME:
+        document = _document(path, name)
+        for key, value in changes.items():
+            if value is None:
+                document.pop(key, None)
+            else:
+                document[key] = value
+        config.checked(name, document.unwrap())
+        _replace(path, document.as_string(), name)
     return path
 
 
@@ -49,7 +54,7 @@ def _document(path: Path, name: str) -> "TOMLDocument":
     from tomlkit.exceptions import TOMLKitError
 
     try:
-        text = path.read_text("utf-8") if path.exists() else ""
+        text = path.read_bytes().decode() if path.exists() else ""  # line ends stay
         document = tomlkit.parse(text)
     except (TOMLKitError, UnicodeDecodeError) as error:
         raise ConfigInvalid(f"{name} is not valid TOML: {error}. Mend it by hand first.") from error
@@ -67,7 +72,7 @@ def _replace(path: Path, text: str, name: str) -> None:
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
         number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
         try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
+            with os.fdopen(number, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from tasuki import notify
 from tasuki.cli.printing import print_json
 from tasuki.config import Loaded, Provider, Settings, loaded
 from tasuki.draft.authors import providers
@@ -82,7 +83,7 @@ def _masked(name: str, value: Any) -> Any:
     """A value that may be shown: an address for notifications holds a key."""
     if name != "notify":
         return value
-    return " ".join(f"{w.partition('://')[0]}://…" if "://" in w else w for w in value.split())
+    return " ".join(notify.kinds(value))
 
 
 def _values(value: Any) -> list[str]:

@@ -79,15 +79,16 @@ class Guard:
     def _stop(self, slug: str, agent_id: int, why: str) -> None:
         with self.database.write() as connection:
             personas = tables.personas
-            connection.execute(
-                sa.update(personas).where(personas.c.slug == slug).values(automation_stopped=why)
-            )
+            runs = (personas.c.slug == slug) & (personas.c.automation_stopped == "")
+            query = sa.update(personas).where(runs).values(automation_stopped=why)
+            if not connection.execute(query).rowcount:
+                return
             text = f"Automatic handoffs of {slug} stopped: {why}"
             log.note(
                 connection, "alarm", text, agent_id=agent_id, data={"code": "automation_stopped"}
             )
             alerts.raise_(
-                connection, "needs_you", f"automation_stopped/{slug}/{agent_id}",
+                connection, "needs_you", f"automation_stopped/{slug}/{time.time()}",
                 f"Automatic handoffs of {slug} stopped", why, host=self.host, agent_id=agent_id,
             )  # fmt: skip
 

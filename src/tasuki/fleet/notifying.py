@@ -20,8 +20,8 @@ logger = logging.getLogger("tasuki.fleet")
 class Notifier:
     """Sends alerts from a thread of its own: a slow address holds nothing up.
 
-    `where` and `about` may change while it runs. Without an address the desktop is told, where
-    there is one.
+    `take` changes where it sends and which kinds, while it runs. Without an address the desktop is
+    told, where there is one.
     """
 
     def __init__(self, database: Database, host: str, where: str, about: str) -> None:
@@ -45,6 +45,12 @@ class Notifier:
         if self._thread.is_alive():
             self._thread.join(seconds)
 
+    def take(self, where: str, about: str) -> None:
+        """Send from now on to these places, and these kinds; of new places nothing is known yet."""
+        if where != self.where:
+            self.problem = ""
+        self.where, self.about = where, about
+
     def places(self) -> str:
         """Where alerts go now, in words; empty for nowhere but the list."""
         return self.where or (notify.DESKTOP if notify.has_desktop() else "")
@@ -56,7 +62,9 @@ class Notifier:
             return [
                 "Nothing is set: name an address in `notify`. This machine shows no notifications itself."
             ]
-        return self._sent(places, "A test", "Notifications of tasuki arrive here.")
+        problems = self._sent(places, "A test", "Notifications of tasuki arrive here.")
+        self.problem = " ".join(problems)
+        return problems
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
@@ -76,7 +84,8 @@ class Notifier:
             return
         problems = self._sent(places, of.title, of.text)
         problem = " ".join(problems)
-        alerts.settle(self.database, of.id, "not_sent" if problem else "sent", problem)
+        arrived = len(problems) < len(notify.places(places))
+        alerts.settle(self.database, of.id, "sent" if arrived else "not_sent", problem)
         if problem and problem != self.problem:  # once: the log is no place for echoes
             logger.warning("%s", problem)
         self.problem = problem

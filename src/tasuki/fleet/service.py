@@ -14,7 +14,7 @@ from tasuki import config, settings_file
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
-from tasuki.fleet import adopting, alerts, handing_off, log, reading, schema, spool
+from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.changes import Changes
@@ -90,7 +90,7 @@ class Fleet:
         )  # fmt: skip
         self.watch = Watch(
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._sweep,
-            self._lost, self._automatic, self.threshold,
+            self._automatic, self.threshold,
         )  # fmt: skip
         self._launched = False
 
@@ -164,7 +164,7 @@ class Fleet:
         threshold = float(settings.context_threshold)
         self.threshold = threshold
         self.guard.threshold = self.intake.threshold = self.watch.threshold = threshold
-        self.notifier.where, self.notifier.about = settings.notify, settings.notify_about
+        self.notifier.take(settings.notify, settings.notify_about)
 
     # -- agents ------------------------------------------------------------------------
 
@@ -343,17 +343,6 @@ class Fleet:
                     self.hand_off(id, reason="context_limit", automatic=True)
                 except (NotPossible, AlreadyUnderWay) as error:
                     logger.info("Agent %s is not handed off by itself: %s", id, error)
-
-    def _lost(self, agent: Agent, why: str) -> None:
-        text = f"Agent {agent.id} ({agent.persona or agent.harness}) is lost: {why}"
-        with self.database.write() as connection:
-            log.note(connection, "alarm", text, agent_id=agent.id, data={"code": "agent_lost"})
-            if agent.persona:
-                alerts.raise_(
-                    connection, "failed", f"lost/{agent.id}", f"{agent.persona} is lost", f"Agent {agent.id}: {why}",
-                    host=self.host, agent_id=agent.id,
-                )  # fmt: skip
-        self.changes.happened([agent.id])
 
 
 MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))

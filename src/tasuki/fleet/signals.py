@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tasuki.errors import LaunchFailed
-from tasuki.fleet import log, tables
+from tasuki.fleet import alerts, log, tables
 from tasuki.fleet.bridge import control_of
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database
@@ -82,6 +82,8 @@ class Signals:
                 values["turn_at"] = None
             if connection.execute(query.values(**values)).rowcount:
                 log.note(connection, now, SAID[now], agent_id=agent.id, data={"seen": True})
+                if now == "waiting":
+                    _ask(connection, agent, values["state_at"])
         self.changes.happened([agent.id])
 
     def _on_screen(self, agent: Agent) -> AgentState | None:
@@ -93,6 +95,19 @@ class Signals:
     def _sight(self, agent: Agent, look: Look) -> AgentState | None:
         told = replace(look, pid=agent.process or agent.pid or 0, session=agent.session)
         return STATES.get(control_of(agent).sight(told).state)
+
+
+def _ask(connection: sa.Connection, agent: Agent, at: float) -> None:
+    """Tell the operator of a wait; the hook that tells of the same one comes too late for that."""
+    persona = connection.execute(_WHOSE, {"agent": agent.id}).scalar_one()
+    if persona:
+        alerts.raise_(
+            connection, "needs_you", f"needs_you/{agent.id}/{at}", f"{persona} waits for you",
+            SAID["waiting"], host=agent.host, agent_id=agent.id,
+        )  # fmt: skip
+
+
+_WHOSE = sa.select(tables.agents.c.persona).where(tables.agents.c.id == sa.bindparam("agent"))
 
 
 def _compacts_for_long(agent: Agent) -> bool:

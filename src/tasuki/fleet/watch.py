@@ -48,7 +48,6 @@ class Watch:
         intake: Intake,
         spool_folder: Path,
         sweep: Callable[[], None],
-        lost: Callable[[Agent, str], None],
         automatic: Callable[[set[int]], None],
         threshold: float,
     ) -> None:
@@ -58,7 +57,6 @@ class Watch:
         self.intake = intake
         self.spool_folder = spool_folder
         self.sweep = sweep
-        self.lost = lost
         self.automatic = automatic
         self.threshold = threshold
         self.signals = Signals(database, panes, intake.changes)
@@ -194,8 +192,7 @@ class Watch:
         ended = agent.state == "ended" or "status 0" in why
         reason = f"{why}; it said: {said}" if said and not ended else why
         self.lifecycle.gone(agent.id, "ended" if ended else "lost", reason)
-        if not ended:
-            self.lost(reading.agent(self.database, agent.id), reason)
+        self.intake.changes.happened([agent.id])
 
     # -- context -----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from tasuki.fleet.reading import GREATEST_ID
 from tasuki.fleet.service import Fleet
 from tasuki.web import views
 from tasuki.web.auth import operator_only
-from tasuki.web.bodies import Adoption, Message, NewAgent, NewHandoff
+from tasuki.web.bodies import Adoption, Key, Message, NewAgent, NewHandoff
 
 One = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
 """The id of an agent."""
@@ -69,6 +69,19 @@ def send(
     return fleet.send(id, data.text)
 
 
+@get("/agents/{id:int}/screen", sync_to_thread=True)
+def screen(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, str]:
+    """What the pane of an agent shows now, without secrets."""
+    return {"screen": fleet.screen(id)}
+
+
+@post("/agents/{id:int}/keys", status_code=200, sync_to_thread=True)
+def keys(fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[Key]) -> dict[str, Any]:
+    """Press one key in the pane of an agent, such as a dialog asks for: `Enter`, `Escape`, `y`, `1`."""
+    fleet.press(id, data.key)
+    return views.agent(reading.agent(fleet.database, id))
+
+
 @post("/agents/{id:int}/stop", status_code=200, sync_to_thread=True)
 def stop_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
     """End an agent in its own words; answers once it has ended."""
@@ -94,7 +107,7 @@ def hand_off(
 router = Router(
     "/api",
     route_handlers=[
-        list_agents, show_agent, start_agent, adopt_agent, send, stop_agent, hand_off,
+        list_agents, show_agent, start_agent, adopt_agent, send, screen, keys, stop_agent, hand_off,
     ],
     guards=[operator_only],
     tags=["agents"],

@@ -8,6 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from msgspec import UNSET
 
+from tasuki import notify
 from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
 from tasuki.web.api_agents import Limit
@@ -60,18 +61,10 @@ def settings_of(fleet: Fleet) -> dict[str, Any]:
     """The settings as they are shown: an address may hold a key."""
     return {
         "context_threshold": fleet.threshold,
-        "notify": kinds(fleet.notifier.where),
+        "notify": notify.kinds(fleet.notifier.where),
         "notify_about": fleet.notifier.about.split(),
         "problem": fleet.notifier.problem,
     }
-
-
-def kinds(where: str) -> list[str]:
-    """The kinds of addresses: `ntfy://…` of one that goes on."""
-    return [
-        f"{kind}://…" if rest else kind
-        for kind, rest, _ in (w.partition("://") for w in where.split())
-    ]
 
 
 router = Router(

@@ -81,6 +81,12 @@ class Seen(_Body, frozen=True):
     up_to: Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
+class Key(_Body, frozen=True):
+    """A key to press, by tmux's name of it."""
+
+    key: Short
+
+
 class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
     """Why an agent is handed off. `context` is for its successor; `force` does not wait for what it runs.
 

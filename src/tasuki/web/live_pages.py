@@ -6,6 +6,7 @@ made, so that nothing is missed between the two, nor while a server was away.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -20,6 +21,8 @@ from tasuki.web.live import KEEP_ALIVE, KEEP_ALIVE_SECONDS, Stream
 
 PAUSE_SECONDS = 0.25
 """A page is changed no more often than this."""
+SOON_SECONDS = 0.02
+"""What belongs together is told within this time."""
 CAUGHT_UP = 2000
 """Lines of the log that a page may be behind; one that is further is made anew."""
 
@@ -73,6 +76,7 @@ class LivePages:
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._given: dict[str, int] = {}
+        self._gave_at = 0.0
 
     def told(self, event: FleetEvent) -> None:
         """A new line of the log; called in the loop."""
@@ -124,7 +128,9 @@ class LivePages:
     async def _give(self) -> None:
         """Give what changed to everybody whose page shows it, until nothing changes any more."""
         while True:
-            await asyncio.sleep(PAUSE_SECONDS)
+            since = time.monotonic() - self._gave_at
+            await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
+            self._gave_at = time.monotonic()
             news, self._news = self._news, _none()
             if not news or not self.streams:
                 return

@@ -135,12 +135,15 @@ def _brief_page(request: Asked, id: str, entry: int = 0, status: int = 200, **mo
     handoff = found.handoff
     entry = entry or min((c.ref for c in handoff.citations), default=0)
     context, goal = briefs.split(found.text)
+    before, opened, past = context.partition(f"{briefs.FENCE_OPEN}\n")
+    past, _, behind = past.rpartition(f"\n{briefs.FENCE_CLOSE}\n") if opened else (before, "", "")
     told = [*STARTS.told(handoff.id), *JOBS.told(handoff.id)]
     given = {"refused": "", "said": told, **more}
     given["values"] = {"to": "", "model": "", "send": "", **given.get("values", {})}
     return frame.page(
         request, "brief.html", status, of=found, entry=entry, cited=brief_view.cited(handoff, entry),
-        linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", context=context, goal=goal,
+        linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
+        past=past, behind=behind, goal=goal,
         successors=[(h.name, h.title) for h in map(harnesses.get, harnesses.names()) if h.can_start],
         **given,
     )  # fmt: skip

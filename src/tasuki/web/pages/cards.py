@@ -85,8 +85,18 @@ def cards(fleet: Fleet, ids: Iterable[int] | None = None) -> list[Card]:
     """The cards of some agents, or of all that work or ended within a day: who needs you first."""
     known = _known(fleet, None if ids is None else set(ids))
     redactor = Redactor()
-    made = [_card(agent, known, redactor) for agent in known.agents]
+    made = [
+        _card(agent, known, redactor)
+        for agent in known.agents
+        if ids is not None or not _is_succeeded(agent, known)
+    ]
     return sorted(made, key=lambda card: (tuple(GROUPS).index(card.group), card.rank, -card.since))
+
+
+def _is_succeeded(agent: Agent, known: Known) -> bool:
+    """Whether an agent has ended and its successor works on: its chain tells of it."""
+    of = known.handoffs.get(agent.id)
+    return agent.ended_at is not None and of is not None and of.state == "done"
 
 
 def _known(fleet: Fleet, ids: set[int] | None) -> Known:
@@ -172,7 +182,7 @@ def _state(agent: Agent, of: FleetHandoff | None, meter: Meter) -> tuple[Shown, 
     """How an agent stands, since when, and a sentence about that."""
     if of and of.state in ("failed", "uncertain"):
         shown = shapes.OF_HANDOFF[of.state]
-        said = of.failure.sentence if of.failure else ""
+        said = f"{shapes.failed_step(of)}: {of.failure.sentence}" if of.failure else ""
         word = "Handoff failed" if of.state == "failed" else "Handoff uncertain"
         return replace(shown, word=word), of.finished_at or of.created_at, said
     if of and of.state == "running":

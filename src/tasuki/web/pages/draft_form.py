@@ -106,7 +106,9 @@ def wanted(adapter: Harness, cwd: str, form: Mapping[str, str]) -> Wanted:
         "to": form.get("to") or None,
     }  # fmt: skip
     loaded, force = config.loaded(folder(cwd), flags), bool(form.get("force"))
-    goal = check_goal(form.get("goal", ""), min_length=loaded.settings.min_goal_length, force=force)
+    goal = check_goal(
+        form.get("goal", "").strip("\n"), min_length=loaded.settings.min_goal_length, force=force
+    )
     if not force and (told := handoffs.secrets_in(goal.text)):
         raise GoalHasSecret(f"{told} Take it out, or say that you mean it.")
     return Wanted(goal, loaded, harnesses.get(loaded.settings.to or adapter.name))

@@ -131,7 +131,7 @@ class Jobs:
                 harness, path, asked.goal, asked.loaded, successor=asked.to, vault=Vault(), must_keep=True,
                 report=phase,
             )  # fmt: skip
-            job.told = (*made.told, *made.warnings, *made.notes)
+            job.told = _told(made)
             if not job.cancelled:
                 job.brief = made.handoff.id
         except Stopped:
@@ -147,6 +147,12 @@ class Jobs:
 
 
 JOBS = Jobs()
+
+
+def _told(made: handoffs.Offer) -> tuple[str, ...]:
+    """Who wrote it and what to act on; what its page has places for, dropped and redacted, is left out."""
+    shown = len(made.handoff.draft.dropped) + bool(made.handoff.redactions)
+    return (*made.told, *made.warnings[: len(made.warnings) - shown], *made.notes)
 
 
 def _end(job: Job) -> None:

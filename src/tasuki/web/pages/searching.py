@@ -54,7 +54,7 @@ class Searching:
         self._thread.join(WAITED_SECONDS)
 
     def _take_in(self) -> None:
-        state = self.state
+        state, problems = self.state, list[str]()
 
         def taken(size: int) -> None:
             state.left = max(0, state.left - size)
@@ -64,7 +64,13 @@ class Searching:
                 problems = search.refresh(index, catalog.files(), taken)
         except TasukiError as error:
             problems = [str(error)]
-        self.state = State(0, tuple(problems), time.time())
+        except Exception as error:  # a thread that ends in silence would leave its page waiting
+            problems = [
+                f"Threads were not taken in, by a fault of tasuki's: {type(error).__name__}."
+            ]
+            raise
+        finally:
+            self.state = State(0, tuple(problems), time.time())
 
 
 SEARCHING = Searching()

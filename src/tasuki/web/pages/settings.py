@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from msgspec import Struct
 
-from tasuki import __version__, config
+from tasuki import __version__, config, notify
 from tasuki import harness as harnesses
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet import personas, reading
@@ -18,7 +18,7 @@ from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.harness.install import Installer, Plan
 from tasuki.harness.protocol import Harness
 from tasuki.web import answers
-from tasuki.web.api_operator import given, kinds
+from tasuki.web.api_operator import given
 from tasuki.web.bodies import SettingsChange
 from tasuki.web.pages import forms, frame, shapes
 from tasuki.web.pages.frame import Asked, Page
@@ -62,7 +62,7 @@ def _page(
     return frame.page(
         request, "settings.html", status, at=at, said=said, fine=fine, values=values,
         threshold=fleet.threshold, personas=reading.personas(fleet.database),
-        places=kinds(notifier.places()), is_set=bool(notifier.where), about=notifier.about.split(),
+        places=notify.kinds(notifier.places()), is_set=bool(notifier.where), about=notifier.about.split(),
         kinds=[(key, shapes.OF_ALERT[key], meaning) for key, meaning in ABOUT.items()],
         problem=notifier.problem, hooks=[_hooks(fleet, h) for h, _ in _able()], file=_file(),
         facts=_facts(request, fleet),

@@ -94,7 +94,7 @@ def _named(adapter: Harness, path: str) -> Path:
     raise ThreadNotFound(f"{said} is no thread of {adapter.title}.")
 
 
-def address(harness: str, id: str, path: str = "", **query: object) -> str:
+def address(harness: str, id: str, path: str = "", /, **query: object) -> str:
     """Where a thread is read."""
     given = {"path": path, **query}
     asked = urlencode({name: value for name, value in given.items() if value not in ("", None, 0)})

@@ -23,8 +23,8 @@ MOST_OUTPUT = 2500
 """Characters of a message, and of a tool's output, that are shown at first."""
 FOLDED_FROM = 8
 """Tool calls behind one another from which they are folded into one line."""
-LOOKED_AT = 30_000
-"""Characters of a text that are looked through for secrets before it is cut: its reader sees fewer."""
+LOOKED_AT, SPARED = 30_000, 8_000
+"""Characters of a text that are looked through for secrets, and those at their end that are not shown."""
 WIDE = 160
 """Characters of a call's own line."""
 ORIGINS = {
@@ -137,14 +137,18 @@ def _note(call: ToolCall) -> tuple[str, str]:
 
 def cut(text: str, most: int, cleaner: Cleaner) -> tuple[str, int]:
     """The beginning of a text without secrets, and how long the whole is where that is more."""
-    begin = cleaner.text(shown(text[:LOOKED_AT]))
-    return (
-        (begin, 0) if len(text) <= LOOKED_AT and len(begin) <= most else (begin[:most], len(text))
-    )
+    begin = _begin(text, cleaner)
+    is_whole = len(text) <= LOOKED_AT and len(begin) <= most
+    return (begin, 0) if is_whole else (begin[:most], len(text))
 
 
 def _line(cleaner: Cleaner, text: str, width: int) -> str:
-    return cleaner.line(text[:LOOKED_AT], width)
+    return one_line(_begin(text, cleaner), width)
+
+
+def _begin(text: str, cleaner: Cleaner) -> str:
+    """The beginning of a text without secrets; of a long one without its end, which may be half a secret."""
+    return cleaner.text(shown(text[:LOOKED_AT]))
 
 
 def _folded(made: Sequence[Shown], entry: int) -> Iterator[Shown | Run]:

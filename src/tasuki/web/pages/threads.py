@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from litestar import Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
@@ -60,6 +61,7 @@ def _around(
         "indexing": SEARCHING.state.left, "problems": SEARCHING.state.problems[:3],
         "harnesses": [(n, harnesses.get(n).title) for n in harnesses.names()],
         "words": _words(q), "query": _asked(q, harness, project),
+        "again": f"/threads?{urlencode(_asked(q, harness, project))}",
         "marked": thread_view.marked, "marked_prose": thread_view.marked_prose,
     }  # fmt: skip
 
@@ -159,7 +161,7 @@ def thread_shown(
     form = draft_form.form_of(adapter, thread, values)
     return frame.page(
         request, "thread.html", status,
-        **_around(q, name, project, hits, no),
+        **{**_around(q, name, project, hits, no), "again": here},
         thread=_about(thread, cleaner), part=thread_view.part(thread, entry, cleaner), entry=entry,
         here=here, plain_here=address(adapter.name, thread.id, str(file)),
         form=form, form_refused=refused or form["problem"],
