@@ -49,7 +49,7 @@ def add(served: Served, number: int, **values: Any) -> None:
     fleet_records.agent(
         served.fleet.database, persona=slug, cwd=f"/src/project-{number % 3}", session=f"s{number}",
         context_used=40, state_at=time.time() - 10_000 + number, last_words="Two of nine menus are left.",
-        pane=f"%{number}", adopted=True, **values,
+        pane=f"%{number}", adopted=True, started_at=time.time(), **values,
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ import http.server
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from fleets import World
 from terminals import Terminal
 from waiting import retry_until
 
-from tasuki import notify
+from tasuki import config, notify
 from tasuki.fleet import alerts, tables
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.changes import Changes
@@ -25,6 +24,7 @@ from tasuki.fleet.database import Database
 from tasuki.fleet.intake import Intake
 from tasuki.fleet.lifecycle import Lifecycle
 from tasuki.fleet.notifying import Notifier
+from tasuki.fleet.rows import Agent
 from tasuki.fleet.signals import Signals
 from tasuki.launch.panes import Panes
 
@@ -89,13 +89,13 @@ class Hooks:
         )
 
     def tell(self, *payloads: dict[str, Any]) -> None:
-        """Events, one behind the other, once they are all taken in."""
-        done = threading.Event()
-        for number, payload in enumerate(payloads, 1):
+        """Events, each once the one before is taken in."""
+        for payload in payloads:
+            done = threading.Event()
             body = json.dumps({"session_id": SESSION, "cwd": "/", **payload}).encode()
-            post = HookPost("claude", body, event_id=f"e{time.time()}", token="t", pid=os.getpid())
-            self.intake.put(post, lambda _, last=number == len(payloads): last and done.set())  # type: ignore[misc]
-        assert done.wait(20)
+            post = HookPost("claude", body, token="t", pid=os.getpid())
+            self.intake.put(post, lambda _, done=done: done.set())  # type: ignore[misc]
+            assert done.wait(20)
 
 
 @pytest.fixture
@@ -194,9 +194,8 @@ def test_a_wait_that_no_hook_told_is_told(
     assert (seen, told(database)) == ([WAITS], [WAITS])
 
 
-def _agent(row: Any) -> Any:
-    from tasuki.fleet.rows import Agent
-
+def _agent(row: Any) -> Agent:
+    """An agent with the few fields that are looked at."""
     names = (
         "id",
         "harness",
@@ -328,3 +327,12 @@ def test_a_mistyped_address_is_shown_nowhere(world: World) -> None:
 
     assert world.api("GET", "/api/settings")["notify"] == ["…"]
     assert "123456" not in world.tasuki("config") + world.tasuki("config", "--json")
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [("all", ALL), ("", ""), ("failed done", "done failed"), ("failed all", ALL), (" failed\tfailed ", "failed")],
+)  # fmt: skip
+def test_the_kinds_that_are_sent(words: str, sent: str) -> None:
+    """`all` is every kind there is; no word is none of them."""
+    assert config.alerts(config.Settings(notify_about=words)) == sent

@@ -84,7 +84,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Percent of the context from which a draft is made and shown without a word; 0 for never."""
     notify: str = ""
     """Where a suggestion goes beside the screen: `desktop`, or addresses of apprise, in words."""
-    notify_about: str = "done failed needs_you threshold unacknowledged"
+    notify_about: str = "all"
     """Which events of the fleet are sent there, in words; the others are in its list alone."""
     context_threshold: int = 80
     """Percent of the context at which an agent of the fleet is over its threshold."""
@@ -161,6 +161,8 @@ NAMES_ONLY = frozenset({"model", "use_current_model"})
 """Settings that a repository may wish for."""
 ALERTS = ("done", "failed", "needs_you", "threshold", "unacknowledged")
 """Events of the fleet that the operator can be told of."""
+ALL = "all"
+"""A word of `notify_about` that stands for each of them."""
 BOUNDS: dict[str, tuple[int, int | None, str]] = {
     "budget": (300, None, "tokens"),
     "author_seconds": (1, 3600, "seconds"),
@@ -378,11 +380,17 @@ def _from_text(variable: str, text: str, kind: Any) -> Any:
     return text
 
 
+def alerts(settings: Settings) -> str:
+    """The kinds of events of the fleet that are sent, in words."""
+    words = settings.notify_about.split()
+    return " ".join(kind for kind in ALERTS if kind in words or ALL in words)
+
+
 def _valid(settings: Settings, sources: Mapping[str, str]) -> Settings:
-    if other := [word for word in settings.notify_about.split() if word not in ALERTS]:
+    if other := [word for word in settings.notify_about.split() if word not in (ALL, *ALERTS)]:
         raise ConfigInvalid(
             f"{sources['notify_about']}: notify_about knows no {setting.shown(other[0])}. "
-            f"Words: {' '.join(ALERTS)}."
+            f"Words: {' '.join((ALL, *ALERTS))}."
         )
     for name, kind in _KINDS.items():
         if kind is not int:

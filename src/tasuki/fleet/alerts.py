@@ -5,7 +5,7 @@ crash loses none. It is marked before it is sent: a crash sends none twice.
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -22,6 +22,11 @@ TOO_LATE_SECONDS = 3600.0
 """An alert that waited for so long is in the list alone: nobody is woken by what was yesterday."""
 
 _TABLE = tables.alerts
+_OF_AGENT = {
+    "needs_you": "waits for you",
+    "threshold": "is past its threshold",
+    "failed": "is lost",
+}
 
 
 def raise_(
@@ -49,6 +54,20 @@ def raise_(
         connection, "alert", f"{said['title']}: {said['text']}", agent_id=agent_id,
         handoff_id=handoff_id, data={"alert": id, "kind": kind},
     )  # fmt: skip
+
+
+def of_agent(
+    connection: sa.Connection, kind: str, agent: Mapping[str, Any], at: float, text: str
+) -> None:
+    """An agent waits, passed its threshold, or is lost: an alert where somebody runs it as a persona.
+
+    `agent` gives its `id`, `host` and `persona`; `at` is when it happened, and tells two times apart.
+    """
+    if agent["persona"]:
+        raise_(
+            connection, kind, f"{kind}/{agent['id']}/{at}", f"{agent['persona']} {_OF_AGENT[kind]}",
+            text, host=agent["host"], agent_id=agent["id"],
+        )  # fmt: skip
 
 
 # -- the list --------------------------------------------------------------------------

@@ -249,7 +249,7 @@ class _Batch:
         self.connection = connection
         self.heard = heard
         self.rows: list[dict[str, Any]] = []
-        self.alerts: list[tuple[str, str, Row, str]] = []
+        self.alerts: list[tuple[str, Row, float, str]] = []
         self.touched: set[int] = set()
         self.idle: set[int] = set()
         self.unmeasured: set[int] = set()
@@ -275,12 +275,8 @@ class _Batch:
         correlator.write_back()
         matcher.write_back()
         log.write(self.connection, self.rows)
-        for kind, key, agent, text in self.alerts:
-            title = {"needs_you": "waits for you", "threshold": "is past its threshold"}[kind]
-            alerts.raise_(
-                self.connection, kind, key, f"{agent['persona']} {title}", text,
-                host=agent["host"], agent_id=agent["id"],
-            )  # fmt: skip
+        for kind, agent, at, text in self.alerts:
+            alerts.of_agent(self.connection, kind, agent, at, text)
         return answers
 
     def _seen(self) -> set[str]:
@@ -318,15 +314,11 @@ class _Batch:
             self.rows.append(self._row(agent, heard))
         if passed := personas.passed(agent):
             self.rows.append(_own_row("threshold", agent["id"], passed))
-            self._alert("threshold", agent, heard.at, passed)
+            self.alerts.append(("threshold", agent, heard.at, passed))
         if agent["state"] == "waiting" != before[0]:
-            self._alert("needs_you", agent, heard.at, agent["waiting_for"] or "It asks something.")
+            asked = agent["waiting_for"] or "It asks something."
+            self.alerts.append(("needs_you", agent, heard.at, asked))
         return control.answer(event, reply) if reply else ""
-
-    def _alert(self, kind: str, agent: Row, at: float, text: str) -> None:
-        """Of an agent that somebody runs as a persona; others are nobody's task."""
-        if agent["persona"]:
-            self.alerts.append((kind, f"{kind}/{agent['id']}/{at}", agent, text))
 
     def _reply(self, agent: Row, heard: Heard, personas: thresholds.Personas) -> HookReply | None:
         event = heard.event

@@ -221,25 +221,15 @@ class Lifecycle:
             connection.execute(sa.update(tables.agents).where(tables.agents.c.id == id).values(row))
             log.note(connection, "agent", f"Agent {id} {state}: {reason}", agent_id=id)
             if state == "lost":
-                _tell_lost(connection, row, reason)
+                text = f"Agent {id} ({row['persona'] or row['harness']}) is lost: {reason}"
+                log.note(connection, "alarm", text, agent_id=id, data={"code": "agent_lost"})
+                alerts.of_agent(connection, "failed", row, row["ended_at"], f"Agent {id}: {reason}")
         self._order(id).unlink(missing_ok=True)
 
     def _update(self, connection: sa.Connection, id: int, **values: Any) -> None:
         connection.execute(
             sa.update(tables.agents).where(tables.agents.c.id == id).values(**values)
         )
-
-
-def _tell_lost(connection: sa.Connection, agent: states.Row, why: str) -> None:
-    """An alarm with the loss itself; an alert where somebody runs it as a persona."""
-    id, persona = agent["id"], agent["persona"]
-    text = f"Agent {id} ({persona or agent['harness']}) is lost: {why}"
-    log.note(connection, "alarm", text, agent_id=id, data={"code": "agent_lost"})
-    if persona:
-        alerts.raise_(
-            connection, "failed", f"lost/{id}", f"{persona} is lost", f"Agent {id}: {why}",
-            host=agent["host"], agent_id=id,
-        )  # fmt: skip
 
 
 def check_folder(cwd: str) -> None:

@@ -76,7 +76,7 @@ class Fleet:
         self.threshold = float(loaded.settings.context_threshold)
         self.guard = Guard(self.database, self.threshold, self.host)
         settings = loaded.settings
-        self.notifier = Notifier(self.database, self.host, settings.notify, settings.notify_about)
+        self.notifier = Notifier(self.database, self.host, settings.notify, config.alerts(settings))
         steps = Steps(
             self.lifecycle, self.bridge, self.ending, limits, loaded,
             unheard=lambda: self.intake.waiting > 0 or any(spool.waiting(data / "spool")),
@@ -164,7 +164,7 @@ class Fleet:
         threshold = float(settings.context_threshold)
         self.threshold = threshold
         self.guard.threshold = self.intake.threshold = self.watch.threshold = threshold
-        self.notifier.take(settings.notify, settings.notify_about)
+        self.notifier.take(settings.notify, config.alerts(settings))
 
     # -- agents ------------------------------------------------------------------------
 

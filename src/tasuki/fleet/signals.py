@@ -83,7 +83,8 @@ class Signals:
             if connection.execute(query.values(**values)).rowcount:
                 log.note(connection, now, SAID[now], agent_id=agent.id, data={"seen": True})
                 if now == "waiting":
-                    _ask(connection, agent, values["state_at"])
+                    row = dict(connection.execute(_WHOSE, {"agent": agent.id}).mappings().one())
+                    alerts.of_agent(connection, "needs_you", row, values["state_at"], SAID[now])
         self.changes.happened([agent.id])
 
     def _on_screen(self, agent: Agent) -> AgentState | None:
@@ -97,17 +98,9 @@ class Signals:
         return STATES.get(control_of(agent).sight(told).state)
 
 
-def _ask(connection: sa.Connection, agent: Agent, at: float) -> None:
-    """Tell the operator of a wait; the hook that tells of the same one comes too late for that."""
-    persona = connection.execute(_WHOSE, {"agent": agent.id}).scalar_one()
-    if persona:
-        alerts.raise_(
-            connection, "needs_you", f"needs_you/{agent.id}/{at}", f"{persona} waits for you",
-            SAID["waiting"], host=agent.host, agent_id=agent.id,
-        )  # fmt: skip
-
-
-_WHOSE = sa.select(tables.agents.c.persona).where(tables.agents.c.id == sa.bindparam("agent"))
+_WHOSE = sa.select(*(tables.agents.c[name] for name in ("id", "host", "persona"))).where(
+    tables.agents.c.id == sa.bindparam("agent")
+)
 
 
 def _compacts_for_long(agent: Agent) -> bool:

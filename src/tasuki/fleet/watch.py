@@ -227,11 +227,7 @@ class Watch:
             )
             if passed := thresholds.Personas(connection, self.threshold).passed(row):
                 log.note(connection, "threshold", passed, agent_id=id)
-                if row["persona"]:
-                    alerts.raise_(
-                        connection, "threshold", f"threshold/{id}/{row['context_at']}",
-                        f"{row['persona']} is past its threshold", passed, host=row["host"], agent_id=id,
-                    )  # fmt: skip
+                alerts.of_agent(connection, "threshold", row, row["context_at"], passed)
             connection.execute(_MEASURED, {"agent": id, **{f"b_{x}": row[x] for x in _CONTEXT}})
         if passed:
             self.automatic({id})

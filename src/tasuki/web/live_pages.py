@@ -23,6 +23,7 @@ PAUSE_SECONDS = 0.25
 """A page is changed no more often than this."""
 SOON_SECONDS = 0.02
 """What belongs together is told within this time."""
+AWAY_SECONDS = 1.0
 CAUGHT_UP = 2000
 """Lines of the log that a page may be behind; one that is further is made anew."""
 
@@ -39,12 +40,22 @@ class News(Struct):
     agents: set[int]
     handoffs: set[str]
     alerts: set[int]
+    newest: int = 0
+    """Id of the newest line that was taken in."""
+
+    def join(self, other: "News") -> None:
+        """Take what another one holds in."""
+        self.agents |= other.agents
+        self.handoffs |= other.handoffs
+        self.alerts |= other.alerts
+        self.newest = max(self.newest, other.newest)
 
     def __bool__(self) -> bool:
         return bool(self.agents or self.handoffs or self.alerts)
 
     def add(self, event: FleetEvent) -> None:
         """Take a line of the log in."""
+        self.newest = max(self.newest, event.id)
         if event.agent_id is not None:
             self.agents.add(event.agent_id)
         if event.handoff_id:
@@ -93,7 +104,7 @@ class LivePages:
         self._maker.shutdown(wait=False, cancel_futures=True)
 
     async def pieces(self, topic: str, after: int) -> AsyncIterator[bytes]:
-        """The stream of one page, which was made when the log had come to `after`."""
+        """The stream of one page, which knows what the log tells up to `after`."""
         stream = Stream()
         self.streams[stream] = topic
         try:
@@ -123,7 +134,7 @@ class LivePages:
         if not news:
             return KEEP_ALIVE
         pieces = await self._in_thread(self.make, self.fleet, news, frozenset([topic]))
-        return encoded(piece for piece in pieces if not piece.pages or topic in piece.pages)
+        return encoded(pieces, topic, news.newest) or KEEP_ALIVE
 
     async def _give(self) -> None:
         """Give what changed to everybody whose page shows it, until nothing changes any more."""
@@ -139,10 +150,15 @@ class LivePages:
                 made = await self._in_thread(self.make, self.fleet, news, topics)
             except DBAPIError:
                 logger.warning("Open pages wait: the database does not answer.")
+                self._news.join(news)
+                await asyncio.sleep(AWAY_SECONDS)
+                continue
+            except Exception:  # of one page; what comes next must reach the others
+                logger.exception("What changed could not be shown to the open pages")
                 continue
             made = [piece for piece in made if self._is_new(piece)]
             for topic in topics:
-                body = encoded(piece for piece in made if not piece.pages or topic in piece.pages)
+                body = encoded(made, topic, news.newest)
                 for stream in [s for s, of in self.streams.items() if of == topic]:
                     if body and not stream.put(body):
                         self.streams.pop(stream, None)
@@ -160,12 +176,17 @@ class LivePages:
         return await asyncio.get_running_loop().run_in_executor(self._maker, function, *arguments)
 
 
-def encoded(pieces: Iterable[Piece]) -> bytes:
-    """Pieces as events of a stream; their text has no other line end than a newline."""
+def encoded(pieces: Iterable[Piece], topic: str, newest: int) -> bytes:
+    """The pieces of one topic as events of a stream; their text has no other line end than a newline.
+
+    `newest` is the line of the log behind which a reader goes on that was cut off.
+    """
     made = []
     for piece in pieces:
+        if piece.pages and topic not in piece.pages:
+            continue
         lines = "".join(f"data: {line}\n" for line in piece.html.strip().split("\n"))
-        made.append(f"event: {piece.event}\n{lines}\n")
+        made.append(f"id: {newest}\nevent: {piece.event}\n{lines}\n")
     return "".join(made).replace("\r", "").encode("utf-8", "replace")
 
 

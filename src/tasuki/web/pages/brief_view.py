@@ -81,11 +81,11 @@ def brief(vault: Vault, id: str) -> Brief:
         revision=_revision(vault, handoff),
         predecessor=f"{title(origin.harness)} {cleaner.line(origin.thread_id, 12)}",
         predecessor_href=address(origin.harness, origin.thread_id, origin.path) if there else "",
-        drift=tuple(_drift(handoff)),
+        drift=tuple(cleaner.line(changed) for changed in _drift(handoff)),
         dropped=tuple((d.way, cleaner.line(d.text, 300), cleaner.line(d.reason, 300)) for d in handoff.draft.dropped),
         redacted=tuple(sorted(handoff.redactions.items())),
         events=tuple(_event(event, cleaner) for event in events),
-        problem="" if there else f"Its thread is not there any more: {origin.path}",
+        problem="" if there else f"Its thread is not there any more: {cleaner.line(origin.path)}",
     )  # fmt: skip
 
 

@@ -55,6 +55,7 @@ class Card(Struct, frozen=True):
     name: str
     shown: Shown
     since: float
+    started_at: float
     where: tuple[str, ...]
     sentence: str
     step: str
@@ -163,6 +164,7 @@ def _card(agent: Agent, known: Known, redactor: Redactor) -> Card:
         name=shapes.name_of(agent, harness),
         shown=shown,
         since=since,
+        started_at=agent.started_at,
         where=tuple(redactor.redact(word) for word in where),
         sentence=redactor.redact(sentence[:LONGEST]),
         step=_step(of) if of and shown is shapes.HANDING_OFF else "",

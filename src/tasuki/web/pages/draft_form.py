@@ -22,7 +22,8 @@ AUTHORS = {
     "model": ("Model", "extracts; falls back to offline"),
     "agent": ("Agent", "the agent itself, in a fork of its session"),
 }
-_INSTEAD = " Without a model: --author offline."
+_HINT = " To name another"
+"""What follows is for somebody at a command line."""
 
 
 class Author(Struct, frozen=True):
@@ -84,7 +85,8 @@ def _no_model(thread: Thread, loaded: Loaded) -> str:
     try:
         providers.resolve(loaded, thread.model, thread.harness)
     except ModelUnavailable as error:
-        return f"not possible: {redact(str(error).removesuffix(_INSTEAD))[0]}"
+        why = str(error).removeprefix(f"{providers.NONE} ").partition(_HINT)[0]
+        return f"not possible: {redact(why)[0]}"
     return ""
 
 

@@ -207,6 +207,8 @@ def draft_page(request: Asked, id: FromPath[str]) -> Page:
 def cancel(request: Asked, id: FromPath[str]) -> Page:
     """Want a draft no more."""
     job = JOBS.get(id)
+    if job.brief:  # it was done before
+        return frame.moved(request, f"/briefs/{job.brief}")
     job.cancelled = True
     return frame.moved(request, job.back)
 

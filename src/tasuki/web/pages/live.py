@@ -1,5 +1,6 @@
 """The stream of a page: what changed of what it shows, as pieces of HTML."""
 
+import time
 from typing import Annotated
 
 from litestar import get
@@ -15,18 +16,26 @@ from tasuki.web import views
 from tasuki.web.live_pages import LivePages, News, Piece
 from tasuki.web.pages import cards, shapes, timeline
 from tasuki.web.pages.alert_list import SENT
-from tasuki.web.pages.frame import piece
+from tasuki.web.pages.frame import Asked, piece
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MOST_PANELS = 24
+NEW_SECONDS = 600.0
+"""How long an agent is new: pages that were made before it began may lack its card."""
 
 
 @get("/live", media_type="text/event-stream", include_in_schema=False)
 async def live(
-    state: State, page: FromQuery[str] = "", after: Annotated[int, QueryParameter(ge=0)] = 0
+    request: Asked,
+    state: State,
+    page: FromQuery[str] = "",
+    after: Annotated[int, QueryParameter(ge=0)] = 0,
 ) -> Stream:
     """Pieces of the page that is open, from what was known when it was made on."""
     pages: LivePages = state.live_pages
+    last = request.headers.get("last-event-id", "")
+    if last.isascii() and last.isdigit() and len(last) < 20:
+        after = max(after, int(last))
     return Stream(pages.pieces(page[:80], after), media_type="text/event-stream", headers=HEADERS)
 
 
@@ -52,7 +61,8 @@ def _of_agents(fleet: Fleet, ids: set[int]) -> list[Piece]:
     for card in cards.cards(fleet, ids):
         html = piece("macros.html", "card", card)
         found.append(Piece(f"agent-{card.id}", html, frozenset(["fleet"])))
-        found.append(Piece("arrived", html, frozenset(["fleet"])))
+        if card.group == "needs" or card.started_at > time.time() - NEW_SECONDS:
+            found.append(Piece("arrived", html, frozenset(["fleet"])))
         now = piece("agent_macros.html", "now", card)
         found.append(Piece(f"now-{card.id}", now, frozenset([f"agent-{card.id}"])))
     return found

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import OrderedDict
 
 from msgspec import Struct
 
@@ -12,12 +13,14 @@ from tasuki.threads.query import Query
 
 WAITED_SECONDS = 1.0
 """How long a search waits for new threads to be taken in."""
+KEPT = 20
+"""Searches whose results are kept for the pages of the threads that they found."""
 FRESH_SECONDS = 2.0
 """A search so soon behind another one looks for no new threads."""
 
 
 class State(Struct):
-    """How far the index is. `left` is in bytes; 0 while nothing is taken in."""
+    """How far the index is. `left` is in bytes; what was read last may not be found yet."""
 
     left: int = 0
     problems: tuple[str, ...] = ()
@@ -32,12 +35,31 @@ class Searching:
         self.state = State()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._found: OrderedDict[tuple[Query, int], list[search.Found]] = OrderedDict()
 
-    def found(self, query: Query, limit: int) -> list[search.Found]:
-        """The threads that match best. Raises StoreFailed."""
+    @property
+    def left(self) -> int:
+        """Bytes that are still to be taken in; 0 once a search finds all that there is."""
+        thread = self._thread
+        return max(1, self.state.left) if thread and thread.is_alive() else 0
+
+    def found(self, query: Query, limit: int, *, again: bool = False) -> list[search.Found]:
+        """The threads that match best; `again`: as they were found before will do. Raises StoreFailed.
+
+        Each search reads the threads that it finds, which may be long.
+        """
+        with self._lock:
+            if again and (before := self._found.get((query, limit))) is not None:
+                return before
         self._refresh()
         with Index() as index:
-            return search.search(index, query, limit)
+            made = search.search(index, query, limit)
+        with self._lock:
+            self._found[query, limit] = made
+            self._found.move_to_end((query, limit))
+            while len(self._found) > KEPT:
+                self._found.popitem(last=False)
+        return made
 
     def _refresh(self) -> None:
         """Bring the index up to date; what takes longer goes on beside the search."""

@@ -96,7 +96,7 @@ def part(thread: Thread, entry: int, cleaner: Cleaner) -> Part:
 def shown_entry(thread: Thread, entry: Entry, cleaner: Cleaner) -> Shown:
     """One entry, without secrets."""
     if entry.tool is not None:
-        return _call(entry, entry.tool, cleaner)
+        return _call(entry, entry.tool, thread.cwd or "/", cleaner)
     text, whole = cut(entry.text, MOST_WORDS, cleaner)
     who = {"assistant": harnesses.get(thread.harness).title, "compaction": "Compacted"}.get(
         entry.kind, ORIGINS.get(entry.origin, "You")
@@ -108,9 +108,9 @@ def shown_entry(thread: Thread, entry: Entry, cleaner: Cleaner) -> Shown:
     )
 
 
-def _call(entry: Entry, call: ToolCall, cleaner: Cleaner) -> Shown:
+def _call(entry: Entry, call: ToolCall, cwd: str, cleaner: Cleaner) -> Shown:
     text, whole = cut(readable(entry), MOST_OUTPUT, cleaner)
-    line = call.command or call.detail or " ".join(call.paths)
+    line = (call.command or call.detail or " ".join(call.paths)).removeprefix(f"{cwd}/")
     note, tone = _note(call)
     return Shown(
         entry.ref, "tool", "", text, whole, _line(cleaner, entry.at, 40),
@@ -148,7 +148,8 @@ def _line(cleaner: Cleaner, text: str, width: int) -> str:
 
 def _begin(text: str, cleaner: Cleaner) -> str:
     """The beginning of a text without secrets; of a long one without its end, which may be half a secret."""
-    return cleaner.text(shown(text[:LOOKED_AT]))
+    begin = cleaner.text(shown(text[:LOOKED_AT]))
+    return begin[:-SPARED] if len(text) > LOOKED_AT else begin
 
 
 def _folded(made: Sequence[Shown], entry: int) -> Iterator[Shown | Run]:
@@ -173,6 +174,7 @@ def _run(run: list[Shown], entry: int) -> Iterator[Shown | Run]:
 
 def marked(text: str, words: Sequence[str]) -> Markup:
     """A text with the words that were looked for marked, as the index finds them: without accents, at their beginning."""
+    text = shown(text)  # what is escaped here goes into the page as it is
     made, at = [], 0
     for begin, end in _places(text, words):
         made += [escape(text[at:begin]), MARK.format(text[begin:end])]

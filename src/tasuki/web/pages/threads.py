@@ -58,7 +58,7 @@ def _around(
     """The search, which stands on the page of a thread as well."""
     return {
         "q": q, "harness": harness, "project": project, "hits": hits, "refused": refused,
-        "indexing": SEARCHING.state.left, "problems": SEARCHING.state.problems[:3],
+        "indexing": SEARCHING.left, "problems": SEARCHING.state.problems[:3],
         "harnesses": [(n, harnesses.get(n).title) for n in harnesses.names()],
         "words": _words(q), "query": _asked(q, harness, project),
         "again": f"/threads?{urlencode(_asked(q, harness, project))}",
@@ -87,7 +87,9 @@ def _hits(q: str, harness: str, project: str, here: str) -> tuple[list[Hit], str
             heads = catalog.heads(harness or None, limit=NEWEST)
             return [_of_head(head, asked, here) for head in heads], ""
         query = _query(q, harness, project)
-        return [_of_found(found, asked, here) for found in SEARCHING.found(query, FOUND)], ""
+        again = bool(here) and not SEARCHING.left
+        results = SEARCHING.found(query, FOUND, again=again)
+        return [_of_found(found, asked, here) for found in results], ""
     except TasukiError as error:
         return [], str(error)
 

@@ -120,7 +120,10 @@
 
   // -- a page that is too far behind ----------------------------------------------------
   document.addEventListener("htmx:sseBeforeMessage", (event) => {
-    if (event.detail.type === "reload") window.location.reload();
+    if (event.detail.type !== "reload") return;
+    const typed = $$("textarea, input:not([type=hidden])").some((field) => field.value !== field.defaultValue);
+    if (typed || (dialog && dialog.open)) live("Old: load it anew", true);
+    else window.location.reload();
   });
 
   tick();
