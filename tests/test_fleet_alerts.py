@@ -266,6 +266,24 @@ def test_a_fleet_tells_what_happens(world: World, inbox: Inbox) -> None:
     ]
 
 
+def test_a_server_that_is_killed_while_it_sends(world: World, inbox: Inbox) -> None:
+    """kill -9 with a notification under way: the next server sends it no second time, and says that nobody knows."""
+    world.kill()
+    world.config(notify=inbox.where)
+    world.serve()
+    world.script(document=[["say", "no"]])
+    inbox.held.clear()
+    world.failed(world.hand_off(world.worked(world.started())))
+    retry_until(lambda: inbox.got)
+    world.kill()
+    inbox.held.set()
+    world.serve()
+    world.api("POST", "/api/settings/test-notification")
+
+    assert kinds(world) == [("failed", "uncertain")]
+    assert inbox.titles() == ["tasuki: Handoff of developer-con-1 failed", "tasuki: A test"]
+
+
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_settings_hold_at_once_and_are_kept(world: World, inbox: Inbox) -> None:
     """What is changed in the server holds without a new start, stands in the user's file, and is tried by a test."""

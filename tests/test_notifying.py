@@ -235,6 +235,7 @@ def test_an_automation_that_stops_is_told_each_time(database: Database) -> None:
     agent, guard = records.agent(database, **full), Guard(database, 80.0, "h")
     for _ in range(2):
         guard.wants(agent)
+    guard._stop(records.SLUG, agent, "found by another thread at the same moment")
     once = told(database)
     with database.write() as connection:
         connection.execute(sa.update(tables.personas).values(automation_stopped=""))

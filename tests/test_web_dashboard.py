@@ -1,12 +1,15 @@
 """Who may look at the dashboard and change something, and what its answers let a browser do."""
 
 import re
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import fleet_records
 import pytest
+from waiting import retry_until
 from web_servers import Answer, Served, serving
 
 from tasuki.web.sessions import Sessions, cookie_name
@@ -178,6 +181,58 @@ def test_what_is_not_there_says_so_as_a_page(served: Served, path: str) -> None:
 
     assert (answer.status, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert b'role="alert"' in answer.body
+
+
+ODD_PATHS = (
+    "/live?page=%00&after=abc", "/live?after=-1", "/agents/1%00", "/agents/-1", "/agents/1/thread?entry=-4",
+    "/handoffs/%00", "/handoffs/%ed%a0%80", "/personas/%ed%a0%80", "/lineage?persona=%ed%a0%80%00",
+    "/lineage?project=%00", "/threads?q=%ed%a0%80", "/threads?q=%22", "/threads?q=after:zz",
+    "/threads/claude/%00", "/threads/nobody/x", "/threads/claude/x?path=/etc/passwd", "/briefs/%00",
+    "/briefs?q=%ed%a0%80%00", "/drafts/%00", f"/?q={'x' * 5000}", f"/cards?ids={'1,' * 3000}",
+    "/cards?ids=99999999999999", "/alerts?before=-5", "/alerts?before=99999999999999999999",
+    "/settings/hooks/nobody", "/static/%2e%2e/x", "/login?key=%ed%a0%80",
+)  # fmt: skip
+ODD_FORMS = (
+    ("/agents/1/handoff", b""), ("/agents/1/handoff", b"reason=" + b"x" * 5000), ("/agents/1/send", b"text=%ed%a0%80%00"),
+    ("/agents/1/keys", b"key=%00"), ("/agents/new", b"cwd=%00"), ("/agents/new", b"cwd=/nowhere&persona=%00"),
+    ("/agents/adopt", b"pane=%251&harness=%00"), ("/personas", b"role=a&name=%00&skill=%ed%a0%80"),
+    ("/settings/threshold", b"context_threshold=1e9"), ("/settings/notifications", b"notify=%00&about=x"),
+    ("/settings/automation/%00", b"automatic=on"), ("/alerts/seen", b"up_to=99999999999999999999"),
+    ("/agents/1/handoff", b"&".join([b"a=1"] * 5000)), ("/agents/1/handoff", b"reason=" + b"y" * 2_000_000),
+    ("/briefs/prune", b"days=x"), ("/drafts/x/cancel", b""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ODD_PATHS, ids=lambda path: path[:40])
+def test_odd_addresses_are_answered(served: Served, path: str) -> None:
+    """Whatever is asked for is answered with a page: no fault of the server's own."""
+    assert signed_in(served, path).status < 500
+
+
+@pytest.mark.parametrize(("path", "body"), ODD_FORMS, ids=lambda it: str(it)[:30])
+def test_odd_forms_are_refused(served: Served, path: str, body: bytes) -> None:
+    """A form that makes no sense is refused with a sentence."""
+    answer = served.ask(
+        "POST", path, body, token="", Cookie=session(served), Origin=f"http://{served.host}",
+        Content_Type="application/x-www-form-urlencoded",
+    )  # fmt: skip
+
+    assert 400 <= answer.status < 500
+    assert b'role="alert"' in answer.body
+
+
+def test_streams_that_are_left_leave_nothing_behind(served: Served) -> None:
+    """Two hundred pages that are opened and left leave no stream, and no thread."""
+    known, before = session(served), threading.active_count()
+    for number in range(200):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as page:
+            page.sendall(f"GET /live?page=fleet&after=0 HTTP/1.1\r\nHost: {served.host}\r\nCookie: {known}\r\n\r\n".encode())  # fmt: skip
+            if number % 3:
+                page.recv(100)
+    pages = served.pages
+
+    retry_until(lambda: not pages.streams)
+    assert threading.active_count() <= before + 3
 
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202eevil\x1b[31m\"'`{{7*7}}"

@@ -114,7 +114,9 @@ def serving(folder: Path, url: str = "", host: str = "127.0.0.1") -> Iterator[Se
     retry_until(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Served(fleet, secrets, app.state.live, port, app.state.sessions)
+        served = Served(fleet, secrets, app.state.live, port, app.state.sessions)
+        served.pages = app.state.live_pages
+        yield served
     finally:
         server.should_exit = True
         thread.join(10)

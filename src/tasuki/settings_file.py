@@ -72,7 +72,7 @@ def _replace(path: Path, text: str, name: str) -> None:
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
         number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
         try:
-            with os.fdopen(number, "w", encoding="utf-8", newline="") as file:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

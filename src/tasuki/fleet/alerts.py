@@ -92,8 +92,15 @@ def of_ids(database: Database, ids: Collection[int]) -> list[Alert]:
 
 def unseen(database: Database) -> int:
     """How many alerts the operator has not seen."""
+    return known(database)[0]
+
+
+def known(database: Database) -> tuple[int, int]:
+    """How many alerts the operator has not seen, and the id of the newest of all; 0 for none."""
     with database.read() as connection:
-        return int(connection.execute(_UNSEEN).scalar_one())
+        unseen = connection.execute(_UNSEEN).scalar_one()
+        newest = connection.execute(sa.select(sa.func.max(_TABLE.c.id))).scalar_one()
+    return int(unseen), int(newest or 0)
 
 
 def see(database: Database, up_to: int) -> None:

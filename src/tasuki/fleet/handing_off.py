@@ -15,6 +15,7 @@ from tasuki.fleet.database import Database
 from tasuki.fleet.engine import Begun
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.vacancies import check_vacant, worked_since
+from tasuki.plain import plain
 
 MOST_CHARACTERS = 4000
 """Of a reason, and of what the operator adds."""
@@ -34,6 +35,7 @@ def begin(
     new_id: str,
 ) -> FleetHandoff:
     """Write a handoff down as under way. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
+    reason, context = plain(reason), plain(context)  # PostgreSQL keeps no NUL
     with database.write() as connection:
         agent = reading.agent_in(connection, agent_id)
         if old := _standing(connection, agent_id):

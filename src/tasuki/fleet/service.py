@@ -36,6 +36,7 @@ from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.harness.install import Installer
 from tasuki.launch.panes import Panes
 from tasuki.launch.tmux import Tmux
+from tasuki.plain import plain
 
 SWITCH_SECONDS = 0.001
 """How long one thread keeps Python to itself while another one wants it: hooks wait for an answer."""
@@ -191,7 +192,7 @@ class Fleet:
         self._check_hooks(harness, persona)
         agent = self.lifecycle.create_agent(
             persona_slug=persona, harness=harness, cwd=cwd or os.getcwd(), model=model,
-            permission=permission, goal=goal, arguments=arguments,
+            permission=permission, goal=plain(goal), arguments=arguments,
         )  # fmt: skip
         self.changes.happened([agent.id])
         return agent

@@ -1,10 +1,13 @@
 """Every alert, and what became of its notification."""
 
+from typing import Annotated
+
 from litestar import get, post
 from litestar.di import NamedDependency
-from litestar.params import FromQuery
+from litestar.params import QueryParameter
 
 from tasuki.fleet import alerts
+from tasuki.fleet.reading import GREATEST_ID
 from tasuki.fleet.service import Fleet
 from tasuki.web.bodies import Seen
 from tasuki.web.pages import alert_list, forms, frame
@@ -15,7 +18,9 @@ AT_ONCE = 100
 
 @get("/alerts", sync_to_thread=True, include_in_schema=False)
 def alerts_page(
-    request: Asked, fleet: NamedDependency[Fleet], before: FromQuery[int | None] = None
+    request: Asked,
+    fleet: NamedDependency[Fleet],
+    before: Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)] = None,
 ) -> Page:
     """Alerts, the newest first."""
     found = alert_list.newest(fleet.database, AT_ONCE, before)

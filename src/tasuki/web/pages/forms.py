@@ -27,7 +27,7 @@ async def all_fields(request: Asked) -> dict[str, list[str]]:
         raise UsageError("The form cannot be read: it has too many fields.") from error
     found: dict[str, list[str]] = {}
     for name, value in pairs:
-        found.setdefault(name, []).append(value.replace("\r\n", "\n"))
+        found.setdefault(name, []).append(value.replace("\r\n", "\n").replace("\0", "\ufffd"))
     return found
 
 

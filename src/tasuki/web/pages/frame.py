@@ -49,9 +49,10 @@ def page(request: Asked, template: str, status: int = 200, **context: Any) -> Pa
 def _around(request: Asked) -> dict[str, Any]:
     """What the frame around every page shows."""
     state = request.app.state
+    unseen, newest_known = alerts.known(state.fleet.database)
     return {
         "path": request.url.path, "bare": False, "live": "", "newest": state.live.position,
-        "unseen": alerts.unseen(state.fleet.database),
+        "unseen": unseen, "newest_known": newest_known,
     }  # fmt: skip
 
 

@@ -91,10 +91,13 @@
       const alert = made.content.firstElementChild;
       if (!alert || document.getElementById(alert.id)) { event.preventDefault(); return; }
       const line = $("template", alert);
-      if (list && line) list.prepend(line.content.cloneNode(true));
+      const number = Number(alert.id.slice("alert-".length));
+      if (list && line && !document.getElementById(`alert-line-${number}`)) list.prepend(line.content.cloneNode(true));
       const link = $("#alerts-link");
+      if (number <= Number(link.dataset.newest)) { event.preventDefault(); return; } // counted when the page was made
       link.dataset.unseen = Number(link.dataset.unseen) + 1;
       put(link, `${link.dataset.unseen} new alert${link.dataset.unseen === "1" ? "" : "s"}`);
+      for (const old of $$(".toast").slice(0, -2)) old.remove(); // three at once; the list has them all
       window.setTimeout(() => { const it = document.getElementById(alert.id); if (it && !it.matches(":hover, :focus-within")) it.remove(); }, 12000);
     }
   });
