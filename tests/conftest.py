@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from databases import Postgres
     from fleet_agents import Scripted
     from fleets import World
+    from inboxes import Inbox
     from sessions import Make
     from terminals import Terminal
 
@@ -146,6 +147,16 @@ def pytest_runtest_call(item: pytest.Function) -> Iterator[None]:
     if browsing and (faults := browsing.unexpected()):
         pytest.fail("\n".join(faults), pytrace=False)
     return result
+
+
+@pytest.fixture
+def inbox() -> "Iterator[Inbox]":
+    """An address of the test's own that takes notifications."""
+    from inboxes import Inbox
+
+    made = Inbox()
+    yield made
+    made.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,17 +1,14 @@
 """Alerts: each event is told once, to whom the operator wants, and what could not be told is shown."""
 
-import http.server
-import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from fleets import World
+from inboxes import Inbox
 from waiting import retry_until
 
 from tasuki.fleet import alerts, log, tables
@@ -23,49 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  #
 ALL = "done failed needs_you threshold unacknowledged"
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 """What looks like a key."""
-
-
-class Inbox:
-    """An address that notifications are posted to; `status` is what it answers."""
-
-    def __init__(self) -> None:
-        self.got: list[dict[str, Any]] = []
-        self.status = 200
-        self.held = threading.Event()
-        self.held.set()
-        inbox = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                inbox.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                inbox.held.wait(20)
-                self.send_response(inbox.status)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.where = f"json://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def titles(self) -> list[str]:
-        """What arrived."""
-        return [one["title"] for one in self.got]
-
-    def close(self) -> None:
-        """Answer no more."""
-        self.held.set()
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    """An address of the test's own."""
-    made = Inbox()
-    yield made
-    made.close()
 
 
 @contextmanager
@@ -106,7 +60,7 @@ def test_an_event_is_told_once(database: Database, inbox: Inbox) -> None:
         raised(database)
 
     assert (of.state, of.problem) == ("sent", "")
-    assert inbox.titles() == ["tasuki: Handoff of developer-con-1 failed"]
+    assert inbox.titles == ["tasuki: Handoff of developer-con-1 failed"]
 
 
 def test_what_is_undone_is_not_told(database: Database, inbox: Inbox) -> None:
@@ -260,7 +214,7 @@ def test_a_fleet_tells_what_happens(world: World, inbox: Inbox) -> None:
     world.ends(id)
     retry_until(lambda: kinds(world) == [("failed", "sent"), ("done", "sent")])
 
-    assert inbox.titles() == [
+    assert inbox.titles == [
         "tasuki: Handoff of developer-con-1 failed",
         "tasuki: Handoff of developer-con-1 is done",
     ]
@@ -281,7 +235,7 @@ def test_a_server_that_is_killed_while_it_sends(world: World, inbox: Inbox) -> N
     world.api("POST", "/api/settings/test-notification")
 
     assert kinds(world) == [("failed", "uncertain")]
-    assert inbox.titles() == ["tasuki: Handoff of developer-con-1 failed", "tasuki: A test"]
+    assert inbox.titles == ["tasuki: Handoff of developer-con-1 failed", "tasuki: A test"]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -295,6 +249,6 @@ def test_settings_hold_at_once_and_are_kept(world: World, inbox: Inbox) -> None:
 
     assert changed["notify"] == ["json://…"]
     assert (changed["notify_about"], changed["context_threshold"]) == (["failed"], 61)
-    assert (tried["problems"], inbox.titles()) == ([], ["tasuki: A test"])
+    assert (tried["problems"], inbox.titles) == ([], ["tasuki: A test"])
     assert 'notify_about = "failed"' in file
     assert inbox.where not in str(world.api("GET", "/api/settings"))

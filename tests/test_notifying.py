@@ -1,6 +1,5 @@
 """Where alerts come from, each kind once, and what becomes of one that several places are told."""
 
-import http.server
 import json
 import os
 import threading
@@ -12,6 +11,7 @@ import fleet_records as records
 import pytest
 import sqlalchemy as sa
 from fleets import World
+from inboxes import Inbox
 from terminals import Terminal
 from waiting import retry_until
 
@@ -32,41 +32,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  #
 ALL = "done failed needs_you threshold unacknowledged"
 SESSION = "5e55104d-0000-4000-8000-000000000001"
 PID = 4711
-
-
-class Inbox:
-    """An address that takes notifications, and keeps their titles."""
-
-    def __init__(self) -> None:
-        self.titles: list[str] = []
-        titles = self.titles
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                titles.append(told["title"])
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.where = f"json://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        """Answer no more."""
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    """An address of the test's own."""
-    made = Inbox()
-    yield made
-    made.close()
 
 
 @pytest.fixture
