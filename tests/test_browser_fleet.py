@@ -211,3 +211,39 @@ def test_its_pages_are_accessible(world: World, seen: Page) -> None:
         seen.goto(where)
 
         assert (name, portraits(seen, name)) == (name, [])
+
+
+def test_a_dead_agent_is_handed_off_from_its_thread(world: World, seen: Page) -> None:
+    """An agent whose pane was closed is handed off from its thread, by the button of its card."""
+    agent = world.worked(world.started())
+    expect(card(seen, agent)).to_contain_text("Idle")
+    world.tmux("kill-pane", "-t", world.agent(agent)["pane"])
+    expect(card(seen, agent)).to_contain_text("Ended", timeout=30_000)
+    card(seen, agent).get_by_role("link", name="Hand off").click()
+    form = seen.get_by_role("dialog")
+    expect(form.get_by_label("By the agent")).to_be_disabled()
+    form.get_by_role("button", name="Hand off developer-con-1").click()
+    seen.wait_for_url("**/handoffs/*")
+    expect(seen.locator("article header .st")).to_contain_text("Acknowledged", timeout=40_000)
+    expect(seen.locator("ol.steps > li").first).to_contain_text("Write document")
+
+
+def test_an_agent_is_started_and_stopped(world: World, seen: Page) -> None:
+    """A persona is made, an agent is started as it and stopped again, all of it in the browser."""
+    seen.goto("/personas")
+    seen.get_by_label("Role").fill("developer")
+    seen.get_by_label("Name", exact=True).fill("con")
+    seen.get_by_label("Skill").fill("You are Con.")
+    seen.get_by_role("button", name="Make it").click()
+    expect(seen.get_by_role("heading", name="developer-con-1")).to_be_visible()
+    seen.goto("/agents/new?persona=developer-con-1")
+    seen.get_by_label("Folder").fill(str(world.work))
+    seen.get_by_label("Goal").fill("Say hello")
+    seen.get_by_role("button", name="Start", exact=True).click()
+    seen.wait_for_url("**/agents/1")
+    expect(seen.locator("#now-1")).to_contain_text("Idle", timeout=30_000)
+    seen.locator("#now-stop").click()
+    seen.get_by_role("dialog").get_by_role("button", name="Stop it").click()
+    expect(seen.locator("#now-1")).to_contain_text("Ended", timeout=30_000)
+
+    assert [x["text"] for x in world.prompts("Say hello")] != []

@@ -91,7 +91,13 @@ def cards(fleet: Fleet, ids: Iterable[int] | None = None) -> list[Card]:
         for agent in known.agents
         if ids is not None or not _is_succeeded(agent, known)
     ]
-    return sorted(made, key=lambda card: (tuple(GROUPS).index(card.group), card.rank, -card.since))
+    return sorted(made, key=_order)
+
+
+def _order(card: Card) -> tuple[int, int, float]:
+    """Who needs the operator comes first, and of those who has waited for longest; of others the newest."""
+    waits = card.group == "needs"
+    return tuple(GROUPS).index(card.group), card.rank, card.since if waits else -card.since
 
 
 def _is_succeeded(agent: Agent, known: Known) -> bool:
@@ -176,7 +182,7 @@ def _card(agent: Agent, known: Known, redactor: Redactor) -> Card:
         handoff=of.id if of else "",
         project=redactor.redact(project),
         harness=agent.harness,
-        can=_can(agent, of, shown),
+        can=_can(agent, of, known.places.get(agent.id)),
     )
 
 
@@ -225,13 +231,15 @@ def _group(shown: Shown) -> str:
     return "working" if shown.tone == "run" else "quiet"
 
 
-def _can(agent: Agent, of: FleetHandoff | None, shown: Shown) -> str:
+def _can(agent: Agent, of: FleetHandoff | None, place: Place | None) -> str:
+    """What its button does."""
     if of and of.state in ("failed", "uncertain"):
         return "open"
     if of and of.state == "running":
         return "follow"
     if not agent.persona:
         return "thread"
-    if agent.ended_at is not None:
-        return "from thread" if of is None and agent.state == "lost" else "thread"
-    return "hand off"
+    if agent.ended_at is None:
+        return "hand off"
+    is_last = place is None or place.number == place.of
+    return "from thread" if of is None and is_last else "thread"
