@@ -88,6 +88,22 @@ def test_one_update_touches_one_card(served: Served, seen: Page) -> None:
     assert seen.evaluate("document.activeElement.id") == f"a{id}-do"
 
 
+def test_a_card_that_was_replaced_works_at_once(served: Served, seen: Page) -> None:
+    """The button of a new card opens its form over the page from its first moment on, not a page of its own."""
+    id = int((seen.locator(".card").first.get_attribute("id") or "").removeprefix("agent-"))
+    seen.evaluate(
+        """(id) => document.addEventListener("htmx:sseMessage", () => {
+          const link = document.querySelector(`#agent-${id} [hx-get]`);
+          window.ready = Boolean(link && link["htmx-internal-data"]);
+        })""",
+        id,
+    )
+    change(served, id, context_used=55)
+    expect(seen.locator(f"#agent-{id}")).to_contain_text("Context 55 %")
+
+    assert seen.evaluate("window.ready") is True
+
+
 def test_a_card_keeps_its_place_until_it_is_sorted(served: Served, seen: Page) -> None:
     """An agent that begins to wait changes where it stands; that it would move is said, and done when asked."""
     id = int((seen.locator(".card").nth(7).get_attribute("id") or "").removeprefix("agent-"))
