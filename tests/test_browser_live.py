@@ -92,16 +92,28 @@ def test_a_card_that_was_replaced_works_at_once(served: Served, seen: Page) -> N
     """The button of a new card opens its form over the page from its first moment on, not a page of its own."""
     id = int((seen.locator(".card").first.get_attribute("id") or "").removeprefix("agent-"))
     seen.evaluate(
-        """(id) => document.addEventListener("htmx:sseMessage", () => {
+        """(id) => new MutationObserver(() => {
           const link = document.querySelector(`#agent-${id} [hx-get]`);
           window.ready = Boolean(link && link["htmx-internal-data"]);
-        })""",
+        }).observe(document.getElementById("cards"), {childList: true, subtree: true})""",
         id,
     )
     change(served, id, context_used=55)
     expect(seen.locator(f"#agent-{id}")).to_contain_text("Context 55 %")
 
     assert seen.evaluate("window.ready") is True
+
+
+def test_the_counts_follow(served: Served, seen: Page) -> None:
+    """What the tabs and the line at the top count, changes with the agents; whatever they change to."""
+    seen.goto("/?whole=true")
+    expect(seen.locator("#live-word")).to_have_text("Live")
+    for number in (3, 4):
+        change(served, number, state="busy")
+        expect(seen.get_by_role("link", name=f"Working {number - 2}")).to_be_visible()
+    change(served, 5, state="lost")
+
+    expect(seen.locator("#summary")).to_contain_text("1 needs you")
 
 
 def test_a_card_keeps_its_place_until_it_is_sorted(served: Served, seen: Page) -> None:

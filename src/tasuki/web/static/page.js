@@ -101,7 +101,8 @@
       window.setTimeout(() => { const it = document.getElementById(alert.id); if (it && !it.matches(":hover, :focus-within")) it.remove(); }, 12000);
     }
   });
-  document.addEventListener("htmx:sseMessage", () => {
+  document.addEventListener("htmx:load", (event) => { // of sseMessage nobody hears: the card that it is told of is gone
+    if (!event.target.matches || !event.target.matches(".card")) return;
     recount();
     htmx.trigger(document.body, "recount");
   });
