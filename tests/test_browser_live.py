@@ -109,7 +109,7 @@ def test_the_counts_follow(served: Served, seen: Page) -> None:
     seen.goto("/?whole=true")
     expect(seen.locator("#live-word")).to_have_text("Live")
     for number in (3, 4):
-        change(served, number, state="busy")
+        change(served, number, state="busy", started_at=1.0)  # long ago: it does not arrive
         expect(seen.get_by_role("link", name=f"Working {number - 2}")).to_be_visible()
     change(served, 5, state="lost")
 
