@@ -245,7 +245,7 @@ def test_json_is_the_report_with_its_rows(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
 
     assert saved.read_text() == done.stdout
-    assert (report["version"], report["metric"], report["budget"]) == (1, 1, 900)
+    assert (report["version"], report["metric"], report["budget"]) == (1, 2, 900)
     assert {r["method"] for r in report["rows"]} >= {"tasuki", "whole", "empty", "index+users+last"}
     assert all((c["methods"]["tasuki"]["tokens"] or 0) <= 900 for c in report["cases"])
     assert "shared.py" not in done.stdout

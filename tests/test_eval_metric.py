@@ -1,4 +1,4 @@
-"""What the continuation benchmark counts, by example. Version 1: a changed figure is a new version."""
+"""What the continuation benchmark counts, by example. Version 2: a changed figure is a new version."""
 
 import math
 
@@ -50,8 +50,10 @@ def score(
 
 def test_the_version_is_the_one_of_these_examples() -> None:
     """Whoever changes a figure below also changes the version."""
-    assert metric.VERSION == 1
-    assert metric.COLUMNS == ("edit", "file", "cmd", "id", "only", "pfile", "id1", "edit@5")
+    assert metric.VERSION == 2
+    assert metric.COLUMNS == (
+        "edit", "file", "cmd", "id", "only", "pfile", "p3", "p5", "id1", "edit@5",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -87,19 +89,47 @@ def test_names_are_what_tells_something(text: str, expected: set[str]) -> None:
         ("git -C sub log", []),
         ("git bisect run make", ["git bisect run make"]),
         ("cat a.py; ls -la; grep -n x b.py", []),
-        ("FOO=1 go test ./... 2>&1", ["FOO=1 go test ./..."]),
+        ("FOO=1 go test ./... 2>&1", ["go test ./..."]),
+        ("FOO='a b' BAR=$(x; y) make all", ["make all"]),
+        ("FOO=bar", []),
         ("pytest -q > out.txt", ["pytest -q"]),
-        ("python - <<'EOF'\nimport os\nEOF", ["python -"]),
+        ("pytest \\\n  -q tests", ["pytest -q tests"]),
+        ("python - <<'EOF'\nimport os\nmake all\nEOF", ["python -"]),
+        ("git commit -m 'first\n\nnpm test; make all'", []),
+        ("git commit -m \"$(cat <<'EOF'\nfix (it's)\nnpm test\nEOF\n)\" && npm test", ["npm test"]),
+        ("echo 'done; npm test' && npm run lint", ["npm run lint"]),
+        ("git ls-files | xargs gofmt -l | wc", []),
+        ("ls | gofmt -l", []),
+        ("for f in a b; do gofmt -w $f; done", ["gofmt -w $f"]),
+        ("if go vet ./...; then make all; fi", ["go vet ./...", "make all"]),
+        ("(cd sub && make all)", ["make all"]),
         ("a || b", []),
         ("npm run lint || true", ["npm run lint"]),
         ("# a note\nruff check .", ["ruff check ."]),
         ("$CMD run", []),
-        ("x" * 401, []),
+        ("-v run; 12 run; {a} run; 'my tool' run; a=b; let's run", []),
+        ("./run.sh a; ~/bin/x_y b; C:\\\\t.exe c; g++ -c d", ["./run.sh a", "~/bin/x_y b", "C:\\\\t.exe c", "g++ -c d"]),
+        ("make " + "x" * 195, ["make " + "x" * 195]),
+        ("make " + "x" * 196, []),
+        ("Get-Content x; $r = Invoke-Build all; Set-Location C:\\; npm test", ["Invoke-Build all", "npm test"]),
     ],
-)
+)  # fmt: skip
 def test_segments_are_commands_that_do_something(command: str, expected: list[str]) -> None:
-    """Navigation, plain git bookkeeping, pipe tails, redirections and here-documents are left out."""
+    """Left out are navigation, git bookkeeping, readers of pipes, redirections, variables set
+    before, what stands in quotes and here-documents, what names no program, and what is long."""
     assert segments(command) == expected
+
+
+def test_the_tool_says_that_a_command_is_powershell() -> None:
+    """Where the tool is called so, a backslash escapes nothing; else the command must tell."""
+    call = ToolCall(
+        id="p", name="PowerShell", kind="shell", command="dotnet build C:\\src\\; npm test"
+    )
+    entry = Entry(ref=1, kind="tool", tool=call)
+    other = Entry(ref=2, kind="tool", tool=replace(call, name="Bash"))
+
+    assert metric.used([entry], CWD).commands == {"dotnet build C:\\src\\", "npm test"}
+    assert metric.used([other], CWD).commands == {"dotnet build C:\\src\\; npm test"}
 
 
 def test_what_is_used_is_the_input_alone() -> None:
@@ -213,8 +243,23 @@ def test_recall_precision_and_the_first_five() -> None:
     assert values["edit"] == values["file"] == 1.0
     assert values["pfile"] == 2 / 8
     assert values["edit@5"] == 0.5
+    assert (values["p3"], values["p5"]) == (1 / 3, 1 / 5)
+    assert [score(found, "nothing")[c] for c in ("p3", "p5")] == [0.0, 0.0]
     assert score(found, files[0], files[0])["edit"] == 0.5
     assert score(found, "nothing")["pfile"] == 0.0
+
+
+def test_the_first_files_are_the_first_by_place() -> None:
+    """`p3` and `p5` look at where a file is first named as a whole; fewer files are all there are."""
+    files = [f"src/f{n}.py" for n in range(6)]
+    before = thread(*(read(n, f"{CWD}/{f}") for n, f in enumerate(files, 1)))
+    found = metric.targets(before, [read(20, f"{CWD}/{f}") for f in (files[5], files[0])], "x")
+    backwards = score(found, "\n".join(reversed(files)), files[5])
+    other_name = score(found, f"{files[5]}c\n{files[1]} {files[2]} {files[3]} {files[5]}", files[5])
+
+    assert (backwards["p3"], backwards["p5"], backwards["pfile"]) == (1 / 3, 1 / 5, 1 / 6)
+    assert (other_name["p3"], other_name["p5"]) == (0.0, 1 / 4)
+    assert score(found, f"{files[0]} {files[5]}", files[5], files[0])["p3"] == 1.0
 
 
 def test_a_command_counts_however_it_is_broken_into_lines() -> None:
@@ -223,6 +268,8 @@ def test_a_command_counts_however_it_is_broken_into_lines() -> None:
 
     assert found.cmd == {"pytest -q", "make lint_all"}
     assert score(found, "run\n  pytest\n  -q")["cmd"] == 0.5
+    assert score(found, "run pytest \\\n  -q")["cmd"] == 0.5
+    assert score(found, "run pytest `\n  -q")["cmd"] == 0.5
     assert score(found, "pytest")["cmd"] == 0.0
 
 
@@ -239,7 +286,8 @@ def test_what_a_case_lacks_is_no_figure() -> None:
     found = metric.targets(predecessor(), [said(6, "all is well")], "x")
 
     assert score(found, "src/lib.py") == {
-        "edit": None, "file": None, "cmd": None, "id": None, "only": None, "pfile": 0.0, "id1": None, "edit@5": None,
+        "edit": None, "file": None, "cmd": None, "id": None, "only": None, "pfile": 0.0, "p3": 0.0, "p5": 0.0,
+        "id1": None, "edit@5": None,
     }  # fmt: skip
 
 

@@ -95,9 +95,12 @@ def compare(a: Report, b: Report, method: str = "") -> Comparison:
     with the method.
     """
     if a.metric != b.metric:
+        older, version = ("A", b.metric) if a.metric < b.metric else ("B", a.metric)
         raise UsageError(
-            f"A was counted by version {a.metric} of the metric, B by version {b.metric}: their "
-            "figures do not compare. Measure the older one again."
+            f"A was counted by version {a.metric} of the metric, B by version {b.metric}. They cannot "
+            "be compared: each version counts other things, so a difference would not be one of the "
+            f"handoffs. Measure {older} again with a tasuki whose metric has version {version}: "
+            "tasuki eval continuation PATH --save FILE"
         )
     ours, theirs = {c.name: c for c in a.cases}, {c.name: c for c in b.cases}
     both = [name for name in ours if name in theirs]

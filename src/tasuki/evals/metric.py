@@ -8,17 +8,21 @@ measures must not be tuned with what is measured.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 
 from msgspec import Struct
 
 from tasuki.model import Entry, Thread, ToolCall
+from tasuki.shell import split_commands, strip_assignments
 
-VERSION = 1
-COLUMNS = ("edit", "file", "cmd", "id", "only", "pfile", "id1", "edit@5")
+VERSION = 2
+"""1 split commands without a lexer, so that lines of quotes and here-documents counted as commands."""
+COLUMNS = ("edit", "file", "cmd", "id", "only", "pfile", "p3", "p5", "id1", "edit@5")
 """Targets in the order they are printed; `tokens` stands beside them."""
 FIRST = 5
 """Files named first that `edit@5` looks at."""
+PRECISIONS = {"p3": 3, "p5": 5}
+"""Of how many files named first the precision is taken."""
 
 _NAME = re.compile(
     r"https?://[^\s\"'`<>()\[\]{}\\]+"  # an address
@@ -32,20 +36,27 @@ _TELLING = re.compile(r"[a-z][A-Z]|[A-Z]{2}|_|\d|[./:>-]|^[A-Z][a-z]+[A-Z]")
 _LEAST_NAME, _LEAST_NUMBER = 4, 2
 _WORD_AROUND = r"[\w/.@+-]"
 
-_PIPE_TAIL = re.compile(r"(?<!\|)\|(?!\|).*$", re.DOTALL)
-_REDIRECTION = re.compile(r"\s*(?:\d?>>?(?:&\d|\s*\S+)|<\s*/dev/null)")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?.*", re.DOTALL)
-_SEPARATOR = re.compile(r"\s*(?:&&|\|\||;|\n)\s*")
+_LEAST_COMMAND, _MOST_COMMAND = 4, 200
+"""Characters of a command that counts."""
+_PROGRAM = re.compile(r"(?=.*[A-Za-z])(?:[A-Za-z]:)?[\w.~/\\@+][\w.~/\\@+-]*")
+"""A name or path that can be a program's."""
+_CONTINUED = re.compile(r"(?:\\|(?<=\s)`)\r?\n")
 _NAVIGATION = frozenset(
     "cd ls ll pwd cat head tail sed nl grep egrep rg ag find fd tree wc which file stat echo printf awk jq sort uniq less "
     "more du df env whoami date sleep true false type mkdir export set cut tr xargs touch cp mv rm test [ tee diff read "
-    "for do done if then else fi while case esac { } ( ) exit return source . wait kill ps".split()
+    "break continue exit return source . wait kill ps".split()
 )
+_CMDLETS = frozenset(
+    "get-childitem get-content get-item get-location get-command get-process get-date get-member set-location push-location "
+    "pop-location select-string select-object sort-object where-object foreach-object measure-object format-table format-list "
+    "out-string out-file out-null write-output write-host set-content add-content new-item copy-item move-item test-path "
+    "resolve-path split-path join-path start-sleep".split()
+)
+"""What PowerShell calls navigation."""
 _BOOKKEEPING = frozenset(
     "status log diff show branch remote rev-parse ls-files blame add fetch grep reflog describe config stash checkout "
     "switch commit push pull merge rebase reset restore tag worktree cherry-pick merge-base cat-file ls-tree".split()
 )
-_VARIABLE = re.compile(r"^[A-Z_][A-Z0-9_]*=\S*\s+")
 _SHELL_READ = re.compile(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat)\s+([^|;&><\n]+)")
 _SHELL_PATH = re.compile(r"(?<![\w./-])(?:[\w.@+~-]*/)*[\w@+-][\w.@+-]*\.\w{1,8}(?![\w/])")
 _MENTION = re.compile(
@@ -78,19 +89,24 @@ def _tells(token: str) -> bool:
     return _LEAST_NAME <= len(token) <= 200 and bool(_TELLING.search(token))
 
 
-def segments(command: str) -> list[str]:
-    """The parts of a shell command that do something: no navigation, git bookkeeping, pipe tails."""
+def segments(command: str, *, powershell: bool | None = None) -> list[str]:
+    """The simple commands of a shell command line that do something, without variables set before.
+
+    Left out: navigation, git bookkeeping, what reads from a pipe, and what names no program.
+    """
     found = []
-    for part in _SEPARATOR.split(_HEREDOC.sub("", command)):
-        bare = " ".join(_REDIRECTION.sub("", _PIPE_TAIL.sub("", part)).split()).strip("() ")
-        words = _VARIABLE.sub("", bare).split()
-        if not words or words[0] in _NAVIGATION or words[0].startswith(("#", "-", "$")):
-            continue
-        if words[0] == "git" and _git_verb(words) in _BOOKKEEPING:
-            continue
-        if len(bare) >= 4 and len(bare) <= 400:
+    for one in split_commands(command, powershell=powershell):
+        bare = "" if one.piped else strip_assignments(one.text)
+        if _LEAST_COMMAND <= len(bare) <= _MOST_COMMAND and _does_something(bare.split()):
             found.append(bare)
     return found
+
+
+def _does_something(words: Sequence[str]) -> bool:
+    program = words[0]
+    if program in _NAVIGATION or program.lower() in _CMDLETS or not _PROGRAM.fullmatch(program):
+        return False
+    return program != "git" or _git_verb(words) not in _BOOKKEEPING
 
 
 def _git_verb(words: Sequence[str]) -> str:
@@ -127,7 +143,7 @@ def used(entries: Iterable[Entry], cwd: str) -> Used:
         if call.kind == "read":
             opened.update(relative(p, cwd) for p in call.paths)
         if call.kind == "shell":
-            commands.update(segments(call.command))
+            commands.update(segments(call.command, powershell=_is_powershell(call)))
             opened.update(shell_reads(call.command, cwd))
         found |= names(given(call), cwd)
     return Used(
@@ -136,6 +152,11 @@ def used(entries: Iterable[Entry], cwd: str) -> Used:
         commands=frozenset(commands),
         names=frozenset(found),
     )
+
+
+def _is_powershell(call: ToolCall) -> bool | None:
+    """Whether the tool says that it is PowerShell; if not, the command tells."""
+    return True if call.name.lower() == "powershell" else None
 
 
 def given(call: ToolCall) -> str:
@@ -171,13 +192,18 @@ def _whole(paths: Set[str]) -> Set[str]:
 
 def is_named(path: str, text: str) -> bool:
     """Whether a text names a file: by its path from the working directory, as a whole."""
+    return _place(path, text) >= 0
+
+
+def _place(path: str, text: str) -> int:
+    """Where a text first names a file; -1 if nowhere."""
     start = text.find(path)
     while start >= 0:
         before, after = text[start - 1 : start], text[start + len(path) : start + len(path) + 2]
         if not re.match(r"[\w@+-]", before) and not re.match(r"[\w@+/-]|\.\w", after):
-            return True
+            return start
         start = text.find(path, start + 1)
-    return False
+    return -1
 
 
 class Targets(Struct, frozen=True):
@@ -215,14 +241,13 @@ def targets(thread: Thread, future: Sequence[Entry], goal: str) -> Targets:
     seen_in = _seen_in(thread.entries, thread.cwd)
     wanted = (later.names & seen_in.keys()) - names(goal, thread.cwd)
     total = len(thread.entries)
+    asked = _fold(goal)
     mentioned = _files(relative(p, thread.cwd) for p in _MENTION.findall(text))
     inside = {p for p in mentioned if not p.startswith(("/", "~", "..", "a/", "b/"))}
     return Targets(
         edit=frozenset(later.edited & fresh),
         file=frozenset(fresh),
-        cmd=frozenset(
-            c for c in later.commands & before.commands if c not in " ".join(goal.split())
-        ),
+        cmd=frozenset(c for c in later.commands & before.commands if c not in asked),
         id={n: math.log(1 + total / seen_in[n]) for n in sorted(wanted)},
         cwd=thread.cwd,
         known=frozenset(_whole(before.opened | named | inside)),
@@ -246,23 +271,32 @@ class Score(Struct, frozen=True):
 
 def score(found: Targets, text: str, opened_later: frozenset[str], cited: str = "") -> Score:
     """How much of the targets a handoff holds. `cited` is the text of the entries it cites."""
-    folded = " ".join(text.split())
-    named = {p for p in found.known | found.file if is_named(p, text)}
+    folded = _fold(text)
+    places = {p: at for p in found.known | found.file if (at := _place(p, text)) >= 0}
+    named = sorted(places, key=lambda p: (places[p], p))
     held = names(text, found.cwd)
-    first = sorted(named, key=lambda p: _place(p, text))[:FIRST]
+    nothing_named = 0.0 if found.file else None
     values: dict[str, float | None] = {
-        "edit": _share(found.edit & named, found.edit),
-        "file": _share(found.file & named, found.file),
+        "edit": _share(found.edit & places.keys(), found.edit),
+        "file": _share(found.file & places.keys(), found.file),
         "cmd": _share({c for c in found.cmd if c in folded}, found.cmd),
         "id": _weighted(found.id, held),
         "only": None
         if found.only is None
         else _weighted({n: w for n, w in found.id.items() if n in found.only}, held),
-        "pfile": len(named & opened_later) / len(named) if named else (0.0 if found.file else None),
+        "pfile": _share(opened_later & places.keys(), named, nothing_named),
         "id1": _weighted(found.id, held | names(cited, found.cwd)) if cited else None,
-        "edit@5": _share(found.edit & set(first), found.edit),
+        "edit@5": _share(found.edit & set(named[:FIRST]), found.edit),
     }
+    for column, count in PRECISIONS.items():
+        first = named[:count]
+        values[column] = _share(opened_later & set(first), first, nothing_named)
     return Score(values=values, tokens=tokens(text))
+
+
+def _fold(text: str) -> str:
+    """A text on one line, as commands are: each white space one blank, continued lines joined."""
+    return " ".join(_CONTINUED.sub("", text).split())
 
 
 def tokens(text: str) -> int:
@@ -270,12 +304,9 @@ def tokens(text: str) -> int:
     return (len(text) + 3) // 4
 
 
-def _place(path: str, text: str) -> int:
-    return text.find(path)
-
-
-def _share(held: Iterable[str], wanted: frozenset[str]) -> float | None:
-    return len(set(held)) / len(wanted) if wanted else None
+def _share(held: Set[str], wanted: Collection[str], without: float | None = None) -> float | None:
+    """How much of what is wanted is held; `without` if nothing is."""
+    return len(held) / len(wanted) if wanted else without
 
 
 def _weighted(wanted: dict[str, float], held: set[str]) -> float | None:
