@@ -300,6 +300,45 @@ class Revision(Struct, frozen=True):
     repository: bool = False
 
 
+PullRequestState = Literal["", "open", "draft", "merged", "closed"]
+
+
+class Commit(Struct, frozen=True, gc=False):
+    """A commit that the thread made. `hash` is empty where git was told to be quiet about it."""
+
+    hash: str
+    subject: str
+    branch: str
+    ref: int
+    pushed: bool | None = None
+    """Whether a push of its branch was seen afterwards; None where its history was rewritten."""
+    gone: bool = False
+    """Amended, rebased or reset away, and not seen again."""
+
+
+class PullRequest(Struct, frozen=True, gc=False):
+    """A pull request that a program printed, in the state it was last seen in."""
+
+    number: int
+    state: PullRequestState
+    ref: int
+    created: bool = False
+    branch: str = ""
+
+
+class RepositoryState(Struct, frozen=True):
+    """What a thread shows of its repository. Refs are those of the entries that tell it."""
+
+    branch: str = ""
+    branch_ref: int = 0
+    commits: tuple[Commit, ...] = ()
+    pull_requests: tuple[PullRequest, ...] = ()
+    clean_ref: int = 0
+    """The newest entry in which git called the tree clean, 0 if none did."""
+    staged: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """For each entry that committed: what was added for it; `()` where that may be everything."""
+
+
 class Facts(Struct, frozen=True):
     """What can be derived from a thread without a model; every item with its refs."""
 
@@ -330,13 +369,17 @@ class Facts(Struct, frozen=True):
     previous: tuple[Quote, ...] = ()
     """Items of earlier handoffs found in the thread, folded."""
     revision: Revision = Revision()
+    repository: RepositoryState = RepositoryState()
     subjects: tuple[Quote, ...] = ()
     """What the thread's commits were said to be, also where git's answer is not recorded."""
     skill: str = ""
 
 
 class Item(Struct, frozen=True):
-    """One line of a draft with the entries it rests on. `label` is Done, In progress, …"""
+    """One point of a draft with the entries it rests on. `label` is Not committed yet, Tests, …
+
+    A text of several lines is quoted as a block: paragraphs, lists and code of one message.
+    """
 
     text: str
     refs: tuple[int, ...] = ()
@@ -360,6 +403,8 @@ class CommandItem(Struct, frozen=True):
     command: str
     note: str = ""
     refs: tuple[int, ...] = ()
+    minor: bool = False
+    """Named bare on the line of the others; the cap of commands does not count it."""
 
 
 DOCUMENT = "document"
@@ -412,6 +457,8 @@ class Draft(Struct, frozen=True):
 
     goal: Goal
     authorship: Authorship = Authorship()
+    stopped: tuple[Item, ...] = ()
+    """Where the thread stopped: the last message of either side, and the last that concludes."""
     context: tuple[Item, ...] = ()
     state: tuple[Item, ...] = ()
     asked: tuple[Item, ...] = ()
@@ -419,6 +466,8 @@ class Draft(Struct, frozen=True):
     questions: tuple[Item, ...] = ()
     files: tuple[FileItem, ...] = ()
     commands: tuple[CommandItem, ...] = ()
+    steps: tuple[Item, ...] = ()
+    """The last commands and edits, in order."""
     previous: tuple[Item, ...] = ()
     metadata: tuple[str, ...] = ()
     drift: tuple[Item, ...] = ()

@@ -39,7 +39,7 @@ PLACEHOLDERS = frozenset(
     "no open questions no decisions not applicable nothing undefined string".split()
 ) | {"no open questions", "not applicable", "none identified", "no decisions", "path/to/other.ts"}
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_QUOTED = re.compile(r'^"(.*?)"(?: — answering: (.*))?$', re.DOTALL)
+_QUOTED = re.compile(r'^"(.*?)"(?: — (?:answering: (.*)|refusing: .*))?$', re.DOTALL)
 LOOKED_AT = 3
 """Times the cap of a section: how many of its items are looked at."""
 KEPT = 1_000
@@ -147,7 +147,7 @@ class Checker:
         kept: list[_T] = []
         cap = self.caps[section]
         for number, item in enumerate(self._unique(section, items, key)):
-            if len(kept) >= cap or number >= cap * LOOKED_AT:
+            if self._written and (len(kept) >= cap or number >= cap * LOOKED_AT):
                 self._drop(section, key(item), Reason("cap", f"over the cap of {cap}"))
             elif (standing := taken(item)) is not None:
                 kept.append(standing)

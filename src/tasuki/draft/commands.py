@@ -4,8 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from tasuki.draft.text import error_line, one_line, shorten
 from tasuki.model import CommandFact, Entry, Quote
+from tasuki.shell import SimpleCommand, split_commands, strip_assignments
 
 Check = str
 
@@ -53,14 +56,9 @@ _OUTCOME = re.compile(
 _VERDICT = re.compile(r"\b(?:pass(?:ed|ing)?|fail(?:ed|ing|ures?)?|ok)\b", re.IGNORECASE)
 _CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
-_COMMIT_LINE = re.compile(
-    r"^(?:\[[^\]\s]+(?: \([^)]*\))? ([0-9a-f]{7,40})\]|Commit ([0-9a-f]{7,40})) (.+)$", re.MULTILINE
-)
-"""As git writes it, or as aider does."""
 _FILTERED = re.compile(
     r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
 )
-_SPLIT = re.compile(r"&&|\|\||;|\n")
 
 
 class Run:
@@ -102,32 +100,60 @@ class Run:
 _TOLD_BY_OUTPUT = ("test", "lint", "build")
 _TRIGGERS = frozenset(
     "commit pytest test tests nextest vitest jest playwright tox nox ctest rspec phpunit unittest bats lint golangci ruff "
-    "eslint biome clippy mypy pyright tsc prettier black gofmt flake rubocop shellcheck check typecheck format fmt vet build "
+    "eslint biome clippy mypy pyright tsc prettier black gofmt flake rubocop shellcheck check typecheck types format fmt vet build "
     "make cmake package compile webpack".split()
 )
 _LETTERS = re.compile(r"[a-z]+")
 _SAID_ONLY = re.compile(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
-"""What a command is given as a text or an address: `echo "build"` builds nothing."""
-_RUNS_A_STRING = re.compile(r"\b(?:bash|sh|zsh|eval|exec|ssh|docker|xargs|tmux|nix|su|timeout)\b")
+"""What a command is given as a text or an address: `./notify "make lint"` checks nothing."""
+_RUNS_A_STRING = re.compile(r"(?:bash|sh|zsh|eval|exec|ssh|docker|podman|xargs|tmux|nix\S*|su|sudo|timeout|env|watch)\b")
+_ACTS_ON_OTHERS = re.compile(
+    r"(?:git|gh|jj|sed|perl|tee|cp|mv|rm|touch|chmod|kill|pkill|pip3?|brew|apt(?:-get)?|curl|wget|tar|ps|pgrep)\b(?!\s+(?:-\S+\s+)*commit\b)"
+    r"|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:install|i|add|ci|uninstall|view|ls|list)\b|go\s+(?:install|get|env|list|mod)\b"
+    r"|(?:cargo|uv|poetry|pipx)\s+(?:install|add|remove|update|tool)\b|mise\s+(?:install|use|ls|tasks|trust)\b|docker\s+(?:pull|images|ps|logs|inspect)\b"
+)
+"""Programs that do something to files or packages whose names may be those of a check."""
+_BENCHMARK = re.compile(r"go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)")
+"""Go's way to run benchmarks and no test."""
 
 
 @lru_cache(maxsize=50_000)
+def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
+    """The simple commands of a command line; none of a script that nobody runs line by line."""
+    return tuple(split_commands(command)) if len(command) <= MAX_SCRIPT else ()
+
+
+@lru_cache(maxsize=50_000)
+def check_kinds(command: str) -> tuple[Check, ...]:
+    """Which of `test`, `lint`, `build` and `commit` a command line runs, in this order."""
+    if _TRIGGERS.isdisjoint(_LETTERS.findall(command)):
+        return ()
+    found = {_kind_of(c.text) for c in simple_commands(command) if not c.piped}
+    return tuple(kind for kind, _ in _CHECKS if kind in found)
+
+
 def check_kind(command: str) -> Check:
-    """`test`, `lint`, `build` or `commit`, empty for any other command."""
-    head = _HEREDOC.split(command)[0] if "<<" in command else command
-    if _TRIGGERS.isdisjoint(_LETTERS.findall(head)):
+    """The first of `check_kinds`, empty where a command runs no check."""
+    return next(iter(check_kinds(command)), "")
+
+
+def _kind_of(text: str) -> Check:
+    """What one simple command checks, told by the program that it runs."""
+    text = strip_assignments(text)
+    if _ACTS_ON_OTHERS.match(text) or _NAVIGATION.match(text) or asks_about_itself(text):
         return ""
-    if not _RUNS_A_STRING.search(head):
-        head = _SAID_ONLY.sub(" ", head)
-    return next((kind for kind, pattern in _CHECKS if pattern.search(head)), "")
+    if _BENCHMARK.search(text):
+        return ""
+    if not _RUNS_A_STRING.match(text):
+        text = _SAID_ONLY.sub(" ", text)
+    return next((kind for kind, pattern in _CHECKS if pattern.search(text)), "")
 
 
 @lru_cache(maxsize=50_000)
 def is_navigation(command: str) -> bool:
     """Whether a command only looks around: nothing a successor would have to be told."""
-    head = _HEREDOC.split(command)[0]
-    parts = [p for part in _SPLIT.split(head) if (p := part.strip())]
-    return all(_NAVIGATION.match(p.lstrip("( ")) for p in parts)
+    found = simple_commands(command)
+    return bool(found) and all(_NAVIGATION.match(strip_assignments(c.text)) for c in found)
 
 
 _HINTS = ("ail", "AIL", "rror", "not ok ", "E  ", "panic: ", "Traceback", "ERR!", "***")
@@ -181,19 +207,39 @@ def runs(entries: Iterable[Entry]) -> list[Run]:
     return found
 
 
+_COUNT = re.compile(r"\b(\d[\d,]*) (?:tests? )?(?:passed|passing|issues?|errors?|problems?|warnings?|tests?)\b|\b(?:passed|passing|total)\W{1,3}(\d[\d,]*)")
+_PACKAGE = re.compile(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
+_NOTHING_RUN = re.compile(r"(?m)\[no tests? to run\]|no tests ran|^No tests? (?:found|were)|\bcollected 0 items|testing: warning: no tests to run")
+
+
 def outcome(run: Run) -> str:
-    """The line of a check's output that says how it went; empty if there is none."""
-    best, weight = "", 0
+    """The line of a check's output that says how it went; empty if there is none.
+
+    Of several that count something the one that counts most; Go's packages are counted.
+    """
+    best, weight = "", (0, 0)
     for line in run.output.split("\n"):
         if len(line) >= 400 or not _OUTCOME.match(line.strip("= \t\r")):
             continue
-        says = 2 if _VERDICT.search(line) else 1
-        if says >= weight:
-            best, weight = line, says
         if not run.ok and says_failed(line):
             best = line
             break
+        counted = max((int((m[1] or m[2]).replace(",", "")) for m in _COUNT.finditer(line)), default=-1)
+        says = (2 if counted >= 0 else 1 if _VERDICT.search(line) else 0, counted)
+        if says >= weight:
+            best, weight = line, says
+    if run.ok and best.startswith("ok"):
+        packages = len(_PACKAGE.findall(run.output))
+        if packages > 1:
+            return f"ok in {packages} packages"
     return shorten(one_line(best).strip("= "), 140)
+
+
+def ran_nothing(run: Run) -> bool:
+    """Whether a test run says that it ran no test at all."""
+    if run.check != "test" or not _NOTHING_RUN.search(run.output):
+        return False
+    return not (_PACKAGE.search(run.output) or re.search(r"\b[1-9]\d* passed|^--- PASS", run.output, re.MULTILINE))
 
 
 def error_of(run: Run) -> str:
@@ -229,25 +275,15 @@ def last_checks(all_runs: Sequence[Run]) -> tuple[CommandFact, ...]:
     """The last run of each kind of check that says how things stand."""
     last: dict[Check, Run] = {}
     for run in all_runs:
-        if run.check in ("test", "lint", "build") and run.known:
-            last[run.check] = run
-    return tuple(_fact([run]) for run in sorted(last.values(), key=lambda r: -r.ref))
+        if run.known:
+            last |= {kind: run for kind in check_kinds(run.command) if kind in _TOLD_BY_OUTPUT}
+    newest = sorted(last.items(), key=lambda pair: -pair[1].ref)
+    return tuple(replace(_fact([run]), check=kind) for kind, run in newest)
 
 
 def is_selection(command: str) -> bool:
     """Whether a test command runs only a part of the suite."""
     return bool(_FILTERED.search(command))
-
-
-def commits(all_runs: Iterable[Run]) -> tuple[Quote, ...]:
-    """Commits the thread made, as `hash subject`, oldest first."""
-    found = []
-    for run in all_runs:
-        if run.check == "commit" or "git" in run.command:
-            for match in _COMMIT_LINE.finditer(run.output):
-                commit = f"{match[1] or match[2]} {match[3].strip()}"
-                found.append(Quote(text=commit, ref=run.ref))
-    return tuple(found)
 
 
 _MESSAGE = re.compile(r"""\s-\w*m\s*(?:"([^"\n]+)"|'([^'\n]+)')""")
@@ -287,26 +323,40 @@ def asks_about_itself(command: str) -> bool:
     return len(command) < 200 and bool(_TELLS_ABOUT_ITSELF.search(command))
 
 
-def _is_whole(step: str) -> bool:
-    """Whether a step can be run by itself: no open quote, no rest of a script, no mere assignment."""
-    balanced = not (step.count('"') % 2 or step.count("'") % 2) and step.count("(") == step.count(
-        ")"
-    )
-    return balanced and not step.endswith(("\\", " -")) and not _NO_COMMAND.match(step)
+MAX_SCRIPT = 20_000
+"""Characters from which a command is a script."""
+MAX_STEP, MOST_STEPS = 400, 60
+"""Characters of a step, and steps from which a command is a script, which nobody runs line by line."""
+_PROGRAM = re.compile(r"[\w./~@+-]*[A-Za-z][\w./~@+-]*$")
+_BOOKKEEPING = re.compile(
+    r"git\s+(?:-\S+\s+(?:/\S+\s+)?)*(?:status|log|diff|show|branch|remote|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config|stash|"
+    r"checkout|switch|commit|push|pull|merge|rebase|reset|restore|tag|worktree|cherry-pick|merge-base|cat-file|ls-tree)\b"
+)
+_ONE_OFF = re.compile(r"(?:rm|cp|mv|mkdir|touch|kill|pkill|wait|export|set|unset|source|\.|exit|return|read|tee|diff|chmod|tr|cut|xargs|for|sleep)\b(?!\.)")
 
 
-_NO_COMMAND = re.compile(r"#|[A-Za-z_]\w*=\S*$")
-MAX_STEPS = 4_000
-"""Characters from which a command is a script, whose steps nobody runs one by one."""
+@lru_cache(maxsize=50_000)
+def _steps(command: str) -> tuple[str, ...]:
+    found = []
+    for part in simple_commands(command):
+        text = part.text
+        bare = strip_assignments(text)
+        if part.piped or not 4 <= len(text) <= MAX_STEP or not bare or _NAVIGATION.match(bare):
+            continue
+        if _ONE_OFF.match(bare) or text.endswith((" -", " \\")) or not _PROGRAM.match(bare.split(None, 1)[0]):
+            continue
+        found.append(text)
+    return tuple(found) if len(found) <= MOST_STEPS else ()
 
 
 def steps(command: str) -> list[str]:
-    """The parts of a command that do something, without pipe tails and what only looks around."""
-    if len(command) > MAX_STEPS:
-        return []
-    head = _HEREDOC.split(command)[0]
-    parts = (base_command(part) for part in _SPLIT.split(head))
-    return [p for p in parts if len(p) > 3 and not is_navigation(p) and _is_whole(p)]
+    """The parts of a command line that do something, without pipe tails and what only looks around."""
+    return list(_steps(command))
+
+
+def is_bookkeeping(step: str) -> bool:
+    """Whether a step is git's everyday work, which nobody has to be told to repeat."""
+    return bool(_BOOKKEEPING.match(step))
 
 
 def runnable(command: str, limit: int = 260) -> bool:

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from tasuki.draft import commands, said, statements, values
 from tasuki.draft.brief import handoff_of
 from tasuki.draft.commands import Run
-from tasuki.draft.files import file_facts, is_noise, with_mentions
+from tasuki.draft.files import file_facts, is_noise, is_outside, with_mentions
+from tasuki.draft.repository import read_repository
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import identifiers, sentences, shorten, speaks_of, terms
 from tasuki.harness.jsonl import HANDOFF_CLOSING
-from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread, Todo
+from tasuki.model import Entry, Facts, FileFact, Lesson, Quote, RepositoryState, Revision, Thread, Todo
 
 _FOLDED_SECTIONS = (
     "state of the work", "what the user asked for and ruled", "key decisions",
@@ -51,23 +52,24 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
     all_runs = commands.runs(entries)
     files, spoken_of = with_mentions(thread, file_facts(thread, all_runs))
     stated = [*statements.of_user(entries), *statements.of_assistant(entries, _focus(goal))]
-    commits = commands.commits(all_runs)
+    repository = read_repository(entries, thread.git_branch, thread.cwd)
+    live = [c for c in repository.commits if not c.gone]
+    commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
     todos, todos_ref = _todos(entries)
-    last_commit = commits[-1].ref if commits else 0
     last_green = next(
         (r.ref for r in reversed(all_runs) if r.check in _GREEN and r.known and r.ok), 0
     )
     subjects = commands.subjects(all_runs)
     revision = revision or Revision()
     folded, parent = _earlier_handoffs(entries)
-    edited = [f for f in files if f.edits and f.edits[-1] > f.undone and not is_noise(f.path)]
+    edited = [f for f in files if _is_kept(f)]
     facts = Facts(
         files=files,
         spoken_of=spoken_of,
         commands=commands.facts(all_runs),
         last_check=commands.last_checks(all_runs),
         unverified=tuple(f.path for f in edited if f.edits[-1] > last_green),
-        uncommitted=tuple(f.path for f in edited if f.edits[-1] > last_commit),
+        uncommitted=tuple(f.path for f in edited if not _is_committed(f, repository)),
         todos=todos,
         todos_ref=todos_ref,
         requests=_quotes(stated, "request", by_user=True),
@@ -82,8 +84,9 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
         artifacts=_artifacts(thread),
         previous=tuple(q for q in folded if not _is_done(q, subjects)),
         subjects=subjects,
+        repository=repository,
         revision=Revision(
-            branch=thread.git_branch,
+            branch=repository.branch,
             head=thread.git_head,
             commits=commits,
             branch_now=revision.branch_now,
@@ -94,6 +97,32 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
         skill=thread.last_skill,
     )
     return Derived(facts=facts, statements=tuple(stated), runs=tuple(all_runs), parent=parent)
+
+
+def _is_kept(file: FileFact) -> bool:
+    """Whether a file of the project was changed and left so: not put back, not made and removed again."""
+    if not file.edits or file.edits[-1] <= file.undone or is_noise(file.path) or is_outside(file.path):
+        return False
+    return not (file.deleted and file.created)
+
+
+def _is_committed(file: FileFact, repository: RepositoryState) -> bool:
+    """Whether a commit took a file in after its last edit, or git called the tree clean since."""
+    last = file.edits[-1]
+    if repository.clean_ref > last:
+        return True
+    return any(
+        ref > last and (not added or any(_is_added(file.path, spec) for spec in added))
+        for ref, added in repository.staged
+    )
+
+
+def _is_added(path: str, spec: str) -> bool:
+    """Whether what `git add` was given takes a file in: its path, a folder above it, a pattern."""
+    spec = spec.removeprefix("./").rstrip("/")
+    if "*" in spec or spec in ("", "."):
+        return True
+    return path == spec or path.startswith(f"{spec}/") or path.endswith(f"/{spec}") or spec.endswith(f"/{path}") or f"/{spec}/" in path
 
 
 def with_values(derived: Derived, cwd: str) -> Derived:
@@ -150,7 +179,7 @@ def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson,
             continue
         if run.ok:
             passed[key] = run.ref
-            passed[f"kind:{run.check}"] = run.ref
+            passed |= {f"kind:{kind}": run.ref for kind in commands.check_kinds(run.command)}
         elif not run.navigation and key not in lessons:
             counts[key] += 1
             after = passed.get(key) or (passed.get(f"kind:{kind}", 0) if kind else 0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tasuki.draft.files import is_noise
+from tasuki.draft.files import is_noise, is_outside
 from tasuki.draft.text import STOP_WORDS
 from tasuki.model import Facts, FileFact, Thread
 
@@ -202,11 +202,6 @@ def _words(path: str) -> str:
 def _stem(word: str) -> str:
     """The first letters of a word, which its forms share: `reconcil` of "reconciliation"."""
     return word[: max(5, len(word) // 2 + 1)]
-
-
-def is_outside(path: str) -> bool:
-    """Whether a path lies outside of the thread's folder."""
-    return path.startswith(("/", "~", ".."))
 
 
 def _newest(thread: Thread, kind: str) -> int:

@@ -1,7 +1,7 @@
 """Files of a thread: who was read, edited, made and removed, how often and how lately."""
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -147,6 +147,26 @@ def symbols(texts: Iterable[str]) -> tuple[str, ...]:
 def is_noise(path: str) -> bool:
     """Whether a path is scratch space or a dependency rather than the user's work."""
     return any(n in path for n in _NOISE)
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """The end of each path by which no other one of them ends: mostly the name of the file."""
+    paths = set(paths)
+    ends: Counter[str] = Counter()
+    for path in paths:
+        parts = path.split("/")
+        ends.update("/".join(parts[at:]) for at in range(len(parts)))
+    found = {}
+    for path in paths:
+        parts = path.split("/")
+        tails = ("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
+        found[path] = next((tail for tail in tails if tail and ends[tail] == 1), path)
+    return found
+
+
+def is_outside(path: str) -> bool:
+    """Whether a path lies outside of the thread's folder."""
+    return path.startswith(("/", "~", ".."))
 
 
 def file_facts(thread: Thread, runs: Sequence[Run]) -> tuple[FileFact, ...]:

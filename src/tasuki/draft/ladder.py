@@ -6,18 +6,17 @@ facts that every author left out are filled in from the thread.
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tasuki import harness as harnesses
 from tasuki.config import Loaded, Settings
-from tasuki.draft.authors import choices, offline, packing
+from tasuki.draft.authors import choices, offline
 from tasuki.draft.authors.task import Task
 from tasuki.draft.checks import Check, Checker
-from tasuki.draft.rank import alike
 from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable
-from tasuki.model import Authorship, CommandItem, Draft, Item
+from tasuki.model import Authorship, CommandItem, Draft
 
 if TYPE_CHECKING:
     from tasuki.draft.authors.asker import Asker
@@ -116,38 +115,33 @@ def completed(
     handoff_id: str,
     check: Check,
 ) -> Draft:
-    """An author's draft with the facts it left out, within the budget.
+    """An author's context, decisions and questions, with the facts that are the same whoever writes.
 
-    Filled in are the state as it can be derived, standing wishes of the user, earlier handoffs,
-    and whole sections that the author left empty. All other facts are offered in the review.
+    Files and commands that the author chose come first, with its reasons; the user's words that it
+    chose are quoted with the others. What room is left goes to excerpts.
     """
-    offered = offline.offer(task, settings.include_file_reasons, settings.budget)
-    sections: dict[str, Any] = {section: tuple(items) for section, items in offered.items()}
-    facts = check(Draft(goal=task.goal, **sections))
-    own = {s: list(getattr(written.draft, s)) for s in offered}
-    filled, rest = 0, []
-    for section, items in own.items():
-        candidates = list(getattr(facts, section))
-        silent = section in written.silent
-        wanted = [] if silent else _wanted(section, items, candidates, task)
-        for item in candidates:
-            if _said_already(item, items):
-                continue
-            if item in wanted:
-                items.append(item)
-                filled += 1
-            else:
-                rest.append(item)
-    own["commands"] = [_with_outcome(item, task) for item in own["commands"]]
-    if not settings.include_file_reasons:
-        own["files"] = [replace(f, reason="") for f in own["files"]]
     by = written.draft.authorship
-    empty = replace(base, metadata=(*base.metadata, _byline(by)), dropped=written.draft.dropped)
-    packed = packing.pack(
-        empty, own, settings.budget, handoff_id, settings.include_handoff_preamble
+    empty = replace(base, metadata=(*base.metadata, _byline(by)))
+    authored = replace(written.draft, commands=tuple(_with_outcome(c, task) for c in written.draft.commands))
+    draft = offline.write(
+        task,
+        empty,
+        budget=settings.budget,
+        handoff_id=handoff_id,
+        reasons=settings.include_file_reasons,
+        preamble=settings.include_handoff_preamble,
+        authored=authored,
+        silent=written.silent,
     )
-    left_out = (*packed.left_out, *map(packing.as_item, rest))[:SHOWN]
-    return replace(packed, authorship=replace(by, filled=filled), left_out=left_out)
+    facts = check(replace(draft, dropped=(), authorship=Authorship()))
+    filled = sum(
+        item not in getattr(authored, section) for section in SECTIONS for item in getattr(facts, section)
+    )
+    return replace(facts, authorship=replace(by, filled=filled), dropped=written.draft.dropped, left_out=facts.left_out[:SHOWN])
+
+
+SECTIONS = ("stopped", "state", "asked", "context", "decisions", "questions", "steps", "files", "commands", "previous")
+"""All sections that facts or an author fill."""
 
 
 def _byline(by: Authorship) -> str:
@@ -155,45 +149,6 @@ def _byline(by: Authorship) -> str:
     model = f", {by.model}" if by.model else ""
     part = f"; entries before #{by.whole_from} were given as facts and excerpts"
     return f"Written by: {by.author}{model}{part if by.whole_from > 1 else ''}"
-
-
-def _wanted(section: str, items: list[Any], candidates: list[Any], task: Task) -> list[Any]:
-    """The facts that are filled into a section that holds what an author wrote."""
-    if not items or section == "previous":
-        return candidates
-    if section == "state":
-        return candidates[: _derived_state(candidates)]
-    if section == "asked":
-        standing = tuple(f'"{s.text}"' for _, s in task.inventory.standing())
-        return [item for item in candidates if item.text.startswith(standing)]
-    return []
-
-
-_MECHANICAL = ("Tests as", "Lint or", "Build as", "Not verified", "Running", "Undone", "Refused",
-               "In progress", "Pending", "Done, keep")  # fmt: skip
-
-
-def _derived_state(candidates: list[Item]) -> int:
-    """How many of the first items are derived facts, which stand beside whatever was written."""
-    return next(
-        (n for n, item in enumerate(candidates) if not item.label.startswith(_MECHANICAL)),
-        len(candidates),
-    )
-
-
-def _said_already(item: Any, items: list[Any]) -> bool:
-    """Whether a section holds an item, or one that says nearly the same."""
-    key = key_of(item)
-    bag = set(key.lower().split())
-    return any(key == key_of(o) or (isinstance(o, Item) and alike(bag, set(key_of(o).lower().split())))
-               for o in items)  # fmt: skip
-
-
-def key_of(item: Any) -> str:
-    """What tells an item from others of its section."""
-    if isinstance(item, Item):
-        return item.text
-    return item.command if isinstance(item, CommandItem) else str(item.path)
 
 
 def _with_outcome(item: CommandItem, task: Task) -> CommandItem:

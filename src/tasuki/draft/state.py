@@ -5,65 +5,139 @@ fixed; nothing is judged that a rule could not check.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from tasuki.draft.commands import is_selection, short_command
+from tasuki.draft.commands import base_command, is_bookkeeping, is_selection, short_command, steps
+from tasuki.draft.files import is_noise, is_outside, short_names
 from tasuki.draft.mentions import relative
 from tasuki.draft.text import one_line, shorten, speaks_of, terms
-from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
+from tasuki.model import CommandFact, Commit, Entry, Facts, Item, Lesson, RepositoryState, Thread
 
-_MAX_NAMED = 6
+MOST_NAMED = 6
+MOST_COMMITS, MOST_PULLS = 5, 4
+"""Commits named of the branch in use, and pull requests."""
 _ERROR_IN_GOAL = re.compile(
     r"(?i)\b(?:error|exception|fail\w*|panic|fatal|denied|refused|not found|cannot|undefined)\b"
 )
 
 
 def items(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """State lines in the order of use."""
-    yield from _in_progress(thread, facts)
+    """State lines in the order of use. Each is proved by a program's output or an exit code."""
+    yield from _interrupted(thread)
+    yield from _commits(facts)
+    yield from _uncommitted(facts)
+    yield from _pull_requests(facts.repository)
     yield from _checks(facts)
     yield from _todos(thread, facts)
-    yield from _done(facts)
     yield from _running(thread, facts)
     yield from _undone(facts)
     yield from _refused(thread)
+    yield from _failing(thread, facts)
 
 
-def _names(paths: Sequence[str], limit: int = _MAX_NAMED) -> str:
+def _names(paths: Sequence[str], limit: int = MOST_NAMED) -> str:
     named = ", ".join(f"`{p}`" for p in paths[:limit])
     more = len(paths) - limit
     return f"{named} and {more} more" if more > 0 else named
 
 
-def _in_progress(thread: Thread, facts: Facts) -> Iterator[Item]:
-    if thread.aborted and thread.entries:
-        yield Item(
-            text="the user interrupted the last turn",
-            refs=(thread.entries[-1].ref,),
-            label="In progress",
-        )
+def _short(facts: Facts, paths: Sequence[str]) -> list[str]:
+    """Paths by their shortest ends that tell them from all others; the files have them whole."""
+    names = short_names(f.path for f in facts.files)
+    return [names.get(path, path) for path in paths]
+
+
+def _interrupted(thread: Thread) -> Iterator[Item]:
+    if not (thread.aborted and thread.entries):
+        return
+    last = thread.entries[-1]
+    call = last.tool
+    doing = f" during `{short_command(call.command, 160)}`" if call and call.command else ""
+    yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
+
+
+# -- the repository --------------------------------------------------------------------
+
+
+def _commits(facts: Facts) -> Iterator[Item]:
+    """The branch in use and what was committed on it, then what was committed elsewhere."""
+    repository = facts.repository
+    branch = repository.branch
+    live = [c for c in repository.commits if not c.gone]
+    here = [c for c in live if c.branch == branch]
+    clean = repository.clean_ref
+    changed = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
+    is_clean = clean and clean >= max((*(c.ref for c in live), *changed), default=0)
+    tree = "; git called the tree clean" if is_clean else ""
+    cited = (clean,) if tree else ()
+    if here:
+        refs = (*(c.ref for c in here[-3:]), *cited)
+        yield Item(text=f"{_told_commits(here)}{tree}", refs=refs, label=f"Committed on `{branch}`")
+    elif branch:
+        ref = (repository.branch_ref,) if repository.branch_ref else ()
+        yield Item(text=f"`{branch}`{tree}; nothing was committed in this thread", refs=(*ref, *cited), label="Branch")
+    for other in dict.fromkeys(c.branch for c in reversed(live) if c.branch != branch):
+        there = [c for c in live if c.branch == other]
+        name = f"`{other}`" if other else "a detached HEAD"
+        yield Item(text=_told_commits(there, 2), refs=tuple(c.ref for c in there[-2:]), label=f"Committed on {name}, earlier")
+
+
+def _told_commits(commits: Sequence[Commit], most: int = MOST_COMMITS) -> str:
+    """Commits of one branch, the newest first, and whether they were pushed."""
+    newest = list(reversed(commits))
+    mixed = len({c.pushed for c in newest[:most]}) > 1
+    told = []
+    for commit in newest[:most]:
+        hash = f"`{commit.hash}` " if commit.hash else ""
+        told.append(f"{hash}{shorten(commit.subject, 90)}{_pushed(commit) if mixed else ''}")
+    more = f"; {len(newest) - most} earlier" if len(newest) > most else ""
+    return "; ".join(told) + more + ("" if mixed else _pushed(newest[0]).replace(" (", " — ").rstrip(")"))
+
+
+def _pushed(commit: Commit) -> str:
+    return {True: " (pushed)", False: " (no push seen)", None: ""}[commit.pushed]
+
+
+def _uncommitted(facts: Facts) -> Iterator[Item]:
     if not facts.uncommitted:
         return
-    refs = tuple(sorted(f.edits[-1] for f in facts.files if f.path in facts.uncommitted)[-4:])
-    commits = facts.revision.commits
-    since = (
-        f"since the thread's last commit (`{commits[-1].text.split()[0]}`)"
-        if commits
-        else "and not committed by the agent"
-    )
-    yield Item(text=f"edited {since}: {_names(facts.uncommitted)}", refs=refs, label="In progress")
+    edits = {f.path: f.edits[-1] for f in facts.files if f.path in facts.uncommitted}
+    newest = sorted(edits, key=lambda path: -edits[path])
+    refs = tuple(sorted(edits.values())[-4:])
+    yield Item(text=_names(_short(facts, newest)), refs=refs, label="Not committed yet")
 
+
+def _pull_requests(repository: RepositoryState) -> Iterator[Item]:
+    """Pull requests that were made here, looked at one by one, or belong to the branch in use."""
+    newest = sorted(repository.pull_requests, key=lambda p: (not p.created, -p.ref))
+    by_ref = Counter(p.ref for p in newest)
+    near = [p for p in newest if p.state and (p.created or by_ref[p.ref] <= MOST_PULLS or p.branch == repository.branch)]
+    near = near[:MOST_PULLS]
+    if near:
+        told = ", ".join(f"#{p.number} {p.state}{', made in this thread' if p.created else ''}" for p in near)
+        yield Item(text=told, refs=tuple(sorted({p.ref for p in near})), label="Pull requests, as last seen")
+
+
+# -- checks and plans ------------------------------------------------------------------
 
 _WHAT = {"test": "Tests", "lint": "Lint or type check", "build": "Build"}
 
 
 def _checks(facts: Facts) -> Iterator[Item]:
+    by_command: dict[str, list[CommandFact]] = {}
+    tested = max((c.refs[-1] for c in facts.last_check if c.check == "test" and c.ok), default=0)
     for check in facts.last_check:
-        result = _result(check)
-        edited = [f.path for f in facts.files if f.edits and f.edits[-1] > check.refs[-1]]
-        after = f"; edited since: {_names(edited, 4)}" if edited else "; nothing edited since"
-        label = f"{_WHAT[check.check]} as last seen"
-        text = f"`{short_command(check.command, 160)}` — {result}{after}"
+        if check.check == "build" and check.ok and check.refs[-1] < tested:
+            continue  # What was tested later was built.
+        by_command.setdefault(f"{check.refs[-1]} {check.command}", []).append(check)
+    for checks in by_command.values():
+        check = checks[0]
+        kept = [f for f in facts.files if f.edits and not is_outside(f.path) and not is_noise(f.path)]
+        edited = [f.path for f in kept if f.edits[-1] > check.refs[-1]]
+        after = f"; edited since: {_names(_short(facts, edited), 4)}" if edited else "; nothing edited since"
+        label = " and ".join(_WHAT[c.check] for c in checks)
+        text = f"`{short_command(base_command(check.command), 140)}` {_result(check)}{after}"
         yield Item(text=text, refs=check.refs[-1:], label=label)
     yield from _selection_only(facts)
 
@@ -78,48 +152,28 @@ def _selection_only(facts: Facts) -> Iterator[Item]:
     tests = [c for c in facts.commands if c.check == "test"]
     if tests and all(is_selection(c.command) for c in tests):
         yield Item(
-            text="only selected tests were run; the whole suite never in this thread",
+            text="only selected tests were run in this thread, never the whole suite",
             refs=tests[0].refs[-1:],
             label="Not verified",
         )
 
 
 def _todos(thread: Thread, facts: Facts) -> Iterator[Item]:
+    """The todo list or plan as it was last written, unless the work went on to other things."""
     todos, ref = facts.todos, (facts.todos_ref,)
-    old = _is_old(thread, facts.todos_ref)
-    age = f", {thread.entries[-1].ref - facts.todos_ref} entries ago" if old else ""
-    for todo in todos:
-        if todo.status == "in_progress" and not old:
-            yield Item(text=shorten(one_line(todo.text)), refs=ref, label="In progress")
-    pending = [one_line(t.text) for t in todos if t.status == "pending"]
-    if pending:
-        yield Item(
-            text=shorten("; ".join(pending), 600), refs=ref, label=f"Pending in its todo list{age}"
-        )
-    dropped = [one_line(t.text) for t in todos if t.status == "dropped"]
-    if dropped:
-        yield Item(text=shorten("; ".join(dropped), 300), refs=ref, label="Not wanted any more")
-    done = [one_line(t.text) for t in todos if t.status == "done"]
-    if done:
-        yield Item(text=shorten("; ".join(done), 400), refs=ref, label="Done, keep")
-
-
-def _done(facts: Facts) -> Iterator[Item]:
-    commits = facts.revision.commits
-    if not commits:
+    if not todos or _is_old(thread, facts.todos_ref):
         return
-    newest = [f"`{c.text.split()[0]}` {c.text.partition(' ')[2]}" for c in reversed(commits[-4:])]
-    earlier = f"; {len(commits) - 4} earlier" if len(commits) > 4 else ""
-    branch = f" on `{facts.revision.branch}`" if facts.revision.branch else ""
-    yield Item(
-        text=f"committed{branch}: {'; '.join(newest)}{earlier}",
-        refs=tuple(c.ref for c in commits[-4:]),
-        label="Done, keep",
-    )
+    parts = (
+        ("in progress", "in_progress", 300), ("open", "pending", 500),
+        ("dropped", "dropped", 200), ("done", "done", 300),
+    )  # fmt: skip
+    for word, status, most in parts:
+        if texts := [one_line(t.text) for t in todos if t.status == status]:
+            yield Item(text=shorten("; ".join(texts), most), refs=ref, label=f"Todo list, {word}")
 
 
 _OLD_ENTRIES, _OLD_MESSAGES = 60, 2
-"""Entries and messages of the user after which a todo list or a sub-agent is of the past."""
+"""Entries and messages of the user after which a todo list or what was started is of the past."""
 
 
 def _is_old(thread: Thread, ref: int) -> bool:
@@ -131,13 +185,12 @@ def _is_old(thread: Thread, ref: int) -> bool:
 
 def _running(thread: Thread, facts: Facts) -> Iterator[Item]:
     for item in facts.running[-4:]:
-        if item.kind == "agent" and _is_old(thread, item.ref):
+        if _is_old(thread, item.ref):
             continue
-        what = "sub-agent" if item.kind == "agent" else "background command"
+        what = "Sub-agent" if item.kind == "agent" else "Background command"
         yield Item(
-            text=f"{what} `{shorten(item.label, 160)}` was not seen to end",
+            text=f"{what} `{shorten(one_line(item.label), 140)}` was started; no end or report of it is recorded",
             refs=(item.ref,),
-            label="Running",
         )
 
 
@@ -146,37 +199,58 @@ def _undone(facts: Facts) -> Iterator[Item]:
     undone = [f for f in facts.files if f.undone and f.edits and f.edits[-1] < f.undone]
     if undone:
         yield Item(
-            text=f"put back as git has it: {_names([f.path for f in undone])}",
+            text=_names(_short(facts, [f.path for f in undone])),
             refs=tuple(sorted({f.undone for f in undone})),
-            label="Undone",
+            label="Put back as git has it",
         )
 
 
+REFUSED_WITHIN = 40
+"""Newest entries in which a refused call still tells what the user does not want."""
+
+
 def _refused(thread: Thread) -> Iterator[Item]:
-    """Tool calls that the user refused, the newest ones."""
-    refused = [e for e in thread.entries if e.tool and e.tool.status == "refused"]
+    """Tool calls that the user refused lately without a word; those with words are quoted with them."""
+    newest = thread.entries[-REFUSED_WITHIN:]
+    refused = [
+        e
+        for e, after in zip(newest, [*newest[1:], None], strict=True)
+        if e.tool and e.tool.status == "refused" and not (after and after.origin == "answer")
+    ]
     for entry in refused[-2:]:
         call = entry.tool
         assert call is not None
-        what = short_command(call.command, 160) if call.command else " ".join(call.paths)
+        what = short_command(call.command, 140) if call.command else " ".join(relative(p, thread.cwd) for p in call.paths)
         if what:
             yield Item(text=f"{call.name} `{what}`", refs=(entry.ref,), label="Refused by the user")
 
 
-def lessons(facts: Facts, worth: Callable[[Lesson], float]) -> Iterator[Item]:
-    """Failures: open ones as such, mended ones with the sentence that explains them."""
+FAILING_WITHIN = 60
+
+
+def _failing(thread: Thread, facts: Facts) -> Iterator[Item]:
+    """Commands that failed lately and did not pass since, other than the last checks."""
     told = {check.refs[-1] for check in facts.last_check}
+    last = thread.entries[-1].ref if thread.entries else 0
+    still = [
+        x
+        for x in facts.lessons
+        if not x.passed and x.error and x.failed not in told and x.failed > last - FAILING_WITHIN
+        and not any(is_bookkeeping(step) for step in steps(x.command))
+    ]
+    for lesson in still[:2]:
+        text = f"`{short_command(base_command(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
+        yield Item(text=text, refs=(lesson.failed,), label="Failed, and did not pass since")
+
+
+def lessons(facts: Facts, worth: Callable[[Lesson], float]) -> Iterator[Item]:
+    """Failures that were mended, with the sentence that explains them."""
     for lesson in sorted(facts.lessons, key=worth, reverse=True)[:6]:
-        if not lesson.error or lesson.failed in told:
+        if not (lesson.error and lesson.passed and lesson.words):
             continue
         refs = tuple(r for r in (lesson.failed, lesson.words_ref, lesson.passed) if r)
-        words = f' — "{lesson.words}"' if lesson.words else ""
         command = f"`{short_command(lesson.command, 120)}`: `{shorten(lesson.error, 200)}`"
-        if lesson.passed:
-            if lesson.words:
-                yield Item(text=f"{command}{words}", refs=refs, label="Failed, then passed")
-        else:
-            yield Item(text=f"{command}{words}", refs=refs, label="Failed, not passed since")
+        yield Item(text=f'{command} — "{lesson.words}"', refs=refs, label="Failed, then passed")
 
 
 def done_since(text: str, ref: int, facts: Facts) -> bool:
@@ -186,35 +260,6 @@ def done_since(text: str, ref: int, facts: Facts) -> bool:
     later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref]
     later += [t.text for t in facts.todos if t.status == "done" and facts.todos_ref > ref]
     return any(speaks_of(text, about) for text in later)
-
-
-_ANSWERS = re.compile(
-    r"^\s*\W*(?:\d+\s*[.):]|(?:let'?s )?(?:do|go with|take|option|yes|no|ok|yup|yeah|both|all|the (?:first|second|third|last))\b)"
-    r"|\b(?:option|item|point|number) ?\d\b|\b(?:these|those|them|all of (?:them|these)|this again)\b",
-    re.IGNORECASE,
-)
-_LISTED = re.compile(
-    r"^\s*(?:[-*]\s+)?(?:\*\*)?((?:Option |Item )?(?:\d{1,2}|[A-D])\b[.):]\S?.*|\*\*.+)$"
-)
-_MOST_LISTED, _LISTED_CHARACTERS, _SHORT_GOAL = 12, 110, 200
-
-
-def last_message(thread: Thread, goal: str) -> Iterator[Item]:
-    """The list in the agent's last message, where the goal answers it: `1. yup  2. the second way`."""
-    last = next((e for e in reversed(thread.entries) if e.kind == "assistant"), None)
-    if last is None or not (len(goal) < _SHORT_GOAL or _ANSWERS.search(goal[:400])):
-        return
-    if not (_ANSWERS.search(goal[:400]) or last.text.rstrip().endswith(("?", "？"))):
-        return
-    listed = [m[1] for line in last.text.split("\n") if (m := _LISTED.match(line))]
-    if len(listed) < 2:
-        return
-    short = [shorten(one_line(line.replace("**", "")), _LISTED_CHARACTERS) for line in listed]
-    yield Item(
-        text=" · ".join(short[:_MOST_LISTED]),
-        refs=(last.ref,),
-        label="The last message, which the goal answers",
-    )
 
 
 def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
@@ -230,14 +275,14 @@ def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
             continue
         edited = [f.path for f in facts.files if f.edits and f.edits[-1] > refs[0]]
         tried = (
-            f"; edited since it was first seen, without curing it: {_names(edited)}"
+            f"; edited since it was first seen: {_names(edited)}"
             if edited
             else ""
         )
         yield Item(
-            text=f"the goal's `{shorten(one_line(line), 220)}` was seen before, to the letter{tried}",
+            text=f"`{shorten(one_line(line), 220)}` was seen before, word for word{tried}",
             refs=tuple(refs[:1] + refs[-3:]),
-            label="Same error",
+            label="The error in the goal",
         )
         return
 
@@ -258,9 +303,9 @@ def goal_quotes(thread: Thread, goal: str) -> Iterator[Item]:
                 continue
             path = next((c.path for c in call.changes if span in c.new), call.paths[0])
             yield Item(
-                text=f"`{shorten(span, 120)}` stands in `{relative(path, thread.cwd)}`",
+                text=f"`{shorten(span, 120)}` is in `{relative(path, thread.cwd)}`",
                 refs=(entry.ref,),
-                label="What the goal quotes",
+                label="Quoted in the goal",
             )
             break
 

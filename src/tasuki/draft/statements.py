@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.draft import said
 from tasuki.draft.entries import users_words
@@ -21,7 +22,7 @@ from tasuki.draft.text import (
     sentences,
     shorten,
 )
-from tasuki.model import Entry, Quote
+from tasuki.model import Entry, Quote, ToolCall
 
 StatementKind = Literal[
     "request", "constraint", "reversal", "decision", "question", "next", "rejected", "finding"
@@ -52,7 +53,9 @@ DIRECT_REPLY = 100
 SHORT_REPLY = 48
 """A message up to this length is shown with what it answers."""
 MAX_SENTENCE = 1_200
-WHOLE_MESSAGE = 260
+WHOLE_MESSAGE = 480
+MAX_OWN_QUOTE = 640
+"""Characters of a sentence of the user that are quoted."""
 """A message of the user up to this length is quoted as one."""
 MAX_OWN_WORDS = 4_000
 """A longer message of the user is taken to be pasted, but for its first paragraphs."""
@@ -70,6 +73,8 @@ _PICKED = re.compile(
 )
 _OPTION = re.compile(r"\s*(?:[-*]\s+)?(?:\*\*)?(?:Option\s+)?(\d|[A-D])(?:\*\*)?[.):]\s*(\S.*)")
 MAX_ANSWERED = 160
+CHOSEN, REFUSAL = 1.0, 1.4
+"""Weight of an option that the user chose, and of words that refuse a tool call at least."""
 RULING = 0.9
 """Weight of a short reply whose question or option is known."""
 
@@ -84,6 +89,8 @@ class Statement(Struct, frozen=True, gc=False):
     by_user: bool
     answers: str = ""
     """The agent's sentence that a short message of the user replies to."""
+    refuses: str = ""
+    """The tool call that the user refused with these words."""
 
     @property
     def quote(self) -> Quote:
@@ -99,17 +106,50 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
     """
     found: list[Statement] = []
     printed: deque[str] = deque(maxlen=PRINTED)
+    refused = ""
     for entry in entries:
+        call, refused_before, refused = entry.tool, refused, ""
         if entry.kind == "assistant":
             printed.append(entry.text)
+        elif call is not None:
+            refused = _refused_call(call) if call.status == "refused" else ""
+        elif entry.origin == "answer" and (chosen := list(_choices(entry))):
+            found += chosen
         elif words := users_words(entry):
             before = "\n".join(printed)
             for sentence in _own_sentences(words):
                 if said.is_small_talk(sentence):
                     continue
                 if len(sentence) < 40 or sentence not in before:
-                    found.append(_by_user(sentence, entry, printed[-1] if printed else ""))
+                    statement = _by_user(sentence, entry, printed[-1] if printed else "")
+                    found.append(_refusing(statement, refused_before) if refused_before else statement)
     return found
+
+
+_CHOICE = re.compile(r'"([^"\n]{4,400})"="([^"\n]{1,400})"')
+REFUSED_CALL = 100
+"""Characters of a refused call that are told with the words of the user who refused it."""
+
+
+def _choices(entry: Entry) -> Iterator[Statement]:
+    """Answers to questions with options, as harnesses record them: `"question"="answer"`."""
+    for question, answer in _CHOICE.findall(entry.text):
+        yield Statement(
+            text=answer, ref=entry.ref, kind="decision", weight=CHOSEN, by_user=True,
+            answers=shorten(question, MAX_ANSWERED),
+        )  # fmt: skip
+
+
+def _refused_call(call: ToolCall) -> str:
+    """A refused tool call in a few words."""
+    what = call.command or " ".join(path.rpartition("/")[2] for path in call.paths)
+    return shorten(one_line(f"{call.name} {what}".replace("`", "")), REFUSED_CALL)
+
+
+def _refusing(statement: Statement, refused: str) -> Statement:
+    """Words with which the user refused a tool call: they say what is not wanted."""
+    weight = max(statement.weight, REFUSAL)
+    return replace(statement, refuses=refused, answers="", kind="decision", weight=weight)
 
 
 def _own_sentences(text: str) -> Iterable[str]:
@@ -148,7 +188,7 @@ def _by_user(sentence: str, entry: Entry, before: str) -> Statement:
     if answers and kind == "request" and not weight > RULING:
         kind, weight = "decision", RULING
     return Statement(
-        text=shorten(sentence),
+        text=shorten(sentence, MAX_OWN_QUOTE),
         ref=entry.ref,
         kind=kind,
         weight=weight,

@@ -44,6 +44,8 @@ _ERROR_STRONG = re.compile(
     r"|undefined: |cannot find |command not found|No such file|Permission denied|not found$"
     r"|^\s*✗|^\s*×|\bERR!|\bSegmentation fault|Could not |unable to )"
 )
+_PLACED_ERROR = re.compile(r"(?m)^(?:\[[\w:.-]+\] )?[\w./@-]{1,200}\.\w{1,5}[:(]\d+(?:[:,]\d+)?\)?: (?!\d)[^\n]{8,400}$")
+"""What a compiler or linter says of a place in a file."""
 _NO_ERROR = re.compile(r"\s*(?:hint: |Cancelled: )")
 _ERROR_WEAK = re.compile(
     r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
@@ -166,6 +168,8 @@ def paths(text: str) -> list[str]:
 def error_line(output: str) -> str:
     """The line that says why a command failed: the first plain error, else the last hint of one."""
     weak = ""
+    if match := _PLACED_ERROR.search(output):
+        return shorten(one_line(match[0]), 240)
     for line in output.split("\n"):
         if len(line) > 2000:
             line = line[:2000]
@@ -201,11 +205,11 @@ _REPORT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _LOG = re.compile(
-    r"^(?:Username|Password) for |^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\]|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
+    r"^(?:Username|Password) for |^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\](?!\()|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
 )
 
 
-_COMMAND_LINE = re.compile(r"^\s*[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)")
+_COMMAND_LINE = re.compile(r"^\s*(?!\d+[.)])[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)")
 
 
 _INLINE_CODE = re.compile(r"`[^`]+`")
@@ -234,13 +238,15 @@ def own_words(text: str) -> str:
     """The part of a user's message that the user wrote: what looks pasted is left out.
 
     Pasted are code blocks, terminal and log lines, what follows a short first paragraph that
-    ends in a colon, review reports, and in long messages the paragraphs in which nobody speaks
+    ends in a colon unless it is a list, review reports, and long paragraphs in which nobody speaks
     to anybody. Nothing is rewritten: the rest stands as it was.
     """
     text = _WRAPPED.split(text)[-1]
-    head, colon, _ = text.partition(":\n\n")
-    if colon and len(head) < 200 and head.count("\n") < 3:
+    head, colon, rest = text.partition(":\n\n")
+    if colon and len(head) < 200 and head.count("\n") < 3 and not _LISTED.match(rest.lstrip("\n")):
         return head + ":"
+    if _is_written(text):
+        return text.strip()
     kept: list[str] = []
     fenced = False
     pasted = 0
@@ -258,11 +264,31 @@ def own_words(text: str) -> str:
     own = "\n".join(kept).strip()
     if report := _REPORT.search(own):
         own = own[: report.start()].strip().rpartition("\n\n")[0]
-    if len(own) > 400:
-        paragraphs = own.split("\n\n")
-        own = "\n\n".join(
-            p
-            for i, p in enumerate(paragraphs)
-            if i == 0 or _PERSON.search(p) or _OTHER_SCRIPT.search(p)
-        )
+    if len(own) > MAX_PLAIN:
+        own = "\n\n".join(p for i, p in enumerate(own.split("\n\n")) if i == 0 or _speaks(p))
     return own
+
+
+MAX_PLAIN = 400
+"""Characters up to which a message without pasted lines is the user's whatever it says, and a
+paragraph of a longer one."""
+_LISTED = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s+(?!\d)[^\n]*[a-z]{3,} [a-z]{2,} ")
+_SPECIFIES = re.compile(r"\A\s*#{1,3} \S.*(?:\n.*){4,}")
+
+
+def _is_written(text: str) -> bool:
+    """Whether a message is a task written down as a document: headings and prose, no terminal in it."""
+    if not _SPECIFIES.match(text) or _FENCE.search(text) or _REPORT.search(text):
+        return False
+    lines = [line for line in text.split("\n") if line.strip()]
+    return not any(_TERMINAL.match(line) for line in lines) and sum(map(len, lines)) > 30 * len(lines)
+
+
+_TERMINAL = re.compile(r"^\s*(?:[$❯›»%]\s|at \S+\s*\(|\[?\d{4}-\d\d-\d\d|[+-]{3} |@@ )")
+
+
+def _speaks(paragraph: str) -> bool:
+    """Whether somebody speaks in a paragraph, or it is short."""
+    if len(paragraph) <= MAX_PLAIN // 2 or _OTHER_SCRIPT.search(paragraph):
+        return True
+    return bool(_PERSON.search(paragraph))

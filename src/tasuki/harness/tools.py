@@ -92,6 +92,11 @@ class BackgroundLog:
 
     def __init__(self) -> None:
         self._items: dict[str, Background] = {}
+        self._aliases: dict[str, str] = {}
+
+    def add_alias(self, id: str, alias: str) -> None:
+        """Something that began is called by another id from now on; its end may be told by either."""
+        self._aliases[alias] = id
 
     def started(self, id: str, kind: str, label: str, ref: int) -> None:
         """Something began to run beside the conversation."""
@@ -106,8 +111,8 @@ class BackgroundLog:
 
     def ended(self, id: str, failed: bool = False) -> None:
         """It was seen to end."""
-        if item := self._items.get(id):
-            self._items[id] = Background(
+        if item := self._items.get(self._aliases.get(id, id)):
+            self._items[item.id] = Background(
                 id=item.id,
                 kind=item.kind,
                 label=item.label,

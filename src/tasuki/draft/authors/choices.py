@@ -1,22 +1,22 @@
 """Which files and commands a draft without a model names, and what it tells of each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 
 from tasuki.draft.authors.task import Task
 from tasuki.draft.commands import (
+    asks_about_itself,
     base_command,
-    check_kind,
+    is_bookkeeping,
     is_selection,
-    runnable,
-    short_command,
     steps,
 )
-from tasuki.draft.features import Files, is_outside
+from tasuki.draft.features import Files
+from tasuki.draft.files import is_outside
 from tasuki.draft.rank import Relevance
 from tasuki.draft.text import one_line
-from tasuki.draft.vocabulary import Vocabulary
 from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
+from tasuki.shell import strip_assignments
 
 DETAILED, DETAILED_LEAST, DETAILED_MOST = 0.6, 3, 8
 NAMED, NAMED_LEAST = 0.76, 8
@@ -26,41 +26,33 @@ Of the files that were touched, the first few are named whatever their share.
 """
 GOALS_FILES, GOALS_PLACE, GOALS_MATCH = 4, 3, 0.25
 """Files that the goal names best, the place they have at the latest, and how well they match."""
-NAMES, NAMES_EACH, NAMES_OF_OTHERS, CITED = 140, 14, 8, 5
+TOLD, NAMES, NAMES_EACH, NAMES_OF_OTHERS, CITED = 5, 4, 14, 8, 5
 """Names told beside all files, beside one, and beside one of the others; entries cited for one."""
 TOKENS_A_FILE, TOKENS_A_NAME, NAMES_FROM, NAMES_LEAST = 115, 8, 1_000, 20
 """Tokens of the budget for each file that is named and, from a size on, for each name in them."""
-DETAILED_COMMANDS = 5
-LONG_COMMAND = 200
-"""Characters from which a command's steps are told instead."""
+SPOKEN_OF = 12
+"""Files that no tool touched and that the newest entries name, behind all others."""
+TOLD_COMMANDS = 4
+"""Commands that are told with what came of them."""
+LONG_COMMAND, SHORT_COMMAND = 200, 120
+"""Characters up to which a command is told with its result, and up to which one is named bare."""
 
 
-def files(task: Task, limit: int, reasons: bool, budget: int) -> Iterator[FileItem]:
-    """Files that the successor is likely to open: the first few with what was done, then names.
-
-    Each stands for its share of all that may be opened; the list ends where `NAMED` of it is told.
-    """
-    limit = min(limit, max(9, budget // TOKENS_A_FILE))
-    ranked = _goals_first(task.relevance.files)
-    vocabulary = Vocabulary(task.thread, task.goal.text)
-    detailed, named = _shares(ranked, limit)
-    chosen = [f for _, f in ranked[:named]]
-    inside = vocabulary.of_files(chosen[:detailed], _names_for(budget), NAMES_EACH)
-    inside += vocabulary.of_files(chosen[detailed:], NAMES, NAMES_OF_OTHERS)
-    covered: set[str] = set()
+def files(task: Task, limit: int, reasons: bool) -> Iterator[FileItem]:
+    """Files that the successor is likely to open: five with what was done to them, then names."""
+    known = task.relevance.files
+    ranked = ranked_files(task)
+    touched = [file for file in ranked if not known.is_only_spoken_of(file)]
+    spoken_of = [file for file in ranked if known.is_only_spoken_of(file)][:SPOKEN_OF]
+    chosen = [*touched, *spoken_of][:limit]
     for count, file in enumerate(chosen):
-        told = count < detailed
-        yield FileItem(
-            path=file.path,
-            reason=_why_file(file, inside[count]) if reasons else "",
-            refs=vocabulary.entries_of(file, CITED if told else 1, covered),
-            minor=not told,
-        )
+        told = count < TOLD
+        yield FileItem(path=file.path, reason=_why_file(file, file.symbols[:NAMES]) if reasons and told else "", refs=file.shown_in[-3:] if told else (), minor=not told)
 
 
-def _names_for(budget: int) -> int:
-    """How many names in files a brief of some tokens has room for beside its facts."""
-    return max(NAMES_LEAST, min(NAMES, (budget - NAMES_FROM) // TOKENS_A_NAME))
+def ranked_files(task: Task) -> list[FileFact]:
+    """The files of a thread, the one that is most likely opened next first."""
+    return [file for _, file in _goals_first(task.relevance.files)]
 
 
 def _goals_first(files: Files) -> list[tuple[float, FileFact]]:
@@ -75,18 +67,6 @@ def _goals_first(files: Files) -> list[tuple[float, FileFact]]:
     late = [pair for pair in named if pair in ranked[GOALS_PLACE:]]
     rest = [pair for pair in ranked if pair not in late]
     return [*rest[:GOALS_PLACE], *late, *rest[GOALS_PLACE:]]
-
-
-def _shares(ranked: Sequence[tuple[float, FileFact]], limit: int) -> tuple[int, int]:
-    """How many of some files are told in detail, and how many are named at all."""
-    total = sum(worth for worth, _ in ranked)
-    sums = list(accumulate(worth for worth, _ in ranked[:limit]))
-    detailed = sum(s <= DETAILED * total for s in sums) + 1
-    named = sum(s <= NAMED * total for s in sums) + 1
-    detailed = max(DETAILED_LEAST, min(detailed, DETAILED_MOST))
-    touched = sum(bool(f.edits or f.reads) for _, f in ranked)
-    named = max(named, min(touched, NAMED_LEAST))
-    return min(detailed, len(sums)), min(named, len(sums))
 
 
 def _why_file(file: FileFact, names: Sequence[str]) -> str:
@@ -106,45 +86,42 @@ def _why_file(file: FileFact, names: Sequence[str]) -> str:
 
 
 def commands(
-    facts: Sequence[CommandFact], told: set[int], relevance: Relevance, limit: int
+    facts: Sequence[CommandFact], relevance: Relevance, limit: int, told_already: Collection[int] = ()
 ) -> Iterator[CommandItem]:
-    """Commands that can be run again, one of each shape; what came of the first few.
+    """Commands that can be run again: the first few with what came of them, then the short ones bare.
 
-    Of a command too long to repeat, the steps that none of the others holds.
+    The first few are of different shapes. Of runs in `told_already` the state of the work tells the
+    result: they are named bare.
     """
-    shown: set[str] = set()
-    count = 0
-    for command in sorted(facts, key=lambda c: -relevance.command(c)):
-        for text in _runnable(command):
-            shape = base_command(text)
-            if count >= limit:
-                return
-            if shape in shown:
-                continue
-            shown.update((shape, *steps(text)))
-            count += 1
-            detailed = count <= DETAILED_COMMANDS
-            yield CommandItem(
-                command=text,
-                note=_note(command, text, told) if detailed else "",
-                refs=command.refs[-2:] if detailed else command.refs[-1:],
-            )
+    ranked = sorted(facts, key=lambda c: -relevance.command(c))
+    fresh = [c for c in ranked if c.refs[-1] not in told_already]
+    told = list(_told_commands(fresh))[: min(limit, TOLD_COMMANDS)]
+    yield from told
+    seen = {strip_assignments(base_command(c.command)) for c in told}
+    worth: dict[str, float] = {}
+    for command in ranked:
+        for step in steps(command.command):
+            bare = strip_assignments(step)
+            if len(step) <= SHORT_COMMAND and bare not in seen and not is_bookkeeping(bare):
+                worth[step] = worth.get(step, 0.0) + relevance.command(command)
+    for step in sorted(worth, key=lambda s: -worth[s]):
+        if (bare := strip_assignments(step)) not in seen:
+            seen.add(bare)
+            yield CommandItem(command=step, minor=True)
 
 
-def _note(command: CommandFact, text: str, told: set[int]) -> str:
-    """What came of a command; of one of its steps, only what the whole can tell."""
-    whole = one_line(text) == one_line(short_command(command.command))
-    if whole or (command.check and check_kind(text) == command.check):
-        return command_note(command, command.refs[-1] in told)
-    return f"in a longer command, which {'ran' if command.ok else 'failed'}"
-
-
-def _runnable(command: CommandFact) -> list[str]:
-    """A command as it can be run again: whole, or its steps where it is long."""
-    if len(command.command) <= LONG_COMMAND and runnable(command.command):
-        return [short_command(command.command)]
-    parts = [p for p in steps(command.command) if runnable(p, LONG_COMMAND)]
-    return parts or ([short_command(command.command)] if command.check else [])
+def _told_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandItem]:
+    """One command of each shape, whole where it is short, with what came of its last run."""
+    shapes: set[str] = set()
+    for command in ranked:
+        parts = [s for s in steps(command.command) if not is_bookkeeping(strip_assignments(s))]
+        if not parts or len(command.command) > LONG_COMMAND or "\n" in command.command.strip():
+            continue
+        shape = " ".join(strip_assignments(parts[-1]).split()[:3])
+        if shape not in shapes and not asks_about_itself(command.command):
+            shapes.add(shape)
+            text = base_command(command.command)
+            yield CommandItem(command=text if text in one_line(command.command) else one_line(command.command), note=command_note(command), refs=command.refs[-2:])
 
 
 def command_note(command: CommandFact, told: bool = False) -> str:

@@ -1,321 +1,326 @@
-"""The author that is nobody: facts and ranked quotes, no model, no key, no invented word.
+"""Write the draft from facts and excerpts alone; no model is needed.
 
-Every line is the thread's own characters behind a short label. Lines are offered in order of
-worth, section by section, and taken until the budget is full.
+Every line is a fact that a rule can prove, or the thread's own words. Sections are filled in the
+order of their worth to a successor; what room is left goes to what earlier turns concluded.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
-from tasuki.draft import state
-from tasuki.draft.authors import choices, packing
-from tasuki.draft.authors.task import Task
-from tasuki.draft.rank import Relevance, alike, best
-from tasuki.draft.statements import Statement, Talk, unanswered
-from tasuki.draft.text import one_line
-from tasuki.model import (
-    Draft,
-    Facts,
-    Goal,
-    Item,
-    Thread,
-)
+from msgspec.structs import replace
 
-ASKED = 20
-PREVIOUS = 16
-VALUES = 6
-REJECTED_FLOOR = 0.9
-NEXT_FLOOR = 0.9
-DECISION_FLOOR = 0.6
-QUESTION_FLOOR = 0.6
-ASKED_FLOOR = 0.55
-ADVISED = 0.12
-"""Scores under which a sentence is not worth a line; seen on real threads."""
+from tasuki.draft import said, state
+from tasuki.draft.authors import choices
+from tasuki.draft.authors.task import Task
+from tasuki.draft.blocks import Block, split_blocks
+from tasuki.draft.brief import (
+    MOST_UNQUOTED,
+    UNQUOTED,
+    command_line,
+    file_line,
+    item_line,
+    render_context,
+    trimmed,
+)
+from tasuki.draft.entries import users_words
+from tasuki.draft.files import short_names
+from tasuki.draft.excerpts import (
+    MESSAGE,
+    ExcerptPicker,
+    block_length,
+    cue_of,
+    quote_blocks,
+    telling_words,
+)
+from tasuki.draft.rulings import quote_rulings
+from tasuki.draft.steps import last_steps
+from tasuki.draft.text import own_words, shorten
+from tasuki.draft.turns import split_turns
+from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
+
+ORDER = ("stopped", "state", "asked", "previous", "steps", "files", "commands", "context")
+AUTHORED_ORDER = ("stopped", "state", "decisions", "questions", "asked", "previous", "files", "commands", "steps", "context")
+"""Sections in the order in which they get their room."""
+STOPPED = 2_800
+"""Characters of the last messages that are quoted, at most: 700 tokens."""
+SHARES = {"stopped": 0.36, "state": 0.15, "asked": 0.32, "steps": 0.1, "files": 0.14, "commands": 0.08, "previous": 0.12, "decisions": 0.15, "questions": 0.1}
+"""Of the room, what each section may take at most; the conclusions take what is left."""
+STEPS, STEPS_AT_END = 9, 4
+HALF_LIFE, OLDEST = 20, 0.35
+"""Entries after which the worth of a message has halved, and what is left of it at the least."""
+WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
+"""What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
+ANNOUNCED = 0.3
+"""What is left of a message that only announces a step."""
+NEAR, TOPIC_TURNS, TOPIC_TEXT = 1.0, 2, 4_000
+"""How much more a block is worth that speaks of what was spoken of last."""
+ENDS = 0.6
+"""What the first and the last block of a message are worth more."""
+ENOUGH = 0.4
+"""Share of its room under which no earlier message is quoted."""
+IN_HAND, MID_TURN_LOOKED_AT = 3, 3
+WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 240, 180
+WHOSE = {"tool": "A sub-agent reported", "compaction": "The harness's summary of what was before"}
+"""Whose words a quoted message is, where they are not the agent's."""
+HEADING = 42
+"""Characters that a section's heading takes."""
 
 
 def write(
-    task: Task, draft: Draft, *, budget: int, handoff_id: str, reasons: bool, preamble: bool
+    task: Task,
+    base: Draft,
+    *,
+    budget: int,
+    handoff_id: str,
+    reasons: bool,
+    preamble: bool,
+    authored: Draft | None = None,
+    silent: Collection[str] = (),
 ) -> Draft:
-    """A draft that fits `budget` tokens without the goal, what did not fit in `left_out`.
+    """A draft that fits `budget` tokens without the goal; what did not fit is in `left_out`.
 
-    `draft` holds what is known beside the thread: metadata, drift, the skill.
+    `base` holds the sections that no author writes: metadata, drift, skill. `authored` is what an
+    author wrote, checked: its context, decisions and questions, and the files, commands and words of
+    the user that it chose. `silent` are sections that the author left empty on purpose.
     """
-    offered = offer(task, reasons, budget)
-    return packing.pack(draft, offered, budget, handoff_id, preamble)
+    room = budget * 4 - len(render_context(base, handoff_id, preamble=preamble)) - 8
+    composer = Composer(task, room, reasons, authored)
+    draft = replace(base, **composer.sections(), left_out=tuple(composer.left_out[:60]))
+    return trimmed(draft, handoff_id, budget, preamble=preamble)
 
 
-def offer(task: Task, reasons: bool, budget: int) -> dict[str, list[Any]]:
-    """Everything worth a line, by section, best first, within the caps.
+class Composer:
+    """Fills the sections of one draft, and remembers what they told, so that nothing is told twice."""
 
-    How many files are named, and how many names in them, grows with the budget of tokens.
-    """
-    thread, facts, goal, relevance = task.thread, task.derived.facts, task.goal, task.relevance
-    limits = task.limits
-    stated = task.stated
-    seen_before = list(state.goal_errors(thread, facts, goal.text))
-    taken = Taken()
-    asked = list(_asked(stated, facts, relevance, taken))
-    decisions = list(_decisions(stated, relevance, limits["decisions"], taken))
-    rejected = list(_rejected(stated, facts, relevance, taken))
-    next_steps = list(_next_steps(stated, facts, relevance, taken))
-    questions = list(_questions(thread, stated, relevance, limits["questions"], taken))
-    context = [
-        *seen_before,
-        *state.last_message(thread, goal.text),
-        *state.goal_quotes(thread, goal.text),
-        *_values(facts, relevance),
-        *_context(thread, stated, goal, relevance, limits["context"], taken),
-    ]
-    context = _as_said(context[: limits["context"]], thread)
-    return {
-        "previous": [Item(text=q.text, refs=(q.ref,)) for q in facts.previous][:PREVIOUS],
-        "context": context,
-        "state": [
-            *state.items(thread, facts),
-            *_merge(rejected, next_steps),
-            *state.lessons(facts, relevance.lesson),
-        ],
-        "asked": asked[:ASKED],
-        "decisions": decisions,
-        "questions": questions,
-        "files": list(choices.files(task, limits["files"], reasons, budget)),
-        "commands": list(
-            choices.commands(facts.commands, _failures_told(facts), relevance, limits["commands"])
-        ),
-    }
+    def __init__(self, task: Task, room: int, reasons: bool, authored: Draft | None = None) -> None:
+        self.task = task
+        self.authored = authored or Draft(goal=task.goal)
+        self.is_authored = authored is not None
+        self.thread, self.facts = task.thread, task.derived.facts
+        self.whole = max(room, 0)
+        self.room = self.whole
+        self.reasons = reasons
+        self.left_out: list[Item] = []
+        self._told: list[Item] = []
+        self.turns = split_turns(self.thread.entries)
+        self.blocks = self._blocks()
+        self.picker = ExcerptPicker(self.blocks, (own_words(users_words(e)) for e in self.thread.entries))
+        self.picker.tell(task.goal.text)
+        self._kinds = {e.ref: e.kind for e in self.thread.entries}
+        self._of_message: dict[int, list[int]] = {}
+        for index, block in enumerate(self.blocks):
+            self._of_message.setdefault(block.ref, []).append(index)
+        self._place_of = {(b.ref, b.place): n for n, b in enumerate(self.blocks)}
+        self.concluding = {t.conclusion.ref for t in self.turns if t.conclusion and t.is_ended}
+        self.last = self.thread.entries[-1].ref if self.thread.entries else 0
+
+    def _blocks(self) -> list[Block]:
+        texts = ((e.ref, _message(e)) for e in self.thread.entries)
+        return [block for ref, text in texts if text for block in split_blocks(text, ref)]
+
+    def sections(self) -> dict[str, tuple[Any, ...]]:
+        """All sections, filled in the order of worth."""
+        found: dict[str, tuple[Any, ...]] = {}
+        for section in AUTHORED_ORDER if self.is_authored else ORDER:
+            if self.room > HEADING:
+                items = getattr(self, f"_{section}")(self._share(section) - HEADING)
+                found[section] = self._fit(section, items)
+                self._told += [as_item(item) for item in found[section]]
+        return found
+
+    def _share(self, section: str) -> int:
+        return min(self.room, int(self.whole * SHARES.get(section, 1.0)))
+
+    def _fit(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
+        """The first items that fit into what is left of the room."""
+        kept: list[Any] = []
+        room = self.room - HEADING
+        for item in items:
+            cost = len(_line(item)) + 1
+            if cost <= room:
+                room -= cost
+                kept.append(item)
+            else:
+                self.left_out.append(as_item(item))
+        if kept:
+            self.room = room
+        return tuple(kept)
+
+    # -- sections ----------------------------------------------------------------------
+
+    def _decisions(self, room: int) -> list[Item]:
+        """What an author wrote; without one nothing proves a decision but its own words, which are quoted."""
+        return list(self.authored.decisions)
+
+    def _questions(self, room: int) -> list[Item]:
+        return list(self.authored.questions)
+
+    def _stopped(self, room: int) -> list[Item]:
+        """The files in hand, and the newest messages: the last one, and before it the last that concludes."""
+        items = [*self._in_hand(), *self._unanswered()]
+        room = min(room, STOPPED) - sum(len(_line(item)) + 1 for item in items)
+        enough = room * ENOUGH
+        chosen: list[int] = []
+        spoken = [r for r in dict.fromkeys(b.ref for b in reversed(self.blocks)) if self._kinds[r] == "assistant"]
+        for number, ref in enumerate(spoken):
+            own = self._of_message[ref]
+            if number and (ref not in self.concluding and number > MID_TURN_LOOKED_AT or self._only_announces(own)):
+                continue
+            size = sum(block_length(self.blocks[i].text) for i in own) + MESSAGE
+            if size <= room:
+                self.picker.take_all(own)
+                chosen += own
+                room -= size
+            else:
+                picked, room = self.picker.pick(own, room - MESSAGE, self._end_worth)
+                chosen += picked
+                break
+            if room < enough:
+                break
+        return [*items, *self._quotes(chosen)]
+
+    def _quotes(self, chosen: Sequence[int]) -> list[Item]:
+        """Chosen blocks as items, a message each; it is said whose words are not the agent's own."""
+        return [
+            Item(text=text, refs=(ref,), label=WHOSE.get(self._kinds[ref], ""))
+            for ref, text in quote_blocks(self.blocks, chosen)
+        ]
+
+    def _in_hand(self) -> Iterator[Item]:
+        """The files that the work is most likely to go on with."""
+        if paths := [f.path for f in choices.ranked_files(self.task) if f.edits or f.reads][:IN_HAND]:
+            yield Item(text=", ".join(f"`{path}`" for path in paths), label="Files in hand")
+
+    def _unanswered(self) -> Iterator[Item]:
+        """The user's last message, where the agent did not answer it."""
+        turn = self.turns[-1] if self.turns else None
+        if turn and turn.asked and not turn.said and (words := own_words(users_words(turn.asked))):
+            text = f'"{shorten(" ".join(words.split()), WHOLE)}"'
+            yield Item(text=text, refs=(turn.asked.ref,), label="The user's last message, not yet answered")
+
+    def _only_announces(self, own: Sequence[int]) -> bool:
+        return len(own) == 1 and len(self.blocks[own[0]].text) < SHORT and said.is_narration(self.blocks[own[0]].text)
+
+    def _end_worth(self, block: Block) -> float:
+        ends = 1 + ENDS * (block.place == 0) + ENDS * block.last
+        return cue_of(block.text) * ends * (1 + self.task.relevance.overlap(block.text))
+
+    def _state(self, room: int) -> list[Item]:
+        items = list(state.items(self.thread, self.facts))
+        for item in items:
+            self.picker.tell(item.text)
+        return _within(items, room, self.left_out)
+
+    def _asked(self, room: int) -> list[Item]:
+        items, rest = quote_rulings(self.turns, self.task.stated, self.task.relevance, room)
+        quoted = {item.refs[0]: item.text for item in items if item.refs}
+        chosen = [i for i in self.authored.asked if i.text.strip('"')[:80] not in quoted.get(next(iter(i.refs), 0), "")]
+        items = sorted([*items, *chosen], key=lambda item: item.refs[:1])
+        for item in items:
+            self.picker.tell(item.text)
+        self.left_out += rest
+        return items
+
+    def _previous(self, room: int) -> list[Item]:
+        items = [Item(text=q.text, refs=(q.ref,)) for q in self.facts.previous]
+        return _within(items, room, self.left_out)
+
+    def _steps(self, room: int) -> list[Item]:
+        """Fewer where the agent had come to an end and said what it did."""
+        ended = bool(self.turns) and self.turns[-1].is_ended
+        names = short_names(f.path for f in self.facts.files)
+        checks = {check.refs[-1] for check in self.facts.last_check}
+        limit = STEPS if not ended else STEPS_AT_END
+        steps = last_steps(self.thread, self.task.derived.runs, names, limit, checks)
+        return _within(steps[::-1], room, [])[::-1]
+
+    def _files(self, room: int) -> list[FileItem]:
+        """The files that an author chose, with its reasons, then those that are ranked best."""
+        chosen = [f if self.reasons else replace(f, reason="") for f in self.authored.files]
+        named = {f.path for f in chosen}
+        limit = max(self.task.limits["files"] - len(chosen), 0)
+        ranked = (f for f in choices.files(self.task, self.task.limits["files"], self.reasons) if f.path not in named)
+        return _within([*chosen, *islice(ranked, limit)], room, self.left_out)
+
+    def _commands(self, room: int) -> list[CommandItem]:
+        checks = {check.refs[-1] for check in self.facts.last_check}
+        limit = self.task.limits["commands"]
+        chosen = list(self.authored.commands)
+        named = {c.command for c in chosen}
+        found = choices.commands(self.facts.commands, self.task.relevance, max(limit - len(chosen), 0), checks)
+        return _within([*chosen, *(c for c in found if c.command not in named)], room, self.left_out)
+
+    def _context(self, room: int) -> list[Item]:
+        """What an author wrote; then the blocks of earlier turns that say most of what was not told yet."""
+        first = [*state.goal_errors(self.thread, self.facts, self.task.goal.text), *state.goal_quotes(self.thread, self.task.goal.text)]
+        written = _within([*first, *self.authored.context], room, self.left_out)
+        for item in written:
+            self.picker.tell(item.text)
+        room -= sum(len(_line(item)) + 1 for item in written)
+        picked, _ = self.picker.pick(range(len(self.blocks)), room - UNQUOTED_ROOM, self._worth)
+        quoted = [*written, *self._quotes(picked)]
+        cited = {ref for item in (*quoted, *self._told) for ref in item.refs}
+        others = self._telling_messages() - cited
+        return [*quoted, Item(text=UNQUOTED, refs=tuple(sorted(others)[-MOST_UNQUOTED:]))] if others else quoted
+
+    def _telling_messages(self) -> set[int]:
+        """Messages of the agent that say more than what it does next."""
+        length = {ref: sum(len(self.blocks[i].text) for i in own) for ref, own in self._of_message.items()}
+        return {ref for ref, size in length.items() if size >= TELLING or ref in self.concluding and size >= SHORT}
+
+    @cached_property
+    def _topic(self) -> frozenset[str]:
+        """Words of the user's last messages and of the agent's last conclusion: what the work is about."""
+        asked = [users_words(t.asked) for t in self.turns[-TOPIC_TURNS:] if t.asked]
+        said_last = [t.conclusion.text for t in self.turns[-1:] if t.conclusion]
+        return frozenset(w for text in (*asked, *said_last) for w in telling_words(text[:TOPIC_TEXT]))
+
+    def _worth(self, block: Block) -> float:
+        age = (self.last - block.ref) / max(HALF_LIFE, self.last / 4)
+        worth = OLDEST + (1 - OLDEST) * 2**-age
+        kind = self._kinds[block.ref]
+        worth *= 1.0 if block.ref in self.concluding else WORTH_OF[kind]
+        if said.is_narration(block.text) and len(block.text) < 200:
+            worth *= ANNOUNCED
+        goal = self.task.relevance.overlap(f"{block.heading} {block.text}")
+        likeness = self.picker.likeness(self._place_of[block.ref, block.place], self._topic)
+        return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * likeness)
 
 
-def _as_said(items: list[Item], thread: Thread) -> list[Item]:
-    """Items by worth, but what one message said stands together, in its own order."""
-    cited = {item.refs[0] for item in items if item.refs}
-    texts = {e.ref: one_line(e.text.replace("**", "")) for e in thread.entries if e.ref in cited}
-    first = {item.refs: at for at, item in reversed(list(enumerate(items)))}
-
-    def place(item: Item) -> tuple[int, int]:
-        said_at = texts.get(item.refs[0], "").find(item.text[:40]) if item.refs else 0
-        return first[item.refs], said_at
-
-    return sorted(items, key=place)
+def _message(entry: Entry) -> str:
+    """What an entry says in sentences: the agent's words, a harness's summary, a sub-agent's report."""
+    call = entry.tool
+    if call is None:
+        return entry.text if entry.kind in ("assistant", "compaction") else ""
+    is_report = call.kind == "agent" and call.status == "ok" and not call.background
+    return call.output if is_report and len(call.output) >= TELLING else ""
 
 
-def _values(facts: Facts, relevance: Relevance) -> Iterator[Item]:
-    """Values that stand only in the thread, those near the goal or lately named, on one line."""
-    worth = sorted(
-        facts.values,
-        key=lambda q: -(relevance.overlap(q.text) + relevance.recency(q.ref)),
-    )[:VALUES]
-    if worth:
-        named = ", ".join(f"`{q.text}`" for q in worth)
-        yield Item(
-            text=named,
-            refs=tuple(q.ref for q in worth),
-            label="Only in the thread, not in the tree",
-        )
+def _line(item: Any) -> str:
+    if isinstance(item, FileItem):
+        return file_line(item)
+    return command_line(item) if isinstance(item, CommandItem) else item_line(item)
 
 
-def _merge(*lists: list[Item]) -> Iterator[Item]:
-    for i in range(max(map(len, lists), default=0)):
-        yield from (items[i] for items in lists if i < len(items))
-
-
-def _quoted(statement: Statement, label: str = "") -> Item:
-    answers = f" — answering: {statement.answers}" if statement.answers else ""
-    return Item(text=f'"{statement.text}"{answers}', refs=(statement.ref,), label=label)
-
-
-def _said(statement: Statement, label: str = "") -> Item:
-    return Item(text=statement.text, refs=(statement.ref,), label=label)
-
-
-class Taken:
-    """What one section told already, so that no other says nearly the same."""
-
-    def __init__(self) -> None:
-        self._bags: list[set[str]] = []
-
-    def adds(self, text: str) -> bool:
-        """Whether a text says something new; then it is told from now on."""
-        bag = set(_PLAIN_WORD.findall(text.lower()))
-        if any(alike(bag, other) if len(bag) > 2 else bag == other for other in self._bags):
-            return False
-        self._bags.append(bag)
-        return True
-
-
-_PLAIN_WORD = re.compile(r"[^\W_]{2,}")
-
-
-def _take(statements: Iterable[Statement], taken: Taken) -> Iterator[Statement]:
-    return (s for s in statements if taken.adds(s.text))
-
-
-_ERRAND = re.compile(
-    r"\b(?:commit|push|merge|rebase|pr|pull request)\b|(?:^|\s)/[a-z][\w:-]+", re.IGNORECASE
-)
-ERRAND = 120
-"""Characters up to which a message that names git or a slash command is an errand of its time."""
-
-
-def _is_errand(statement: Statement, facts: Facts) -> bool:
-    """Whether somebody was sent to commit, merge or push, which a later commit shows as done."""
-    small = statement.kind == "request" and statement.weight < 1.3 and len(statement.text) < ERRAND
-    later = any(q.ref > statement.ref for q in (*facts.revision.commits, *facts.subjects))
-    return small and later and bool(_ERRAND.search(statement.text))
-
-
-def _asked(
-    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: Taken
-) -> Iterator[Item]:
-    """The user's standing wishes, numbers and last requests, to the letter."""
-    own = [s for s in statements if s.by_user and s.kind not in ("reversal", "question")]
-    own = [s for s in own if s.text not in relevance.goal and not _is_errand(s, facts)]
-    last_refs = sorted({s.ref for s in own})[-3:]
-    scored = [
-        (relevance.statement(s) + 0.7 * (s.ref in last_refs), s)
-        for s in own
-        if s.weight > (ASKED_FLOOR if s.kind == "request" else 0.5)
-        or (s.ref in last_refs and len(s.text) > 15 and s.weight > -1)
-    ]
-    yield from (_quoted(s) for s in _take(best(scored, ASKED), taken))
-
-
-def _decisions(
-    statements: Sequence[Statement], relevance: Relevance, limit: int, taken: Taken
-) -> Iterator[Item]:
-    scored = [
-        (relevance.statement(s) + 0.4 * s.by_user, s) for s in statements if s.kind == "decision"
-    ]
-    for statement in _take(best(_over(scored, DECISION_FLOOR), limit), taken):
-        yield _quoted(statement, "User") if statement.by_user else _said(statement)
-
-
-def _rejected(
-    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: Taken
-) -> Iterator[Item]:
-    """What failed or was called off; a reversal of the user outweighs everything said before."""
-    scored = [
-        (relevance.statement(s) + 1.0 * s.by_user, s)
-        for s in statements
-        if s.kind in ("rejected", "reversal")
-        and not s.text.startswith(("If ", "Should "))
-        and not (_FAILS.search(s.text) and _passed_since(s.ref, facts))
-    ]
-    for statement in _take([s for s in statements if _advises_against(s, relevance)], taken):
-        yield _said(statement, "Overruled by the goal, as said before it")
-    for statement in _take(best(_over(scored, REJECTED_FLOOR), 8), taken):
-        if statement.by_user:
-            yield _quoted(statement, "Called off or changed, the user said")
+def _within(items: Sequence[Any], room: int, left_out: list[Item]) -> list[Any]:
+    """The first items that fit into some characters, and those after a long one that fit too."""
+    kept = []
+    for item in items:
+        cost = len(_line(item)) + 1
+        if cost <= room:
+            room -= cost
+            kept.append(item)
         else:
-            yield _said(statement, "Failed or rejected")
+            left_out.append(as_item(item))
+    return kept
 
 
-def _next_steps(
-    statements: Sequence[Statement], facts: Facts, relevance: Relevance, taken: Taken
-) -> Iterator[Item]:
-    """What was still to do; steps that a later commit or todo speaks of are left out."""
-    scored = [
-        (relevance.statement(s) * relevance.freshness(s.ref), s)
-        for s in statements
-        if s.kind == "next"
-        and (s.ref == relevance.last_spoken or _LEFT_TO_DO.search(s.text))
-        and not state.done_since(s.text, s.ref, facts)
-        and not _advises_against(s, relevance)
-    ]
-    yield from (
-        _said(s, "Still to do, as said then")
-        for s in _take(best(_over(scored, NEXT_FLOOR), 6), taken)
-    )
-
-
-_LEFT_TO_DO = re.compile(
-    r"\b(?:follow[- ]?ups?|still (?:needs?|has to|have to|missing|owe|open|to do)|not (?:yet )?(?:implemented|wired|covered|tested|handled|started|done)|"
-    r"todo|to-do|left to do|(?:is|are) (?:missing|pending)|remaining|remains|unfinished|untested|yet to|i(?:'d| would) \w+ it|what's left|next step|"
-    r"noch|fehl\w+|müssen|nächste\w*|falta|queda|pendiente|reste)\b|[^\W\x00-\u024f]",
-    re.IGNORECASE,
-)
-"""Words by which a sentence that is not among the last ones still tells of work to do."""
-_FAILS = re.compile(r"\b(?:fails?|failing|still (?:red|broken))\b", re.IGNORECASE)
-
-
-def _passed_since(ref: int, facts: Facts) -> bool:
-    """Whether the last test run came after an entry and passed."""
-    return any(c.check == "test" and c.ok and c.refs[-1] > ref for c in facts.last_check)
-
-
-SUMMED_UP = 0.3
-_SUMMARY = re.compile(
-    r"`?[\w./-]+\.\w+`?(?::\d\S*)? [-–—] |(?:New|Core|Updated|Added|Removed|Renamed|Moved|Created|Deleted|Pros|Cons)\b.{0,90}$"
-)
-"""A line of a summary of changes, which the state of the work tells already."""
-_AGAINST = re.compile(
-    r"\b(?:leave \S+ \S+ out|leave (?:it|that|this|them) out|don'?t|do not|wouldn'?t|would not|shouldn'?t|not worth|"
-    r"skip|avoid|rather not|without|no need)\b",
-    re.IGNORECASE,
-)
-
-
-def _advises_against(statement: Statement, relevance: Relevance) -> bool:
-    """Whether the agent's last words advise against what the goal then asks for."""
-    late = not statement.by_user and statement.ref == relevance.last_spoken
-    return (
-        late
-        and statement.kind != "question"
-        and relevance.overlap(statement.text) >= ADVISED
-        and bool(_AGAINST.search(statement.text))
-    )
-
-
-def _over(
-    scored: Iterable[tuple[float, Statement]], floor: float
-) -> Iterator[tuple[float, Statement]]:
-    return ((score, s) for score, s in scored if score >= floor)
-
-
-def _questions(
-    thread: Thread,
-    statements: Sequence[Statement],
-    relevance: Relevance,
-    limit: int,
-    taken: Taken,
-) -> Iterator[Item]:
-    scored = []
-    talk = Talk(thread.entries)
-    for statement in statements:
-        if statement.kind == "question":
-            asks = statement.text.rstrip(")`\"' ").endswith(("?", "？"))
-            is_open = not asks or unanswered(statement, talk)
-            scored.append((relevance.statement(statement) * (1.3 if is_open else 0.3), statement))
-    for statement in _take(best(_over(scored, QUESTION_FLOOR), limit), taken):
-        yield _quoted(statement, "User") if statement.by_user else _said(statement)
-
-
-def _context(
-    thread: Thread,
-    statements: Sequence[Statement],
-    goal: Goal,
-    relevance: Relevance,
-    limit: int,
-    taken: Taken,
-) -> Iterator[Item]:
-    """Findings by worth, then the lines of code that the goal names."""
-    scored = [
-        (relevance.statement(s), s)
-        for s in statements
-        if not s.by_user
-        and s.kind in ("finding", "decision", "rejected", "next")
-        and not (_SUMMARY.match(s.text) and relevance.overlap(s.text) < SUMMED_UP)
-        and not _advises_against(s, relevance)
-    ]
-    findings = [_said(s) for s in _take(best(scored, limit + 4), taken)]
-    code = list(state.goal_lines(thread, goal.text))
-    yield from findings[:4]
-    yield from code[:2]
-    yield from findings[4:]
-    yield from code[2:]
-
-
-def _failures_told(facts: Facts) -> set[int]:
-    """Runs whose failure the state of the work tells already."""
-    checks = {c.refs[-1] for c in facts.last_check}
-    return checks | {lesson.failed for lesson in facts.lessons if not lesson.passed}
+def as_item(item: Any) -> Item:
+    """A line of any section as an item of the list of what was left out."""
+    if isinstance(item, Item):
+        return item
+    if isinstance(item, FileItem):
+        return Item(text=f"{item.path} — {item.reason}", refs=item.refs)
+    return Item(text=f"`{item.command}` — {item.note}", refs=item.refs)

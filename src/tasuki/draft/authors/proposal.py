@@ -35,13 +35,14 @@ def proposed(parsed: Parsed, task: Task) -> Draft:
     state = answer.state
     return Draft(
         goal=task.goal,
-        context=(*_items(answer.relevant_information, inventory), *limits),
-        state=(
-            *_items(state.in_progress, inventory, "In progress"),
-            *_items(state.done, inventory, "Done, keep"),
-            *_items(state.not_wanted, inventory, "Not wanted any more"),
+        context=(
+            *_items(state.in_progress, inventory, "Under way"),
+            *_items(parsed.next_steps, inventory, "Next step"),
             *_items(answer.failed_approaches, inventory, "Failed or rejected"),
-            *_items(parsed.next_steps, inventory, "Still to do, as said then"),
+            *_items(state.not_wanted, inventory, "Not wanted any more"),
+            *_items(answer.relevant_information, inventory),
+            *limits,
+            *_items(state.done, inventory, "Done"),
         ),
         asked=tuple(asked),
         decisions=tuple(_items(answer.decisions, inventory)),

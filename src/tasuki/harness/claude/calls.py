@@ -149,7 +149,10 @@ class CallLog:
         """Status and exit code of a call that failed, or that started or is a sub-agent."""
         status, code = _failure(call, output) if error else ("ok", None)
         if output.startswith(_ASYNC) and (started := _BACKGROUND.search(output)):
-            self.background.started(started[1], call.kind, call.command, entry.ref)
+            if call.kind == "agent":
+                self.background.add_alias(call.id, started[1])
+            else:
+                self.background.started(started[1], call.kind, call.command, entry.ref)
             put(call, "background", started[1])
             if call.kind != "agent":
                 return "running", code

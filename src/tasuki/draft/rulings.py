@@ -1,0 +1,67 @@
+"""What the user asked for and ruled, in their own words and in the order of time.
+
+The last messages stand whole; of older ones the sentences that bind. Pasted text and the agent's own
+option texts are never the user's words (`statements.of_user`).
+"""
+
+from collections.abc import Sequence
+
+from tasuki.draft.entries import users_words
+from tasuki.draft.rank import Relevance
+from tasuki.draft.statements import Statement
+from tasuki.draft.turns import Turn
+from tasuki.model import Item
+
+LAST_WHOLE = 3
+"""Messages, the newest, that are quoted whole."""
+JOINED = " … "
+"""Between sentences of one message that do not follow one another."""
+LATE, FIRST = 3.0, 1.0
+"""What a sentence is worth more in the last messages, and in the first one."""
+LEAST = 0.1
+"""Worth under which a sentence of an older message is not quoted: small talk, errands that were run."""
+
+
+def quote_rulings(
+    turns: Sequence[Turn], stated: Sequence[Statement], relevance: Relevance, room: int
+) -> tuple[list[Item], list[Item]]:
+    """The user's words as items in the order of time, within `room` characters; and what was left out.
+
+    Each item cites the message and, where the agent answered it, the message that concluded the turn.
+    """
+    by_ref = {turn.asked.ref: turn for turn in turns if turn.asked}
+    late = set(list(by_ref)[-LAST_WHOLE:])
+    first = next(iter(by_ref), 0)
+    own = [s for s in stated if s.by_user and s.ref in by_ref]
+    worth = {
+        s: relevance.statement(s) + LATE * (s.ref in late) + FIRST * (s.ref == first) for s in own
+    }
+    chosen: dict[int, list[Statement]] = {}
+    left: list[Statement] = []
+    for statement in sorted(own, key=lambda s: (-worth[s], -s.ref)):
+        cost = len(statement.text) + len(statement.answers) + len(statement.refuses) + (18 if statement.ref not in chosen else 5)
+        if cost > room or worth[statement] < LEAST:
+            left.append(statement)
+            continue
+        room -= cost
+        chosen.setdefault(statement.ref, []).append(statement)
+    items = [_item(by_ref[ref], chosen[ref]) for ref in sorted(chosen)]
+    return items, [_item(by_ref[s.ref], [s]) for s in left if worth[s] >= LEAST]
+
+
+def _item(turn: Turn, statements: Sequence[Statement]) -> Item:
+    """The chosen sentences of one message, in its own order."""
+    asked, end = turn.asked, turn.conclusion
+    assert asked is not None
+    message = users_words(asked)
+    words = JOINED.join(s.text for s in sorted(statements, key=lambda s: _place(s, message)))
+    answers = next((f" — answering: {s.answers}" for s in statements if s.answers), "")
+    refuses = next((f" — refusing: {s.refuses}" for s in statements if s.refuses), "")
+    refs = (asked.ref, *((end.ref,) if end else ()))
+    return Item(text=f'"{words}"{refuses or answers}', refs=refs)
+
+
+def _place(statement: Statement, message: str) -> int:
+    """Where a sentence begins in its message, as far as its first words tell."""
+    words = statement.text.split()
+    return message.find(" ".join(words[:3])) if words else 0
