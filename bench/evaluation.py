@@ -2,6 +2,7 @@
 
     python bench/evaluation.py CORPUS            print them
     python bench/evaluation.py CORPUS --write    into docs/evaluation.md and bench/continuation/
+    python bench/evaluation.py CORPUS --questions SET…    with the table of these question sets; without, it is left
 
 CORPUS is a file or folder of threads; figures alone are written, no word of a thread. With weights
 learnt on the corpus, the table that counts is the one whose weights never saw the repository.
@@ -23,16 +24,28 @@ import train_rank  # noqa: E402
 import tasuki  # noqa: E402
 from tasuki.config import Loaded, Settings  # noqa: E402
 from tasuki.draft import features  # noqa: E402
-from tasuki.evals import case_runs, continuation, report, scenario  # noqa: E402
+from tasuki.evals import (  # noqa: E402
+    case_runs,
+    continuation,
+    question_report,
+    question_runs,
+    questions,
+    report,
+    scenario,
+)
 
 PAGE = ROOT / "docs" / "evaluation.md"
 FIGURES = ROOT / "bench" / "continuation"
+QUESTION_BUDGET = 2_000
+CURVE = (1_000, 2_000, 4_000, 8_000)
+"""Tokens at which question sets are asked."""
 
 
 def main() -> None:
     """Measures, and prints or writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpus", nargs="+", type=Path)
+    parser.add_argument("--questions", nargs="*", type=Path, default=[])
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     found = train_rank.all_examples(given.corpus)
@@ -48,6 +61,8 @@ def main() -> None:
         "features": _features,
         "cases": _cases,
     }  # fmt: skip
+    if given.questions:
+        blocks["questions"] = lambda: _questions(given.questions, given.corpus)
     page = PAGE.read_text()
     for name, make in blocks.items():
         text = make()
@@ -110,6 +125,21 @@ def _cases() -> str:
         lines.append(f"| {figure.depth} | {_share(figure.survived)} |")
     failed = ", ".join(f"`{r.case.id}`" for r in results if not r.passed)
     return "\n".join([*lines, "", f"Not passed: {failed}."])
+
+
+def _questions(sets: Sequence[Path], corpus: Sequence[Path]) -> str:
+    """Each set at the budgets of the curve; compactions at the length of the harness's summary."""
+    parts = []
+    for path in sets:
+        asked = questions.load_questions(path)
+        summaries = all(case.summary_line is not None for case in asked.threads)
+        options = question_runs.QuestionOptions(
+            budget=None if summaries else QUESTION_BUDGET, curve=() if summaries else CURVE
+        )
+        found = question_runs.ask_questions(asked, path.name, corpus, options)
+        tables = question_report.question_tables(found, asked)
+        parts += [report.as_markdown(table, intervals=False) for table in tables]
+    return "\n\n".join(parts)
 
 
 def _share(of: object) -> str:

@@ -16,7 +16,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--version",), ("--help",), ("config",), ("handoff", "--help"), ("handoff", "--print", "--from", "{}", "cover the parser with tests")]
+    "arguments", [("--version",), ("--help",), ("config",), ("handoff", "--help"), ("eval", "questions", "--help"), ("handoff", "--print", "--from", "{}", "cover the parser with tests")]
 )  # fmt: skip
 def test_nothing_heavy_is_imported(arguments: tuple[str, ...], tmp_path: Path) -> None:
     """`tasuki --version` and a printed handoff load none of the heavy packages."""

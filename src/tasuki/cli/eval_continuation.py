@@ -1,19 +1,15 @@
 """`tasuki eval continuation`: handoffs at places of real threads, measured by what came after."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tasuki.cli import evaluating
+from tasuki.cli.evaluating import ProgressBar
 from tasuki.cli.printing import json_text, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.progress import Progress, TaskID
-
     from tasuki.evals.continuation import Options, Report, Row
 
 EPILOG = """
@@ -109,44 +105,8 @@ def _check_folder(file: Path | None) -> None:
 def _run(paths: tuple[Path, ...], options: "Options", workers: int) -> "Report":
     from tasuki.evals import continuation as benchmark
 
-    with _Bar() as bar:
+    with ProgressBar() as bar:
         return benchmark.run(paths, options, workers=workers, done=bar)
-
-
-class _Bar:
-    """How many files are through, on standard error, if that is a terminal.
-
-    It moves when a file is done and not by itself: a thread of its own would be copied, half at
-    work, into the processes.
-    """
-
-    def __init__(self) -> None:
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> "Callable[[int, int], None]":
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-            from rich.progress import TimeRemainingColumn as Left
-
-            self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left(),
-                console=Console(stderr=True), auto_refresh=False, transient=True,
-            )  # fmt: skip
-            self._task = self._bar.add_task("Threads", total=None)
-            self._bar.start()
-            self._bar.refresh()
-        return self._told
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar:
-            self._bar.stop()
-
-    def _told(self, done: int, total: int) -> None:
-        if self._bar and self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
-            self._bar.refresh()
 
 
 def _print(report: "Report", rows: "list[Row]", *, markdown: bool, every: bool) -> None:

@@ -1,13 +1,15 @@
 """What the commands of `tasuki eval` share: the author that is measured, and who wrote in its place."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from tasuki.config import Loaded
 
 author_option = click.option(
@@ -69,3 +71,39 @@ class Status:
             from rich.text import Text
 
             self.status.update(Text(visible(what)))
+
+
+class ProgressBar:
+    """How many files are through, on standard error, if that is a terminal.
+
+    It moves when a file is done and not by itself: a thread of its own would be copied, half at
+    work, into the processes.
+    """
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+            from rich.progress import TimeRemainingColumn as Left
+
+            self._bar = Progress(
+                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left(),
+                console=Console(stderr=True), auto_refresh=False, transient=True,
+            )  # fmt: skip
+            self._task = self._bar.add_task("Threads", total=None)
+            self._bar.start()
+            self._bar.refresh()
+        return self._move
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def _move(self, done: int, total: int) -> None:
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, completed=done, total=total)
+            self._bar.refresh()

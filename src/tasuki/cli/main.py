@@ -27,7 +27,7 @@ COMMANDS = {
     "check": ("tasuki.cli.check:check", "Score a handoff document against its thread."),
     "eval": (
         "tasuki.cli.eval:eval",
-        "Measure handoffs: on threads, on made-up cases, by a judge, by hand.",
+        "Measure handoffs: on threads, by questions, on made-up cases, by a judge, by hand.",
     ),
     "install": ("tasuki.cli.install:install", "Add /handoff, hooks and tools to a harness."),
     "uninstall": ("tasuki.cli.install:uninstall", "Take out of a harness what was added."),

@@ -89,7 +89,7 @@ def read(
     if as_json:
         _print_json(of, shown, cleaner)
         return
-    form = _as_markdown if markdown else _as_text
+    form = _as_markdown if markdown else opening.render_entry
     texts = (form(reading, cleaner) for reading in shown)
     if refs is None and sys.stdout.isatty() and not markdown:
         click.echo_via_pager(f"{text}\n" for text in texts)
@@ -108,15 +108,11 @@ def _damage(thread: "Thread") -> str:
 # -- entries ---------------------------------------------------------------------------
 
 
-def _as_text(reading: "Reading", cleaner: "Cleaner") -> str:
-    entry = reading.entry
-    note = "(as kept with the handoff)" if reading.kept else cleaner.line(entry.at, 40)
-    return f"── #{entry.ref} {_who(reading)} {note}".rstrip() + f"\n{cleaner.text(reading.text)}\n"
-
-
 def _as_markdown(reading: "Reading", cleaner: "Cleaner") -> str:
+    from tasuki.threads.opening import name_speaker
+
     entry = reading.entry
-    head = f"## #{entry.ref} {_who(reading)}"
+    head = f"## #{entry.ref} {name_speaker(reading)}"
     if reading.kept:
         head += " (as kept with the handoff)"
     words = cleaner.text(reading.text)
@@ -131,17 +127,6 @@ def _runs(text: str) -> list[str]:
     import re
 
     return re.findall("`+", text)
-
-
-def _who(reading: "Reading") -> str:
-    entry = reading.entry
-    return f"{entry.kind} ({entry.origin})" if _is_told(reading) else entry.kind
-
-
-def _is_told(reading: "Reading") -> bool:
-    """Whether a user entry is not simply what the user typed."""
-    entry = reading.entry
-    return entry.kind == "user" and not reading.kept and entry.origin != "typed"
 
 
 def _print_json(of: "Opened", shown: "Iterable[Reading]", cleaner: "Cleaner") -> None:

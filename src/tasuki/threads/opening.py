@@ -15,6 +15,7 @@ from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound, UsageErr
 from tasuki.model import Citation, Entry, Handoff, Thread
 from tasuki.threads import catalog
 from tasuki.threads.passages import Clean, Passage, answers
+from tasuki.threads.safe import Cleaner
 from tasuki.vault import Vault
 
 MAX_REFS = 200
@@ -154,6 +155,21 @@ def readings(of: Opened, refs: Sequence[int] | None = None) -> Iterator[Reading]
             yield Reading(entry)
         else:
             raise ThreadNotFound(_missing(of, ref, max(by_ref, default=0)))
+
+
+def render_entry(reading: Reading, cleaner: Cleaner) -> str:
+    """An entry as `tasuki read` prints it: a line with its ref, kind and time, then its text."""
+    entry = reading.entry
+    note = "(as kept with the handoff)" if reading.kept else cleaner.line(entry.at, 40)
+    head = f"── #{entry.ref} {name_speaker(reading)} {note}".rstrip()
+    return f"{head}\n{cleaner.text(reading.text)}\n"
+
+
+def name_speaker(reading: Reading) -> str:
+    """The kind of an entry, with its origin where the user did not simply type it."""
+    entry = reading.entry
+    told = entry.kind == "user" and not reading.kept and entry.origin != "typed"
+    return f"{entry.kind} ({entry.origin})" if told else entry.kind
 
 
 def _missing(of: Opened, ref: int, last: int) -> str:
