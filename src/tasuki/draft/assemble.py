@@ -30,7 +30,17 @@ T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 
 CITED_CHARACTERS = 6_000
 """Of each cited entry, kept with the handoff."""
-_SECTIONS = ("previous", "stopped", "state", "asked", "context", "decisions", "questions", "steps", "drift")
+_SECTIONS = (
+    "previous",
+    "stopped",
+    "state",
+    "asked",
+    "context",
+    "decisions",
+    "questions",
+    "steps",
+    "drift",
+)
 
 
 def metadata(thread: Thread, revision: Revision) -> tuple[str, ...]:

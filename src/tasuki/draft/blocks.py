@@ -54,7 +54,9 @@ def split_blocks(text: str, ref: int) -> list[Block]:
         body = _plain(kind, lines)
         if not body:
             continue
-        blocks.append(Block(body, ref, len(blocks), kind, heading, lead if kind != "paragraph" else -1))
+        blocks.append(
+            Block(body, ref, len(blocks), kind, heading, lead if kind != "paragraph" else -1)
+        )
         if kind == "paragraph":
             lead = len(blocks) - 1 if body.endswith((":", "：")) else -1
     if blocks:
@@ -66,7 +68,9 @@ def split_blocks(text: str, ref: int) -> list[Block]:
 def _plain(kind: str, lines: list[str]) -> str:
     """The lines of a block without emphasis marks, padding and the rules of tables."""
     if kind == "code":
-        return "\n".join(line.rstrip()[:MAX_LINE] for line in _cut_middle(lines, LONG_CODE)).strip("\n")
+        return "\n".join(line.rstrip()[:MAX_LINE] for line in _cut_middle(lines, LONG_CODE)).strip(
+            "\n"
+        )
     if kind == "table":
         rows = [_PADDING.sub(" ", line.strip()) for line in lines if not _TABLE_LINE.match(line)]
         return "\n".join(_EMPHASIS.sub(r"\1", row) for row in _cut_middle(rows, LONG_CODE))
@@ -124,7 +128,11 @@ def _while(lines: list[str], at: int, holds: "re.Pattern[str] | object") -> int:
 def _continues(line: str) -> bool:
     """Whether a line goes on with the paragraph above it."""
     return bool(line.strip()) and not (
-        _FENCE.match(line) or _HEADING.match(line) or _BULLET.match(line) or _TABLE_ROW.match(line) or _RULE.match(line)
+        _FENCE.match(line)
+        or _HEADING.match(line)
+        or _BULLET.match(line)
+        or _TABLE_ROW.match(line)
+        or _RULE.match(line)
     )
 
 

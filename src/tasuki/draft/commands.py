@@ -6,49 +6,33 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from tasuki.draft.command_kinds import (
+    NAVIGATION,
+    Check,
+    kind_of,
+    simple_commands,
+    strip_variables,
+)
+from tasuki.draft.command_kinds import asks_about_itself as asks_about_itself
+from tasuki.draft.command_kinds import check_kind as check_kind
+from tasuki.draft.command_kinds import check_kinds as check_kinds
+from tasuki.draft.command_kinds import find_formatter as find_formatter
+from tasuki.draft.command_kinds import is_bookkeeping as is_bookkeeping
+from tasuki.draft.command_kinds import is_navigation as is_navigation
+from tasuki.draft.command_kinds import is_selection as is_selection
 from tasuki.draft.text import error_line, one_line, shorten
 from tasuki.model import CommandFact, Entry, Quote
-from tasuki.shell import SimpleCommand, split_commands, strip_assignments
 
-Check = str
-
-_CHECKS: tuple[tuple[Check, re.Pattern[str]], ...] = (
-    ("commit", re.compile(r"\bgit\s+(?:-\S+\s+)*commit\b")),
-    (
-        "test",
-        re.compile(
-            r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
-            r"playwright)|vitest|jest|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
-            r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S{0,200}/test\S{0,200}\.sh|"
-            r"scripts/test|run_tests?\S*|node\s+--test|bats)\b"
-        ),
-    ),
-    (
-        "lint",
-        re.compile(
-            r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|flake8|rubocop|shellcheck|prettier\s+(?:-c|--check)|black\s+--check|gofmt\s+-[ld]|"
-            r"(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:check|lint|typecheck)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
-            r"(?:lint|check|typecheck)\S*|go\s+vet|scripts/check)\b"
-        ),
-    ),
-    (
-        "build",
-        re.compile(
-            r"\b(?:go\s+build|cargo\s+(?:build|check)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+build|make(?:\s+(?:all|build))?$|cmake|"
-            r"(?:mise|just)\s+(?:run\s+)?build|docker\s+build|mvn\s+(?:package|compile)|gradlew?\s+build|vite\s+build|webpack)\b"
-        ),
-    ),
-)
-_NAVIGATION = re.compile(
-    r"^(?:ls|ll|cd|pwd|cat|head|tail|sed\s+-n|nl|grep|rg|ag|find|fd|tree|wc|which|file|stat|echo|printf|awk|jq|sort|uniq|"
-    r"less|more|du|df|env|whoami|date|sleep|true|type|command\s+-v|test\s|\[|mkdir|git\s+(?:-C\s+\S+\s+|--no-pager\s+)*(?:status|log|diff|show|branch|"
-    r"remote|stash\s+list|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config\s+--get|check-ignore|merge-base|"
-    r"cat-file|ls-tree|ls-remote|rev-list|checkout|switch))\b"
-)
 _FAILED_OUTPUT = re.compile(
     r"(?m)^(?:FAIL\b|--- FAIL|not ok \d|E\s{3,}|panic: |Traceback \(most recent|npm ERR!|npm error|make: \*\*\*|"
     r"error(?:\[E\d+\])?: )|\berror TS\d"
 )
+_COMPLAINT = re.compile(
+    r"^(?:vet: )?[\w./@+-]+\.[a-z]{1,4}:\d+:\d+: (?!warning|note|info)\S", re.MULTILINE
+)
+"""What a compiler or linter says of a place: file, line, column, message."""
+_FILTER = re.compile(r"(?:e?grep\s+(?!-\w*v)|rg\s|sort\b|uniq\b|wc\b|awk\b|cut\b|jq\b)")
+"""Programs whose output leaves off how the check before the pipe ended."""
 _OUTCOME = re.compile(
     r"(?i)^(?:FAIL|ok\s|PASS|---\s+FAIL|OK\b|Success|test result|Tests?:|=+ .*(?:passed|failed|error).* =+|Found \d+|"
     r"all checks passed|.*\b\d+ (?:passed|failed|passing|failing|errors?|issues?|problems?|failures?)\b)"
@@ -56,9 +40,6 @@ _OUTCOME = re.compile(
 _VERDICT = re.compile(r"\b(?:pass(?:ed|ing)?|fail(?:ed|ing|ures?)?|ok)\b", re.IGNORECASE)
 _CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
-_FILTERED = re.compile(
-    r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
-)
 
 
 class Run:
@@ -85,7 +66,7 @@ class Run:
         self.check = check
         self.navigation = not check and is_navigation(command)
         self.by_user = by_user
-        self.known = known or bool(check and output)
+        self.known = known
         """Whether the thread tells how it ended; some harnesses do not record that."""
         self._ok: bool | None = False if not ok else None if check in _TOLD_BY_OUTPUT else True
 
@@ -93,69 +74,19 @@ class Run:
     def ok(self) -> bool:
         """Whether it passed."""
         if self._ok is None:
-            self._ok = not says_failed(self.output)
+            is_compiled = self.check in ("lint", "build") and not self.has_exit_code
+            self._ok = not (
+                says_failed(self.output) or (is_compiled and _COMPLAINT.search(self.output))
+            )
         return self._ok
+
+    @property
+    def has_exit_code(self) -> bool:
+        """Whether its exit code is that of the check, not of what reads the check's output."""
+        return not any(c.piped for c in simple_commands(self.command))
 
 
 _TOLD_BY_OUTPUT = ("test", "lint", "build")
-_TRIGGERS = frozenset(
-    "commit pytest test tests nextest vitest jest playwright tox nox ctest rspec phpunit unittest bats lint golangci ruff "
-    "eslint biome clippy mypy pyright tsc prettier black gofmt flake rubocop shellcheck check typecheck types format fmt vet build "
-    "make cmake package compile webpack".split()
-)
-_LETTERS = re.compile(r"[a-z]+")
-_SAID_ONLY = re.compile(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
-"""What a command is given as a text or an address: `./notify "make lint"` checks nothing."""
-_RUNS_A_STRING = re.compile(r"(?:bash|sh|zsh|eval|exec|ssh|docker|podman|xargs|tmux|nix\S*|su|sudo|timeout|env|watch)\b")
-_ACTS_ON_OTHERS = re.compile(
-    r"(?:git|gh|jj|sed|perl|tee|cp|mv|rm|touch|chmod|kill|pkill|pip3?|brew|apt(?:-get)?|curl|wget|tar|ps|pgrep)\b(?!\s+(?:-\S+\s+)*commit\b)"
-    r"|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:install|i|add|ci|uninstall|view|ls|list)\b|go\s+(?:install|get|env|list|mod)\b"
-    r"|(?:cargo|uv|poetry|pipx)\s+(?:install|add|remove|update|tool)\b|mise\s+(?:install|use|ls|tasks|trust)\b|docker\s+(?:pull|images|ps|logs|inspect)\b"
-)
-"""Programs that do something to files or packages whose names may be those of a check."""
-_BENCHMARK = re.compile(r"go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)")
-"""Go's way to run benchmarks and no test."""
-
-
-@lru_cache(maxsize=50_000)
-def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
-    """The simple commands of a command line; none of a script that nobody runs line by line."""
-    return tuple(split_commands(command)) if len(command) <= MAX_SCRIPT else ()
-
-
-@lru_cache(maxsize=50_000)
-def check_kinds(command: str) -> tuple[Check, ...]:
-    """Which of `test`, `lint`, `build` and `commit` a command line runs, in this order."""
-    if _TRIGGERS.isdisjoint(_LETTERS.findall(command)):
-        return ()
-    found = {_kind_of(c.text) for c in simple_commands(command) if not c.piped}
-    return tuple(kind for kind, _ in _CHECKS if kind in found)
-
-
-def check_kind(command: str) -> Check:
-    """The first of `check_kinds`, empty where a command runs no check."""
-    return next(iter(check_kinds(command)), "")
-
-
-def _kind_of(text: str) -> Check:
-    """What one simple command checks, told by the program that it runs."""
-    text = strip_assignments(text)
-    if _ACTS_ON_OTHERS.match(text) or _NAVIGATION.match(text) or asks_about_itself(text):
-        return ""
-    if _BENCHMARK.search(text):
-        return ""
-    if not _RUNS_A_STRING.match(text):
-        text = _SAID_ONLY.sub(" ", text)
-    return next((kind for kind, pattern in _CHECKS if pattern.search(text)), "")
-
-
-@lru_cache(maxsize=50_000)
-def is_navigation(command: str) -> bool:
-    """Whether a command only looks around: nothing a successor would have to be told."""
-    found = simple_commands(command)
-    return bool(found) and all(_NAVIGATION.match(strip_assignments(c.text)) for c in found)
-
-
 _HINTS = ("ail", "AIL", "rror", "not ok ", "E  ", "panic: ", "Traceback", "ERR!", "***")
 _COUNTED = (" failed", " failing", " error", " failure")
 
@@ -202,14 +133,20 @@ def runs(entries: Iterable[Entry]) -> list[Run]:
         command = _CD.sub("", call.command.strip())
         ok = call.status in ("ok", "unknown", "running")
         by_user = entry.origin == "command"
-        check, known = check_kind(command), call.status not in ("unknown", "aborted")
+        check = check_kind(command)
+        told = bool(check and call.output)
+        known = call.status != "aborted" and (call.status != "unknown" or told)
         found.append(Run(entry.ref, command, ok, call.output, check, by_user, known))
     return found
 
 
-_COUNT = re.compile(r"\b(\d[\d,]*) (?:tests? )?(?:passed|passing|issues?|errors?|problems?|warnings?|tests?)\b|\b(?:passed|passing|total)\W{1,3}(\d[\d,]*)")
+_COUNT = re.compile(
+    r"\b(\d[\d,]*) (?:tests? )?(?:passed|passing|issues?|errors?|problems?|warnings?|tests?)\b|\b(?:passed|passing|total)\W{1,3}(\d[\d,]*)"
+)
 _PACKAGE = re.compile(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
-_NOTHING_RUN = re.compile(r"(?m)\[no tests? to run\]|no tests ran|^No tests? (?:found|were)|\bcollected 0 items|testing: warning: no tests to run")
+_NOTHING_RUN = re.compile(
+    r"(?m)\[no tests? to run\]|no tests ran|^No tests? (?:found|were)|\bcollected 0 items|testing: warning: no tests to run"
+)
 
 
 def outcome(run: Run) -> str:
@@ -224,7 +161,9 @@ def outcome(run: Run) -> str:
         if not run.ok and says_failed(line):
             best = line
             break
-        counted = max((int((m[1] or m[2]).replace(",", "")) for m in _COUNT.finditer(line)), default=-1)
+        counted = max(
+            (int((m[1] or m[2]).replace(",", "")) for m in _COUNT.finditer(line)), default=-1
+        )
         says = (2 if counted >= 0 else 1 if _VERDICT.search(line) else 0, counted)
         if says >= weight:
             best, weight = line, says
@@ -239,7 +178,10 @@ def ran_nothing(run: Run) -> bool:
     """Whether a test run says that it ran no test at all."""
     if run.check != "test" or not _NOTHING_RUN.search(run.output):
         return False
-    return not (_PACKAGE.search(run.output) or re.search(r"\b[1-9]\d* passed|^--- PASS", run.output, re.MULTILINE))
+    return not (
+        _PACKAGE.search(run.output)
+        or re.search(r"\b[1-9]\d* passed|^--- PASS", run.output, re.MULTILINE)
+    )
 
 
 def error_of(run: Run) -> str:
@@ -275,15 +217,38 @@ def last_checks(all_runs: Sequence[Run]) -> tuple[CommandFact, ...]:
     """The last run of each kind of check that says how things stand."""
     last: dict[Check, Run] = {}
     for run in all_runs:
-        if run.known:
-            last |= {kind: run for kind in check_kinds(run.command) if kind in _TOLD_BY_OUTPUT}
+        if run.known and run.check and not _is_hidden(run):
+            last |= dict.fromkeys(_ended_kinds(run), run)
     newest = sorted(last.items(), key=lambda pair: -pair[1].ref)
     return tuple(replace(_fact([run]), check=kind) for kind, run in newest)
 
 
-def is_selection(command: str) -> bool:
-    """Whether a test command runs only a part of the suite."""
-    return bool(_FILTERED.search(command))
+def _is_hidden(run: Run) -> bool:
+    """Whether a filter reads the check's output, and nothing that it let pass says how it ended."""
+    filtered = any(c.piped and _FILTER.match(c.text) for c in simple_commands(run.command))
+    return filtered and not (outcome(run) or says_failed(run.output))
+
+
+def _ended_kinds(run: Run) -> list[Check]:
+    """The kinds of checks of which a run says how they ended.
+
+    In `lint && test` the second did not run if the first failed. Whether the tests were it is
+    read from the output; else it was the first.
+    """
+    kinds = [k for k in check_kinds(run.command) if k in _TOLD_BY_OUTPUT]
+    if run.ok or len(kinds) < 2:
+        return kinds
+    parts = [c for c in simple_commands(run.command) if not c.piped]
+    ordered = list(dict.fromkeys(k for c in parts if (k := kind_of(c.text)) in kinds))
+    if any(c.operator not in ("", "&&") for c in parts):
+        return kinds
+    has_failed_test = "test" in kinds and _FAILED_TEST.search(run.output)
+    return ["test"] if has_failed_test else ordered[:1]
+
+
+_FAILED_TEST = re.compile(
+    r"^(?:--- FAIL|FAIL\b|not ok \d|E\s{3,})|\b[1-9]\d* (?:failed|failing)\b", re.MULTILINE
+)
 
 
 _MESSAGE = re.compile(r"""\s-\w*m\s*(?:"([^"\n]+)"|'([^'\n]+)')""")
@@ -315,24 +280,12 @@ def base_command(command: str) -> str:
     return one_line(_PLUMBING.sub("", one_line(command)))
 
 
-_TELLS_ABOUT_ITSELF = re.compile(r"(?:^|\s)(?:--help|--version|version|help|-h)(?:\s|$)")
-
-
-def asks_about_itself(command: str) -> bool:
-    """Whether a command only asks a program for its help or version."""
-    return len(command) < 200 and bool(_TELLS_ABOUT_ITSELF.search(command))
-
-
-MAX_SCRIPT = 20_000
-"""Characters from which a command is a script."""
 MAX_STEP, MOST_STEPS = 400, 60
 """Characters of a step, and steps from which a command is a script, which nobody runs line by line."""
 _PROGRAM = re.compile(r"[\w./~@+-]*[A-Za-z][\w./~@+-]*$")
-_BOOKKEEPING = re.compile(
-    r"git\s+(?:-\S+\s+(?:/\S+\s+)?)*(?:status|log|diff|show|branch|remote|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config|stash|"
-    r"checkout|switch|commit|push|pull|merge|rebase|reset|restore|tag|worktree|cherry-pick|merge-base|cat-file|ls-tree)\b"
+_ONE_OFF = re.compile(
+    r"(?:rm|cp|mv|mkdir|touch|kill|pkill|wait|export|set|unset|source|\.|exit|return|read|tee|diff|chmod|tr|cut|xargs|for|sleep)\b(?!\.)"
 )
-_ONE_OFF = re.compile(r"(?:rm|cp|mv|mkdir|touch|kill|pkill|wait|export|set|unset|source|\.|exit|return|read|tee|diff|chmod|tr|cut|xargs|for|sleep)\b(?!\.)")
 
 
 @lru_cache(maxsize=50_000)
@@ -340,10 +293,14 @@ def _steps(command: str) -> tuple[str, ...]:
     found = []
     for part in simple_commands(command):
         text = part.text
-        bare = strip_assignments(text)
-        if part.piped or not 4 <= len(text) <= MAX_STEP or not bare or _NAVIGATION.match(bare):
+        bare = strip_variables(text)
+        if part.piped or not 4 <= len(text) <= MAX_STEP or not bare or NAVIGATION.match(bare):
             continue
-        if _ONE_OFF.match(bare) or text.endswith((" -", " \\")) or not _PROGRAM.match(bare.split(None, 1)[0]):
+        if (
+            _ONE_OFF.match(bare)
+            or text.endswith((" -", " \\"))
+            or not _PROGRAM.match(bare.split(None, 1)[0])
+        ):
             continue
         found.append(text)
     return tuple(found) if len(found) <= MOST_STEPS else ()
@@ -352,11 +309,6 @@ def _steps(command: str) -> tuple[str, ...]:
 def steps(command: str) -> list[str]:
     """The parts of a command line that do something, without pipe tails and what only looks around."""
     return list(_steps(command))
-
-
-def is_bookkeeping(step: str) -> bool:
-    """Whether a step is git's everyday work, which nobody has to be told to repeat."""
-    return bool(_BOOKKEEPING.match(step))
 
 
 def runnable(command: str, limit: int = 260) -> bool:

@@ -1,6 +1,7 @@
 """What an entry holds: all of it, to search in, and as a person reads it."""
 
-from tasuki.harness.jsonl import after_handoff, asks_for_document
+from tasuki.harness.jsonl import after_handoff
+from tasuki.harness.typed_prompts import peoples_words
 from tasuki.model import Entry
 
 BY_HAND = ("typed", "queued", "answer")
@@ -8,20 +9,21 @@ BY_HAND = ("typed", "queued", "answer")
 
 
 def users_words(entry: Entry) -> str:
-    """What the user wrote in an entry, also behind a handoff in the same prompt; empty if nothing.
+    """What the user wrote in an entry, also after a handoff in the same prompt; empty if nothing.
 
-    What a session was asked when it handed itself off was not written by the user.
+    Prompts that tasuki typed are not the user's words. A goal or an operator's note that one of them
+    passes on is, without its label.
     """
-    if entry.kind != "user" or asks_for_document(entry.text):
+    if entry.kind != "user":
         return ""
     if entry.origin in BY_HAND:
-        return entry.text
-    return after_handoff(entry.text) if entry.origin == "handoff" else ""
+        return peoples_words(entry.text)
+    return peoples_words(after_handoff(entry.text)) if entry.origin == "handoff" else ""
 
 
 def beside_handoff(entry: Entry) -> str:
-    """A prompt without the handoff that it may begin with."""
-    return after_handoff(entry.text) if entry.origin == "handoff" else entry.text
+    """A prompt without the handoff that it may begin with, and without what tasuki itself typed."""
+    return peoples_words(after_handoff(entry.text) if entry.origin == "handoff" else entry.text)
 
 
 def entry_text(entry: Entry) -> str:

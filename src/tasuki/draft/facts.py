@@ -1,6 +1,5 @@
 """Facts: what can be derived from a thread without a model, in its own characters, with refs."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -8,20 +7,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft import commands, said, statements, values
-from tasuki.draft.brief import handoff_of
 from tasuki.draft.commands import Run
+from tasuki.draft.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
+from tasuki.draft.earlier_handoffs import is_open
 from tasuki.draft.files import file_facts, is_noise, is_outside, with_mentions
 from tasuki.draft.repository import read_repository
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import identifiers, sentences, shorten, speaks_of, terms
-from tasuki.harness.jsonl import HANDOFF_CLOSING
-from tasuki.model import Entry, Facts, FileFact, Lesson, Quote, RepositoryState, Revision, Thread, Todo
+from tasuki.model import (
+    Entry,
+    Facts,
+    FileFact,
+    Lesson,
+    Quote,
+    RepositoryState,
+    Revision,
+    Thread,
+    Todo,
+)
 
-_FOLDED_SECTIONS = (
-    "state of the work", "what the user asked for and ruled", "key decisions",
-    "open questions / risks", "context (from previous thread)", "previous handoff",
-)  # fmt: skip
-_GOAL_HEADING = "\n## Next Goal (verbatim"
 _MAX_LESSONS = 12
 NEAR_FAILURE = 6
 """Entries after a failure in which a sentence may explain it without naming anything of it."""
@@ -101,7 +105,12 @@ def derive(thread: Thread, revision: Revision | None = None, goal: str = "") -> 
 
 def _is_kept(file: FileFact) -> bool:
     """Whether a file of the project was changed and left so: not put back, not made and removed again."""
-    if not file.edits or file.edits[-1] <= file.undone or is_noise(file.path) or is_outside(file.path):
+    if (
+        not file.edits
+        or file.edits[-1] <= file.undone
+        or is_noise(file.path)
+        or is_outside(file.path)
+    ):
         return False
     return not (file.deleted and file.created)
 
@@ -122,7 +131,13 @@ def _is_added(path: str, spec: str) -> bool:
     spec = spec.removeprefix("./").rstrip("/")
     if "*" in spec or spec in ("", "."):
         return True
-    return path == spec or path.startswith(f"{spec}/") or path.endswith(f"/{spec}") or spec.endswith(f"/{path}") or f"/{spec}/" in path
+    return (
+        path == spec
+        or path.startswith(f"{spec}/")
+        or path.endswith(f"/{spec}")
+        or spec.endswith(f"/{path}")
+        or f"/{spec}/" in path
+    )
 
 
 def with_values(derived: Derived, cwd: str) -> Derived:
@@ -221,73 +236,9 @@ def _explaining(texts: Sequence[Entry], after: int, before: int, failure: str) -
     return best[1] if best else None
 
 
-def _earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], str]:
-    """What still counts of earlier handoffs in a thread, the most binding first; the first one's id.
-
-    Wishes and rulings of the user outlive every handoff; how things stood at one does not.
-    """
-    folded: dict[str, tuple[int, Quote]] = {}
-    parent = ""
-    for entry in entries:
-        if entry.kind != "user" or entry.origin != "handoff":
-            continue
-        parent = parent or handoff_of(entry.text)
-        for quote in _folded(entry):
-            if (rank := _binding(quote.text)) is not None:
-                folded[quote.text] = (rank, quote)
-    goals = [q for _, q in folded.values() if q.text.startswith(_GOAL_THEN)]
-    old = sorted(goals, key=lambda q: -q.ref)[_GOALS_KEPT:]
-    kept = [(rank, q) for rank, q in folded.values() if q not in old]
-    return tuple(q for _, q in sorted(kept, key=lambda pair: pair[0])), parent
-
-
-_GOAL_THEN = "Goal then: "
-_GOALS_KEPT = 3
-_PASSED_BY = re.compile(
-    r"In progress: |(?:Tests|Lint or type check|Build) as last seen: |Not verified: |Running: |Failed, then passed: "
-    r"|Pending in its todo list(?:, \d+ entries ago)?: |Only in the thread|`[^`]+` in `"
-)
-_REFS = re.compile(r"\[#\d[^\[\]]*\]\s*$")
-_CALLED_OFF = "Called off or changed, the user said"
-
-
-def _binding(text: str) -> int | None:
-    """How binding a line of an earlier brief still is, 0 the most; None if it is out of date."""
-    text = text[: statements.MAX_SENTENCE]
-    if _PASSED_BY.match(text):
-        return None
-    if text.startswith((_CALLED_OFF, "Refused by the user")):
-        return 0
-    if text.startswith(_GOAL_THEN):
-        return 2
-    if text.startswith(('"', "User: ")):
-        weight = said.weight_user(text.strip('"'), said.marks(text.strip('"')))
-        return 0 if weight >= _WISH else 1 if weight > 0.5 else None
-    if text.startswith(("Still to do", "Failed, not passed", "Not started", "Failed or rejected")):
-        return 3
-    return 1 if said.marks(text) & said.DECISION else 4
-
-
-_WISH = 1.3
-
-
 def _is_done(quote: Quote, subjects: Iterable[Quote]) -> bool:
     """Whether a commit of the thread speaks of what an earlier brief calls open."""
-    if not quote.text.startswith(("Still to do", "Not started", "Pending", "Goal then")):
+    if not is_open(quote.text):
         return False
     about = set(terms(quote.text.partition(": ")[2]))
     return any(speaks_of(subject.text, about) for subject in subjects)
-
-
-def _folded(entry: Entry) -> Iterable[Quote]:
-    section = ""
-    past, heading, goal = entry.text.rpartition(_GOAL_HEADING)
-    past, goal = (past, goal.partition("\n")[2]) if heading else (entry.text, "")
-    if goal.strip() and past:
-        yield Quote(text=f"{_GOAL_THEN}{shorten(' '.join(goal.split()), 240)}", ref=entry.ref)
-    for line in past.partition(HANDOFF_CLOSING)[0].split("\n"):
-        if line.startswith(("## ", "### ")):
-            section = line.lstrip("#").strip().lower()
-        elif line.startswith("- ") and section in _FOLDED_SECTIONS:
-            text = _REFS.sub("", line[2:]).rstrip()
-            yield Quote(text=text, ref=entry.ref)

@@ -122,7 +122,9 @@ def completed(
     """
     by = written.draft.authorship
     empty = replace(base, metadata=(*base.metadata, _byline(by)))
-    authored = replace(written.draft, commands=tuple(_with_outcome(c, task) for c in written.draft.commands))
+    authored = replace(
+        written.draft, commands=tuple(_with_outcome(c, task) for c in written.draft.commands)
+    )
     draft = offline.write(
         task,
         empty,
@@ -135,12 +137,30 @@ def completed(
     )
     facts = check(replace(draft, dropped=(), authorship=Authorship()))
     filled = sum(
-        item not in getattr(authored, section) for section in SECTIONS for item in getattr(facts, section)
+        item not in getattr(authored, section)
+        for section in SECTIONS
+        for item in getattr(facts, section)
     )
-    return replace(facts, authorship=replace(by, filled=filled), dropped=written.draft.dropped, left_out=facts.left_out[:SHOWN])
+    return replace(
+        facts,
+        authorship=replace(by, filled=filled),
+        dropped=written.draft.dropped,
+        left_out=facts.left_out[:SHOWN],
+    )
 
 
-SECTIONS = ("stopped", "state", "asked", "context", "decisions", "questions", "steps", "files", "commands", "previous")
+SECTIONS = (
+    "stopped",
+    "state",
+    "asked",
+    "context",
+    "decisions",
+    "questions",
+    "steps",
+    "files",
+    "commands",
+    "previous",
+)
 """All sections that facts or an author fill."""
 
 

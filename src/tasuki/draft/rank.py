@@ -1,7 +1,6 @@
 """Which facts matter for a goal: shared terms weighted by rarity, times how lately they came up.
 
-Weights of sentences and commands are set by hand here; those of files are learnt (`features.py`).
-Nothing else in the package knows a number of relevance.
+Files have a rank of their own (`file_ranks.py`), excerpts another (`excerpts.py`).
 """
 
 import math
@@ -12,7 +11,7 @@ from collections.abc import Iterable
 
 from tasuki.draft.commands import asks_about_itself
 from tasuki.draft.facts import Derived
-from tasuki.draft.features import Files
+from tasuki.draft.file_ranks import FileRanks
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import terms
 from tasuki.model import CommandFact, Goal, Lesson, Thread
@@ -65,7 +64,7 @@ class Relevance:
         self._seen_in = Counter(w for text in texts for w in set(_PLAIN.findall(text)))
         self._most = math.log1p(len(texts)) or 1.0
         self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
-        self.files = Files(thread, derived.facts, goal, self.overlap)
+        self.files = FileRanks(thread, derived.facts, goal, self.overlap)
         self.topic = self._topic(derived)
         """Refs of the entries that work on what the goal names, in order."""
 

@@ -18,6 +18,10 @@ JOINED = " … "
 """Between sentences of one message that do not follow one another."""
 LATE, FIRST = 3.0, 1.0
 """What a sentence is worth more in the last messages, and in the first one."""
+LEAST_LENGTH, LENGTH_POWER = 40, 0.3
+"""Of two sentences that bind alike the shorter one comes first."""
+ANSWERED = 0.8
+"""What a question is worth less that the agent answered."""
 LEAST = 0.1
 """Worth under which a sentence of an older message is not quoted: small talk, errands that were run."""
 
@@ -34,12 +38,23 @@ def quote_rulings(
     first = next(iter(by_ref), 0)
     own = [s for s in stated if s.by_user and s.ref in by_ref]
     worth = {
-        s: relevance.statement(s) + LATE * (s.ref in late) + FIRST * (s.ref == first) for s in own
+        s: relevance.statement(s)
+        + LATE * (s.ref in late)
+        + FIRST * (s.ref == first)
+        - ANSWERED * (s.kind == "question" and bool(by_ref[s.ref].said))
+        for s in own
     }
     chosen: dict[int, list[Statement]] = {}
     left: list[Statement] = []
-    for statement in sorted(own, key=lambda s: (-worth[s], -s.ref)):
-        cost = len(statement.text) + len(statement.answers) + len(statement.refuses) + (18 if statement.ref not in chosen else 5)
+    for statement in sorted(
+        own, key=lambda s: (-worth[s] / max(len(s.text), LEAST_LENGTH) ** LENGTH_POWER, -s.ref)
+    ):
+        cost = (
+            len(statement.text)
+            + len(statement.answers)
+            + len(statement.refuses)
+            + (18 if statement.ref not in chosen else 5)
+        )
         if cost > room or worth[statement] < LEAST:
             left.append(statement)
             continue

@@ -152,7 +152,7 @@ _TASK = re.compile(
 _STRONG = (
     "never", "only", " every ", "must", "always", "don't", "dont", "do not", " no ", "without", "keep", "max", "at most", "at least",
     "can't", "cant", "cannot", "has to", "have to", "exactly", "not ", "nicht", "kein", "nur", "immer", "nie", "muss", "darf",
-    "sin ", "nunca", "siempre", "solo ", "jamais", "toujours", "no longer", "instead", "leave", "avoid", "under ", "below",
+    "sin ", "nunca", "siempre", "solo ", "jamais", "toujours", "no longer", "instead", "leave", "avoid", "under ", "below", "nowhere", "nothing else",
 )  # fmt: skip
 _ANY_NUMBER = re.compile(r"(?<![\w`])\d[\d.,]*(?![\w`])|\d+\s?(?:ms|%|MB|GB|kB)")
 _AGREES = (

@@ -23,8 +23,16 @@ _WORDS = re.compile(r"[\w-]+(?:/[\w-]+)+")
 _INSERTED = re.compile(r"\[[^\]]{3,}\]")
 _UNHEARD = "`*\"“”'‘’\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _NEGATES = re.compile(
-    r"(?:\b(?:never|not|dont|no|without|nicht|nie|kein\w*|pas|jamais|nunca|не)(?: \w+)?|不|别|没)\s*$"
+    r"(?:\b(?:never|not|(?:do|does|did|must|should|ca|wo|need|is|are)nt|no|without|nicht|nie|kein\w*|pas|jamais"
+    r"|nunca|не)(?: \w+)?|不|别|没)\s*$"
 )
+_WRAPPED_NEGATION = re.compile(
+    r"\b(?:never|without|(?:do|must|should)nt|(?:do|must|should|may|can|shall|will) not|kein\w*)\s*$"
+)
+"""A negation at the end of a line that goes on in the next one, so that it negates what stands there."""
+_LINE_END = "\x00"
+"""Stands for a line's end while a message is folded; no text of a thread holds it then."""
+_ENDS = " .,;:!?。！？"
 LEAST = 5
 """Characters of what is looked for in the files: less than that occurs in ids and times."""
 
@@ -62,11 +70,25 @@ class Standing:
 
     @cached_property
     def by_hand(self) -> str:
-        """What the user wrote, in the same way."""
+        """What the user wrote, in the same way; each message is one line."""
+        return self._by_hand[0]
+
+    @cached_property
+    def _by_hand(self) -> tuple[str, frozenset[int]]:
+        """What the user wrote, and where in it a line of theirs begins."""
         texts = [words for entry in self.entries.values() if (words := users_words(entry))]
         if self.goal and self.goal.said_by == "user":
             texts.append(self.goal.text)
-        return "\n".join(map(spoken, texts))
+        messages: list[str] = []
+        begins: set[int] = set()
+        at = 0
+        for text in texts:
+            lines = _spoken_lines(text)
+            messages.append(" ".join(lines))
+            for line in lines:
+                begins.add(at)
+                at += len(line) + 1
+        return "\n".join(messages), frozenset(begins)
 
     def anywhere(self, text: str) -> bool:
         """Whether a text stands in some entry, or in the thread's files behind what was cut."""
@@ -156,18 +178,30 @@ class Standing:
     def by_user(self, words: str) -> bool:
         """Whether the user wrote these words, case, white space and emphasis aside.
 
-        A part of what they wrote does not count where a negation stands right before it.
+        A part of what they wrote does not count where a negation stands right before it in the same
+        sentence. The end of a line ends a sentence, unless the line breaks off after a negation.
         """
         return any(self._is_by_user(form) for form in _forms(words))
 
     def _is_by_user(self, wanted: str) -> bool:
         if not stands(wanted, self.by_hand, OF_A_QUOTE):
             return False
-        at, seen = self.by_hand.find(wanted), False
+        before = ""
+        for part in filter(None, (part.strip(_ENDS) for part in wanted.split("…"))):
+            if not (_NEGATES.search(before) or self._is_said_so(part)):
+                return False
+            before = part
+        return True
+
+    def _is_said_so(self, wanted: str) -> bool:
+        """Whether some words stand somewhere without a negation before them, or nowhere as they are."""
+        text, begins = self._by_hand
+        at, seen = text.find(wanted), False
         while at >= 0:
-            if not _NEGATES.search(self.by_hand[max(0, at - 24) : at].rpartition("\n")[2]):
+            negates = _WRAPPED_NEGATION if at in begins else _NEGATES
+            if not negates.search(text[max(0, at - 24) : at].rpartition("\n")[2]):
                 return True
-            at, seen = self.by_hand.find(wanted, at + 1), True
+            at, seen = text.find(wanted, at + 1), True
         return not seen  # Parts of it were left out.
 
 
@@ -184,12 +218,23 @@ def _forms(quote: str) -> list[str]:
 
 def spoken(text: str) -> str:
     """What quotes are compared by: no case, no emphasis, apostrophes, quote or closing marks."""
-    return _unmarked(comparable(visible(text))).lower().removesuffix("…").strip(" .,;:!?。！？")
+    bare = _unmarked(comparable(visible(text))).lower()
+    return bare.strip(" ").removesuffix("…").strip(_ENDS)
+
+
+def _spoken_lines(text: str) -> list[str]:
+    """The lines of a text as `spoken` folds them; together, with blanks between, they are that."""
+    marked = f" {_LINE_END} ".join(filter(None, map(visible, text.split("\n"))))
+    lines = _unmarked(comparable(marked)).lower().split(_LINE_END)
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _unmarked(text: str) -> str:
+    """A text without quote marks and emphasis, and without the double blanks that they leave behind."""
     for mark in _UNHEARD:
         text = text.replace(mark, "")
+    while "  " in text:
+        text = text.replace("  ", " ")
     return text
 
 

@@ -5,18 +5,20 @@ fixed; nothing is judged that a rule could not check.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from tasuki.draft.commands import base_command, is_bookkeeping, is_selection, short_command, steps
-from tasuki.draft.files import is_noise, is_outside, short_names
+from tasuki.draft.files import is_noise, is_outside
 from tasuki.draft.mentions import relative
+from tasuki.draft.repository_lines import (
+    formatter_since,
+    name_paths,
+    repository_items,
+    shorten_paths,
+)
 from tasuki.draft.text import one_line, shorten, speaks_of, terms
-from tasuki.model import CommandFact, Commit, Entry, Facts, Item, Lesson, RepositoryState, Thread
+from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
 
-MOST_NAMED = 6
-MOST_COMMITS, MOST_PULLS = 5, 4
-"""Commits named of the branch in use, and pull requests."""
 _ERROR_IN_GOAL = re.compile(
     r"(?i)\b(?:error|exception|fail\w*|panic|fatal|denied|refused|not found|cannot|undefined)\b"
 )
@@ -25,27 +27,13 @@ _ERROR_IN_GOAL = re.compile(
 def items(thread: Thread, facts: Facts) -> Iterator[Item]:
     """State lines in the order of use. Each is proved by a program's output or an exit code."""
     yield from _interrupted(thread)
-    yield from _commits(facts)
-    yield from _uncommitted(facts)
-    yield from _pull_requests(facts.repository)
+    yield from repository_items(thread, facts)
     yield from _checks(facts)
     yield from _todos(thread, facts)
     yield from _running(thread, facts)
     yield from _undone(facts)
     yield from _refused(thread)
     yield from _failing(thread, facts)
-
-
-def _names(paths: Sequence[str], limit: int = MOST_NAMED) -> str:
-    named = ", ".join(f"`{p}`" for p in paths[:limit])
-    more = len(paths) - limit
-    return f"{named} and {more} more" if more > 0 else named
-
-
-def _short(facts: Facts, paths: Sequence[str]) -> list[str]:
-    """Paths by their shortest ends that tell them from all others; the files have them whole."""
-    names = short_names(f.path for f in facts.files)
-    return [names.get(path, path) for path in paths]
 
 
 def _interrupted(thread: Thread) -> Iterator[Item]:
@@ -57,74 +45,13 @@ def _interrupted(thread: Thread) -> Iterator[Item]:
     yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
 
 
-# -- the repository --------------------------------------------------------------------
-
-
-def _commits(facts: Facts) -> Iterator[Item]:
-    """The branch in use and what was committed on it, then what was committed elsewhere."""
-    repository = facts.repository
-    branch = repository.branch
-    live = [c for c in repository.commits if not c.gone]
-    here = [c for c in live if c.branch == branch]
-    clean = repository.clean_ref
-    changed = [f.edits[-1] for f in facts.files if f.edits and not is_outside(f.path)]
-    is_clean = clean and clean >= max((*(c.ref for c in live), *changed), default=0)
-    tree = "; git called the tree clean" if is_clean else ""
-    cited = (clean,) if tree else ()
-    if here:
-        refs = (*(c.ref for c in here[-3:]), *cited)
-        yield Item(text=f"{_told_commits(here)}{tree}", refs=refs, label=f"Committed on `{branch}`")
-    elif branch:
-        ref = (repository.branch_ref,) if repository.branch_ref else ()
-        yield Item(text=f"`{branch}`{tree}; nothing was committed in this thread", refs=(*ref, *cited), label="Branch")
-    for other in dict.fromkeys(c.branch for c in reversed(live) if c.branch != branch):
-        there = [c for c in live if c.branch == other]
-        name = f"`{other}`" if other else "a detached HEAD"
-        yield Item(text=_told_commits(there, 2), refs=tuple(c.ref for c in there[-2:]), label=f"Committed on {name}, earlier")
-
-
-def _told_commits(commits: Sequence[Commit], most: int = MOST_COMMITS) -> str:
-    """Commits of one branch, the newest first, and whether they were pushed."""
-    newest = list(reversed(commits))
-    mixed = len({c.pushed for c in newest[:most]}) > 1
-    told = []
-    for commit in newest[:most]:
-        hash = f"`{commit.hash}` " if commit.hash else ""
-        told.append(f"{hash}{shorten(commit.subject, 90)}{_pushed(commit) if mixed else ''}")
-    more = f"; {len(newest) - most} earlier" if len(newest) > most else ""
-    return "; ".join(told) + more + ("" if mixed else _pushed(newest[0]).replace(" (", " — ").rstrip(")"))
-
-
-def _pushed(commit: Commit) -> str:
-    return {True: " (pushed)", False: " (no push seen)", None: ""}[commit.pushed]
-
-
-def _uncommitted(facts: Facts) -> Iterator[Item]:
-    if not facts.uncommitted:
-        return
-    edits = {f.path: f.edits[-1] for f in facts.files if f.path in facts.uncommitted}
-    newest = sorted(edits, key=lambda path: -edits[path])
-    refs = tuple(sorted(edits.values())[-4:])
-    yield Item(text=_names(_short(facts, newest)), refs=refs, label="Not committed yet")
-
-
-def _pull_requests(repository: RepositoryState) -> Iterator[Item]:
-    """Pull requests that were made here, looked at one by one, or belong to the branch in use."""
-    newest = sorted(repository.pull_requests, key=lambda p: (not p.created, -p.ref))
-    by_ref = Counter(p.ref for p in newest)
-    near = [p for p in newest if p.state and (p.created or by_ref[p.ref] <= MOST_PULLS or p.branch == repository.branch)]
-    near = near[:MOST_PULLS]
-    if near:
-        told = ", ".join(f"#{p.number} {p.state}{', made in this thread' if p.created else ''}" for p in near)
-        yield Item(text=told, refs=tuple(sorted({p.ref for p in near})), label="Pull requests, as last seen")
-
-
 # -- checks and plans ------------------------------------------------------------------
 
 _WHAT = {"test": "Tests", "lint": "Lint or type check", "build": "Build"}
 
 
 def _checks(facts: Facts) -> Iterator[Item]:
+    """The last run of each kind of check; kinds that one command ran share a line."""
     by_command: dict[str, list[CommandFact]] = {}
     tested = max((c.refs[-1] for c in facts.last_check if c.check == "test" and c.ok), default=0)
     for check in facts.last_check:
@@ -133,13 +60,28 @@ def _checks(facts: Facts) -> Iterator[Item]:
         by_command.setdefault(f"{check.refs[-1]} {check.command}", []).append(check)
     for checks in by_command.values():
         check = checks[0]
-        kept = [f for f in facts.files if f.edits and not is_outside(f.path) and not is_noise(f.path)]
-        edited = [f.path for f in kept if f.edits[-1] > check.refs[-1]]
-        after = f"; edited since: {_names(_short(facts, edited), 4)}" if edited else "; nothing edited since"
         label = " and ".join(_WHAT[c.check] for c in checks)
-        text = f"`{short_command(base_command(check.command), 140)}` {_result(check)}{after}"
+        command = short_command(base_command(check.command), 140)
+        since = _changes_since(facts, check.refs[-1])
+        text = f"`{command}` {_result(check)}; {since}"
         yield Item(text=text, refs=check.refs[-1:], label=label)
     yield from _selection_only(facts)
+
+
+def _changes_since(facts: Facts, ref: int) -> str:
+    """What was edited after an entry: files of the project, or what a formatter may have changed."""
+    later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
+    edited = [f.path for f in later if not is_outside(f.path)]
+    elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
+    if edited:
+        return f"edited since: {name_paths(shorten_paths(facts, edited), 4)}"
+    if formatter := formatter_since(facts, ref):
+        return f"`{short_command(formatter, 60)}` ran since"
+    if elsewhere:
+        return (
+            f"edited since, outside of the folder: {name_paths(shorten_paths(facts, elsewhere), 4)}"
+        )
+    return "nothing edited since"
 
 
 def _result(check: CommandFact) -> str:
@@ -149,7 +91,7 @@ def _result(check: CommandFact) -> str:
 
 
 def _selection_only(facts: Facts) -> Iterator[Item]:
-    tests = [c for c in facts.commands if c.check == "test"]
+    tests = [c for c in facts.commands if c.check == "test" and c.known]
     if tests and all(is_selection(c.command) for c in tests):
         yield Item(
             text="only selected tests were run in this thread, never the whole suite",
@@ -159,17 +101,21 @@ def _selection_only(facts: Facts) -> Iterator[Item]:
 
 
 def _todos(thread: Thread, facts: Facts) -> Iterator[Item]:
-    """The todo list or plan as it was last written, unless the work went on to other things."""
+    """The todo list or plan as it was last written; what is open alone where the work went on since."""
     todos, ref = facts.todos, (facts.todos_ref,)
-    if not todos or _is_old(thread, facts.todos_ref):
+    if not todos:
         return
+    old = _is_old(thread, facts.todos_ref)
+    age = f", written {thread.entries[-1].ref - facts.todos_ref} entries ago" if old else ""
     parts = (
         ("in progress", "in_progress", 300), ("open", "pending", 500),
         ("dropped", "dropped", 200), ("done", "done", 300),
     )  # fmt: skip
-    for word, status, most in parts:
+    for word, status, most in parts[1:2] if old else parts:
         if texts := [one_line(t.text) for t in todos if t.status == status]:
-            yield Item(text=shorten("; ".join(texts), most), refs=ref, label=f"Todo list, {word}")
+            yield Item(
+                text=shorten("; ".join(texts), most), refs=ref, label=f"Todo list, {word}{age}"
+            )
 
 
 _OLD_ENTRIES, _OLD_MESSAGES = 60, 2
@@ -199,7 +145,7 @@ def _undone(facts: Facts) -> Iterator[Item]:
     undone = [f for f in facts.files if f.undone and f.edits and f.edits[-1] < f.undone]
     if undone:
         yield Item(
-            text=_names(_short(facts, [f.path for f in undone])),
+            text=name_paths(shorten_paths(facts, [f.path for f in undone])),
             refs=tuple(sorted({f.undone for f in undone})),
             label="Put back as git has it",
         )
@@ -220,7 +166,11 @@ def _refused(thread: Thread) -> Iterator[Item]:
     for entry in refused[-2:]:
         call = entry.tool
         assert call is not None
-        what = short_command(call.command, 140) if call.command else " ".join(relative(p, thread.cwd) for p in call.paths)
+        what = (
+            short_command(call.command, 140)
+            if call.command
+            else " ".join(relative(p, thread.cwd) for p in call.paths)
+        )
         if what:
             yield Item(text=f"{call.name} `{what}`", refs=(entry.ref,), label="Refused by the user")
 
@@ -235,11 +185,16 @@ def _failing(thread: Thread, facts: Facts) -> Iterator[Item]:
     still = [
         x
         for x in facts.lessons
-        if not x.passed and x.error and x.failed not in told and x.failed > last - FAILING_WITHIN
+        if not x.passed
+        and x.error
+        and x.failed not in told
+        and x.failed > last - FAILING_WITHIN
         and not any(is_bookkeeping(step) for step in steps(x.command))
     ]
     for lesson in still[:2]:
-        text = f"`{short_command(base_command(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
+        text = (
+            f"`{short_command(base_command(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
+        )
         yield Item(text=text, refs=(lesson.failed,), label="Failed, and did not pass since")
 
 
@@ -274,11 +229,7 @@ def goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
         if not refs:
             continue
         edited = [f.path for f in facts.files if f.edits and f.edits[-1] > refs[0]]
-        tried = (
-            f"; edited since it was first seen: {_names(edited)}"
-            if edited
-            else ""
-        )
+        tried = f"; edited since it was first seen: {name_paths(edited)}" if edited else ""
         yield Item(
             text=f"`{shorten(one_line(line), 220)}` was seen before, word for word{tried}",
             refs=tuple(refs[:1] + refs[-3:]),

@@ -122,7 +122,9 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
                     continue
                 if len(sentence) < 40 or sentence not in before:
                     statement = _by_user(sentence, entry, printed[-1] if printed else "")
-                    found.append(_refusing(statement, refused_before) if refused_before else statement)
+                    found.append(
+                        _refusing(statement, refused_before) if refused_before else statement
+                    )
     return found
 
 
@@ -167,8 +169,7 @@ def _own_sentences(text: str) -> Iterable[str]:
 
 def _by_user(sentence: str, entry: Entry, before: str) -> Statement:
     sentence = sentence[:MAX_SENTENCE]
-    found = said.marks(sentence)
-    weight = said.weight_user(sentence, found)
+    found, weight = _most_binding(sentence)
     kind: StatementKind = "request"
     if found & said.REVERSAL:
         kind = "reversal"
@@ -195,6 +196,13 @@ def _by_user(sentence: str, entry: Entry, before: str) -> Statement:
         by_user=True,
         answers=answers,
     )
+
+
+def _most_binding(message: str) -> tuple[int, float]:
+    """Flags and weight of the sentence of a message that binds most; their sum would bind by length."""
+    parts = [s for s in sentences(message) if len(s) >= 12] or [message]
+    marked = ((found := said.marks(s), said.weight_user(s, found)) for s in parts)
+    return max(marked, key=lambda pair: pair[1])
 
 
 def answered(reply: str, before: str) -> str:
@@ -422,6 +430,8 @@ class _Own:
         if not earlier.figures or self.figures == earlier.figures:
             return False
         if shared >= 2 and shared * 2 >= max(len(earlier.words), 4):
+            return True
+        if shared >= 2 and self.statement.kind == "constraint" and self.units & earlier.units:
             return True
         return bool(_INSTEAD.search(self.statement.text) and self.units & earlier.units)
 

@@ -17,7 +17,11 @@ LOOKED_AT = 120
 
 
 def last_steps(
-    thread: Thread, runs: Sequence[Run], names: Mapping[str, str], limit: int, told: Collection[int] = ()
+    thread: Thread,
+    runs: Sequence[Run],
+    names: Mapping[str, str],
+    limit: int,
+    told: Collection[int] = (),
 ) -> list[Item]:
     """The newest `limit` distinct commands and edits, oldest first, without the entries in `told`.
 
@@ -29,7 +33,11 @@ def last_steps(
     for entry in reversed(thread.entries[-LOOKED_AT:]):
         if len(steps) >= limit:
             break
-        item = _step(entry, by_ref.get(entry.ref), names, thread.cwd) if entry.ref not in told else None
+        item = (
+            _step(entry, by_ref.get(entry.ref), names, thread.cwd)
+            if entry.ref not in told
+            else None
+        )
         if item is None or (key := item.text.partition(" → ")[0]) in seen:
             continue
         seen.add(key)
@@ -56,7 +64,11 @@ def _edit(entry: Entry, call: ToolCall, names: Mapping[str, str], cwd: str) -> I
     whole = dict.fromkeys(relative(c.path, cwd) for c in changes)
     paths = [f"`{names.get(path, path)}`" for path in whole]
     kinds = {c.kind for c in changes}
-    verb = {"create": "wrote", "delete": "deleted", "rename": "renamed"}.get(kinds.pop(), "edited") if len(kinds) == 1 else "edited"
+    verb = (
+        {"create": "wrote", "delete": "deleted", "rename": "renamed"}.get(kinds.pop(), "edited")
+        if len(kinds) == 1
+        else "edited"
+    )
     failed = ", which failed" if call.status == "error" else ""
     inside = [f"`{name}`" for name in symbols(c.new or c.old for c in changes)[:NAMES]]
     told = f": {', '.join(inside)}" if inside else ""

@@ -44,7 +44,9 @@ _ERROR_STRONG = re.compile(
     r"|undefined: |cannot find |command not found|No such file|Permission denied|not found$"
     r"|^\s*✗|^\s*×|\bERR!|\bSegmentation fault|Could not |unable to )"
 )
-_PLACED_ERROR = re.compile(r"(?m)^(?:\[[\w:.-]+\] )?[\w./@-]{1,200}\.\w{1,5}[:(]\d+(?:[:,]\d+)?\)?: (?!\d)[^\n]{8,400}$")
+_PLACED_ERROR = re.compile(
+    r"(?m)^(?:\[[\w:.-]+\] )?[\w./@-]{1,200}\.\w{1,5}[:(]\d+(?:[:,]\d+)?\)?: (?!\d)[^\n]{8,400}$"
+)
 """What a compiler or linter says of a place in a file."""
 _NO_ERROR = re.compile(r"\s*(?:hint: |Cancelled: )")
 _ERROR_WEAK = re.compile(
@@ -281,7 +283,9 @@ def _is_written(text: str) -> bool:
     if not _SPECIFIES.match(text) or _FENCE.search(text) or _REPORT.search(text):
         return False
     lines = [line for line in text.split("\n") if line.strip()]
-    return not any(_TERMINAL.match(line) for line in lines) and sum(map(len, lines)) > 30 * len(lines)
+    return not any(_TERMINAL.match(line) for line in lines) and sum(map(len, lines)) > 30 * len(
+        lines
+    )
 
 
 _TERMINAL = re.compile(r"^\s*(?:[$❯›»%]\s|at \S+\s*\(|\[?\d{4}-\d\d-\d\d|[+-]{3} |@@ )")

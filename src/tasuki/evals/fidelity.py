@@ -20,7 +20,7 @@ from tasuki.harness.jsonl import after_handoff, occurring
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.plain import shown
 
-Kind = Literal["path", "command", "quote", "code", "entry"]
+Kind = Literal["path", "command", "quote", "code", "entry", "excerpt"]
 FILES, COMMANDS = "Relevant Files", "Relevant Commands"
 ASKED = "What the user asked for and ruled"
 _FROM_THE_FOLDER = "Changed since the thread"
@@ -31,10 +31,12 @@ _EACH_REFS = re.compile(r"\s*\[(#\d+(?:, ?#\d+)*)\](?=\s*(?:,|$))")
 """Of an item that names several things, each with its own."""
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _QUOTED = re.compile(
-    r'^(?:(?P<label>[^"`:]{0,60}): )?"(?P<words>.*)"(?: — answering: (?P<asked>.*))?$'
+    r'^(?:(?P<label>[^"`:]{0,60}): )?"(?P<words>.*)"(?: — (?:answering: (?P<asked>.*)|refusing: .*))?$'
 )
 _PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
 _CUT = " …"
+_GAP, _BETWEEN = "[…]", " … "
+"""What stands where lines of a block, or sentences of a message, are left out."""
 _ALSO = "also: "
 """Begins an item that names several files or commands of which nothing is told."""
 _HIDDEN_SECRET = 8_000
@@ -43,6 +45,9 @@ _CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
 _CHANGED_FOLDER = re.compile(r"(?:^|&&|;|\n)\s*cd\s+['\"]?([^\s'\"&;]+)")
 _WORD = re.compile(r"[A-Za-z0-9_]")
 _AT_WORD, _PAST_WORD = r"(?<![A-Za-z0-9_])", r"(?![A-Za-z0-9_])"
+_COMMAND_BEGINS = r"(?:\A|(?<=[;&|({!])|(?<=[;&|({!] )|(?<=\bdo )|(?<=\bthen )|(?<=\belse )|(?<=\btime )|(?<=[A-Z]{2} ))(?:\w+=\S* )*"
+_COMMAND_ENDS = r"(?=\s*(?:\Z|[;&|)}\n#]|\d?[<>]))"
+"""Where a command of a command line begins and ends."""
 _EMPHASIS = re.compile(r"[*_`]")
 _CURLY = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "‹": "<"})
 _LEAST = 5
@@ -64,6 +69,8 @@ class Line(Struct, frozen=True):
     section: str
     text: str
     refs: tuple[int, ...]
+    excerpt: bool = False
+    """A line of a quoted block, which must stand in the thread as it is."""
 
 
 def lines(brief: str) -> Iterator[Line]:
@@ -77,6 +84,9 @@ def lines(brief: str) -> Iterator[Line]:
     for line in brief.split("\n"):
         if line.startswith("## "):
             section = line[3:].strip()
+        elif section and line.startswith("> "):
+            if (text := line[2:].strip()) and text != _GAP and not text.startswith(("```", "~~~")):
+                yield Line(section, text, (), excerpt=True)
         elif section and (text := re.sub(r"^\s*[-*] ", "", line).strip()):
             marks = _EACH_REFS if text.startswith(_ALSO) else _REFS
             cited = "".join(mark[1] for mark in marks.finditer(text))
@@ -118,6 +128,10 @@ def _false(line: Line, witness: "_Witness") -> Iterator[tuple[Kind, str]]:
     for ref in line.refs:
         if ref not in witness.refs:
             yield "entry", f"#{ref}"
+    if line.excerpt:
+        if not witness.holds(line.text):
+            yield "excerpt", line.text
+        return
     rest = line.text
     if line.section == FILES:
         yield from (("path", path) for path in paths_of(line) if not witness.has_path(path))
@@ -207,14 +221,15 @@ class _Witness:
         return self._from_elsewhere(wanted) or self._behind(wanted)
 
     def was_run(self, command: str) -> bool:
-        """Whether a command was run; one that ends in ` …` may have gone on."""
+        """Whether a command was run, perhaps with others; one that ends in ` …` may have gone on."""
         head = command.removesuffix(_CUT)
-        whole = head == command
-        return any(_stands(head, run, at_start=True, to_end=whole) for run in self.runs)
+        end = _COMMAND_ENDS if head == command else _PAST_WORD
+        return any(_stands(head, run, begin=_COMMAND_BEGINS, end=end) for run in self.runs)
 
     def user_said(self, words: str) -> bool:
-        """Whether the user wrote these words."""
-        return _stands(bare(words.strip().removesuffix("…")), self.by_user)
+        """Whether the user wrote these words; sentences may be left out between them."""
+        parts = words.strip().removesuffix("…").split(_BETWEEN)
+        return all(_stands(bare(part), self.by_user) for part in parts)
 
     def holds(self, text: str) -> bool:
         """Whether a text stands somewhere as it is, emphasis aside; true of an empty one."""
@@ -323,7 +338,7 @@ def _folders(call: ToolCall) -> Iterator[str]:
     yield from _CHANGED_FOLDER.findall(call.command)
 
 
-def _stands(wanted: str, hay: str, *, at_start: bool = False, to_end: bool = False) -> bool:
+def _stands(wanted: str, hay: str, *, begin: str | None = None, end: str | None = None) -> bool:
     """Whether a text stands in a line of `hay`, as no part of a longer word.
 
     A placeholder in it stands for anything.
@@ -334,8 +349,10 @@ def _stands(wanted: str, hay: str, *, at_start: bool = False, to_end: bool = Fal
     if not all(part in hay for part in parts):  # Cheap, and mostly the answer.
         return False
     hidden = rf"[^\n]{{0,{_HIDDEN_SECRET}}}?"
-    begin = r"\A" if at_start else _AT_WORD if _WORD.match(parts[0]) else ""
-    end = r"\Z" if to_end else _PAST_WORD if _WORD.match(parts[-1][-1:]) else ""
+    if begin is None:
+        begin = _AT_WORD if _WORD.match(parts[0]) else ""
+    if end is None:
+        end = _PAST_WORD if _WORD.match(parts[-1][-1:]) else ""
     return bool(re.search(begin + hidden.join(map(re.escape, parts)) + end, hay))
 
 

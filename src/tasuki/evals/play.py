@@ -21,7 +21,6 @@ from tasuki.draft.authors.task import Task
 from tasuki.draft.brief import sections
 from tasuki.draft.commands import short_command
 from tasuki.draft.facts import derive
-from tasuki.draft.features import weights
 from tasuki.draft.ladder import RUNGS
 from tasuki.draft.rank import Relevance
 from tasuki.draft.statements import Statement
@@ -56,7 +55,7 @@ class Candidate(Struct, frozen=True):
     place: Place
     features: dict[str, float]
     adds: dict[str, float] = {}
-    """What each feature adds to the score before the logistic, where weights are learnt."""
+    """What each term adds to the score, where it is a sum."""
 
 
 class Compared(Struct, frozen=True):
@@ -103,7 +102,7 @@ def _of_statement(item: Statement, relevance: Relevance) -> dict[str, float]:
 
 @features.register
 def _of_file(item: FileFact, relevance: Relevance) -> dict[str, float]:
-    return relevance.files.features(item)
+    return relevance.files.terms(item)
 
 
 @features.register
@@ -144,10 +143,7 @@ def candidates(made: pipeline.Made, clean: Callable[[str], str]) -> dict[str, li
         gone = isinstance(item, Statement) and item not in stated
         place = places.of(item, text)
         found = features(item, relevance)
-        by = weights().features if isinstance(item, FileFact) else {}
-        adds = _rounded(
-            {name: by.get(name, 0.0) * value for name, value in found.items()} if by else {}
-        )
+        adds = _rounded(found if isinstance(item, FileFact) else {})
         shown = "taken back" if gone and not place else place
         return Candidate(
             clean(one_line(text)), what, refs, round(score, 3), shown, _rounded(found), adds

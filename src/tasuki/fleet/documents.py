@@ -5,7 +5,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,23 @@ from msgspec.structs import replace
 
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
+from tasuki.draft import earlier_handoffs
+from tasuki.draft.entries import users_words
 from tasuki.errors import TasukiError
 from tasuki.fleet.failures import StepFailed
 from tasuki.fleet.prompts import render
 from tasuki.fleet.rows import Agent, FleetHandoff
+from tasuki.harness.typed_prompts import (
+    GOAL_LABEL,
+    OPERATOR_LABEL,
+    asks_for_handoff_document,
+    named_document,
+)
 from tasuki.plain import plain
 
 if TYPE_CHECKING:
     from tasuki.evals.quality import Quality
+    from tasuki.model import Entry, Thread
 
 MOST_BYTES = 1 << 20
 """Nothing larger is a handoff document."""
@@ -28,9 +37,10 @@ STILL_SECONDS = 0.3
 """How long a file must stay as it is to count as written."""
 GROWING_SECONDS = 20.0
 """How long a file that still grows is waited for."""
-ADDED = "## Added from the thread by tasuki"
+ADDED = f"## {earlier_handoffs.ADDED}"
 MARK = "<!-- tasuki: added for handoff {} -->"
-MOST_ADDED = 24
+MOST_ADDED, MOST_EARLIER = 24, 40
+"""Lines of facts that are added to a document, and of what earlier handoffs tell."""
 _SECOND = "%Y%m%dT%H%M%S"
 
 
@@ -161,7 +171,7 @@ def completed(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[str, ...
     if MARK.format(handoff.id[:8]) in text:
         return ()
     try:
-        quality = _quality(text, agent, handoff)
+        quality, earlier = _quality(text, agent)
     except TasukiError as error:
         return (f"The document could not be checked against the thread: {error}",)
     missing = [p for p in quality.facts.points if not p.ok]
@@ -172,28 +182,56 @@ def completed(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[str, ...
         notes.append(f"Sections it does not have: {', '.join(lacking)}.")
     if wrong:
         notes.append(f"Not in the thread ({len(wrong)}): " + "; ".join(p.text for p in wrong[:5]))
-    if missing:
-        lines = [_line(p.kind, p.text, p.refs) for p in missing[:MOST_ADDED]]
+    lines = [_line(p.kind, p.text, p.refs) for p in missing[:MOST_ADDED]]
+    lines += [_line(earlier_handoffs.FROM_EARLIER, line) for line in earlier]
+    if lines:
         _append(path, _addition(lines, agent, handoff))
         notes.append(f"Facts that were added from the thread: {len(lines)}.")
     return tuple(notes)
 
 
-def _quality(text: str, agent: Agent, handoff: FleetHandoff) -> "Quality":
-    """The quality of a document against the thread as it was before the document was asked for."""
+def _quality(text: str, agent: Agent) -> tuple["Quality", list[str]]:
+    """The quality of a document, and the rulings of earlier handoffs that it does not tell.
+
+    It is compared with the thread without the turns in which a document was asked for, so that no
+    document bears itself out; what the user said and the agent did between two attempts counts.
+    """
     from tasuki.draft.authors.task import Task
     from tasuki.draft.facts import derive
     from tasuki.evals import quality
+    from tasuki.evals.needed import Telling
+    from tasuki.evals.written import parse
     from tasuki.model import Goal
 
     thread = harnesses.get(agent.harness).read(Path(agent.thread))
-    asked = (n for n, e in enumerate(thread.entries) if e.kind == "user" and handoff.id in e.text)
-    thread = replace(thread, entries=thread.entries[: next(asked, len(thread.entries))])
+    thread = replace(thread, entries=tuple(_without_asked_turns(thread.entries)))
     task = Task(thread, derive(thread, None, agent.goal), Goal(text=agent.goal), {})
-    return quality.score(text, thread, task, agent.goal)
+    told = Telling(parse(text), agent.goal)
+    earlier = [line for line in _earlier_rulings(thread) if told.said(line) is None]
+    return quality.score(text, thread, task, agent.goal), earlier
 
 
-def _line(kind: str, text: str, refs: Sequence[int]) -> str:
+def _without_asked_turns(entries: Iterable["Entry"]) -> Iterator["Entry"]:
+    """Entries without the turns that wrote handoff documents; words of the user before one stay."""
+    is_asked = False
+    for entry in entries:
+        if entry.kind == "user":
+            is_asked = asks_for_handoff_document(entry.text)
+        if not is_asked or (entry.kind == "user" and users_words(entry)):
+            yield entry
+
+
+def _earlier_rulings(thread: "Thread") -> list[str]:
+    """What earlier handoffs of a thread tell of the user's wishes and of decisions, without secrets."""
+    from tasuki.draft.redact import Redactor
+
+    redactor = Redactor()
+    folded, _ = earlier_handoffs.fold_earlier_handoffs(thread.entries)
+    rulings = [q.text for q in folded if earlier_handoffs.binding(q.text) in (0, 1)]
+    return [redactor.redact(text) for text in rulings[:MOST_EARLIER]]
+
+
+def _line(kind: str, text: str, refs: Sequence[int] = ()) -> str:
     where = f" [{', '.join(f'#{ref}' for ref in refs[:3])}]" if refs else ""
     return f"- {kind}: {text}{where}"
 
@@ -242,8 +280,8 @@ def instruction(handoff: FleetHandoff, path: Path) -> str:
 def injection(handoff: FleetHandoff, predecessor: Agent, path: Path) -> str:
     """What the successor begins with, after its skill."""
     about = [
-        *([f"What it was asked to do: {plain(predecessor.goal)}"] if predecessor.goal else []),
-        *([f"From the operator: {plain(handoff.context)}"] if handoff.context else []),
+        *([f"{GOAL_LABEL} {plain(predecessor.goal)}"] if predecessor.goal else []),
+        *([f"{OPERATOR_LABEL} {plain(handoff.context)}"] if handoff.context else []),
     ]
     return render(
         "injection",
@@ -295,10 +333,22 @@ def from_thread(path: Path, agent: Agent, handoff: FleetHandoff, loaded: Loaded)
     head = (
         f"# Handoff of agent {agent.id}, written from its thread\n\n"
         f"The agent did not write this: tasuki did ({author}), from {agent.thread}.\n"
-        f"Reason: {plain(handoff.reason)}\n\n"
+        f"Reason: {plain(handoff.reason)}\n"
     )
-    _write(path, head + offer.brief)
+    _write(path, f"{head}{_earlier(offer.thread, offer.brief)}\n{offer.brief}")
     return f"thread ({author})"
+
+
+def _earlier(thread: "Thread", brief: str) -> str:
+    """The document that a thread began with, and what it tells of rulings that the brief has no room for."""
+    named = (named_document(e.text) for e in thread.entries if e.kind == "user")
+    document = next((path for path in named if path), "")
+    began = f"It had itself begun with the document {plain(document)}.\n" if document else ""
+    lost = [line for line in _earlier_rulings(thread) if line.strip('"') not in brief]
+    if not lost:
+        return began
+    lines = "\n".join(f"- {' '.join(plain(line).split())}" for line in lost)
+    return f"{began}\n## {earlier_handoffs.HANDED_ON}\n\n{lines}\n"
 
 
 def _write(path: Path, text: str) -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.typed_prompts import is_typed_by_tasuki
 from tasuki.model import BrokenLine, Entry, ReadReport
 
 T = TypeVar("T")
@@ -48,11 +49,6 @@ HANDOFF_CLOSING = (
 )
 """The seed's sentence behind a handoff that stands in a session's context, to the letter."""
 _CLOSED = re.compile(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
-_QUESTION = re.compile(
-    r"\A\s*(?:This conversation is about to be handed to a fresh session, which knows nothing of it\."
-    r"|Your last answer held no text\. Answer now with the handoff document itself"
-    r"|Your handoff document was checked against the record of this conversation\.)"
-)
 
 
 class Lines:
@@ -313,8 +309,8 @@ def after_handoff(text: str) -> str:
 
 
 def asks_for_document(text: str) -> bool:
-    """Whether a prompt is a question of ours to a session that hands itself off, not the user's."""
-    return bool(_QUESTION.match(text))
+    """Whether a prompt is one that tasuki itself typed, and not the user's."""
+    return is_typed_by_tasuki(text)
 
 
 def occurring(

@@ -1,7 +1,7 @@
 """Which files and commands a draft without a model names, and what it tells of each."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate
 
 from tasuki.draft.authors.task import Task
 from tasuki.draft.commands import (
@@ -11,25 +11,17 @@ from tasuki.draft.commands import (
     is_selection,
     steps,
 )
-from tasuki.draft.features import Files
+from tasuki.draft.file_ranks import FileRanks
 from tasuki.draft.files import is_outside
 from tasuki.draft.rank import Relevance
 from tasuki.draft.text import one_line
 from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
 from tasuki.shell import strip_assignments
 
-DETAILED, DETAILED_LEAST, DETAILED_MOST = 0.6, 3, 8
-NAMED, NAMED_LEAST = 0.76, 8
-"""Shares of all that the successor may open, and counts: files told in detail, and files named.
-
-Of the files that were touched, the first few are named whatever their share.
-"""
 GOALS_FILES, GOALS_PLACE, GOALS_MATCH = 4, 3, 0.25
 """Files that the goal names best, the place they have at the latest, and how well they match."""
-TOLD, NAMES, NAMES_EACH, NAMES_OF_OTHERS, CITED = 5, 4, 14, 8, 5
-"""Names told beside all files, beside one, and beside one of the others; entries cited for one."""
-TOKENS_A_FILE, TOKENS_A_NAME, NAMES_FROM, NAMES_LEAST = 115, 8, 1_000, 20
-"""Tokens of the budget for each file that is named and, from a size on, for each name in them."""
+TOLD, NAMES = 5, 3
+"""Files that are told with what was done to them, and names told beside each."""
 SPOKEN_OF = 12
 """Files that no tool touched and that the newest entries name, behind all others."""
 TOLD_COMMANDS = 4
@@ -43,19 +35,30 @@ def files(task: Task, limit: int, reasons: bool) -> Iterator[FileItem]:
     known = task.relevance.files
     ranked = ranked_files(task)
     touched = [file for file in ranked if not known.is_only_spoken_of(file)]
-    spoken_of = [file for file in ranked if known.is_only_spoken_of(file)][:SPOKEN_OF]
+    spoken_of = sorted(filter(known.is_only_spoken_of, ranked), key=_is_only_printed)[:SPOKEN_OF]
     chosen = [*touched, *spoken_of][:limit]
     for count, file in enumerate(chosen):
-        told = count < TOLD
-        yield FileItem(path=file.path, reason=_why_file(file, file.symbols[:NAMES]) if reasons and told else "", refs=file.shown_in[-3:] if told else (), minor=not told)
+        told = count < TOLD and bool(file.edits or file.reads)
+        yield FileItem(
+            path=file.path,
+            reason=_why_file(file, file.symbols[:NAMES]) if reasons and told else "",
+            refs=file.shown_in[-3:] if told else (),
+            minor=not told,
+        )
+
+
+def _is_only_printed(file: FileFact) -> bool:
+    """Whether nobody names a file, no tool was given its name, and it was printed once."""
+    named = file.named
+    return not (named.assistant or named.user or named.input) and len(named.output) < 2
 
 
 def ranked_files(task: Task) -> list[FileFact]:
-    """The files of a thread, the one that is most likely opened next first."""
-    return [file for _, file in _goals_first(task.relevance.files)]
+    """The files of a thread that are still there, the one that is most likely opened next first."""
+    return [file for _, file in _goals_first(task.relevance.files) if not file.deleted]
 
 
-def _goals_first(files: Files) -> list[tuple[float, FileFact]]:
+def _goals_first(files: FileRanks) -> list[tuple[float, FileFact]]:
     """Files by worth, but those that the goal's own words name best are among the first."""
     ranked = files.ranked()
     ranked = [p for p in ranked if not (files.is_only_spoken_of(p[1]) and is_outside(p[1].path))]
@@ -86,7 +89,10 @@ def _why_file(file: FileFact, names: Sequence[str]) -> str:
 
 
 def commands(
-    facts: Sequence[CommandFact], relevance: Relevance, limit: int, told_already: Collection[int] = ()
+    facts: Sequence[CommandFact],
+    relevance: Relevance,
+    limit: int,
+    told_already: Collection[int] = (),
 ) -> Iterator[CommandItem]:
     """Commands that can be run again: the first few with what came of them, then the short ones bare.
 
@@ -102,7 +108,7 @@ def commands(
     for command in ranked:
         for step in steps(command.command):
             bare = strip_assignments(step)
-            if len(step) <= SHORT_COMMAND and bare not in seen and not is_bookkeeping(bare):
+            if len(step) <= SHORT_COMMAND and bare not in seen and _lasts(bare):
                 worth[step] = worth.get(step, 0.0) + relevance.command(command)
     for step in sorted(worth, key=lambda s: -worth[s]):
         if (bare := strip_assignments(step)) not in seen:
@@ -114,14 +120,26 @@ def _told_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandItem]:
     """One command of each shape, whole where it is short, with what came of its last run."""
     shapes: set[str] = set()
     for command in ranked:
-        parts = [s for s in steps(command.command) if not is_bookkeeping(strip_assignments(s))]
+        parts = [s for s in steps(command.command) if _lasts(strip_assignments(s))]
         if not parts or len(command.command) > LONG_COMMAND or "\n" in command.command.strip():
             continue
         shape = " ".join(strip_assignments(parts[-1]).split()[:3])
         if shape not in shapes and not asks_about_itself(command.command):
             shapes.add(shape)
             text = base_command(command.command)
-            yield CommandItem(command=text if text in one_line(command.command) else one_line(command.command), note=command_note(command), refs=command.refs[-2:])
+            yield CommandItem(
+                command=text if text in one_line(command.command) else one_line(command.command),
+                note=command_note(command),
+                refs=command.refs[-2:],
+            )
+
+
+def _lasts(step: str) -> bool:
+    """Whether a step may be wanted again: no bookkeeping of git, no edit by a stream editor."""
+    return not (is_bookkeeping(step) or _EDITS.match(step))
+
+
+_EDITS = re.compile(r"(?:sed|perl)\b.*\s-\w*i")
 
 
 def command_note(command: CommandFact, told: bool = False) -> str:

@@ -4,6 +4,7 @@ Every line is a fact that a rule can prove, or the thread's own words. Sections 
 order of their worth to a successor; what room is left goes to what earlier turns concluded.
 """
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -36,22 +37,48 @@ from tasuki.draft.excerpts import (
 )
 from tasuki.draft.rulings import quote_rulings
 from tasuki.draft.steps import last_steps
-from tasuki.draft.text import own_words, shorten
+from tasuki.draft.text import own_words, sentences, shorten
 from tasuki.draft.turns import split_turns
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 
 ORDER = ("stopped", "state", "asked", "previous", "steps", "files", "commands", "context")
-AUTHORED_ORDER = ("stopped", "state", "decisions", "questions", "asked", "previous", "files", "commands", "steps", "context")
+AUTHORED_ORDER = (
+    "stopped",
+    "state",
+    "decisions",
+    "questions",
+    "asked",
+    "previous",
+    "files",
+    "commands",
+    "steps",
+    "context",
+)
 """Sections in the order in which they get their room."""
 STOPPED = 2_800
 """Characters of the last messages that are quoted, at most: 700 tokens."""
-SHARES = {"stopped": 0.36, "state": 0.15, "asked": 0.32, "steps": 0.1, "files": 0.14, "commands": 0.08, "previous": 0.12, "decisions": 0.15, "questions": 0.1}
+SHARES = {
+    "stopped": 0.28,
+    "state": 0.15,
+    "asked": 0.32,
+    "steps": 0.07,
+    "files": 0.14,
+    "commands": 0.14,
+    "previous": 0.12,
+    "decisions": 0.15,
+    "questions": 0.1,
+}
 """Of the room, what each section may take at most; the conclusions take what is left."""
+KEPT = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
+KEEPS_NOTHING = ("stopped", "state")
+"""Shares of the room that sections keep for those after them; the first ones come before all."""
 STEPS, STEPS_AT_END = 9, 4
-HALF_LIFE, OLDEST = 20, 0.35
+HALF_LIFE, OLDEST = 20, 0.5
 """Entries after which the worth of a message has halved, and what is left of it at the least."""
 WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
+MENDED = 0.1
+"""What is left of a message that speaks of an error before it was mended."""
 ANNOUNCED = 0.3
 """What is left of a message that only announces a step."""
 NEAR, TOPIC_TURNS, TOPIC_TEXT = 1.0, 2, 4_000
@@ -91,6 +118,21 @@ def write(
     return trimmed(draft, handoff_id, budget, preamble=preamble)
 
 
+_ERROR_NAME = re.compile(
+    r"\w*(?:Error|Exception|Failure)\b: ?[^\s;,]{3,80}|`[^`\n]{6,80}`|\"[^\"\n]{8,80}\""
+)
+"""What names an error in its line."""
+
+
+ADVISED = 0.12
+"""How much of the goal a sentence shares, to advise against it."""
+_AGAINST = re.compile(
+    r"\b(?:leave \S+ \S+ out|leave (?:it|that|this|them) out|don'?t|do not|wouldn'?t|would not|shouldn'?t|not worth|"
+    r"skip|avoid|rather not|no need)\b",
+    re.IGNORECASE,
+)
+
+
 class Composer:
     """Fills the sections of one draft, and remembers what they told, so that nothing is told twice."""
 
@@ -106,7 +148,9 @@ class Composer:
         self._told: list[Item] = []
         self.turns = split_turns(self.thread.entries)
         self.blocks = self._blocks()
-        self.picker = ExcerptPicker(self.blocks, (own_words(users_words(e)) for e in self.thread.entries))
+        self.picker = ExcerptPicker(
+            self.blocks, (own_words(users_words(e)) for e in self.thread.entries)
+        )
         self.picker.tell(task.goal.text)
         self._kinds = {e.ref: e.kind for e in self.thread.entries}
         self._of_message: dict[int, list[int]] = {}
@@ -124,14 +168,18 @@ class Composer:
         """All sections, filled in the order of worth."""
         found: dict[str, tuple[Any, ...]] = {}
         for section in AUTHORED_ORDER if self.is_authored else ORDER:
-            if self.room > HEADING:
+            if self._share(section) > HEADING:
                 items = getattr(self, f"_{section}")(self._share(section) - HEADING)
                 found[section] = self._fit(section, items)
                 self._told += [as_item(item) for item in found[section]]
         return found
 
     def _share(self, section: str) -> int:
-        return min(self.room, int(self.whole * SHARES.get(section, 1.0)))
+        """Characters that a section may take; the last ones keep a part for the conclusions."""
+        order = AUTHORED_ORDER if self.is_authored else ORDER
+        later = order[order.index(section) + 1 :]
+        kept = sum(KEPT.get(other, 0.0) for other in later) if section not in KEEPS_NOTHING else 0.0
+        return min(self.room - int(self.whole * kept), int(self.whole * SHARES.get(section, 1.0)))
 
     def _fit(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
         """The first items that fit into what is left of the room."""
@@ -163,10 +211,18 @@ class Composer:
         room = min(room, STOPPED) - sum(len(_line(item)) + 1 for item in items)
         enough = room * ENOUGH
         chosen: list[int] = []
-        spoken = [r for r in dict.fromkeys(b.ref for b in reversed(self.blocks)) if self._kinds[r] == "assistant"]
+        spoken = [
+            r
+            for r in dict.fromkeys(b.ref for b in reversed(self.blocks))
+            if self._kinds[r] == "assistant"
+        ]
         for number, ref in enumerate(spoken):
             own = self._of_message[ref]
-            if number and (ref not in self.concluding and number > MID_TURN_LOOKED_AT or self._only_announces(own)):
+            if number and (
+                ref not in self.concluding
+                and number > MID_TURN_LOOKED_AT
+                or self._only_announces(own)
+            ):
                 continue
             size = sum(block_length(self.blocks[i].text) for i in own) + MESSAGE
             if size <= room:
@@ -179,7 +235,15 @@ class Composer:
                 break
             if room < enough:
                 break
-        return [*items, *self._quotes(chosen)]
+        return [*items, *map(self._overruled, self._quotes(chosen))]
+
+    def _overruled(self, item: Item) -> Item:
+        """A last message, marked where it advises against what the goal then asks for."""
+        is_last = bool(item.refs) and item.refs[0] == self.task.relevance.last_spoken
+        advice = (s for s in sentences(item.text) if is_last and _AGAINST.search(s))
+        if any(self.task.relevance.overlap(s) >= ADVISED for s in advice):
+            return replace(item, label="Said before the goal, which overrules its advice")
+        return item
 
     def _quotes(self, chosen: Sequence[int]) -> list[Item]:
         """Chosen blocks as items, a message each; it is said whose words are not the agent's own."""
@@ -190,7 +254,9 @@ class Composer:
 
     def _in_hand(self) -> Iterator[Item]:
         """The files that the work is most likely to go on with."""
-        if paths := [f.path for f in choices.ranked_files(self.task) if f.edits or f.reads][:IN_HAND]:
+        if paths := [f.path for f in choices.ranked_files(self.task) if f.edits or f.reads][
+            :IN_HAND
+        ]:
             yield Item(text=", ".join(f"`{path}`" for path in paths), label="Files in hand")
 
     def _unanswered(self) -> Iterator[Item]:
@@ -198,10 +264,16 @@ class Composer:
         turn = self.turns[-1] if self.turns else None
         if turn and turn.asked and not turn.said and (words := own_words(users_words(turn.asked))):
             text = f'"{shorten(" ".join(words.split()), WHOLE)}"'
-            yield Item(text=text, refs=(turn.asked.ref,), label="The user's last message, not yet answered")
+            yield Item(
+                text=text, refs=(turn.asked.ref,), label="The user's last message, not yet answered"
+            )
 
     def _only_announces(self, own: Sequence[int]) -> bool:
-        return len(own) == 1 and len(self.blocks[own[0]].text) < SHORT and said.is_narration(self.blocks[own[0]].text)
+        return (
+            len(own) == 1
+            and len(self.blocks[own[0]].text) < SHORT
+            and said.is_narration(self.blocks[own[0]].text)
+        )
 
     def _end_worth(self, block: Block) -> float:
         ends = 1 + ENDS * (block.place == 0) + ENDS * block.last
@@ -216,7 +288,11 @@ class Composer:
     def _asked(self, room: int) -> list[Item]:
         items, rest = quote_rulings(self.turns, self.task.stated, self.task.relevance, room)
         quoted = {item.refs[0]: item.text for item in items if item.refs}
-        chosen = [i for i in self.authored.asked if i.text.strip('"')[:80] not in quoted.get(next(iter(i.refs), 0), "")]
+        chosen = [
+            i
+            for i in self.authored.asked
+            if i.text.strip('"')[:80] not in quoted.get(next(iter(i.refs), 0), "")
+        ]
         items = sorted([*items, *chosen], key=lambda item: item.refs[:1])
         for item in items:
             self.picker.tell(item.text)
@@ -241,7 +317,11 @@ class Composer:
         chosen = [f if self.reasons else replace(f, reason="") for f in self.authored.files]
         named = {f.path for f in chosen}
         limit = max(self.task.limits["files"] - len(chosen), 0)
-        ranked = (f for f in choices.files(self.task, self.task.limits["files"], self.reasons) if f.path not in named)
+        ranked = (
+            f
+            for f in choices.files(self.task, self.task.limits["files"], self.reasons)
+            if f.path not in named
+        )
         return _within([*chosen, *islice(ranked, limit)], room, self.left_out)
 
     def _commands(self, room: int) -> list[CommandItem]:
@@ -249,12 +329,19 @@ class Composer:
         limit = self.task.limits["commands"]
         chosen = list(self.authored.commands)
         named = {c.command for c in chosen}
-        found = choices.commands(self.facts.commands, self.task.relevance, max(limit - len(chosen), 0), checks)
-        return _within([*chosen, *(c for c in found if c.command not in named)], room, self.left_out)
+        found = choices.commands(
+            self.facts.commands, self.task.relevance, max(limit - len(chosen), 0), checks
+        )
+        return _within(
+            [*chosen, *(c for c in found if c.command not in named)], room, self.left_out
+        )
 
     def _context(self, room: int) -> list[Item]:
         """What an author wrote; then the blocks of earlier turns that say most of what was not told yet."""
-        first = [*state.goal_errors(self.thread, self.facts, self.task.goal.text), *state.goal_quotes(self.thread, self.task.goal.text)]
+        first = [
+            *state.goal_errors(self.thread, self.facts, self.task.goal.text),
+            *state.goal_quotes(self.thread, self.task.goal.text),
+        ]
         written = _within([*first, *self.authored.context], room, self.left_out)
         for item in written:
             self.picker.tell(item.text)
@@ -263,19 +350,39 @@ class Composer:
         quoted = [*written, *self._quotes(picked)]
         cited = {ref for item in (*quoted, *self._told) for ref in item.refs}
         others = self._telling_messages() - cited
-        return [*quoted, Item(text=UNQUOTED, refs=tuple(sorted(others)[-MOST_UNQUOTED:]))] if others else quoted
+        return (
+            [*quoted, Item(text=UNQUOTED, refs=tuple(sorted(others)[-MOST_UNQUOTED:]))]
+            if others
+            else quoted
+        )
 
     def _telling_messages(self) -> set[int]:
         """Messages of the agent that say more than what it does next."""
-        length = {ref: sum(len(self.blocks[i].text) for i in own) for ref, own in self._of_message.items()}
-        return {ref for ref, size in length.items() if size >= TELLING or ref in self.concluding and size >= SHORT}
+        length = {
+            ref: sum(len(self.blocks[i].text) for i in own) for ref, own in self._of_message.items()
+        }
+        return {
+            ref
+            for ref, size in length.items()
+            if size >= TELLING or ref in self.concluding and size >= SHORT
+        }
+
+    @cached_property
+    def _mended(self) -> list[tuple[str, int]]:
+        """Error texts of commands that passed later, and when: what was said of them before is out of date."""
+        errors = (
+            (_ERROR_NAME.search(lesson.error), lesson.passed) for lesson in self.facts.lessons
+        )
+        return [(match[0], passed) for match, passed in errors if match and passed]
 
     @cached_property
     def _topic(self) -> frozenset[str]:
         """Words of the user's last messages and of the agent's last conclusion: what the work is about."""
         asked = [users_words(t.asked) for t in self.turns[-TOPIC_TURNS:] if t.asked]
         said_last = [t.conclusion.text for t in self.turns[-1:] if t.conclusion]
-        return frozenset(w for text in (*asked, *said_last) for w in telling_words(text[:TOPIC_TEXT]))
+        return frozenset(
+            w for text in (*asked, *said_last) for w in telling_words(text[:TOPIC_TEXT])
+        )
 
     def _worth(self, block: Block) -> float:
         age = (self.last - block.ref) / max(HALF_LIFE, self.last / 4)
@@ -284,6 +391,8 @@ class Composer:
         worth *= 1.0 if block.ref in self.concluding else WORTH_OF[kind]
         if said.is_narration(block.text) and len(block.text) < 200:
             worth *= ANNOUNCED
+        if any(error in block.text for error, passed in self._mended if block.ref < passed):
+            worth *= MENDED
         goal = self.task.relevance.overlap(f"{block.heading} {block.text}")
         likeness = self.picker.likeness(self._place_of[block.ref, block.place], self._topic)
         return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * likeness)

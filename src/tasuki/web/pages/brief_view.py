@@ -185,8 +185,9 @@ def _origin(citation: Citation | None, is_there: bool, *, kept: bool) -> str:
 def _sections(handoff: Handoff, ref: int) -> tuple[str, ...]:
     draft = handoff.draft
     named: dict[str, Sequence[Item | FileItem | CommandItem]] = {
-        "Context": draft.context, "State of the work": draft.state, "What the user asked for": draft.asked,
-        "Key decisions": draft.decisions, "Open questions": draft.questions, "Relevant files": draft.files,
+        "Where the thread stopped": draft.stopped, "State of the work": draft.state,
+        "What the user asked for": draft.asked, "Context": draft.context, "Key decisions": draft.decisions,
+        "Open questions": draft.questions, "The last steps": draft.steps, "Relevant files": draft.files,
         "Relevant commands": draft.commands,
     }  # fmt: skip
     return tuple(name for name, items in named.items() if any(ref in item.refs for item in items))

@@ -1,0 +1,189 @@
+"""The lines of *State of the work*: each proved by an exit code or by what a program printed."""
+
+from pathlib import Path
+
+import pytest
+from making import thread_of
+
+from tasuki.draft import state
+from tasuki.draft.commands import find_formatter, last_checks, runs
+from tasuki.draft.facts import derive
+from tasuki.model import Entry, ToolCall, ToolStatus
+from tasuki.testing import ThreadBuilder
+
+CLEAN = "On branch main\nnothing to commit, working tree clean"
+
+
+def lines_of(builder: ThreadBuilder, folder: Path) -> list[tuple[str, str]]:
+    """Label and text of the state lines of a thread."""
+    thread = thread_of(builder, folder)
+    return [(i.label, i.text) for i in state.items(thread, derive(thread).facts)]
+
+
+def check(command: str, output: str = "", status: ToolStatus = "ok", ref: int = 1) -> Entry:
+    """An entry in which a command ended."""
+    call = ToolCall("", "Bash", "shell", command=command, output=output, status=status)
+    return Entry(ref=ref, kind="tool", tool=call)
+
+
+def results_of(*entries: Entry) -> dict[str, tuple[int, bool]]:
+    """The entry and the result of the last check of each kind."""
+    return {c.check: (c.refs[-1], c.ok) for c in last_checks(runs(entries))}
+
+
+def test_commits_are_told_by_branch_and_push(tmp_path: Path) -> None:
+    """The branch that git printed; a claim of a push stands once where it holds for all."""
+    builder = (
+        ThreadBuilder("claude")
+        .user("go")
+        .shell("git commit -m one", "[main 1111111] one")
+        .shell("git push", "   0000000..1111111  main -> main")
+        .shell("git commit -m two", "[main 2222222] two")
+        .shell("git commit -m three", "[topic 3333333] three")
+    )
+
+    assert lines_of(builder, tmp_path) == [
+        ("Committed on `topic`", "`3333333` three — no push seen"),
+        ("Committed on `main`, earlier", "`2222222` two (no push seen); `1111111` one (pushed)"),
+    ]
+
+
+def test_a_branch_without_commits_says_so(tmp_path: Path) -> None:
+    """Other branches may have some; what sub-agents did nobody can tell."""
+    start = ThreadBuilder("claude").user("go")
+    switched = start.shell("git commit -m one", "[main 1111111] one").shell("git switch b", "")
+
+    assert ("Branch", "`b`; nothing was committed on it in this thread") in lines_of(
+        switched, tmp_path
+    )
+
+
+def test_a_clean_tree_is_told_until_the_next_edit(tmp_path: Path) -> None:
+    """An edit afterwards is not committed yet."""
+    builder = ThreadBuilder("claude").user("go").edit("a.py", "1", "2").shell("git status", CLEAN)
+    clean = lines_of(builder, tmp_path)
+    edited = lines_of(builder.edit("b.py", "1", "2"), tmp_path)
+
+    assert clean == [
+        ("Branch", "`main`; git called the tree clean; nothing was committed in this thread")
+    ]
+    assert edited == [
+        ("Branch", "`main`; nothing was committed in this thread"),
+        ("Not committed yet", "`b.py`"),
+    ]
+
+
+def test_what_git_ignores_does_not_wait_for_a_commit(tmp_path: Path) -> None:
+    """Files below an ignored folder are left out."""
+    builder = (
+        ThreadBuilder("claude")
+        .user("go")
+        .create("docs/plans/a.md", "x")
+        .edit("src/b.py", "1", "2")
+        .shell("git check-ignore -v docs/plans/a.md", ".gitignore:5:docs/plans\tdocs/plans/a.md")
+        .create("docs/plans/c.md", "x")
+    )
+
+    assert ("Not committed yet", "`b.py`") in lines_of(builder, tmp_path)
+
+
+def test_a_formatter_of_the_whole_tree_may_have_changed_more(tmp_path: Path) -> None:
+    """The list of files and the age of a check say so."""
+    builder = (
+        ThreadBuilder("claude")
+        .user("go")
+        .edit("a.py", "1", "2")
+        .shell("pytest -q", "5 passed")
+        .shell("ruff format .", "12 files reformatted")
+    )
+
+    lines = lines_of(builder, tmp_path)
+
+    assert ("Not committed yet", "`a.py`, and what `ruff format .` changed") in lines
+    assert ("Tests", "`pytest -q` passed: `5 passed`; `ruff format .` ran since") in lines
+
+
+def test_edits_after_a_check_are_named(tmp_path: Path) -> None:
+    """Those of the project first; those of another folder where there are no others."""
+    builder = ThreadBuilder("claude").user("go").shell("pytest -q", "5 passed")
+    elsewhere = lines_of(builder.edit("../other/a.py", "1", "2"), tmp_path)
+    here = lines_of(builder.edit("b.py", "1", "2"), tmp_path)
+
+    assert elsewhere[-1][1].endswith("; edited since, outside of the folder: `a.py`")
+    assert here[-1][1].endswith("; edited since: `b.py`")
+
+
+@pytest.mark.parametrize(
+    ("command", "formatter"),
+    [
+        ("mise run fmt 2>&1", "mise run fmt"),
+        ("npm run format && npm test", "npm run format"),
+        ("gofmt -s -w .", "gofmt -s -w ."),
+        ("cargo fmt", "cargo fmt"),
+        ("npx prettier --write .", "npx prettier --write ."),
+        ("gofmt -w a.go", ""),
+        ("gofmt -l .", ""),
+        ("cargo fmt --check", ""),
+        ("mise run lint:gofmt", ""),
+        ("mise run fmt:check", ""),
+        ("ruff format a.py", ""),
+        ("grep -n format x.py", ""),
+    ],
+)
+def test_formatters_of_the_whole_tree(command: str, formatter: str) -> None:
+    """One file, or a check of the format, changes nothing else."""
+    assert find_formatter(command) == formatter
+
+
+def test_a_check_in_an_environment_is_a_check() -> None:
+    """`env NAME=value` runs the program that follows."""
+    assert results_of(check("env GOCACHE=/tmp/x GOFLAGS='-v' go test ./...", "ok  p 0.1s")) == {
+        "test": (1, True)
+    }
+    assert results_of(check("env | grep test", "x")) == {}
+
+
+def test_pnpm_and_yarn_run_scripts_without_run() -> None:
+    """`pnpm lint`, `pnpm -s check-types`, `yarn build`."""
+    for command in ("pnpm lint", "pnpm -s check-types", "yarn lint"):
+        assert list(results_of(check(command))) == ["lint"]
+    assert list(results_of(check("yarn build"))) == ["build"]
+    assert results_of(check("npm lint")) == {}
+
+
+def test_an_interrupted_run_is_no_result() -> None:
+    """The run before it counts."""
+    first = check("go test ./...", "ok  p 0.1s")
+    stopped = check("go test ./...", "aborted by user after 10.2s", "aborted", ref=2)
+
+    assert results_of(first, stopped) == {"test": (1, True)}
+    assert results_of(stopped) == {}
+
+
+def test_a_compiler_that_complains_behind_a_pipe_failed() -> None:
+    """`head` ends well whatever the compiler said; a warning is no failure."""
+    broken = "# app/agent\nagent/x.go:189:10: undefined: Type"
+    warned = "parser.c:254:18: warning: null character"
+
+    assert results_of(check("go build ./... 2>&1 | head -30", broken)) == {"build": (1, False)}
+    assert results_of(check("go build ./... 2>&1 | head -30", warned)) == {"build": (1, True)}
+    assert results_of(check("go build ./...", broken)) == {"build": (1, True)}
+
+
+def test_a_filter_that_hides_the_result_tells_none() -> None:
+    """Counts of issues are no verdict; a line that says how it ended is."""
+    failed = check("golangci-lint run", "3 issues:", "error")
+    counted = check("golangci-lint run | grep -oE x | sort | uniq -c", " 114 (wrapcheck)", ref=2)
+    told = check("go test ./... | grep -E 'ok|FAIL'", "ok  p 0.1s", ref=3)
+
+    assert results_of(failed, counted, told) == {"lint": (1, False), "test": (3, True)}
+
+
+def test_in_a_chain_only_the_check_that_failed_has_failed() -> None:
+    """What stands after it did not run; what stood before passed, but has no line of its own."""
+    before = check("npm test && npm run lint", "5 passed")
+    tests = check("npm test && npm run lint", "1 failed", "error", ref=2)
+    lint = check("npm run lint && npm test", "x.ts: unused", "error", ref=3)
+
+    assert results_of(before, tests) == {"test": (2, False), "lint": (1, True)}
+    assert results_of(before, lint) == {"test": (1, True), "lint": (3, False)}
