@@ -4,8 +4,8 @@
     python bench/evaluation.py CORPUS --write    into docs/evaluation.md and bench/continuation/
     python bench/evaluation.py CORPUS --questions SET…    with the table of these question sets; without, it is left
 
-CORPUS is a file or folder of threads; figures alone are written, no word of a thread. With weights
-learnt on the corpus, the table that counts is the one whose weights never saw the repository.
+CORPUS is a file or folder of threads; figures alone are written, no word of a thread. Nothing is
+learnt, so the same table counts for threads that were seen while building and for others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
-import train_rank  # noqa: E402
-
 import tasuki  # noqa: E402
 from tasuki.config import Loaded, Settings  # noqa: E402
-from tasuki.draft import features  # noqa: E402
+from tasuki.draft import file_ranks  # noqa: E402
 from tasuki.evals import (  # noqa: E402
     case_runs,
     continuation,
@@ -48,17 +46,11 @@ def main() -> None:
     parser.add_argument("--questions", nargs="*", type=Path, default=[])
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    found = train_rank.all_examples(given.corpus)
-    held_out = continuation.Report(
-        tasuki=tasuki.__version__, cases=tuple(train_rank.held_out_cases(found))
-    )
-    shipped = continuation.run(given.corpus)
+    found = continuation.run(given.corpus)
     blocks: dict[str, Callable[[], str]] = {
-        "held-out": lambda: _tables(held_out, "cut") + "\n\n" + _tables(held_out, "compaction"),
-        "differences": lambda: _differences(held_out, "cut") + "\n\n" + _differences(held_out, "compaction"),
-        "shipped": lambda: _tables(shipped, "cut"),
-        "frontier": lambda: _frontier(found),
-        "features": _features,
+        "figures": lambda: _tables(found, "cut") + "\n\n" + _tables(found, "compaction"),
+        "differences": lambda: _differences(found, "cut") + "\n\n" + _differences(found, "compaction"),
+        "file-terms": _file_terms,
         "cases": _cases,
     }  # fmt: skip
     if given.questions:
@@ -68,18 +60,17 @@ def main() -> None:
         text = make()
         if not given.write:
             print(f"{name}\n\n{text}\n")
-        page = _put(page, name, text)
+        page = put_block(page, name, text)
     if given.write:
         PAGE.write_text(page)
         FIGURES.mkdir(exist_ok=True)
-        for name, of in (("", shipped), ("-held-out", held_out)):
-            path = FIGURES / f"{tasuki.__version__}{name}.json"
-            rows = continuation.rows(of.cases)
-            document = {"version": 1, **continuation.document(of, rows)}
-            path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+        path = FIGURES / f"{tasuki.__version__}.json"
+        document = {"version": 1, **continuation.document(found, continuation.rows(found.cases))}
+        path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
-def _put(page: str, name: str, text: str) -> str:
+def put_block(page: str, name: str, text: str) -> str:
+    """A page with another text between the marks of a block."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
@@ -98,20 +89,9 @@ def _differences(of: continuation.Report, kind: str) -> str:
     return report.as_markdown(report.differences(rows, of.cases, kind), intervals=True)
 
 
-def _frontier(found: Sequence[train_rank.Examples]) -> str:
-    lines = ["| share of what may be opened | files named | edit | file | pfile |", "|---|---|---|---|---|"]  # fmt: skip
-    for share, figures, count in train_rank.frontier(found):
-        cells = " | ".join(f"{figures[c]:.2f}" for c in ("edit", "file", "pfile"))
-        lines.append(f"| {share} | {count:.1f} | {cells} |")
-    return "\n".join(lines)
-
-
-def _features() -> str:
-    weights = features.weights().features
-    lines = ["| feature | says | weight |", "|---|---|---|"]
-    for name, says in features.FEATURES.items():
-        lines.append(f"| `{name}` | {says} | {weights[name]:+.2f} |")
-    return "\n".join(lines)
+def _file_terms() -> str:
+    lines = ["| term | what it adds |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{n}` | {says} |" for n, says in file_ranks.TERMS.items())])
 
 
 def _cases() -> str:

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from long_threads import long_thread
 from making import thread_of
 
 from tasuki.draft.authors import choices
 from tasuki.draft.authors.task import Task
 from tasuki.draft.facts import derive
-from tasuki.draft.features import Weights, using
 from tasuki.model import CommandFact, CommandItem, FileItem, Goal
 from tasuki.testing import ThreadBuilder
 
@@ -23,13 +23,13 @@ def task_of(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> Task:
 
 def files(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> list[FileItem]:
     """The files that are offered."""
-    return list(choices.files(task_of(builder, folder, goal), 20, True, 2_000))
+    return list(choices.files(task_of(builder, folder, goal), 20, True))
 
 
 def commands(folder: Path, *facts: CommandFact, told: tuple[int, ...] = ()) -> list[CommandItem]:
     """The commands that are offered of some facts."""
     task = task_of(ThreadBuilder("claude").user("go").assistant("Yes."), folder)
-    return list(choices.commands(facts, set(told), task.relevance, 20))
+    return list(choices.commands(facts, task.relevance, 20, set(told)))
 
 
 def fact(command: str, ref: int = 1, **more: object) -> CommandFact:
@@ -37,82 +37,135 @@ def fact(command: str, ref: int = 1, **more: object) -> CommandFact:
     return CommandFact(command=command, refs=(ref,), **{"ok": True, **more})  # type: ignore[arg-type]
 
 
-def test_a_file_in_detail_never_stands_behind_a_minor_one(tmp_path: Path) -> None:
-    """At least three files are told in detail, the others are minor and cite one entry."""
+# -- files -----------------------------------------------------------------------------
+
+
+def test_five_files_are_told_and_the_others_are_only_named(tmp_path: Path) -> None:
+    """What was done to the first five is told with refs; the others are bare paths behind them."""
     found = files(long_thread("claude"), tmp_path)
-    minor = [f.minor for f in found]
+    told = [f for f in found if not f.minor]
 
-    assert minor == sorted(minor)
-    assert minor.count(False) >= choices.DETAILED_LEAST
-    assert any(minor)
-    assert all(len(f.refs) <= 1 for f in found if f.minor)
+    assert found == [*told, *(f for f in found if f.minor)]
+    assert len(told) == choices.TOLD
+    assert all(f.reason and f.refs for f in told)
+    assert {("", ())} == {(f.reason, f.refs) for f in found if f.minor}
 
 
-def test_the_file_that_the_goal_names_is_among_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("goal", ["the reconciler drops rows", "look at src/reconciler.py"])
+def test_the_file_that_the_goal_names_is_among_the_first(goal: str, tmp_path: Path) -> None:
     """A file read once long ago stands in front when its name holds the goal's words."""
     builder = ThreadBuilder("claude").user("go").read("src/reconciler.py", "x = 1")
-    for n in range(30):
+    for n in range(90):
         builder.edit(f"src/part{n % 9}.py", str(n), str(n + 1))
-    with using(Weights({"edits": 1.0}, 0.0)):
-        found = [f.path for f in files(builder, tmp_path, "the reconciler drops rows")]
+    found = [f.path for f in files(builder, tmp_path, goal)]
+    other = [f.path for f in files(builder, tmp_path, "go on")]
 
     assert "src/reconciler.py" in found[: choices.GOALS_PLACE + 1]
+    assert other[-1] == "src/reconciler.py"
 
 
 def test_what_is_only_spoken_of_stands_behind_what_was_touched(tmp_path: Path) -> None:
     """A file that a search printed comes after all that were read, one outside not at all."""
     printed = "src/named.py\n/etc/app/settings.toml"
     builder = ThreadBuilder("claude").user("go").read("src/a.py", "x").shell("rg -l x", printed)
-    with using(Weights({"printed": 9.0}, 0.0)):
-        found = files(builder, tmp_path)
+    found = files(builder, tmp_path)
 
-    assert [f.path for f in found] == ["src/a.py", "src/named.py"]
-    assert found[1].reason == "only spoken of"
+    assert [(f.path, f.minor) for f in found] == [("src/a.py", False), ("src/named.py", True)]
+
+
+def test_a_file_that_was_deleted_is_not_named(tmp_path: Path) -> None:
+    """Nobody opens what is gone, however often it was edited and whatever the goal says."""
+    builder = ThreadBuilder("claude").user("go").read("src/a.py", "x")
+    for n in range(5):
+        builder.edit("src/gone.py", str(n), str(n + 1))
+    builder.shell("rm src/gone.py")
+    task = task_of(builder, tmp_path, "mend src/gone.py")
+
+    assert [f.path for f in task.relevance.files.all if f.deleted] == ["src/gone.py"]
+    assert [f.path for f in choices.files(task, 20, True)] == ["src/a.py"]
 
 
 def test_what_was_done_to_a_file_is_told_with_the_names_in_it(tmp_path: Path) -> None:
-    """Made, edited and removed are told apart, and names stand behind a semicolon."""
-    found = files(
-        ThreadBuilder("claude").user("go").create("n.py", "def parse_line(): ...").edit("n.py", "a", "b"),
-        tmp_path,
-    )  # fmt: skip
+    """Made, edited and read are told apart, and names stand behind a semicolon."""
+    builder = ThreadBuilder("claude").user("go").read("r.py", "x").read("r.py", "x")
+    builder.create("n.py", "def parse_line(): ...").edit("n.py", "a", "b")
 
-    assert [f.reason for f in found] == ["created, edited 2×; `parse_line`"]
+    assert {(f.path, f.reason) for f in files(builder, tmp_path)} == {
+        ("n.py", "created, edited 2×; `parse_line`"),
+        ("r.py", "read 2×"),
+    }
 
 
 def test_reasons_can_be_left_out(tmp_path: Path) -> None:
     """Without reasons nothing but path and refs is told."""
     task = task_of(long_thread("claude"), tmp_path)
 
-    assert {f.reason for f in choices.files(task, 20, False, 2_000)} == {""}
+    assert {f.reason for f in choices.files(task, 20, False)} == {""}
 
 
-def test_a_smaller_budget_names_fewer_files(tmp_path: Path) -> None:
-    """At 1,000 tokens nine files are named at most, at 5,000 as many as the caps allow."""
+def test_no_more_files_are_named_than_wanted(tmp_path: Path) -> None:
+    """The limit counts what was touched and what was only spoken of; of the latter there are few."""
     builder = ThreadBuilder("claude").user("go")
     for n in range(40):
         builder.shell("rg x", f"src/spoken{n}.py").read(f"src/part{n}.py", "x = 1")
     task = task_of(builder, tmp_path)
+    named = [f.path for f in choices.files(task, 100, True)]
 
-    assert len(list(choices.files(task, 20, True, 1_000))) == 9
-    assert len(list(choices.files(task, 20, True, 5_000))) == 20
+    assert len(list(choices.files(task, 20, True))) == 20
+    assert sum("spoken" in path for path in named) == choices.SPOKEN_OF
+    assert len(named) == 40 + choices.SPOKEN_OF
 
 
-def test_one_command_of_each_shape_is_offered(tmp_path: Path) -> None:
-    """Runs that differ in pipes and redirections alone are one command, the newest."""
+# -- commands --------------------------------------------------------------------------
+
+
+def test_one_command_of_each_shape_is_told(tmp_path: Path) -> None:
+    """Runs that differ in pipes and redirections alone are one command, without those."""
     found = commands(
         tmp_path, fact("pytest -q", 1), fact("pytest -q 2>&1 | tail -3", 5), fact("make docs", 3)
     )
 
-    assert sorted(c.command for c in found) == ["make docs", "pytest -q 2>&1 | tail -3"]
+    assert sorted((c.command, c.note) for c in found) == [("make docs", "ok"), ("pytest -q", "ok")]
 
 
-def test_of_a_command_too_long_to_repeat_the_steps_are_told(tmp_path: Path) -> None:
-    """What only looks around is no step; a step that another command holds is told once."""
-    long = f"cd /srv && make deploy && echo {'x' * 200} && ./smoke --all"
+def test_four_commands_are_told_and_the_short_ones_behind_them_are_bare(tmp_path: Path) -> None:
+    """The first have a note and refs; the others are whole simple commands and nothing more."""
+    found = commands(tmp_path, *(fact(f"tool{n} run --fast", n) for n in range(1, 8)))
+
+    assert [bool(c.note and c.refs) for c in found] == [True] * 4 + [False] * 3
+    assert [c.minor for c in found] == [False] * 4 + [True] * 3
+    assert {c.command for c in found if c.minor} == {f"tool{n} run --fast" for n in (1, 2, 3)}
+
+
+def test_of_a_command_too_long_to_repeat_the_steps_are_named(tmp_path: Path) -> None:
+    """What only looks around is no step; a step that another command holds is named once."""
+    long = f"cd /srv && make deploy && echo {'x' * 200} && ./smoke --all; make deploy"
     found = commands(tmp_path, fact(long))
 
-    assert [c.command for c in found] == ["make deploy", "./smoke --all"]
+    assert [(c.command, c.minor) for c in found] == [("make deploy", True), ("./smoke --all", True)]
+
+
+def test_what_the_state_of_the_work_told_is_named_bare(tmp_path: Path) -> None:
+    """The result of the last check stands there already; here it is one of the short commands."""
+    found = commands(tmp_path, fact("pytest -q", 5, check="test"), fact("make docs", 3), told=(5,))
+
+    assert [(c.command, c.minor) for c in found] == [("make docs", False), ("pytest -q", True)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git add -A && git commit -m 'x'", "sed -i 's/a/b/' a.py", "perl -pi -e 1 a.py", "ls -la src", "tool --help"],
+)  # fmt: skip
+def test_what_nobody_runs_again_is_not_told(command: str, tmp_path: Path) -> None:
+    """Git's bookkeeping, edits by a stream editor, looking around and asking for help say nothing."""
+    assert [c for c in commands(tmp_path, fact(command)) if not c.minor] == []
+
+
+def test_a_command_of_several_lines_is_told_by_its_steps(tmp_path: Path) -> None:
+    """A text that a command was given, and an assignment, are no commands."""
+    found = commands(tmp_path, fact("X=1\nmake one <<'E'\nrun me\nE\nCI=1 make two"))
+
+    assert [c.command for c in found] == ["make one", "CI=1 make two"]
 
 
 def test_the_note_of_a_command_tells_how_it_ended() -> None:

@@ -1,4 +1,4 @@
-"""Shell commands: checks, outcomes, commits."""
+"""Shell commands: checks, outcomes, steps."""
 
 import pytest
 
@@ -54,24 +54,6 @@ def test_zero_failures_are_no_failure() -> None:
 
     assert run.ok is True
     assert commands.outcome(run) == "Tests: 0 failed, 12 passed, 12 total"
-
-
-def test_commits_are_taken_from_gits_own_output() -> None:
-    """Hash and subject of each commit, oldest first, with the entry."""
-    found = commands.commits(
-        commands.runs(
-            [
-                entry(
-                    3, 'git commit -m "One"', "[main (root-commit) 1a2b3c4] One\n 1 file changed"
-                ),
-                entry(
-                    7, 'git commit -qm "Two" && git commit --amend', "[feat/x 9f8e7d6] Two (v2)\n"
-                ),
-            ]
-        )
-    )
-
-    assert [(q.text, q.ref) for q in found] == [("1a2b3c4 One", 3), ("9f8e7d6 Two (v2)", 7)]
 
 
 def test_the_same_command_with_another_pipe_tail_is_the_same() -> None:

@@ -27,7 +27,7 @@ def test_the_defaults_are_the_seeds(tmp_path: Path) -> None:
         12,
     )
     assert (settings.max_decision_items, settings.max_open_questions) == (8, 6)
-    assert (settings.min_goal_length, settings.budget, settings.author) == (12, 2500, "offline")
+    assert (settings.min_goal_length, settings.budget, settings.author) == (12, 4000, "offline")
 
 
 def test_each_source_overrides_the_ones_below_it(
@@ -114,7 +114,7 @@ def test_files_above_the_repository_are_not_looked_at(tmp_path: Path) -> None:
     (repository / ".git").mkdir(parents=True)
     (repository / "sub").mkdir()
 
-    assert config.load(repository / "sub").budget == 2500
+    assert config.load(repository / "sub").budget == 4000
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from fixture_threads import samples
 
 from tasuki.cli.eval import eval as measure
 from tasuki.draft import pipeline
+from tasuki.draft.file_ranks import TERMS
 from tasuki.errors import StoreFailed, TasukiError, UsageError
 from tasuki.evals import play
 from tasuki.evals.play import Candidate, Note
@@ -124,15 +125,18 @@ def test_a_statement_that_was_taken_back_is_marked(path: Path) -> None:
 
 
 def test_features_tell_why_a_score_is_what_it_is(path: Path) -> None:
-    """A statement has overlap, recency, rarity and weight; a file what each of its weights adds."""
+    """A statement has overlap, recency, rarity and weight; a file what each of its terms adds."""
     found = candidates(path)
     wish = next(c for c in found["statements"] if "Never touch" in c.text)
     client = next(c for c in found["files"] if c.text == "src/upload/client.py")
 
     assert {"overlap", "recency", "rarity", "weight"} <= wish.features.keys()
     assert ("constraint, user", (1,)) == (wish.what, wish.refs)
-    assert client.features["edits"] > 0
-    assert set(client.adds) <= set(client.features)
+    assert set(client.features) <= set(TERMS)
+    assert client.features["touched"] > 0
+    assert client.adds == client.features
+    assert sum(client.adds.values()) == pytest.approx(client.score, abs=0.01)
+    assert (wish.adds, [c.adds for c in found["commands"]]) == ({}, [{}, {}])
     with pytest.raises(TypeError):
         play.features("a text", None)  # type: ignore[arg-type]
 

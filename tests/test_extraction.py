@@ -23,6 +23,11 @@ KEYS = (
 )  # fmt: skip
 
 
+RULING = '"Never change the public API of the upload client, please."'
+QUESTION = '"Is the jitter configurable yet?"'
+"""What the user of `Bench` ruled first and asked last."""
+
+
 def said(**sections: Any) -> str:
     """A structured answer with these sections, the others empty."""
     state = {"done": [], "inProgress": [], "notWanted": []}
@@ -124,11 +129,12 @@ def test_numbers_become_the_facts_they_mean(bench: Bench) -> None:
     )
 
     assert [(f.path, f.reason) for f in draft.files] == [
-        ("src/upload/client.py", "holds `RETRY_DELAY`")
+        ("src/upload/client.py", "holds `RETRY_DELAY`"),
+        ("tests/test_upload.py", ""),
     ]
     assert draft.commands[0].command == "pytest -q tests/test_upload.py"
     assert draft.commands[0].note.startswith("checks `src/upload/client.py`; ")
-    assert draft.asked[0].text == '"Never change the public API of the upload client, please."'
+    assert draft.asked[0].text == RULING
     assert draft.decisions[0].text.startswith("`src/upload/client.py` keeps")
     assert draft.dropped == ()
 
@@ -170,7 +176,10 @@ def test_what_the_thread_does_not_hold_is_dropped_by_kind(bench: Bench) -> None:
     }
     assert len(draft.dropped) == len(kinds(draft)), "each once, though both answers said it"
     assert [c.text for c in draft.context] == ["The session of the upload client leaks sockets."]
-    assert [(f.path, f.reason) for f in draft.files] == [("src/upload/client.py", "")]
+    assert [(f.path, f.reason) for f in draft.files] == [
+        ("src/upload/client.py", ""),
+        ("tests/test_upload.py", ""),
+    ]
     assert draft.authorship.dropped["value"] == 2, "once in each of the two answers"
 
 
@@ -204,7 +213,7 @@ def test_a_repair_is_shown_what_was_dropped_and_what_is_missing(bench: Bench) ->
     assert [c.text for c in draft.context] == [
         "The delay of the upload client is fixed in `RETRY_DELAY`."
     ]
-    assert len(draft.asked) == 1
+    assert [a.text for a in draft.asked] == [RULING, QUESTION]
     assert draft.authorship.requests == 2
     assert draft.authorship.price == 1.0
     assert bench.asker.closed
@@ -293,22 +302,28 @@ def test_the_markdown_shape_is_checked_and_repaired_the_same_way(bench: Bench) -
         ("A global session was rejected: it leaks sockets under load.", (5,))
     ]
     assert "- Critical Context" in bench.asker.asked[1][-1].text
-    assert len(draft.asked) == 1
+    assert [a.text for a in draft.asked] == [RULING, QUESTION]
     assert kinds(draft)["We use `KafkaStream`."] == "value"
 
 
 def test_facts_fill_what_the_author_left_out(bench: Bench) -> None:
-    """State, standing wishes and empty sections come from the thread; a deliberate silence stays."""
+    """State, the user's words, files and steps come from the thread; nobody guesses at questions."""
     draft, _ = bench.draft(
         said(relevantInformation=[item("The upload client retries three times.", 2)]), said()
     )
 
     assert [f.path for f in draft.files] == ["src/upload/client.py", "tests/test_upload.py"]
-    assert any(i.label == "Tests as last seen" for i in draft.state)
+    assert any(
+        i.label == "Tests" and i.text.startswith("`pytest -q tests/test_upload.py` passed")
+        for i in draft.state
+    )
     assert any("public API" in a.text for a in draft.asked)
     assert draft.questions == ()
-    assert draft.authorship.filled >= 3
-    assert len(draft.context) == 1
+    assert draft.decisions == ()
+    assert [c.text for c in draft.context] == ["The upload client retries three times."]
+    authored = 1
+    items = sum(len(getattr(draft, section)) for section in ladder.SECTIONS)
+    assert draft.authorship.filled == items - authored >= 3
 
 
 def test_the_budget_holds_whoever_writes(bench: Bench) -> None:

@@ -1,86 +1,97 @@
-"""The rank of files: features, the weights of the package, and worth."""
+"""The rank of files: what each term adds, how the goal's words match, and the order."""
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from long_threads import long_thread
 from making import thread_of
 
-from tasuki.draft import features
 from tasuki.draft.facts import derive
-from tasuki.draft.features import FEATURES, Files, Weights
+from tasuki.draft.file_ranks import MAX_GOAL, PRINTED, SPOKEN, TERMS, TOUCHED, FileRanks
 from tasuki.draft.rank import relevance_of
-from tasuki.model import Goal
+from tasuki.model import FileFact, Goal
 from tasuki.testing import ThreadBuilder
 
 GOAL = "make the reconciliation of src/app/queue.py retry"
 
 
-def files_of(builder: ThreadBuilder, folder: Path, goal: str = GOAL) -> Files:
+def files_of(builder: ThreadBuilder, folder: Path, goal: str = GOAL) -> FileRanks:
     """The files of a built thread as candidates for a goal."""
     thread = thread_of(builder, folder)
     return relevance_of(thread, derive(thread, None, goal), Goal(goal)).files
 
 
-def by_path(files: Files) -> dict[str, dict[str, float]]:
-    """The features of every file."""
-    return {f.path: files.features(f) for f in files.all}
+def by_path(files: FileRanks) -> dict[str, dict[str, float]]:
+    """The terms of every file."""
+    return {f.path: files.terms(f) for f in files.all}
 
 
-def test_the_weights_name_exactly_the_features() -> None:
-    """The file of weights has one number for each feature, in the same order, and none besides."""
-    data = Path(features.__file__).with_name("rank_weights.json").read_bytes()
-    document = msgspec.json.decode(data)
-
-    assert list(document) == ["intercept", "features"]
-    assert list(document["features"]) == list(FEATURES)
-    assert all(isinstance(weight, float) for weight in document["features"].values())
+def begun() -> ThreadBuilder:
+    """A thread in which nothing was touched yet."""
+    return ThreadBuilder("claude").user("go")
 
 
-def test_every_file_has_exactly_the_features(tmp_path: Path) -> None:
-    """No feature is left out, none is unknown, and none but a count is above 1."""
-    counts = {"edits", "reads", "said_often", "asked", "given", "printed_often", "company"}
-    found = by_path(files_of(long_thread("claude"), tmp_path))
-
-    assert len(found) > 5
-    for each in found.values():
-        assert list(each) == list(FEATURES)
-        assert all(0 <= value <= 1 for name, value in each.items() if name not in counts)
-
-
-@pytest.mark.parametrize("intercept", [None, 1e6, -1e6])
-def test_a_worth_is_between_0_and_1(intercept: float | None, tmp_path: Path) -> None:
-    """A worth is a chance, whatever the weights are."""
+def test_every_file_has_exactly_the_terms_and_is_worth_their_sum(tmp_path: Path) -> None:
+    """No term is left out, none is unknown, and nothing else makes the worth."""
     files = files_of(long_thread("claude"), tmp_path)
-    other = features.weights() if intercept is None else Weights({"edits": 1e6}, intercept)
-    with features.using(other):
-        worth = [files.worth(f) for f in files.all]
 
-    assert all(0 < w < 1 for w in worth)
+    assert len(files.all) > 5
+    for file in files.all:
+        assert list(files.terms(file)) == list(TERMS)
+        assert files.worth(file) == pytest.approx(sum(files.terms(file).values()))
 
 
-def test_other_weights_hold_for_a_while_only() -> None:
-    """Weights put in place to be measured are gone afterwards, also after an error."""
-    shipped = features.weights()
-    with pytest.raises(ZeroDivisionError), features.using(Weights({}, 0.0)):
-        assert features.weights().features == {}
-        _ = 1 // 0
+def test_a_file_that_was_touched_more_often_or_later_is_worth_more(tmp_path: Path) -> None:
+    """Each edit counts, a read a little less, and one of long ago half as much as one of now."""
+    builder = begun().edit("old.py", "1", "2")
+    for n in range(TOUCHED):
+        builder.read(f"other{n}.py", "x")
+    builder.edit("twice.py", "1", "2").edit("twice.py", "2", "3").edit("once.py", "1", "2")
+    builder.read("read.py", "x")
+    touched = {
+        path: terms["touched"] for path, terms in by_path(files_of(builder, tmp_path)).items()
+    }
 
-    assert features.weights() is shipped
+    assert touched["twice.py"] > touched["once.py"] > touched["read.py"] > touched["old.py"] > 0
+
+
+def test_the_file_touched_last_has_the_first_place(tmp_path: Path) -> None:
+    """One for the file touched last, a half for the one before it."""
+    found = by_path(files_of(begun().edit("a.py", "1", "2").read("b.py", "x"), tmp_path))
+
+    assert {path: terms["place"] for path, terms in found.items()} == {"a.py": 0.5, "b.py": 1.0}
+
+
+def test_what_the_agent_named_last_and_what_was_printed_counts(tmp_path: Path) -> None:
+    """A file in the agent's last message gains; so does one whose name a tool printed lately."""
+    builder = begun().read("src/a.py", "x").read("src/b.py", "x").read("src/c.py", "x")
+    builder.shell("rg -l x", "src/b.py\n").assistant("The bug is in src/a.py.")
+    found = by_path(files_of(builder, tmp_path))
+
+    assert {path: terms["last_words"] for path, terms in found.items()} == {
+        "src/a.py": 0.3,
+        "src/b.py": 0.0,
+        "src/c.py": 0.0,
+    }
+    assert found["src/b.py"]["printed"] > 0 == found["src/a.py"]["printed"]
+    assert found["src/a.py"]["touched"] > found["src/c.py"]["touched"]
+    assert TOUCHED > SPOKEN > PRINTED
+
+
+def test_the_goal_counts_by_its_words_and_by_a_name_in_it(tmp_path: Path) -> None:
+    """A path that the goal names counts on top of one whose words it shares; others gain nothing."""
+    builder = begun().read("src/app/queue.py", "x").read("src/reconcile.py", "x").read("z.py", "x")
+    goal = {p: terms["goal"] for p, terms in by_path(files_of(builder, tmp_path)).items()}
+
+    assert goal["src/app/queue.py"] > goal["src/reconcile.py"] > 0
+    assert goal["src/app/queue.py"] >= 2
+    assert goal["z.py"] == 0
 
 
 def test_a_name_that_shares_the_goals_words_matches_better_than_a_folder(tmp_path: Path) -> None:
     """Forms of a word share its stem; in the file's name it counts more than in a folder's."""
-    files = files_of(
-        ThreadBuilder("claude")
-        .user("go")
-        .read("src/reconcile.py", "a")
-        .read("reconcile/x.py", "a")
-        .read("src/other.py", "a"),
-        tmp_path,
-        "the reconciliation is slow",
-    )
+    builder = begun().read("src/reconcile.py", "a").read("reconcile/x.py", "a").read("src/other.py", "a")  # fmt: skip
+    files = files_of(builder, tmp_path, "the reconciliation is slow")
     match = {f.path: files.match(f.path) for f in files.all}
 
     assert match["src/reconcile.py"] == 1.0
@@ -88,60 +99,60 @@ def test_a_name_that_shares_the_goals_words_matches_better_than_a_folder(tmp_pat
     assert match["src/other.py"] == 0.0
 
 
-def test_the_test_of_an_edited_file_is_its_partner(tmp_path: Path) -> None:
-    """A test belongs to the module of its name, and an edited file is nobody's partner."""
+def test_camel_case_and_underscores_part_words(tmp_path: Path) -> None:
+    """`undoStack.cpp` and `undo_stack.cpp` hold the words of "undo stack", `soundtrack.cpp` does not."""
+    builder = begun()
+    for name in ("undoStack.cpp", "undo_stack.cpp", "soundtrack.cpp"):
+        builder.read(f"src/{name}", "x")
+    files = files_of(builder, tmp_path, "the undo stack loses a step")
+
+    assert [files.match(f"src/{n}.cpp") for n in ("undoStack", "undo_stack", "soundtrack")] == [
+        1.0,
+        1.0,
+        0.0,
+    ]
+
+
+@pytest.mark.parametrize("goal", ["", "?!", "x" * 100_000, "word " * MAX_GOAL, "その再試行を直す"])
+def test_any_goal_gives_a_match_between_0_and_1(goal: str, tmp_path: Path) -> None:
+    """A goal without words matches nothing; one without end is looked at as far as it is read."""
+    files = files_of(long_thread("claude"), tmp_path, goal)
+
+    assert all(0 <= files.match(f.path) <= 1 for f in files.all)
+
+
+def test_what_lies_outside_of_the_folder_is_worth_less(tmp_path: Path) -> None:
+    """The same touch outside of the thread's folder loses one."""
     found = by_path(
-        files_of(
-            ThreadBuilder("claude")
-            .user("go")
-            .edit("src/upload.py", "a", "b")
-            .read("tests/test_upload.py", "x")
-            .read("tests/test_login.py", "x"),
-            tmp_path,
-        )
+        files_of(begun().edit("/etc/app.toml", "1", "2").edit("a.py", "1", "2"), tmp_path)
     )
 
-    assert {p: f["partner"] for p, f in found.items()} == {
-        "src/upload.py": 0.0,
-        "tests/test_upload.py": 1.0,
-        "tests/test_login.py": 0.0,
+    assert {path: terms["outside"] for path, terms in found.items()} == {
+        "/etc/app.toml": -1.0,
+        "a.py": 0.0,
     }
 
 
-def test_a_file_that_a_failed_check_printed_is_failing(tmp_path: Path) -> None:
-    """The output of a failed test run marks the files it names; that of a passed one does not."""
-    found = by_path(
-        files_of(
-            ThreadBuilder("claude")
-            .user("go")
-            .shell("pytest -q", "FAILED tests/test_red.py::x\n1 failed", 1)
-            .shell("ruff check .", "All checks passed! tests/test_green.py"),
-            tmp_path,
-        )
-    )
-
-    assert found["tests/test_red.py"]["failing"] == 1.0
-    assert found["tests/test_green.py"]["failing"] == 0.0
-
-
-def test_what_was_touched_in_the_users_last_turn_and_before_it_differs(tmp_path: Path) -> None:
-    """`turn` holds for what was read or edited behind the user's last message alone."""
-    found = by_path(
-        files_of(
-            ThreadBuilder("claude").user("one").edit("a/x.py", "1", "2").user("two").read("a/y.py"),
-            tmp_path,
-        )
-    )
-
-    assert (found["a/x.py"]["turn"], found["a/y.py"]["turn"]) == (0.0, 1.0)
-    assert (found["a/x.py"]["place"], found["a/y.py"]["place"]) == (0.5, 1.0)
-
-
 def test_scratch_space_is_no_candidate_and_the_best_comes_first(tmp_path: Path) -> None:
-    """Files under /tmp are not ranked; worth falls along the list."""
+    """Files under /tmp are not ranked; worth falls along the list, and equals stand by their path."""
     files = files_of(long_thread("claude").edit("/tmp/try.py", "1", "2"), tmp_path)
     ranked = files.ranked()
 
     assert "/tmp/try.py" in {f.path for f in files.all}
     assert "/tmp/try.py" not in {f.path for _, f in ranked}
-    assert [w for w, _ in ranked] == sorted((w for w, _ in ranked), reverse=True)
+    assert ranked == sorted(ranked, key=lambda pair: (-pair[0], pair[1].path))
+
+
+def test_only_words_name_a_file_that_no_tool_touched(tmp_path: Path) -> None:
+    """A printed file is only spoken of, unless the goal names it; a read one never is."""
+    builder = begun().read("src/a.py", "x").shell("rg -l x", "src/app/queue.py\nsrc/b.py\n")
+    files = files_of(builder, tmp_path)
+
+    def spoken(file: FileFact) -> bool:
+        return files.is_only_spoken_of(file)
+
+    assert {f.path: spoken(f) for f in files.all} == {
+        "src/a.py": False,
+        "src/app/queue.py": False,
+        "src/b.py": True,
+    }

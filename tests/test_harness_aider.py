@@ -7,6 +7,7 @@ from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzip
 from handoffs import made
 
 from tasuki.draft import commands
+from tasuki.draft.facts import derive
 from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness import of_file
 from tasuki.harness.aider import FILE, Aider
@@ -135,12 +136,17 @@ def test_model_version_and_context_are_those_of_the_last_chat() -> None:
 
 def test_commits_are_known_to_the_brief() -> None:
     """`Commit <hash> <subject>` is a commit as much as git's own line."""
-    found = commands.commits(commands.runs(read().entries))
+    found = derive(read()).facts
 
-    assert [q.text for q in found] == [
+    assert [q.text for q in found.revision.commits] == [
         "5d3b1a4 fix: raise the login timeout",
         "a0f3c90 Here is the file.",
         "865be0a As a diff.",
+    ]
+    assert [(c.hash, c.gone) for c in found.repository.commits] == [
+        ("5d3b1a4", False),
+        ("a0f3c90", False),
+        ("865be0a", False),
     ]
 
 

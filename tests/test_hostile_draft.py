@@ -6,19 +6,28 @@ import sys
 import pytest
 
 SETUP = """
-from tasuki.draft import commands, facts, files, mentions, said, state, statements, text, vocabulary
+from tasuki.draft import blocks, brief, command_kinds, commands, excerpts, facts, files, mentions, repository, rulings, said
+from tasuki.draft import state, statements, steps, text, turns
 from tasuki.draft.authors import offline
-from tasuki.draft.features import _subject, _words
-from tasuki.model import Entry, Thread, ToolCall
+from tasuki.draft.authors.task import Task
+from tasuki.draft.file_ranks import FileRanks
+from tasuki.draft.rank import relevance_of
+from tasuki.evals import fidelity
+from tasuki.model import Draft, Entry, FileChange, Goal, Item, Thread, ToolCall
+from tasuki.shell import split_commands, strip_assignments
 M = 400_000
+LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 def user(ref, said, origin="typed"): return Entry(ref=ref, kind="user", text=said, origin=origin)
 def agent(ref, said): return Entry(ref=ref, kind="assistant", text=said)
-def tool(ref, **call): return Entry(ref=ref, kind="tool", tool=ToolCall(id="1", name="x", status="ok", **call))
+def tool(ref, status="ok", **call): return Entry(ref=ref, kind="tool", tool=ToolCall(id="1", name="x", status=status, **call))
 def thread(*entries): return Thread(harness="", id="", path="", cwd="/p", entries=entries)
 HARD = (" " * M + "x", "\\n" * M + "x", '"' * M, "\\"'" * (M // 2), "1" * M, "1," * (M // 2), "mv " * (M // 3),
         "\\nmv " * (M // 4), ' -m "' * (M // 5), " -m" * (M // 3), "[" * M, "[#1" * (M // 3), "1." * (M // 2),
         "1. a\\n" * (M // 5), "**a" * (M // 3), "+" * M, "a/" * (M // 2) + "b.py", "$" * M, "a.B" * (M // 3),
-        "ok, " * (M // 4), "do " * (M // 3), "-s " * (M // 3), ". a" * (M // 3), "(" * M)
+        "ok, " * (M // 4), "do " * (M // 3), "-s " * (M // 3), ". a" * (M // 3), "(" * M,
+        "- a\\n" * (M // 4), "\\n".join(" " * (n % 900) + "- a" for n in range(M // 450)), "- a\\n\\n" * (M // 5), "# a\\n" * (M // 4), "|a" * (M // 2) + "|", "| a | b |\\n" * (M // 10),
+        "- - " * (M // 4), "_ " * (M // 2), "```\\n" * (M // 4), "- ```\\n" * (M // 6), "> " * (M // 2), "[…]\\n" * (M // 4), "a:\\n- b\\n" * (M // 7),
+        "<record-of-" * (M // 11), "</ " * (M // 3), '"a"="' * (M // 5), "Error: " * (M // 7), "fooError:" * (M // 9), "leave a b " * (M // 10), "`aaaaaa" * (M // 7))
 """
 CASES = {
     "commands": """
@@ -40,9 +49,65 @@ resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 mentions.mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
 mentions.mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
 """,
-    "vocabulary": """
+    "ranks": """
 for hard in HARD:
-    list(vocabulary.names(hard)), _words(hard), _subject(hard)
+    entries = tool(1, kind="read", paths=(hard[:9_000],)), tool(2, kind="read", paths=("a/" * 2_000 + "b.py",)), agent(3, hard[:90_000])
+    read = thread(*entries)
+    ranks = relevance_of(read, facts.derive(read, None, hard), Goal(hard)).files
+    ranks.ranked(), [ranks.terms(f) for f in ranks.all]
+""",
+    "blocks": """
+for hard in HARD:
+    for message in (hard, f"- {hard}", f"**{hard}**", f"# {hard}", f"|{hard}|", f"```\\n{hard}\\n```", f"a:\\n\\n{hard}"):
+        blocks.split_blocks(message, 1)
+""",
+    "excerpts": """
+for hard in HARD:
+    excerpts.telling_words(hard), excerpts.cue_of(hard), excerpts.block_length(hard)
+    cut = blocks.split_blocks(hard, 1)[:4_000]
+    picker = excerpts.ExcerptPicker(cut, [hard])
+    picker.tell(hard)
+    picked, _ = picker.pick(range(len(cut)), 6_000, lambda block: 1.0)
+    list(excerpts.quote_blocks(cut, picked))
+""",
+    "rulings": """
+for hard in HARD:
+    entries = agent(1, hard), user(2, hard), tool(3, "refused", kind="shell", command=hard), user(4, f"no, never {hard}"), user(5, f'"Which?"="{hard}"', "answer")
+    read = thread(*entries)
+    derived = facts.derive(read, None, hard)
+    rulings.quote_rulings(turns.split_turns(entries), derived.statements, relevance_of(read, derived, Goal(hard)), 6_000)
+""",
+    "steps": """
+for hard in HARD:
+    changed = tool(1, kind="edit", changes=(FileChange(path=hard[:5_000], kind="edit", old=hard, new=hard),))
+    entries = changed, *(tool(n, status, kind="shell", command=c, output=hard) for n, (status, c) in enumerate(
+        [("ok", hard), ("error", f"make {hard}"), ("aborted", "make"), ("ok", f"pytest {hard}")], 2))
+    steps.last_steps(thread(*entries), commands.runs(entries), {}, 9)
+""",
+    "shell": """
+for hard in HARD:
+    for line in (hard, f"a && {hard}", f"'{hard}", f"cat <<E\\n{hard}", f"$({hard}", f"case x in {hard}", f"Get-Item {hard}"):
+        split_commands(line), split_commands(line, powershell=True), strip_assignments(line)
+        command_kinds.strip_variables(line), command_kinds.kind_of(line), command_kinds.drop_here_documents(line)
+""",
+    "repository": """
+for hard in HARD:
+    for line in (hard, f"git {hard} commit -m {hard}", f"git push {hard}", f"gh pr {hard}", f"jj commit -m {hard}", f"git log {hard}", "git commit"):
+        for output in (hard, f"[main 1234567] {hard}", f"Commit 1234567 {hard}", f"* {hard}", f"https://x.org/a/b/pull/{hard}"):
+            entries = [tool(1, kind="shell", command=line, output=output), tool(2, kind="shell", command=f"git check-ignore {line}", output=output)]
+            repository.read_repository(entries, "main", "/p"), repository.find_ignored(entries)
+""",
+    "brief": """
+for hard in HARD:
+    text = brief.render_context(Draft(goal=Goal(hard), context=(Item(hard), Item(f"a\\n{hard}")), stopped=(Item(f"<{hard}\\nx"),)), "ab" * 16)
+    brief.split(brief.join(text, hard)), brief.handoff_of(hard), list(fidelity.lines(text))
+""",
+    "fidelity": """
+for hard in HARD:
+    read = thread(user(1, hard), agent(2, hard), tool(3, kind="shell", command=hard, output=hard))
+    said = "\\n".join(f"> {line}" for line in hard[:60_000].split("\\n")[:300])
+    for section in ("Context", fidelity.ASKED, fidelity.COMMANDS, fidelity.FILES):
+        fidelity.invented(f"## {section}\\n- also: {hard[:60_000]}\\n- \\"{hard[:60_000]}\\" — refusing: {hard[:60_000]}\\n{said}", read, hard)
 """,
     "user": """
 for hard in HARD:
@@ -69,21 +134,26 @@ for hard in HARD:
 """,
     "state": """
 for hard in HARD:
-    list(state.last_message(thread(agent(1, hard)), "1. yup")), list(state.last_message(thread(agent(1, "1. a")), hard))
-    list(state.goal_lines(thread(tool(1, kind="read", output=f"load_config {hard}")), "load_config " + hard[:5_000]))
+    read = thread(tool(1, kind="read", paths=("a.py",), output=f"load_config {hard}"))
+    list(state.goal_lines(read, "load_config " + hard[:5_000]))
+    list(state.goal_quotes(read, f'"{hard}" "{hard[:300]}"')), list(state.goal_errors(read, facts.derive(read).facts, f"Error: {hard}"))
+    list(state.items(read, facts.derive(read).facts))
 """,
     "offline": """
 for hard in HARD:
-    for pattern in (offline._ERRAND, offline._AGAINST, offline._LEFT_TO_DO, offline._PLAIN_WORD):
+    for pattern in (offline._ERROR_NAME, offline._AGAINST, excerpts._OFFER):
         pattern.search(hard)
-    for pattern in (offline._SUMMARY, state._LISTED, state._CODE_LINE, statements._PICK, statements._OPTION):
+    for pattern in (state._CODE_LINE, statements._PICK, statements._PICKED, statements._OPTION, statements._CHOICE):
         pattern.match(hard)
-    offline.Taken().adds(hard), state._ANSWERS.search(hard[:400])
+    read = thread(user(1, hard[:90_000]), agent(2, hard[:90_000]), tool(3, "error", kind="shell", command="make", output=hard[:90_000]), agent(4, hard[:90_000]))
+    task = Task(read, facts.derive(read, None, hard), Goal(hard), LIMITS)
+    offline.write(task, Draft(goal=Goal(hard)), budget=2_500, handoff_id="ab" * 16, reasons=True, preamble=True)
 """,
     "text": """
 for hard in HARD:
     list(text.sentences(hard)), list(text.sentences(f"**{hard}")), text.own_words(f"## My request for Codex:{hard}")
-    text.error_line(f"hint: {hard}")
+    text.error_line(f"hint: {hard}"), text.own_words(hard), text.own_words(f"a:\\n\\n{hard}"), text.own_words(f"# a\\n{hard}\\n\\n\\n\\na\\nb")
+    text.own_words("\\n".join(f"$ x\\n{hard[:900]}" for _ in range(400)))
 """,
 }
 

@@ -12,6 +12,9 @@ from tasuki.draft import brief
 from tasuki.errors import NothingToHandOff
 from tasuki.testing import ThreadBuilder, story
 
+SECTIONS = (
+    "stopped", "state", "asked", "previous", "context", "decisions", "questions", "steps", "drift", "files", "commands",
+)  # fmt: skip
 HARNESSES = ["claude", "codex", "pi", "omp", "gemini", "copilot", "opencode", "specstory"]
 
 
@@ -126,7 +129,7 @@ def test_each_cited_entry_is_kept_with_its_own_id_and_hash(tmp_path: Path) -> No
     assert cited
     assert cited == {
         ref
-        for section in ("context", "state", "asked", "decisions", "questions", "files", "commands")
+        for section in SECTIONS
         for item in getattr(result.handoff.draft, section)
         for ref in item.refs
     }

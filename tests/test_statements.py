@@ -1,4 +1,4 @@
-"""Statements: what was answered, done, taken back or left open, and what offline drafts take of them."""
+"""Statements: what was answered, refused, done, taken back or left open."""
 
 from pathlib import Path
 
@@ -6,15 +6,10 @@ import pytest
 from making import derived, thread_of
 
 from tasuki.draft import said, statements
-from tasuki.draft.authors import offline
-from tasuki.draft.authors.offline import Taken
-from tasuki.draft.authors.task import Task
-from tasuki.draft.facts import derive
 from tasuki.draft.statements import Statement, Talk, answered, done_at_once, of_user, superseded
-from tasuki.model import CommandFact, Entry, Facts, Goal, Item, Quote
+from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
 
-LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 OPTIONS = "Two ways:\n1. Keep the cache in memory.\n2. **Ask Redis** each time.\nWhich port is it?"
 
 
@@ -35,12 +30,6 @@ def is_open(question: str, *after: tuple[str, str], by_user: bool = False) -> bo
     asked = Statement(question, 1, "question", 1.0, by_user)
     entries = [Entry(ref=n, kind=kind, text=text) for n, (kind, text) in enumerate(after, 2)]  # type: ignore[arg-type]
     return statements.unanswered(asked, Talk(entries))
-
-
-def offered(builder: ThreadBuilder, folder: Path, goal: str) -> dict[str, list[Item]]:
-    """What an offline draft is offered of a built thread."""
-    thread = thread_of(builder, folder)
-    return offline.offer(Task(thread, derive(thread, None, goal), Goal(goal), LIMITS), True, 2_000)
 
 
 @pytest.mark.parametrize(
@@ -175,79 +164,51 @@ def test_having_no_clue_takes_nothing_back() -> None:
     assert said.marks("no, use tabs") & said.REVERSAL
 
 
-def test_nearly_the_same_is_told_once() -> None:
-    """A text adds something unless most of its words were told; short ones must be the same."""
-    taken = Taken()
-
-    assert taken.adds("The cache keeps stale rows of the tenant.")
-    assert not taken.adds("the cache keeps stale rows of a tenant")
-    assert taken.adds("The cache of the session is empty now.")
-    assert taken.adds("Use tabs")
-    assert taken.adds("Use spaces")
-    assert not taken.adds("use tabs!")
+def refused(command: str, *after: Entry) -> list[Entry]:
+    """A call that the user refused, and what came behind it."""
+    call = ToolCall(id="1", name="Bash", kind="shell", command=command, status="refused")
+    return [Entry(ref=1, kind="tool", tool=call), *after]
 
 
-def test_an_errand_is_over_with_a_later_commit() -> None:
-    """`commit and push` is done once a commit follows; a wish about commits stays."""
-    errand = Statement("commit it and push", 3, "request", 0.2, True)
-    wish = Statement("never push to main", 3, "constraint", 2.0, True)
-    later, earlier = (Facts(subjects=(Quote(text="x", ref=n),)) for n in (4, 2))
+def test_words_that_refuse_a_call_bind_and_name_it() -> None:
+    """The next message says why; one behind other entries does not, nor one behind a call that ran."""
+    why = Entry(ref=2, kind="user", text="we only deploy on mondays, with the others around")
+    (told,) = of_user(refused("make `deploy` STAGE=live", why))
+    (later,) = of_user(refused("make deploy", Entry(ref=2, kind="assistant", text="Why?"), why))
 
-    assert offline._is_errand(errand, later)
-    assert not offline._is_errand(errand, earlier)
-    assert not offline._is_errand(wish, later)
-
-
-def test_a_goal_against_the_agents_last_advice_is_told_the_advice(tmp_path: Path) -> None:
-    """What the agent's last words warn of is no step still to do, but an overruled one."""
-    advice = "I would not add the Redis cache to the session store, because it doubles the latency."
-    builder = ThreadBuilder("claude").user("what next?").assistant(advice)
-    label = "Overruled by the goal, as said before it"
-
-    told = offered(builder, tmp_path, "add the Redis cache to the session store")
-    assert [i.text for i in told["state"] if i.label == label] == [advice]
-    assert advice not in [i.text for i in told["context"]]
-    other = offered(builder, tmp_path, "translate the footer")
-    assert label not in {i.label for i in other["state"]}
-
-
-def test_what_one_message_said_stands_together_in_its_own_order(tmp_path: Path) -> None:
-    """Lines are ordered by the best of their message, and inside of it as it was written."""
-    thread = thread_of(
-        ThreadBuilder("claude").user("go").assistant("First **this**. Then that.").assistant("Or."),
-        tmp_path,
+    assert (told.kind, told.refuses, told.answers) == (
+        "decision",
+        "Bash make deploy STAGE=live",
+        "",
     )
-    that, other, this = (
-        Item(text="Then that.", refs=(2,)),
-        Item(text="Or.", refs=(3,)),
-        Item(text="First this.", refs=(2,)),
+    assert told.weight >= statements.REFUSAL
+    assert later.refuses == ""
+    assert len(of_user(refused("x" * 500, why))[0].refuses) <= statements.REFUSED_CALL
+
+
+def test_a_chosen_option_stands_with_its_question() -> None:
+    """Of a form with several questions each answer is a ruling of its own, in the form's order."""
+    text = 'The user answered: "Which store?"="Redis (Recommended)", "How long, in days?"="30"'
+    found = of_user([Entry(ref=4, kind="user", text=text, origin="answer")])
+
+    assert [(s.text, s.answers, s.kind, s.weight) for s in found] == [
+        ("Redis (Recommended)", "Which store?", "decision", statements.CHOSEN),
+        ("30", "How long, in days?", "decision", statements.CHOSEN),
+    ]
+    (free,) = of_user(
+        [Entry(ref=4, kind="user", text="none of these, use sqlite", origin="answer")]
     )
-
-    assert offline._as_said([that, other, this], thread) == [this, that, other]
-    assert offline._as_said([other, that, this], thread) == [other, this, that]
+    assert (free.text, free.answers) == ("none of these, use sqlite", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "tells"),
-    [
-        ("The retry path is still missing.", True), ("A follow-up is the migration.", True),
-        ("The Windows build is untested.", True), ("I'd split it by tenant.", True),
-        ("Next I open the file.", False), ("次に移行を書きます。", True), ("The cache — a dict — is fast.", False), ("The parser reads a line.", False),
-    ],
-)  # fmt: skip
-def test_older_sentences_tell_of_work_to_do_by_their_words(text: str, tells: bool) -> None:
-    """What is missing, untested or left for later is told apart from an announcement."""
-    assert bool(offline._LEFT_TO_DO.search(text)) is tells
+def test_a_message_is_cut_where_lines_were_pasted_into_it() -> None:
+    """What stands on both sides of pasted lines is two sentences, and both are the user's."""
+    pasted = "can you look at this\n```\nboom\n```\nplease never touch the queue\nand keep it"
 
-
-def test_a_failure_is_over_once_the_tests_passed() -> None:
-    """Only a passed run of the tests behind an entry counts."""
-
-    def after(**check: object) -> bool:
-        run = CommandFact(command="x", **{"refs": (5,), "ok": True, "check": "test", **check})  # type: ignore[arg-type]
-        return offline._passed_since(4, Facts(last_check=(run,)))
-
-    assert after()
-    assert not after(ok=False)
-    assert not after(check="lint")
-    assert not after(refs=(3,))
+    assert [s.text for s in of_user(user(pasted))] == [
+        "can you look at this",
+        "please never touch the queue and keep it",
+    ]
+    assert [
+        s.text for s in of_user(user("Never touch the queue.  It is\nwatched by   others."))
+    ] == ["Never touch the queue. It is watched by others."]

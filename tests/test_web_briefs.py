@@ -100,7 +100,7 @@ def test_a_brief_beside_its_entries(reader: Reader) -> None:
     beside = reader.page(f"{brief}?entry=6")
     assert "Entry #6 Tool call with its result" in aside(beside)
     assert "1 failed: timeout" in aside(beside)
-    assert "Cited by Relevant commands" in aside(beside)
+    assert "Cited by The last steps" in aside(beside)
     assert "As the thread has it, unchanged: hash " in aside(beside)
     assert f'href="{brief}?entry=7#entry"' in beside.partition('id="entry"')[2]
     (thread,) = set(re.findall(r'<a href="(/threads/[^"]+entry=6#e6)">Open in the thread', beside))

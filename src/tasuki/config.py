@@ -45,7 +45,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set, with its default."""
 
-    budget: int = 2500
+    budget: int = 4000
     """Tokens (characters / 4) of the brief without the goal; a hard bound."""
     max_files: int = 20
     max_commands: int = 10

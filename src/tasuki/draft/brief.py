@@ -44,6 +44,7 @@ FENCE_MARK = re.compile(
 )
 """A fence's mark in any spelling that a reader may take for it."""
 
+_LINE_END = re.compile("[\n\u2028\u2029]")
 _GOAL_HEADINGS = re.compile(f"{re.escape(GOAL_HEADING)}\n|{re.escape(MODEL_GOAL_HEADING)}\n")
 
 
@@ -84,13 +85,14 @@ def item_line(item: Item) -> str:
 def _quoted_block(item: Item) -> str:
     """Several lines of one message; each is marked, so none can open a heading or close the fence."""
     head = f"- {f'{item.label}{refs_mark(item.refs)}'.strip()}:"
-    return "\n".join([head, *(f"> {_kept_indent(line)}" for line in item.text.split("\n"))])
+    return "\n".join(
+        [head, *(f"> {_kept_indent(line)}" for line in _LINE_END.split(shown(item.text)))]
+    )
 
 
 def _kept_indent(line: str) -> str:
-    """A line without control characters and fence marks, with the blanks it begins with."""
-    bare = shown(line.expandtabs(4)).rstrip()
-    return FENCE_MARK.sub(r"‹\1\2", bare)
+    """A line without fence marks, with the blanks it begins with."""
+    return FENCE_MARK.sub(r"‹\1\2", line.expandtabs(4).rstrip())
 
 
 def file_line(item: FileItem) -> str:

@@ -44,7 +44,9 @@ LOOKED_AT = 3
 """Times the cap of a section: how many of its items are looked at."""
 KEPT = 1_000
 """Characters of a dropped text that are kept."""
-_PENDING = ("in progress", "pending", "still to do", "next", "failed, not passed", "not passed")
+_UNDER_WAY, _NEXT_STEP, _STILL_FAILING = "under way", "next step", "failed, and did not pass"
+_PENDING = (_UNDER_WAY, _NEXT_STEP, _STILL_FAILING)
+"""How labels begin that call something open."""
 _ALL_PASS = re.compile(
     r"\b(?:all|the|every)\b[^.;:]{0,40}\btests?\b[^.;:]{0,30}\b(?:pass|passes|passing|green|succeeds?)\b",
     re.IGNORECASE,
@@ -127,7 +129,8 @@ class Checker:
         from tasuki.draft.claims import claims
 
         caps = self.caps
-        texts = [i.text for s in _PROSE for i in getattr(draft, s)[: caps[s] * LOOKED_AT]]
+        most = {**caps, "context": caps["context"] + caps["state"]}
+        texts = [i.text for s in _PROSE for i in getattr(draft, s)[: most[s] * LOOKED_AT]]
         texts += [f.reason for f in draft.files[: caps["files"] * LOOKED_AT]]
         texts += [c.note for c in draft.commands[: caps["commands"] * LOOKED_AT]]
         self.search.look_up(map(claims, texts))
@@ -145,11 +148,16 @@ class Checker:
     ) -> tuple[_T, ...]:
         """What stands of some items, within the cap: what falls through a check takes no place."""
         kept: list[_T] = []
-        cap = self.caps[section]
-        for number, item in enumerate(self._unique(section, items, key)):
-            if self._written and (len(kept) >= cap or number >= cap * LOOKED_AT):
+        looked_at, places = Counter[str](), Counter[str]()
+        for item in self._unique(section, items, key):
+            capped = _cap_name(section, item)
+            cap = self.caps[capped]
+            looked_at[capped] += 1
+            is_over = places[capped] >= cap or looked_at[capped] > cap * LOOKED_AT
+            if self._written and is_over:
                 self._drop(section, key(item), Reason("cap", f"over the cap of {cap}"))
             elif (standing := taken(item)) is not None:
+                places[capped] += 1
                 kept.append(standing)
         return tuple(kept)
 
@@ -331,7 +339,7 @@ class Checker:
         for lesson in self.facts.lessons:
             if lesson.failed in item.refs and lesson.passed > last:
                 return True
-        if item.label.lower().startswith(("in progress", "failed")) or not terms(item.text):
+        if not item.label.lower().startswith(_NEXT_STEP) or not terms(item.text):
             return False
         return state.done_since(item.text, last, self.facts)
 
@@ -348,6 +356,12 @@ class Checker:
     @cached_property
     def _paths(self) -> set[str]:
         return {*self._known_paths, *(q.text.split()[0] for q in self.facts.revision.commits)}
+
+
+def _cap_name(section: str, item: Item | FileItem | CommandItem) -> str:
+    """The cap that counts an item: what an author says of the state stands in the context, labelled."""
+    is_labelled = section == "context" and isinstance(item, Item) and bool(item.label)
+    return "state" if is_labelled else section
 
 
 def normal_path(path: str) -> str:

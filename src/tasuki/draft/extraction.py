@@ -135,7 +135,7 @@ def missing(draft: Draft, parsed: Parsed, task: Task) -> list[str]:
     if edited and not draft.files and not parsed.next_steps:
         lacking.append(f"- relevantFiles: F{task.inventory.files.index(edited[0]) + 1}, …")
     said = {
-        item.text for section in (draft.asked, draft.decisions, draft.state) for item in section
+        item.text for section in (draft.asked, draft.decisions, draft.context) for item in section
     }
     for number, sentence in task.inventory.standing():
         if not any(sentence.text in text for text in said):

@@ -1,12 +1,12 @@
 """Who writes the draft: agent → model → offline. The way only leads down, and never off the end.
 
-An author that fails hands over to the next one with its reason, so that no handoff is lost; the
-facts that every author left out are filled in from the thread.
+An author that fails hands over to the next one with its reason, so that no handoff is lost. The
+facts are the same whoever writes: they are derived from the thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from tasuki.draft.authors import choices, offline
 from tasuki.draft.authors.task import Task
 from tasuki.draft.checks import Check, Checker
 from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable
-from tasuki.model import Authorship, CommandItem, Draft
+from tasuki.model import Authorship, CommandItem, Draft, FileItem, Item
 
 if TYPE_CHECKING:
     from tasuki.draft.authors.asker import Asker
@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 RUNGS = ("agent", "model", "offline")
 SHOWN = 60
 """Items in `left_out`."""
+SECTIONS = (
+    "stopped",
+    "state",
+    "asked",
+    "context",
+    "decisions",
+    "questions",
+    "steps",
+    "files",
+    "commands",
+    "previous",
+)
+"""All sections that facts or an author fill."""
+_T = TypeVar("_T", Item, FileItem, CommandItem)
 
 
 def write(task: Task, base: Draft, loaded: Loaded, handoff_id: str) -> tuple[Draft, list[str]]:
@@ -52,7 +66,7 @@ def write(task: Task, base: Draft, loaded: Loaded, handoff_id: str) -> tuple[Dra
         draft = completed(written, base, task, settings, handoff_id, check)
         by = replace(draft.authorship, fell=tuple(fell))
         return replace(draft, authorship=by), [*told, *notes]
-    draft = check(_offline(task, base, settings, handoff_id))
+    draft = check(_composed(task, base, settings, handoff_id))
     return replace(draft, authorship=Authorship(fell=tuple(fell))), told
 
 
@@ -96,7 +110,9 @@ ASKERS: "dict[str, Callable[[Task, Loaded], tuple[Asker, list[str]]]]" = {
 }
 
 
-def _offline(task: Task, base: Draft, settings: Settings, handoff_id: str) -> Draft:
+def _composed(
+    task: Task, base: Draft, settings: Settings, handoff_id: str, authored: Draft | None = None
+) -> Draft:
     return offline.write(
         task,
         base,
@@ -104,64 +120,49 @@ def _offline(task: Task, base: Draft, settings: Settings, handoff_id: str) -> Dr
         handoff_id=handoff_id,
         reasons=settings.include_file_reasons,
         preamble=settings.include_handoff_preamble,
+        authored=authored,
     )
 
 
 def completed(
-    written: "Written",
-    base: Draft,
-    task: Task,
-    settings: Settings,
-    handoff_id: str,
-    check: Check,
+    written: "Written", base: Draft, task: Task, settings: Settings, handoff_id: str, check: Check
 ) -> Draft:
     """An author's context, decisions and questions, with the facts that are the same whoever writes.
 
     Files and commands that the author chose come first, with its reasons; the user's words that it
-    chose are quoted with the others. What room is left goes to excerpts.
+    chose are quoted with the others. What room is left goes to excerpts. The facts are checked here,
+    the author's items were checked before.
     """
     by = written.draft.authorship
+    commands = tuple(_with_outcome(c, task) for c in written.draft.commands)
+    authored = replace(written.draft, commands=commands)
     empty = replace(base, metadata=(*base.metadata, _byline(by)))
-    authored = replace(
-        written.draft, commands=tuple(_with_outcome(c, task) for c in written.draft.commands)
-    )
-    draft = offline.write(
-        task,
-        empty,
-        budget=settings.budget,
-        handoff_id=handoff_id,
-        reasons=settings.include_file_reasons,
-        preamble=settings.include_handoff_preamble,
-        authored=authored,
-        silent=written.silent,
-    )
-    facts = check(replace(draft, dropped=(), authorship=Authorship()))
-    filled = sum(
-        item not in getattr(authored, section)
-        for section in SECTIONS
-        for item in getattr(facts, section)
-    )
+    draft = _composed(task, empty, settings, handoff_id, authored)
+    facts = {s: _without(getattr(draft, s), getattr(authored, s)) for s in SECTIONS}
+    passed = check(replace(draft, **facts, dropped=(), authorship=Authorship()))
+    sections = {
+        s: _without(getattr(draft, s), _without(facts[s], getattr(passed, s))) for s in SECTIONS
+    }
+    filled = sum(len(getattr(passed, s)) for s in SECTIONS)
     return replace(
-        facts,
+        draft,
+        **sections,
         authorship=replace(by, filled=filled),
         dropped=written.draft.dropped,
-        left_out=facts.left_out[:SHOWN],
+        left_out=draft.left_out[:SHOWN],
     )
 
 
-SECTIONS = (
-    "stopped",
-    "state",
-    "asked",
-    "context",
-    "decisions",
-    "questions",
-    "steps",
-    "files",
-    "commands",
-    "previous",
-)
-"""All sections that facts or an author fill."""
+def _without(items: Sequence[_T], others: Collection[_T]) -> tuple[_T, ...]:
+    """Items that are not among others, in their order."""
+    return tuple(item for item in items if item not in others)
+
+
+def key_of(item: Item | FileItem | CommandItem) -> str:
+    """What tells an item from others of its section: its words, its path or its command."""
+    if isinstance(item, Item):
+        return item.text
+    return item.command if isinstance(item, CommandItem) else item.path
 
 
 def _byline(by: Authorship) -> str:

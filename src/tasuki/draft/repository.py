@@ -21,7 +21,8 @@ _COMMIT = re.compile(
     r"^\[(?P<branch>[^\]\n]+?)(?: \(root-commit\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.+)$",
     re.MULTILINE,
 )
-_AIDER_COMMIT = re.compile(r"^Commit (?P<hash>[0-9a-f]{7,40}) (?P<subject>.+)$", re.MULTILINE)
+_AIDER_COMMIT = re.compile(r"Commit (?P<hash>[0-9a-f]{7,40}) (?P<subject>.+)")
+"""How aider, which commits by itself, tells of it."""
 _SWITCHED = re.compile(
     r"^(?:Switched to (?:a new |and reset )?branch|Already on) '([^'\n]+)'", re.MULTILINE
 )
@@ -146,11 +147,10 @@ class _RepositoryReader:
         if "\r" in output:
             output = output.replace("\r", "\n")
             call = replace(call, output=output)
+        if line == "git commit" and (match := _AIDER_COMMIT.match(output)):
+            self.log.add(ref, match["hash"], match["subject"], self.branch)
         if "git " in line and _TELLING.search(line):
             self._read_git(ref, call, ok)
-        elif output.startswith("Commit ") or "\nCommit " in output:
-            for match in _AIDER_COMMIT.finditer(output):
-                self.log.add(ref, match["hash"], match["subject"], self.branch)
         if "gh " in line or "git " in line:
             self.pulls.read(ref, line, output, ok=ok, branch=self.branch)
         if "jj " in line:

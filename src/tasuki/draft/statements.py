@@ -160,11 +160,20 @@ def _own_sentences(text: str) -> Iterable[str]:
     Where pasted lines were taken out, what stands on both sides of them is not one sentence.
     """
     text = text[: 2 * MAX_OWN_WORDS]
-    own = own_words(text)[:MAX_OWN_WORDS]
+    own = _with_gaps(own_words(text)[:MAX_OWN_WORDS], text)
     whole, said_so = one_line(own), comparable(text)
     if len(whole) <= WHOLE_MESSAGE and "\n\n" not in own and comparable(whole) in said_so:
         return (whole,) if len(whole) >= 8 else ()
     return [s for s in sentences(own) if comparable(s) in said_so]
+
+
+def _with_gaps(own: str, text: str) -> str:
+    """Some lines of a text, with an empty one where others stood between them."""
+    if own in text:
+        return own
+    lines = own.split("\n")
+    pairs = zip(lines, lines[1:], strict=False)
+    return "\n".join([lines[0], *(b if f"{a}\n{b}" in text else f"\n{b}" for a, b in pairs)])
 
 
 def _by_user(sentence: str, entry: Entry, before: str) -> Statement:

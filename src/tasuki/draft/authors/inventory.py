@@ -87,8 +87,9 @@ class Inventory(Struct, frozen=True):
 def take(
     thread: Thread, facts: Facts, stated: Sequence[Statement], relevance: Relevance
 ) -> Inventory:
-    """The facts worth choosing from, ranked for a goal."""
-    files = [f for _, f in relevance.files.ranked()]
+    """The facts worth choosing from, ranked for a goal; files that nothing but words names come last."""
+    known = relevance.files
+    files = sorted((f for _, f in known.ranked()), key=known.is_only_spoken_of)
     shapes: dict[str, CommandFact] = {}
     for command in sorted(facts.commands, key=lambda c: -relevance.command(c)):
         if runnable(command.command) or command.check:

@@ -375,6 +375,10 @@ class Composer:
         )
         return [(match[0], passed) for match, passed in errors if match and passed]
 
+    def _goal_of(self, block: Block) -> float:
+        """How much of the goal a block speaks of, 0 to 1."""
+        return self.task.relevance.overlap(f"{block.heading} {block.text}")
+
     @cached_property
     def _topic(self) -> frozenset[str]:
         """Words of the user's last messages and of the agent's last conclusion: what the work is about."""
@@ -393,7 +397,7 @@ class Composer:
             worth *= ANNOUNCED
         if any(error in block.text for error, passed in self._mended if block.ref < passed):
             worth *= MENDED
-        goal = self.task.relevance.overlap(f"{block.heading} {block.text}")
+        goal = self._goal_of(block)
         likeness = self.picker.likeness(self._place_of[block.ref, block.place], self._topic)
         return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * likeness)
 

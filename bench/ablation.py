@@ -1,0 +1,159 @@
+"""What each part of the offline author is worth: every figure with that part taken out alone.
+
+    python bench/ablation.py CORPUS --questions SET…           print the table
+    python bench/ablation.py CORPUS --questions SET… --write   into docs/evaluation.md
+
+CORPUS is a file or folder of threads; figures alone are written. A part that moves none of the
+figures has no place in the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench"), str(ROOT / "tests")]
+
+from evaluation import PAGE, put_block  # noqa: E402
+from planted import judging  # noqa: E402
+
+from tasuki import harness as harnesses  # noqa: E402
+from tasuki.config import Loaded, Settings  # noqa: E402
+from tasuki.draft import excerpts, file_ranks, pipeline, rulings  # noqa: E402
+from tasuki.draft.authors import choices, offline  # noqa: E402
+from tasuki.evals import cuts, metric, question_runs, questions  # noqa: E402
+from tasuki.evals.places import sources, unpacked  # noqa: E402
+from tasuki.evals.statistics import by_thread  # noqa: E402
+from tasuki.model import Goal  # noqa: E402
+
+BUDGET = 2_000
+Change = tuple[Any, str, Any]
+PARTS: dict[str, tuple[Change, ...]] = {
+    "everything": (),
+    "without the wording of a block (sentence weights)": ((offline, "cue_of", lambda text: 1.0),),
+    "without its age": ((offline, "OLDEST", 1.0),),
+    "without what the goal shares": ((offline.Composer, "_goal_of", lambda self, block: 0.0),),
+    "without the topic of the last messages": ((offline, "NEAR", 0.0),),
+    "without `told once`": ((excerpts, "TOLD_AGAIN", 1.0),),
+    "names worth as much as words": ((excerpts, "NAME_WEIGHT", 1.0),),
+    "ends of a message worth as much as its middle": ((offline, "ENDS", 0.0),),
+    "user: without the last messages first": ((rulings, "LATE", 0.0),),
+    "user: without answered questions last": ((rulings, "ANSWERED", 0.0),),
+    "files: by edits and reads alone": (
+        (file_ranks.FileRanks, "terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
+    ),
+    "files: without what is only spoken of": ((choices, "SPOKEN_OF", 0),),
+    "without the room kept for conclusions": ((offline, "KEPT", {}),),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Measures every variant and prints or writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", nargs="+", type=Path)
+    parser.add_argument("--questions", nargs="+", type=Path, required=True)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    heads = [
+        *(f"{path.stem}, direct" for path in given.questions),
+        "edit",
+        "file",
+        "cmd",
+        "id",
+        "p5",
+        "planted",
+    ]
+    lines = [f"| variant | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    for name, changes in PARTS.items():
+        with changed(changes):
+            cells = [*asked(given.questions, given.corpus), *continued(given.corpus), kept()]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+        print(lines[-1], file=sys.stderr)
+    table = "\n".join(lines)
+    if given.write:
+        PAGE.write_text(put_block(PAGE.read_text(), "ablation", table))
+    else:
+        print(table)
+
+
+@contextmanager
+def changed(changes: Sequence[Change]) -> Iterator[None]:
+    """Parts of the author replaced for a while."""
+    with ExitStack() as stack:
+        for owner, name, value in changes:
+            stack.enter_context(patch.object(owner, name, value))
+        yield
+
+
+def asked(sets: Sequence[Path], corpus: Sequence[Path]) -> Iterator[str]:
+    """Questions answered directly, of all, for each set."""
+    for path in sets:
+        found = questions.load_questions(path)
+        summaries = all(case.summary_line is not None for case in found.threads)
+        options = question_runs.QuestionOptions(budget=None if summaries else BUDGET)
+        report = question_runs.ask_questions(found, path.name, corpus, options, workers=1)
+        verdicts = [v for case in report.cases for v in case.methods["tasuki"].verdicts]
+        yield f"{verdicts.count('yes')} of {len(verdicts)}"
+
+
+def continued(corpus: Sequence[Path]) -> list[str]:
+    """The continuation benchmark's columns at cuts."""
+    loaded = Loaded(Settings(budget=BUDGET))
+    values: dict[str, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for source in sources(corpus):
+            path = unpacked(source, Path(folder))
+            harness = harnesses.of_file(path)
+            for cut in cuts.cuts(harness.read(path)):
+                if cut.kind == "cut":
+                    score(harness, source.called, cut, loaded, Path(folder), values)
+    means = {column: by_thread(per) for column, per in values.items()}
+    columns = ("edit", "file", "cmd", "id", "p5")
+    return [f"{sum(means[c]) / len(means[c]):.3f}" for c in columns]
+
+
+def score(
+    harness: Any, name: str, cut: cuts.Cut, loaded: Loaded, folder: Path,
+    values: dict[str, dict[str, list[float]]],
+) -> None:  # fmt: skip
+    """Add the figures of one cut."""
+    part = folder / "part"
+    part.mkdir(exist_ok=True)
+    try:
+        copy = cuts.predecessor_copy(harness, cut, part)
+    except ValueError:
+        return
+    made = pipeline.make(
+        harness, copy, Goal(cut.goal, forced=True), loaded,
+        handoff_id="0" * 32, to=harness.name, replay=True,
+    )  # fmt: skip
+    opened = metric.used(cut.future, cut.predecessor.cwd).opened
+    for column, value in metric.score(cuts.targets(cut), made.context, opened).values.items():
+        if value is not None:
+            values.setdefault(column, {}).setdefault(name, []).append(value)
+
+
+def kept() -> str:
+    """Planted facts kept in 6,000 characters, of fifty."""
+    loaded, count = Loaded(Settings(budget=judging.BUDGET)), 0
+    with tempfile.TemporaryDirectory() as folder:
+        for script in judging.scripts():
+            path = script.thread.write(Path(folder) / script.thread.file_name())
+            harness = harnesses.of_file(path)
+            made = pipeline.make(
+                harness, path, Goal(script.goal, forced=True), loaded,
+                handoff_id="0" * 32, to=harness.name, replay=True,
+            )  # fmt: skip
+            count += len(judging.verdict(script, made.context).kept)
+    return f"{count} of 50"
+
+
+if __name__ == "__main__":
+    main()
