@@ -32,17 +32,22 @@ WINDOW = 3_000
 """Less than the model has: its answer without a schema fills a quarter, at some 30 tokens a second."""
 SECONDS = 600
 SECTIONS = (
-    "Context (from previous thread)",
+    "Where the thread stopped",
     "State of the work",
     "What the user asked for and ruled",
+    "Context (from previous thread)",
     "Key Decisions",
-    "Open Questions & Risks",
+    "Open Questions / Risks",
+    "The last steps",
     "Relevant Files",
     "Relevant Commands",
 )
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?/?[\w.@+-]+(?:/[\w.@+-]+)+/?|\b[\w-]+\.[a-z]{1,4}\b")
 _QUOTE = re.compile(r'^- (?:[^"`]*: )?"(.+?)"(?: — .*)?(?: \[#[^\]]*\])?$')
 _COMMAND = re.compile(r"^- (`+) ?(.+?) ?\1(?: — .*)?(?: \[#[^\]]*\])?$")
+_CODE = re.compile(r"(?<!`)(`+)(?!`) ?(.+?) ?(?<!`)\1(?!`)")
+ALSO = "- also: "
+"""How the line begins that bare files or commands share."""
 
 
 def held(path: Path) -> str:
@@ -82,13 +87,20 @@ def invented(brief: str, path: Path) -> list[str]:
             continue
         for line in lines:
             claims = _PATH.findall(re.sub(r" \[#[^\]]*\]$", "", line))
-            quote, command = _QUOTE.match(line), _COMMAND.match(line)
-            if quote:
+            if quote := _QUOTE.match(line):
                 claims.append(quote[1])
             if heading == "Relevant Commands":
-                claims.append(command[2] if command else line)
+                claims += commands(line)
             found += [claim for claim in claims if claim.removesuffix(" …") not in thread]
     return found
+
+
+def commands(line: str) -> list[str]:
+    """The commands that a line names: one, or all of the line that bare ones share; else the line."""
+    if line.startswith(ALSO):
+        return [match[2] for match in _CODE.finditer(line)] or [line]
+    command = _COMMAND.match(line)
+    return [command[2] if command else line]
 
 
 @pytest.fixture
@@ -124,7 +136,7 @@ def test_a_real_model_invents_nothing(
 
 
 def test_the_check_finds_inventions() -> None:
-    """The check of this file sees a path, a command and a quote that a thread does not hold."""
+    """The check of this file sees paths, commands and a quote that a thread does not hold."""
     path = one("claude", THREADS["claude"])
     lines = """# Handoff Context
 <record-of-the-past>
@@ -134,13 +146,16 @@ def test_the_check_finds_inventions() -> None:
 
 ## Relevant Files
 - ghost.toml — edited 2× [#3]
+- also: src/spook.py, spook.toml
 
 ## Relevant Commands
 - `make ghost` — failed [#4]
 - ``echo `ghost` `` [#5]
+- also: `make spook` [#6], ``echo `spook` ``
 </record-of-the-past>
 """
-    found = ["Use ghosts, please", "src/ghost.py", "ghost.toml", "make ghost", "echo `ghost`"]
+    found = ["Use ghosts, please", "src/ghost.py", "ghost.toml", "src/spook.py", "spook.toml",
+             "make ghost", "echo `ghost`", "make spook", "echo `spook`"]  # fmt: skip
 
     assert invented(lines, path) == found
 

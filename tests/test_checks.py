@@ -7,7 +7,7 @@ from making import thread_of
 
 from tasuki.draft import checks
 from tasuki.draft.facts import derive
-from tasuki.model import CommandItem, Draft, FileItem, Goal, Item
+from tasuki.model import Authorship, CommandItem, Draft, FileItem, Goal, Item
 from tasuki.testing import ThreadBuilder
 
 LONG = "filler line\n" * 3000
@@ -110,28 +110,106 @@ def test_code_in_prose_must_occur_even_where_it_was_clipped_in_memory(check) -> 
 def test_nothing_is_failing_that_passed_later(check) -> None:  # type: ignore[no-untyped-def]
     """A failure that a later run of the same command cured is not handed on as open."""
     draft = check(
+        authorship=Authorship(author="model"),
         state=(
             Item(
                 text="`pytest -q tests`: `E   KeyError: 'x'`",
                 refs=(5,),
-                label="Failed, not passed since",
+                label="Failed, and did not pass since",
             ),
-        )
+        ),
     )
 
     assert draft.state == ()
     assert list(reasons(draft).values()) == ["it succeeded later in the thread"]
 
 
-def test_placeholders_repetitions_and_what_is_over_a_cap_go(check) -> None:  # type: ignore[no-untyped-def]
-    """Empty and placeholder items, second mentions and the seventh question are dropped."""
-    texts = ["N/A", " ", "none", "Why?", "Why?", *(f"Question {n}?" for n in range(9))]
+def test_the_derived_state_is_left_as_it_is(check) -> None:  # type: ignore[no-untyped-def]
+    """Its lines rest on what programs printed, in fixed words; only refs that can be opened stay."""
+    lines = (
+        Item(text="`feature/none`; nothing was committed in this thread", label="Branch"),
+        Item(text="`pytest -q` passed: `5 passed`", refs=(7, 99), label="Tests"),
+    )
+    draft = check(state=lines)
+
+    assert [(i.label, i.text, i.refs) for i in draft.state] == [
+        ("Branch", lines[0].text, ()),
+        ("Tests", lines[1].text, (7,)),
+    ]
+    assert draft.dropped == ()
+
+
+def test_placeholders_and_repetitions_go(check) -> None:  # type: ignore[no-untyped-def]
+    """Empty and placeholder items and second mentions are dropped."""
+    texts = ["N/A", " ", "none", "Why?", "Why?", "Question?"]
     draft = check(questions=tuple(Item(text=t) for t in texts))
 
-    assert [i.text for i in draft.questions] == ["Why?", *(f"Question {n}?" for n in range(5))]
-    assert {"empty or a placeholder", "said twice", "over the cap of 6"} == set(
-        reasons(draft).values()
+    assert [i.text for i in draft.questions] == ["Why?", "Question?"]
+    assert {"empty or a placeholder", "said twice"} == set(reasons(draft).values())
+
+
+def test_caps_count_what_an_author_wrote(check) -> None:  # type: ignore[no-untyped-def]
+    """The seventh question of an author is dropped; facts fill a section without a cap."""
+    questions = tuple(
+        Item(text=f"Does {word} rename `Foo` to `Bar`?", refs=(2,))
+        for word in ("who", "it", "that", "he", "she", "one", "this", "they", "some")
     )
+    authored = check(questions=questions, authorship=Authorship(author="model"))
+    derived = check(questions=questions)
+
+    assert authored.questions == questions[:6]
+    assert set(reasons(authored).values()) == {"over the cap of 6"}
+    assert derived.questions == questions
+    assert derived.dropped == ()
+
+
+def test_what_an_author_says_of_the_state_takes_no_place_of_the_context(check) -> None:  # type: ignore[no-untyped-def]
+    """Labelled items of the context have the cap of the state, and the others keep theirs."""
+    words = "who it that he she one this they some any many all none both each such".split()
+    labelled = tuple(
+        Item(text=f"{word} renames `Foo` to `Bar`", refs=(2,), label="Done") for word in words
+    )
+    plain = tuple(Item(text=f"`Foo` is renamed to `Bar` by {w}", refs=(2,)) for w in words)
+    draft = check(context=(*labelled, *plain), authorship=Authorship(author="model"))
+
+    assert draft.context == (*labelled, *plain[:12])
+    assert set(reasons(draft).values()) == {"over the cap of 12"}
+
+
+@pytest.mark.parametrize(
+    ("label", "stays"),
+    [
+        ("Under way", False),
+        ("Next step", False),
+        ("Next step, the user", False),
+        ("Failed, and did not pass since", False),
+        ("Failed or rejected", True),
+        ("Done", True),
+        ("", True),
+    ],
+)
+def test_what_an_author_calls_open_did_not_succeed_later(check, label: str, stays: bool) -> None:  # type: ignore[no-untyped-def]
+    """An item that is called open goes if the run that it cites passed later; a memory of it stays."""
+    item = Item(text="the tests fail with `KeyError: 'x'`", refs=(5,), label=label)
+    draft = check(context=(item,), authorship=Authorship(author="model"))
+
+    assert draft.context == ((item,) if stays else ())
+    assert set(reasons(draft).values()) == (
+        set() if stays else {"it succeeded later in the thread"}
+    )
+
+
+def test_a_folder_may_begin_with_an_at_sign(tmp_path: Path) -> None:
+    """A known path keeps its `@`; only the mark that an author puts before a path is taken off."""
+    thread = thread_of(ThreadBuilder("claude").edit("@types/global.d.ts", "a", "b"), tmp_path)
+    derived, goal = derive(thread), Goal(text="g")
+    paths = ("@types/global.d.ts", "@@types/global.d.ts")
+    draft = checks.Checker(thread, derived, goal, {}).checked(
+        Draft(goal=goal, files=tuple(FileItem(path=p) for p in paths))
+    )
+
+    assert [f.path for f in draft.files] == ["@types/global.d.ts"]
+    assert reasons(draft) == {"@types/global.d.ts": "said twice"}
 
 
 def test_refs_that_no_entry_has_are_taken_off(check) -> None:  # type: ignore[no-untyped-def]

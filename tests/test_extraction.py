@@ -84,7 +84,7 @@ class Bench:
             .assistant("Not yet; npm run docs would tell."),
             folder,
         )
-        self.patch = patch
+        self.folder, self.patch = folder, patch
         self.asker = Scripted(shape="structured")
 
     def draft(
@@ -229,6 +229,24 @@ def test_an_answer_without_faults_is_not_asked_again(bench: Bench) -> None:
     assert (draft.authorship.input_tokens, draft.authorship.output_tokens) == (100, 10)
 
 
+def test_an_answer_that_chooses_no_file_is_not_asked_again(bench: Bench) -> None:
+    """Files are derived without the author, so their absence is no fault of its answer."""
+    true = item("The upload client retries three times.", 2)
+    draft, _ = bench.draft(said(constraints=[item("U1")], relevantInformation=[true]))
+
+    assert draft.authorship.requests == 1
+    assert [f.path for f in draft.files] == ["src/upload/client.py", "tests/test_upload.py"]
+
+
+def test_words_of_the_user_that_stand_in_the_context_are_not_asked_for(bench: Bench) -> None:
+    """A wish that the author chose as called off or under way is there."""
+    state = {"done": [], "inProgress": [], "notWanted": [item("U1")]}
+    draft, _ = bench.draft(said(state=state))
+
+    assert draft.authorship.requests == 1
+    assert [(c.label, c.text) for c in draft.context] == [("Not wanted any more, the user", RULING)]
+
+
 def test_a_failed_repair_leaves_the_first_answer(bench: Bench) -> None:
     """What stood up to the checks stays, whatever becomes of the second question."""
     for second in ("not JSON at all", AuthorFailed("gone")):
@@ -324,6 +342,87 @@ def test_facts_fill_what_the_author_left_out(bench: Bench) -> None:
     authored = 1
     items = sum(len(getattr(draft, section)) for section in ladder.SECTIONS)
     assert draft.authorship.filled == items - authored >= 3
+
+
+@pytest.mark.parametrize("shape", ["structured", "markdown"])
+def test_facts_are_the_same_whoever_writes(
+    bench: Bench, shape: Literal["structured", "markdown"]
+) -> None:
+    """Where the thread stopped, the state of the work and the last steps do not hang on the author."""
+    answers = {
+        "structured": said(
+            relevantInformation=[item("The upload client retries three times.", 2)],
+            decisions=[item("A global session was rejected: it leaks sockets under load.", 5)],
+        ),
+        "markdown": "## Critical Context\n- The upload client retries three times.\n"
+        "## Key Decisions\n- A global session was rejected: it leaks sockets under load.",
+    }
+    authored, _ = bench.draft(answers[shape], shape=shape)
+    offline, _ = bench.with_author("offline")
+
+    assert authored.authorship.author == "model"
+    assert [d.refs for d in authored.decisions] == [(5,)]
+    for section in ("stopped", "state", "steps"):
+        assert getattr(authored, section) == getattr(offline, section) != ()
+
+
+def test_a_chosen_file_stands_first_and_the_ranked_ones_follow(bench: Bench) -> None:
+    """It has the author's reason; every path is named once, whatever it was chosen by."""
+    bench.thread = thread_of(
+        ThreadBuilder("claude", cwd="/home/dev/proj")
+        .user("Make the upload client retry.")
+        .edit("src/upload/client.py", "RETRIES = 1", "RETRIES = 2")
+        .edit("src/upload/limits.py", "LIMIT = 1", "LIMIT = 2")
+        .edit("src/upload/retries.py", "DELAY = 1", "DELAY = 2")
+        .assistant("The limits of the upload client are in src/upload/limits.py."),
+        bench.folder,
+    )
+    offline, _ = bench.with_author("offline")
+    ranked = [f.path for f in offline.files]
+    chosen = {
+        "file": "upload/limits.py",
+        "reason": "holds the limits of the upload client",
+        "refs": [3],
+    }
+    again = {"file": f"F{ranked.index('src/upload/limits.py') + 1}", "reason": "", "refs": []}
+    draft, _ = bench.draft(said(relevantFiles=[chosen, again]))
+
+    assert ranked[0] != "src/upload/limits.py"
+    assert draft.files[0].path == "src/upload/limits.py"
+    assert draft.files[0].reason == "holds the limits of the upload client"
+    assert draft.files[1:] == tuple(f for f in offline.files if f.path != "src/upload/limits.py")
+    lines = dict(brief.sections(draft))["Relevant Files"]
+    assert lines[0] == "- src/upload/limits.py — holds the limits of the upload client [#3]"
+    assert [sum(path in line for line in lines) for path in ranked] == [1, 1, 1]
+
+
+def test_a_next_step_stands_in_the_context_with_its_label(bench: Bench) -> None:
+    """What the author says of the state is in its own words, so it is no line of the state."""
+    document = (
+        "## Progress\n### In Progress\n- The delay in `RETRY_DELAY` is being changed. [#3]\n"
+        "## Critical Context\n- The upload client retries three times. [#2]\n"
+        "## Next Steps\n- Make the delay of the upload client configurable. [#2]"
+    )
+    draft, _ = bench.draft(document, shape="markdown")
+    offline, _ = bench.with_author("offline")
+
+    assert [(c.label, c.text, c.refs) for c in draft.context] == [
+        ("Under way", "The delay in `RETRY_DELAY` is being changed.", (3,)),
+        ("Next step", "Make the delay of the upload client configurable.", (2,)),
+        ("", "The upload client retries three times.", (2,)),
+    ]
+    assert draft.state == offline.state
+    context = dict(brief.sections(draft))["Context (from previous thread)"]
+    assert "- Next step: Make the delay of the upload client configurable. [#2]" in context
+
+
+def test_what_an_author_wrote_is_not_checked_as_if_it_were_a_fact(bench: Bench) -> None:
+    """Words that stood up to the checks stay when facts are put beside them."""
+    true = "The upload client is covered by `tests/test_*.py`."
+    draft, _ = bench.draft(said(relevantInformation=[item(true, 4)], constraints=["U1"]))
+
+    assert [c.text for c in draft.context] == [true]
+    assert draft.dropped == ()
 
 
 def test_the_budget_holds_whoever_writes(bench: Bench) -> None:

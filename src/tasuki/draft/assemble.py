@@ -54,7 +54,7 @@ def metadata(thread: Thread, revision: Revision) -> tuple[str, ...]:
         lines.append(f"Model: {thread.model}{level}")
     if thread.tools:
         lines.append(f"Tools: {', '.join(thread.tools[:16])}")
-    branch = revision.branch_now if revision.repository else thread.git_branch
+    branch = revision.branch_now  # What the thread itself tells of git stands in the state.
     if branch and branch != "HEAD":
         state = (" (dirty)" if revision.dirty_now else " (clean)") if revision.repository else ""
         lines.append(f"Git: {branch}{state}")

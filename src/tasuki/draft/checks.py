@@ -56,6 +56,8 @@ _QUALIFIED = re.compile(
     re.IGNORECASE,
 )
 _PROSE = ("context", "decisions", "questions", "state")
+_QUOTED_PROSE = ("context", "decisions", "questions")
+"""Of a draft that nobody wrote: its state is derived from what programs printed, in words of ours."""
 _T = TypeVar("_T", Item, FileItem, CommandItem)
 
 
@@ -120,7 +122,10 @@ class Checker:
             "commands": self._commands(draft.commands),
             "asked": self._items("asked", draft.asked, self._quote_reason),
         }
-        for section in _PROSE:
+        if not self._written:
+            refs = (msgspec.structs.replace(i, refs=self._refs(i.refs)) for i in draft.state)
+            changed["state"] = tuple(refs)
+        for section in _PROSE if self._written else _QUOTED_PROSE:
             changed[section] = self._items(section, getattr(draft, section), self._prose_reason)
         return msgspec.structs.replace(draft, **changed, dropped=(*draft.dropped, *self.dropped))
 
@@ -180,7 +185,12 @@ class Checker:
     # -- files and commands ------------------------------------------------------------
 
     def _files(self, files: Sequence[FileItem]) -> tuple[FileItem, ...]:
-        normal = (msgspec.structs.replace(f, path=normal_path(f.path)) for f in files)
+        normal = (
+            f
+            if f.path in self._known_paths
+            else msgspec.structs.replace(f, path=normal_path(f.path))
+            for f in files
+        )
         return self._within("files", normal, lambda f: f.path, self._file)
 
     def _file(self, file: FileItem) -> FileItem | None:

@@ -275,6 +275,16 @@ _PLUMBING = re.compile(
 )
 
 
+_FILTER_AT_END = re.compile(
+    r"(?: ?2>&1| ?2>/dev/null| ?> ?/dev/null| ?\| ?(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b[^&;|\n]*)+$"
+)
+
+
+def without_filter(command: str) -> str:
+    """A command line on one line without the redirections and filters that it ends with."""
+    return _FILTER_AT_END.sub("", one_line(command))
+
+
 def base_command(command: str) -> str:
     """A command without redirections and pipe tails: what makes two runs the same command."""
     return one_line(_PLUMBING.sub("", one_line(command)))

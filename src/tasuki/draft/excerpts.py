@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from tasuki.draft import said
 from tasuki.draft.blocks import Block
 from tasuki.draft.text import STOP_WORDS, identifiers, sentences
@@ -38,6 +40,8 @@ HEADING = 7
 """Characters that a heading takes besides its own."""
 LEAD = 240
 """Characters of a paragraph that introduces a list, at most, to be quoted with it."""
+UNWORDED = 1.0
+"""Weight of a block without a sentence: a table, code."""
 SHORT = 200
 """Characters up to which a message that begins with an announcement is only that."""
 GAP = "[…]"
@@ -181,7 +185,22 @@ def cue_of(text: str) -> float:
     if _OFFER.search(first[:120]) and len(first) < 240:
         return 0.5
     weights = (said.weight_assistant(s, said.marks(s)) for s in sentences(first))
-    return 0.2 + 0.6 * min(max(weights, default=0.3), 3.0)
+    return 0.2 + 0.6 * min(max(weights, default=UNWORDED), 3.0)
+
+
+def join_lists(blocks: Sequence[Block], most: int) -> list[Block]:
+    """The blocks of one message, lists of up to `most` characters as one: an item alone says half of it."""
+    joined: list[Block] = []
+    places: dict[int, int] = {}
+    for block in blocks:
+        last = joined[-1] if joined else None
+        goes_on = last and last.kind == block.kind == "item" and last.heading == block.heading
+        if last and goes_on and len(last.text) + len(block.text) < most:
+            joined[-1] = replace(last, text=f"{last.text}\n{block.text}", last=block.last)
+        else:
+            joined.append(replace(block, place=len(joined), lead=places.get(block.lead, -1)))
+        places[block.place] = len(joined) - 1
+    return joined
 
 
 def quote_blocks(blocks: Sequence[Block], indexes: Iterable[int]) -> Iterator[tuple[int, str]]:

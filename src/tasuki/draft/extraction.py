@@ -129,11 +129,8 @@ def _lacks(parsed: Parsed, section: str) -> bool:
 
 
 def missing(draft: Draft, parsed: Parsed, task: Task) -> list[str]:
-    """What an answer lacks: keys or headings, a file, and standing wishes of the user."""
+    """What an answer lacks: keys or headings, and standing wishes of the user."""
     lacking = [f"- {name}" for name in parsed.missing]
-    edited = [f for f in task.inventory.files if f.edits and not f.deleted]
-    if edited and not draft.files and not parsed.next_steps:
-        lacking.append(f"- relevantFiles: F{task.inventory.files.index(edited[0]) + 1}, …")
     said = {
         item.text for section in (draft.asked, draft.decisions, draft.context) for item in section
     }

@@ -6,9 +6,9 @@ option texts are never the user's words (`statements.of_user`).
 
 from collections.abc import Sequence
 
-from tasuki.draft.entries import users_words
 from tasuki.draft.rank import Relevance
 from tasuki.draft.statements import Statement
+from tasuki.draft.text import sentences
 from tasuki.draft.turns import Turn
 from tasuki.model import Item
 
@@ -41,7 +41,7 @@ def quote_rulings(
         s: relevance.statement(s)
         + LATE * (s.ref in late)
         + FIRST * (s.ref == first)
-        - ANSWERED * (s.kind == "question" and bool(by_ref[s.ref].said))
+        - ANSWERED * (is_only_question(s) and bool(by_ref[s.ref].said))
         for s in own
     }
     chosen: dict[int, list[Statement]] = {}
@@ -60,6 +60,9 @@ def quote_rulings(
             continue
         room -= cost
         chosen.setdefault(statement.ref, []).append(statement)
+    order = {s: n for n, s in enumerate(own)}
+    for said in chosen.values():
+        said.sort(key=order.__getitem__)
     items = [_item(by_ref[ref], chosen[ref]) for ref in sorted(chosen)]
     return items, [_item(by_ref[s.ref], [s]) for s in left if worth[s] >= LEAST]
 
@@ -68,15 +71,14 @@ def _item(turn: Turn, statements: Sequence[Statement]) -> Item:
     """The chosen sentences of one message, in its own order."""
     asked, end = turn.asked, turn.conclusion
     assert asked is not None
-    message = users_words(asked)
-    words = JOINED.join(s.text for s in sorted(statements, key=lambda s: _place(s, message)))
+    words = JOINED.join(s.text for s in statements)
     answers = next((f" — answering: {s.answers}" for s in statements if s.answers), "")
     refuses = next((f" — refusing: {s.refuses}" for s in statements if s.refuses), "")
     refs = (asked.ref, *((end.ref,) if end else ()))
     return Item(text=f'"{words}"{refuses or answers}', refs=refs)
 
 
-def _place(statement: Statement, message: str) -> int:
-    """Where a sentence begins in its message, as far as its first words tell."""
-    words = statement.text.split()
-    return message.find(" ".join(words[:3])) if words else 0
+def is_only_question(statement: Statement) -> bool:
+    """Whether a message, or the part of it that is quoted, asks and says nothing besides."""
+    parts = list(sentences(statement.text))
+    return statement.kind == "question" and all(p.rstrip("\"')` ").endswith("?") for p in parts)

@@ -7,7 +7,7 @@ fixed; nothing is judged that a rule could not check.
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from tasuki.draft.commands import base_command, is_bookkeeping, is_selection, short_command, steps
+from tasuki.draft.commands import is_bookkeeping, is_selection, short_command, steps, without_filter
 from tasuki.draft.files import is_noise, is_outside
 from tasuki.draft.mentions import relative
 from tasuki.draft.repository_lines import (
@@ -61,7 +61,7 @@ def _checks(facts: Facts) -> Iterator[Item]:
     for checks in by_command.values():
         check = checks[0]
         label = " and ".join(_WHAT[c.check] for c in checks)
-        command = short_command(base_command(check.command), 140)
+        command = short_command(without_filter(check.command), 140)
         since = _changes_since(facts, check.refs[-1])
         text = f"`{command}` {_result(check)}; {since}"
         yield Item(text=text, refs=check.refs[-1:], label=label)
@@ -85,6 +85,8 @@ def _changes_since(facts: Facts, ref: int) -> str:
 
 
 def _result(check: CommandFact) -> str:
+    if check.ok and check.outcome.startswith("ok in "):
+        return f"passed, {check.outcome}"  # Counted, not quoted.
     if check.ok:
         return f"passed: `{check.outcome}`" if check.outcome else "passed"
     return f"FAILED: `{check.error}`" if check.error else "FAILED"
@@ -118,15 +120,15 @@ def _todos(thread: Thread, facts: Facts) -> Iterator[Item]:
             )
 
 
-_OLD_ENTRIES, _OLD_MESSAGES = 60, 2
-"""Entries and messages of the user after which a todo list or what was started is of the past."""
+_OLD_ENTRIES, _OLD_MESSAGES, _SOME_ENTRIES = 60, 2, 20
+"""Entries, or messages with some entries of the user after which a todo list or what was started is of the past."""
 
 
 def _is_old(thread: Thread, ref: int) -> bool:
     """Whether the work went on to other things since an entry."""
     later = [e for e in thread.entries if e.ref > ref]
     messages = sum(e.kind == "user" and e.origin in ("typed", "queued") for e in later)
-    return len(later) > _OLD_ENTRIES and messages > _OLD_MESSAGES
+    return len(later) > _OLD_ENTRIES or (messages > _OLD_MESSAGES and len(later) > _SOME_ENTRIES)
 
 
 def _running(thread: Thread, facts: Facts) -> Iterator[Item]:
@@ -192,9 +194,7 @@ def _failing(thread: Thread, facts: Facts) -> Iterator[Item]:
         and not any(is_bookkeeping(step) for step in steps(x.command))
     ]
     for lesson in still[:2]:
-        text = (
-            f"`{short_command(base_command(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
-        )
+        text = f"`{short_command(without_filter(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
         yield Item(text=text, refs=(lesson.failed,), label="Failed, and did not pass since")
 
 

@@ -1,5 +1,6 @@
 """The last steps of a thread: its newest distinct commands and edits, in order, with what came of each."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from tasuki.draft.commands import Run, error_of, outcome, short_command
@@ -12,6 +13,7 @@ COMMAND, RESULT = 140, 110
 """Characters of a command, and of the line that says what came of it."""
 NAMES = 4
 """Names told of an edit."""
+_COMMITTED = re.compile(r"(?m)^\[[^\]\n]+ [0-9a-f]{7,40}\] .+$")
 LOOKED_AT = 120
 """Newest entries in which steps are looked for."""
 
@@ -51,7 +53,7 @@ def _step(entry: Entry, run: Run | None, names: Mapping[str, str], cwd: str) -> 
         return None
     if call.changes:
         return _edit(entry, call, names, cwd)
-    if run is not None:
+    if run is not None and not run.navigation:
         return _command(run, call)
     return None
 
@@ -86,6 +88,8 @@ def _command(run: Run, call: ToolCall) -> Item | None:
 def _result(run: Run, call: ToolCall) -> str:
     if call.status == "aborted":
         return "interrupted"
+    if commit := _COMMITTED.search(run.output):
+        return shorten(one_line(commit[0]), RESULT)
     if not run.known:
         return ""
     if not run.ok:

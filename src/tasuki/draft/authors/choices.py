@@ -1,9 +1,10 @@
 """Which files and commands a draft without a model names, and what it tells of each."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tasuki.draft.authors.task import Task
+from tasuki.draft.command_kinds import simple_commands
 from tasuki.draft.commands import (
     asks_about_itself,
     base_command,
@@ -100,7 +101,12 @@ def commands(
     result: they are named bare.
     """
     ranked = sorted(facts, key=lambda c: -relevance.command(c))
-    fresh = [c for c in ranked if c.refs[-1] not in told_already]
+    newest: dict[str, int] = {}
+    for command in facts:
+        for step in steps(command.command):
+            bare = strip_assignments(step)
+            newest[bare] = max(newest.get(bare, 0), command.refs[-1])
+    fresh = [c for c in ranked if c.refs[-1] not in told_already and _is_newest(c, newest)]
     told = list(_told_commands(fresh))[: min(limit, TOLD_COMMANDS)]
     yield from told
     seen = {strip_assignments(base_command(c.command)) for c in told}
@@ -114,6 +120,14 @@ def commands(
         if (bare := strip_assignments(step)) not in seen:
             seen.add(bare)
             yield CommandItem(command=step, minor=True)
+
+
+def _is_newest(command: CommandFact, newest: Mapping[str, int]) -> bool:
+    """Whether no later run holds a step of a command, and no filter behind a pipe hides its end."""
+    last = command.refs[-1]
+    if not command.check and any(c.piped for c in simple_commands(command.command)):
+        return False
+    return all(newest.get(strip_assignments(s), last) <= last for s in steps(command.command))
 
 
 def _told_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandItem]:

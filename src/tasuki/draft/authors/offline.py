@@ -26,15 +26,16 @@ from tasuki.draft.brief import (
     trimmed,
 )
 from tasuki.draft.entries import users_words
-from tasuki.draft.files import short_names
 from tasuki.draft.excerpts import (
     MESSAGE,
     ExcerptPicker,
     block_length,
     cue_of,
+    join_lists,
     quote_blocks,
     telling_words,
 )
+from tasuki.draft.files import short_names
 from tasuki.draft.rulings import quote_rulings
 from tasuki.draft.steps import last_steps
 from tasuki.draft.text import own_words, sentences, shorten
@@ -79,6 +80,8 @@ WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
 MENDED = 0.1
 """What is left of a message that speaks of an error before it was mended."""
+OVERTAKEN, OVERTAKEN_AFTER = 0.65, 10
+"""What is left of a block whose files were edited so many entries later, or whose offer was answered."""
 ANNOUNCED = 0.3
 """What is left of a message that only announces a step."""
 NEAR, TOPIC_TURNS, TOPIC_TEXT = 1.0, 2, 4_000
@@ -87,6 +90,10 @@ ENDS = 0.6
 """What the first and the last block of a message are worth more."""
 ENOUGH = 0.4
 """Share of its room under which no earlier message is quoted."""
+LIST, ROOM_FOR_LISTS = 320, 45
+"""Characters up to which a list is quoted whole or not at all, and the room that takes for each of them."""
+REACH = 40
+"""Entries back within which an earlier message still tells where the thread stopped."""
 IN_HAND, MID_TURN_LOOKED_AT = 3, 3
 WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 240, 180
 WHOSE = {"tool": "A sub-agent reported", "compaction": "The harness's summary of what was before"}
@@ -124,6 +131,10 @@ _ERROR_NAME = re.compile(
 """What names an error in its line."""
 
 
+_OFFERS = re.compile(
+    r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
+    re.IGNORECASE,
+)
 ADVISED = 0.12
 """How much of the goal a sentence shares, to advise against it."""
 _AGAINST = re.compile(
@@ -161,8 +172,12 @@ class Composer:
         self.last = self.thread.entries[-1].ref if self.thread.entries else 0
 
     def _blocks(self) -> list[Block]:
-        texts = ((e.ref, _message(e)) for e in self.thread.entries)
-        return [block for ref, text in texts if text for block in split_blocks(text, ref)]
+        whole_list = min(LIST, self.whole // ROOM_FOR_LISTS)
+        blocks: list[Block] = []
+        for entry in self.thread.entries:
+            if text := _message(entry):
+                blocks += join_lists(split_blocks(text, entry.ref), whole_list)
+        return blocks
 
     def sections(self) -> dict[str, tuple[Any, ...]]:
         """All sections, filled in the order of worth."""
@@ -219,11 +234,13 @@ class Composer:
         for number, ref in enumerate(spoken):
             own = self._of_message[ref]
             if number and (
-                ref not in self.concluding
-                and number > MID_TURN_LOOKED_AT
+                (ref not in self.concluding
+                and number > MID_TURN_LOOKED_AT)
                 or self._only_announces(own)
             ):
                 continue
+            if number and self.last - ref > REACH:
+                break
             size = sum(block_length(self.blocks[i].text) for i in own) + MESSAGE
             if size <= room:
                 self.picker.take_all(own)
@@ -235,11 +252,16 @@ class Composer:
                 break
             if room < enough:
                 break
+        self.picker.taken.update(
+            i for ref in {self.blocks[c].ref for c in chosen} for i in self._of_message[ref]
+        )
         return [*items, *map(self._overruled, self._quotes(chosen))]
 
     def _overruled(self, item: Item) -> Item:
         """A last message, marked where it advises against what the goal then asks for."""
+        asked = self.turns[-1].asked if self.turns else None
         is_last = bool(item.refs) and item.refs[0] == self.task.relevance.last_spoken
+        is_last = is_last and not (asked and asked.text.strip() == self.task.goal.text.strip())
         advice = (s for s in sentences(item.text) if is_last and _AGAINST.search(s))
         if any(self.task.relevance.overlap(s) >= ADVISED for s in advice):
             return replace(item, label="Said before the goal, which overrules its advice")
@@ -364,7 +386,7 @@ class Composer:
         return {
             ref
             for ref, size in length.items()
-            if size >= TELLING or ref in self.concluding and size >= SHORT
+            if size >= TELLING or (ref in self.concluding and size >= SHORT)
         }
 
     @cached_property
@@ -374,6 +396,23 @@ class Composer:
             (_ERROR_NAME.search(lesson.error), lesson.passed) for lesson in self.facts.lessons
         )
         return [(match[0], passed) for match, passed in errors if match and passed]
+
+    def _is_overtaken(self, block: Block) -> bool:
+        """Whether a file that a block names was edited since, or the user answered what it offers."""
+        if kinds := _OFFERS.search(block.text):
+            return block.ref < self._last_asked and bool(kinds)
+        return any(
+            name in block.text for name, ref in self._edited if ref > block.ref + OVERTAKEN_AFTER
+        )
+
+    @cached_property
+    def _last_asked(self) -> int:
+        return max((t.asked.ref for t in self.turns if t.asked), default=0)
+
+    @cached_property
+    def _edited(self) -> list[tuple[str, int]]:
+        """The names of edited files, and when each was edited last."""
+        return [(f.path.rpartition("/")[2], f.edits[-1]) for f in self.facts.files if f.edits]
 
     def _goal_of(self, block: Block) -> float:
         """How much of the goal a block speaks of, 0 to 1."""
@@ -397,6 +436,8 @@ class Composer:
             worth *= ANNOUNCED
         if any(error in block.text for error, passed in self._mended if block.ref < passed):
             worth *= MENDED
+        if self._is_overtaken(block):
+            worth *= OVERTAKEN
         goal = self._goal_of(block)
         likeness = self.picker.likeness(self._place_of[block.ref, block.place], self._topic)
         return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * likeness)
