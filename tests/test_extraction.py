@@ -396,6 +396,19 @@ def test_a_chosen_file_stands_first_and_the_ranked_ones_follow(bench: Bench) -> 
     assert [sum(path in line for line in lines) for path in ranked] == [1, 1, 1]
 
 
+def test_a_file_without_its_reason_is_still_the_authors(bench: Bench) -> None:
+    """Where reasons are not wanted the author's go too, and its file is not counted as filled in."""
+    chosen = {"file": "F1", "reason": "holds `RETRY_DELAY`", "refs": [3]}
+    told, _ = bench.draft(said(relevantFiles=[chosen], constraints=["U1"]))
+    bare, _ = bench.draft(
+        said(relevantFiles=[chosen], constraints=["U1"]), include_file_reasons=False
+    )
+
+    assert told.files[0].reason == "holds `RETRY_DELAY`"
+    assert {f.reason for f in bare.files} == {""}
+    assert bare.authorship.filled == told.authorship.filled
+
+
 def test_a_next_step_stands_in_the_context_with_its_label(bench: Bench) -> None:
     """What the author says of the state is in its own words, so it is no line of the state."""
     document = (

@@ -26,7 +26,7 @@ HARD = (" " * M + "x", "\\n" * M + "x", '"' * M, "\\"'" * (M // 2), "1" * M, "1,
         "1. a\\n" * (M // 5), "**a" * (M // 3), "+" * M, "a/" * (M // 2) + "b.py", "$" * M, "a.B" * (M // 3),
         "ok, " * (M // 4), "do " * (M // 3), "-s " * (M // 3), ". a" * (M // 3), "(" * M,
         "- a\\n" * (M // 4), "\\n".join(" " * (n % 900) + "- a" for n in range(M // 450)), "- a\\n\\n" * (M // 5), "# a\\n" * (M // 4), "|a" * (M // 2) + "|", "| a | b |\\n" * (M // 10),
-        "- - " * (M // 4), "_ " * (M // 2), "```\\n" * (M // 4), "- ```\\n" * (M // 6), "> " * (M // 2), "[…]\\n" * (M // 4), "a:\\n- b\\n" * (M // 7),
+        "- - " * (M // 4), "_ " * (M // 2), "```\\n" * (M // 4), "- ```\\n" * (M // 6), "> " * (M // 2), "[…]\\n" * (M // 4), "a:\\n- b\\n" * (M // 7), "a" + " " * M + "x",
         "<record-of-" * (M // 11), "</ " * (M // 3), '"a"="' * (M // 5), "Error: " * (M // 7), "fooError:" * (M // 9), "leave a b " * (M // 10), "`aaaaaa" * (M // 7))
 """
 CASES = {
@@ -58,7 +58,7 @@ for hard in HARD:
 """,
     "blocks": """
 for hard in HARD:
-    for message in (hard, f"- {hard}", f"**{hard}**", f"# {hard}", f"|{hard}|", f"```\\n{hard}\\n```", f"a:\\n\\n{hard}"):
+    for message in (f"- {hard}", f"# {hard}", f"|{hard}|", f"a:\\n\\n**{hard}**\\n```\\n{hard}\\n```"):
         blocks.split_blocks(message, 1)
 """,
     "excerpts": """
@@ -86,28 +86,28 @@ for hard in HARD:
 """,
     "shell": """
 for hard in HARD:
-    for line in (hard, f"a && {hard}", f"'{hard}", f"cat <<E\\n{hard}", f"$({hard}", f"case x in {hard}", f"Get-Item {hard}"):
+    for line in (hard[:100_000], f"cat <<E\\n{hard[:100_000]}", f"$({hard[:100_000]}", f"case x in {hard[:100_000]}", f"Get-Item '{hard[:100_000]}"):
         split_commands(line), split_commands(line, powershell=True), strip_assignments(line)
-        command_kinds.strip_variables(line), command_kinds.kind_of(line), command_kinds.drop_here_documents(line)
+    command_kinds.strip_variables(f"env {hard}"), command_kinds.kind_of(hard[:20_000]), command_kinds.drop_here_documents(f"<<E {hard}")
 """,
     "repository": """
 for hard in HARD:
-    for line in (hard, f"git {hard} commit -m {hard}", f"git push {hard}", f"gh pr {hard}", f"jj commit -m {hard}", f"git log {hard}", "git commit"):
-        for output in (hard, f"[main 1234567] {hard}", f"Commit 1234567 {hard}", f"* {hard}", f"https://x.org/a/b/pull/{hard}"):
-            entries = [tool(1, kind="shell", command=line, output=output), tool(2, kind="shell", command=f"git check-ignore {line}", output=output)]
-            repository.read_repository(entries, "main", "/p"), repository.find_ignored(entries)
+    told = (f"git {hard} commit -m {hard}", f"[main 1234567] {hard}"), ("git push", hard), ("gh pr view", f"https://x.org/a/b/pull/{hard}"), ("git commit", f"Commit 1234567 {hard}"), (
+        "jj commit -m x", f"Working copy {hard}"), ("git log; git status; git branch", f"* {hard}"), (f"git check-ignore -v {hard}", hard)
+    entries = [tool(n, kind="shell", command=line, output=output) for n, (line, output) in enumerate(told, 1)]
+    repository.read_repository(entries, "main", "/p"), repository.find_ignored(entries)
 """,
     "brief": """
 for hard in HARD:
-    text = brief.render_context(Draft(goal=Goal(hard), context=(Item(hard), Item(f"a\\n{hard}")), stopped=(Item(f"<{hard}\\nx"),)), "ab" * 16)
+    text = brief.render_context(Draft(goal=Goal(hard), context=(Item(hard), Item(f"a\\n{hard[:60_000]}")), stopped=(Item(f"<{hard}"),)), "ab" * 16)
     brief.split(brief.join(text, hard)), brief.handoff_of(hard), list(fidelity.lines(text))
 """,
     "fidelity": """
 for hard in HARD:
     read = thread(user(1, hard), agent(2, hard), tool(3, kind="shell", command=hard, output=hard))
-    said = "\\n".join(f"> {line}" for line in hard[:60_000].split("\\n")[:300])
-    for section in ("Context", fidelity.ASKED, fidelity.COMMANDS, fidelity.FILES):
-        fidelity.invented(f"## {section}\\n- also: {hard[:60_000]}\\n- \\"{hard[:60_000]}\\" — refusing: {hard[:60_000]}\\n{said}", read, hard)
+    line = " ".join(hard[:3_000].split())
+    said = "\\n".join(f"## {section}\\n- also: {line}\\n- \\"{line}\\" — refusing: {line}\\n- {hard[:60_000]}\\n> {line}" for section in ("Context", fidelity.ASKED, fidelity.COMMANDS, fidelity.FILES))
+    fidelity.invented(said, read, hard)
 """,
     "user": """
 for hard in HARD:
@@ -152,8 +152,7 @@ for hard in HARD:
     "text": """
 for hard in HARD:
     list(text.sentences(hard)), list(text.sentences(f"**{hard}")), text.own_words(f"## My request for Codex:{hard}")
-    text.error_line(f"hint: {hard}"), text.own_words(hard), text.own_words(f"a:\\n\\n{hard}"), text.own_words(f"# a\\n{hard}\\n\\n\\n\\na\\nb")
-    text.own_words("\\n".join(f"$ x\\n{hard[:900]}" for _ in range(400)))
+    text.error_line(f"hint: {hard}"), text.own_words(f"# a\\n{hard}\\n\\nfound in {hard}\\nb")
 """,
 }
 

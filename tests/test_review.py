@@ -17,7 +17,8 @@ pytest.importorskip("textual")
 from programs.review_here import BRIEF, LEFT_OUT, THREAD, WARNINGS
 from textual.widgets import OptionList, Static, TabbedContent, TextArea
 
-from tasuki.cli.review import ReviewApp, ReviewResult, entry_text, insertion_row, refs_in
+from tasuki.cli.review import ReviewApp, ReviewResult, entry_text, insertion_row, refs_at, refs_in
+from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN
 from tasuki.launch.tmux import settled
 from tasuki.model import Entry, Item, Thread
 
@@ -267,3 +268,17 @@ def test_in_a_real_terminal(terminal: Terminal, tmp_path: Path, colour: str) -> 
     assert result.action == "start"
     assert "ä" in result.text
     terminal.shows(pane, "[ended 0]")
+
+
+def test_a_quoted_line_shows_the_entries_of_its_quote() -> None:
+    """The entries of a quoted block stand on the line above it; every line of it shows them."""
+    lines = ["- [#7]:", "> one", "> two", "- other [#9]", "plain"]
+
+    assert [refs_at(lines, row) for row in range(5)] == [(7,), (7,), (7,), (9,), ()]
+
+
+def test_an_item_never_parts_a_quoted_block() -> None:
+    """What is put in below a line of a quote goes below the whole quote."""
+    lines = [FENCE_OPEN, "- [#7]:", "> one", "> two", "- other [#9]", FENCE_CLOSE]
+
+    assert [insertion_row(lines, row) for row in range(1, 5)] == [3, 3, 3, 4]

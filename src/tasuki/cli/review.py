@@ -76,16 +76,27 @@ def refs_in(line: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(numbers))
 
 
+def refs_at(lines: Sequence[str], row: int) -> tuple[int, ...]:
+    """The entries that a row names; of a quoted line, those that the line above the quote names."""
+    while row > 0 and lines[row].startswith(">"):
+        row -= 1
+    return refs_in(lines[row])
+
+
 def insertion_row(lines: Sequence[str], cursor: int) -> int:
     """The row below which an item goes: the cursor's, or the last of the record if that is outside.
 
-    What comes from the thread is data and stays inside the record; a brief that holds no record
-    takes it at the cursor.
+    What comes from the thread is data and stays inside the record, and never parts a quoted block; a
+    brief that holds no record takes it at the cursor.
     """
     if FENCE_OPEN not in lines or FENCE_CLOSE not in lines:
         return cursor
     first, last = lines.index(FENCE_OPEN), lines.index(FENCE_CLOSE)
-    return cursor if first <= cursor < last else max(first, last - 1)
+    if not first <= cursor < last:
+        return max(first, last - 1)
+    while cursor + 1 < last and lines[cursor + 1].startswith(">"):
+        cursor += 1
+    return cursor
 
 
 def entry_text(entry: Entry) -> Text:
@@ -260,7 +271,7 @@ class ReviewApp(App[None]):
     @on(TextArea.SelectionChanged)
     def _show_entries(self) -> None:
         brief = self.query_one(TextArea)
-        refs = refs_in(brief.document.get_line(brief.cursor_location[0]))
+        refs = refs_at(brief.document.lines, brief.cursor_location[0])
         if refs != self.refs:
             self.refs = refs
             self.query_one("#cited", Static).update(self._cited(refs))

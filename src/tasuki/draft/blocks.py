@@ -12,12 +12,12 @@ from msgspec import Struct
 from tasuki.draft.text import MAX_LINE
 
 _FENCE = re.compile(r"^\s*(```|~~~)")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?=\S)(.*)$")
 _WHOLLY_BOLD = re.compile(r"^\s*\*\*([^*]{1,120}?):?\*\*:?\s*$")
 _BULLET = re.compile(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
 _TABLE_ROW = re.compile(r"^\s*\|.*\|\s*$")
-_TABLE_LINE = re.compile(r"^\s*\|?[\s|:+-]{4,}\|?\s*$")
+_TABLE_LINE = re.compile(r"^[\s|:+-]{4,}$")
 _EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
 _PADDING = re.compile(r"(?<=\S) {2,}(?=\S)")
 
@@ -72,7 +72,11 @@ def _plain(kind: str, lines: list[str]) -> str:
             "\n"
         )
     if kind == "table":
-        rows = [_PADDING.sub(" ", line.strip()) for line in lines if not _TABLE_LINE.match(line)]
+        rows = [
+            _PADDING.sub(" ", line.strip()[:MAX_LINE])
+            for line in lines
+            if not _TABLE_LINE.match(line)
+        ]
         return "\n".join(_EMPHASIS.sub(r"\1", row) for row in _cut_middle(rows, LONG_CODE))
     kept = [_EMPHASIS.sub(r"\1", line.rstrip()[:MAX_LINE]) for line in lines]
     indent = min((len(x) - len(x.lstrip()) for x in kept if x.strip()), default=0)
@@ -102,7 +106,7 @@ def _parts(text: str) -> Iterator[tuple[str, list[str]]]:
         elif not line.strip() or _RULE.match(line):
             at += 1
         elif heading := _HEADING.match(line) or _WHOLLY_BOLD.match(line):
-            yield "heading", [_EMPHASIS.sub(r"\1", heading[1])]
+            yield "heading", [_EMPHASIS.sub(r"\1", _without_closing_marks(heading[1])[:MAX_LINE])]
             at += 1
         elif _TABLE_ROW.match(line):
             end = _while(lines, at, lambda x: bool(_TABLE_ROW.match(x)))
@@ -116,6 +120,13 @@ def _parts(text: str) -> Iterator[tuple[str, list[str]]]:
             end = _while(lines, at, _continues)
             yield "paragraph", lines[at:end]
             at = end
+
+
+def _without_closing_marks(heading: str) -> str:
+    """A heading without the marks that may close it: `## Plan ##`, but not `## In C#`."""
+    text = heading.rstrip()
+    bare = text.rstrip("#")
+    return bare.rstrip() if bare != text and bare[-1:].isspace() else text
 
 
 def _while(lines: list[str], at: int, holds: "re.Pattern[str] | object") -> int:
@@ -151,9 +162,11 @@ def _end_of_item(lines: list[str], at: int) -> int:
         elif fenced:
             pass
         elif not line.strip():
-            after = next((x for x in lines[end:] if x.strip()), "")
-            if _indent(after) <= base:
+            after = next((n for n in range(end, len(lines)) if lines[n].strip()), len(lines))
+            if after == len(lines) or _indent(lines[after]) <= base:
                 break
+            end = after
+            continue
         elif _indent(line) <= base and (_BULLET.match(line) or not _continues(line)):
             break
         end += 1

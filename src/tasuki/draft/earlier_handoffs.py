@@ -73,7 +73,7 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 _EMPTY = re.compile(r"\W*(?:none|n/?a|nothing|keine|-)?\W*", re.IGNORECASE)
 _NUMBERED = re.compile(r"^[^\S\n]*\d{1,6}(?:→|\t|\| ?|: )", re.MULTILINE)
 """The number that a tool puts before each line of a file."""
-_REFS = re.compile(r"\s*\[#\d[^\[\]]*\]\s*$")
+_REFS = re.compile(r"(?<!\s)\s*\[#\d[^\[\]]*\]\s*$")
 _OF_A_BLOCK = re.compile(r"(?:[^\[\]\"]{0,60} )?(?:\[#\d[^\[\]]*\])?:$")
 """The line that cites what is quoted below it."""
 _ADDED_KIND = re.compile(rf"(wish|reversal|failure|todo|{FROM_EARLIER}): ")

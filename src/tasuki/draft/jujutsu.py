@@ -6,11 +6,11 @@ from tasuki.draft.commit_log import CommitLog, find_subject
 
 _DESCRIBES = re.compile(r"\bjj (?:-\S+ )*(?:commit|ci|describe|desc)\b")
 _WORKING = re.compile(
-    r"^(?:Working copy|Parent commit)\s*(?:\(@-?\))?\s*(?:now at)?\s*:\s+\S+ ([0-9a-f]{7,40}) (.*)$",
+    r"^(?:Working copy|Parent commit)\s{0,9}(?:\(@-?\))?\s{0,9}(?:now at)?\s{0,9}:\s+\S+ ([0-9a-f]{7,40}) (.*)$",
     re.MULTILINE,
 )
 _PUSHED = re.compile(
-    r"^\s+(?:Add|Move(?: forward)?|Update) bookmark (\S+) (?:from \S+ )?to ([0-9a-f]{7,40})",
+    r"^[^\S\n]+(?:Add|Move(?: forward)?|Update) bookmark (\S+) (?:from \S+ )?to ([0-9a-f]{7,40})",
     re.MULTILINE,
 )
 

@@ -135,7 +135,10 @@ def completed(
     """
     by = written.draft.authorship
     commands = tuple(_with_outcome(c, task) for c in written.draft.commands)
-    authored = replace(written.draft, commands=commands)
+    files = written.draft.files
+    if not settings.include_file_reasons:
+        files = tuple(replace(f, reason="") for f in files)
+    authored = replace(written.draft, files=files, commands=commands)
     empty = replace(base, metadata=(*base.metadata, _byline(by)))
     draft = _composed(task, empty, settings, handoff_id, authored)
     facts = {s: _without(getattr(draft, s), getattr(authored, s)) for s in SECTIONS}

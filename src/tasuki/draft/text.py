@@ -203,7 +203,7 @@ _PERSON = re.compile(
 )
 _OTHER_SCRIPT = re.compile("[぀-ヿ㐀-鿿가-힯А-я]")
 _REPORT = re.compile(
-    r"^\W*(?:(?:low|medium|high|critical|major|minor)(?: severity)?|(?:fixed|found) in \S+)\W*$",
+    r"^\W{0,80}(?:(?:low|medium|high|critical|major|minor)(?: severity)?\W{0,80}|(?:fixed|found) in \S{1,200}(?:\s\W{0,80})?)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _LOG = re.compile(

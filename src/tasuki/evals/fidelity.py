@@ -26,8 +26,8 @@ ASKED = "What the user asked for and ruled"
 _FROM_THE_FOLDER = "Changed since the thread"
 _OPENED, _CLOSED = "<record-of-the-past>", "</record-of-the-past>"
 _GOAL = re.compile(r"(?m)^## Next Goal \(verbatim.*$")
-_REFS = re.compile(r"\s*\[(#\d+(?:, ?#\d+)*)\]\s*$")
-_EACH_REFS = re.compile(r"\s*\[(#\d+(?:, ?#\d+)*)\](?=\s*(?:,|$))")
+_REFS = re.compile(r"(?<!\s)\s*\[(#\d+(?:, ?#\d+)*)\]\s*$")
+_EACH_REFS = re.compile(r"(?<!\s)\s*\[(#\d+(?:, ?#\d+)*)\](?=\s*(?:,|$))")
 """Of an item that names several things, each with its own."""
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _QUOTED = re.compile(
@@ -42,7 +42,7 @@ _ALSO = "also: "
 _HIDDEN_SECRET = 8_000
 """Characters that a placeholder stands for at most."""
 _CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
-_CHANGED_FOLDER = re.compile(r"(?:^|&&|;|\n)\s*cd\s+['\"]?([^\s'\"&;]+)")
+_CHANGED_FOLDER = re.compile(r"(?:^|&&|;|\n)[^\S\n]*cd\s+['\"]?([^\s'\"&;]+)")
 _WORD = re.compile(r"[A-Za-z0-9_]")
 _AT_WORD, _PAST_WORD = r"(?<![A-Za-z0-9_])", r"(?![A-Za-z0-9_])"
 _COMMAND_BEGINS = r"(?:\A|(?<=[;&|({!])|(?<=[;&|({!] )|(?<=\bdo )|(?<=\bthen )|(?<=\belse )|(?<=\btime )|(?<=[A-Z]{2} ))(?:\w+=\S* )*"

@@ -80,7 +80,7 @@ WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
 MENDED = 0.1
 """What is left of a message that speaks of an error before it was mended."""
-OVERTAKEN, OVERTAKEN_AFTER = 0.65, 10
+OVERTAKEN, OVERTAKEN_AFTER = 0.85, 10
 """What is left of a block whose files were edited so many entries later, or whose offer was answered."""
 ANNOUNCED = 0.3
 """What is left of a message that only announces a step."""
@@ -92,6 +92,8 @@ ENOUGH = 0.4
 """Share of its room under which no earlier message is quoted."""
 LIST, ROOM_FOR_LISTS = 320, 45
 """Characters up to which a list is quoted whole or not at all, and the room that takes for each of them."""
+LOOKED_AT = 150_000
+"""Characters of the agent's newest messages that excerpts are taken from; a harness's summaries besides."""
 REACH = 40
 """Entries back within which an earlier message still tells where the thread stopped."""
 IN_HAND, MID_TURN_LOOKED_AT = 3, 3
@@ -126,7 +128,7 @@ def write(
 
 
 _ERROR_NAME = re.compile(
-    r"\w*(?:Error|Exception|Failure)\b: ?[^\s;,]{3,80}|`[^`\n]{6,80}`|\"[^\"\n]{8,80}\""
+    r"(?<!\w)\w*(?:Error|Exception|Failure)\b: ?[^\s;,]{3,80}|`[^`\n]{6,80}`|\"[^\"\n]{8,80}\""
 )
 """What names an error in its line."""
 
@@ -135,6 +137,7 @@ _OFFERS = re.compile(
     r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
     re.IGNORECASE,
 )
+_FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
 ADVISED = 0.12
 """How much of the goal a sentence shares, to advise against it."""
 _AGAINST = re.compile(
@@ -160,7 +163,7 @@ class Composer:
         self.turns = split_turns(self.thread.entries)
         self.blocks = self._blocks()
         self.picker = ExcerptPicker(
-            self.blocks, (own_words(users_words(e)) for e in self.thread.entries)
+            self.blocks, [own_words(users_words(t.asked)) for t in self.turns if t.asked]
         )
         self.picker.tell(task.goal.text)
         self._kinds = {e.ref: e.kind for e in self.thread.entries}
@@ -173,11 +176,13 @@ class Composer:
 
     def _blocks(self) -> list[Block]:
         whole_list = min(LIST, self.whole // ROOM_FOR_LISTS)
-        blocks: list[Block] = []
-        for entry in self.thread.entries:
-            if text := _message(entry):
-                blocks += join_lists(split_blocks(text, entry.ref), whole_list)
-        return blocks
+        newest: list[list[Block]] = []
+        left = LOOKED_AT
+        for entry in reversed(self.thread.entries):
+            if (text := _message(entry)) and (left > 0 or entry.kind == "compaction"):
+                left -= len(text)
+                newest.append(join_lists(split_blocks(text[:LOOKED_AT], entry.ref), whole_list))
+        return [block for blocks in reversed(newest) for block in blocks]
 
     def sections(self) -> dict[str, tuple[Any, ...]]:
         """All sections, filled in the order of worth."""
@@ -234,8 +239,7 @@ class Composer:
         for number, ref in enumerate(spoken):
             own = self._of_message[ref]
             if number and (
-                (ref not in self.concluding
-                and number > MID_TURN_LOOKED_AT)
+                (ref not in self.concluding and number > MID_TURN_LOOKED_AT)
                 or self._only_announces(own)
             ):
                 continue
@@ -401,18 +405,17 @@ class Composer:
         """Whether a file that a block names was edited since, or the user answered what it offers."""
         if kinds := _OFFERS.search(block.text):
             return block.ref < self._last_asked and bool(kinds)
-        return any(
-            name in block.text for name, ref in self._edited if ref > block.ref + OVERTAKEN_AFTER
-        )
+        named = (self._edited.get(name, 0) for name in _FILE_NAME.findall(block.text))
+        return any(ref > block.ref + OVERTAKEN_AFTER for ref in named)
 
     @cached_property
     def _last_asked(self) -> int:
         return max((t.asked.ref for t in self.turns if t.asked), default=0)
 
     @cached_property
-    def _edited(self) -> list[tuple[str, int]]:
-        """The names of edited files, and when each was edited last."""
-        return [(f.path.rpartition("/")[2], f.edits[-1]) for f in self.facts.files if f.edits]
+    def _edited(self) -> dict[str, int]:
+        """The names of edited files with the ref of the last edit of each."""
+        return {f.path.rpartition("/")[2]: f.edits[-1] for f in self.facts.files[::-1] if f.edits}
 
     def _goal_of(self, block: Block) -> float:
         """How much of the goal a block speaks of, 0 to 1."""
