@@ -234,6 +234,7 @@ async def test_what_the_document_tells_is_not_told_again_as_left_out(desk: Make)
     assert "module.py" in checked
     assert "src/parser.py" not in checked.partition("### Relevant Files")[2]
     assert "Never use mocks." not in checked
+    assert "Tabs count as one blank" not in checked
     assert tokens(checked) < dictation.MOST_ADDED + 200
 
 

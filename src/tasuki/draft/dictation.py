@@ -103,8 +103,8 @@ def dictate(
         proposed={s: n for s in SECTIONS if (n := len(getattr(draft, s)))},
         dropped=dict(Counter(d.kind for d in draft.dropped)),
     )
-    written = Written(replace(draft, authorship=authorship), frozenset(), [])
-    whole = ladder.completed(written, known, task, settings, handoff_id, check)
+    written = Written(replace(draft, authorship=authorship), [])
+    whole = ladder.completed(written, known, task, settings, handoff_id, checked)
     most = settings.budget if parsed.missing else MOST_ADDED
     room = max(min(settings.budget - briefs.size(document), most), LEAST_ADDED)
     unsaid = _unsaid(without(whole, draft), document)
@@ -227,11 +227,14 @@ def _name(title: str) -> str:
 
 
 def without(whole: Draft, own: Draft) -> Draft:
-    """A completed draft without what its author said itself."""
-    said = {s: {ladder.key_of(item) for item in getattr(own, s)} for s in SECTIONS}
+    """A completed draft without what its author said itself, and without excerpts where it said any."""
+    said = {s: {ladder.key_of(item) for item in getattr(own, s)} for s in ladder.SECTIONS}
     left = {
-        s: tuple(i for i in getattr(whole, s) if ladder.key_of(i) not in said[s]) for s in SECTIONS
+        s: tuple(i for i in getattr(whole, s) if ladder.key_of(i) not in said[s])
+        for s in ladder.SECTIONS
     }
+    if own.context:
+        left["context"] = ()
     return replace(whole, **left, metadata=())
 
 
@@ -243,7 +246,7 @@ def _unsaid(added: Draft, document: str) -> Draft:
         words = spoken(ladder.key_of(item).partition(" — answering: ")[0].removesuffix(" …"))
         return not words or not stands(words, said)
 
-    return replace(added, **{s: tuple(filter(left, getattr(added, s))) for s in SECTIONS})
+    return replace(added, **{s: tuple(filter(left, getattr(added, s))) for s in ladder.SECTIONS})
 
 
 def body(dictated: Dictated, handoff_id: str, made: Sequence[str] = ()) -> str:

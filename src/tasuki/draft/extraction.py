@@ -25,12 +25,8 @@ FEWER = 30
 """Items that a second answer is asked to keep to."""
 TOLD = 30
 """Dropped items that a repair is shown."""
-SECTIONS = ("context", "state", "asked", "decisions", "questions", "files", "commands")
-_OPINIONS = {
-    "questions": ("openQuestions", "Progress"),
-    "decisions": ("decisions", "Key Decisions"),
-}
-"""Sections that may well be empty, and what they are called in an answer."""
+SECTIONS = ("context", "asked", "decisions", "questions", "files", "commands")
+"""Sections that an author writes, or chooses for."""
 _BEYOND_REPAIR = frozenset(("repeated", "empty", "cap"))
 
 
@@ -81,14 +77,9 @@ class Conversation(Talk):
 
 
 class Written(Struct, frozen=True):
-    """A checked draft in an author's words.
-
-    `silent` are the sections that the author left empty on purpose, `notes` sentences for the user
-    about asking.
-    """
+    """A checked draft in an author's words; `notes` are sentences for the user about asking."""
 
     draft: Draft
-    silent: frozenset[str]
     notes: list[str]
 
 
@@ -118,14 +109,8 @@ def write(talk: Conversation, task: Task, check: Check) -> Written:
     )
     return Written(
         replace(draft, authorship=authorship, dropped=_once_each(draft.dropped)),
-        silent=frozenset(s for s in _OPINIONS if not offered[s] and not _lacks(parsed, s)),
         notes=[r.note for r in talk.replies if r.note],
     )
-
-
-def _lacks(parsed: Parsed, section: str) -> bool:
-    """Whether the key or heading of a section was missing: silence, then, says nothing."""
-    return any(name in parsed.missing for name in _OPINIONS[section])
 
 
 def missing(draft: Draft, parsed: Parsed, task: Task) -> list[str]:

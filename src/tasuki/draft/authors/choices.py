@@ -1,7 +1,7 @@
 """Which files and commands a draft without a model names, and what it tells of each."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tasuki.draft.authors.task import Task
 from tasuki.draft.command_kinds import simple_commands
@@ -94,11 +94,12 @@ def commands(
     relevance: Relevance,
     limit: int,
     told_already: Collection[int] = (),
+    named: Iterable[str] = (),
 ) -> Iterator[CommandItem]:
     """Commands that can be run again: the first few with what came of them, then the short ones bare.
 
     The first few are of different shapes. Of runs in `told_already` the state of the work tells the
-    result: they are named bare.
+    result: they are named bare. Commands in `named` and their steps are left out.
     """
     ranked = sorted(facts, key=lambda c: -relevance.command(c))
     newest: dict[str, int] = {}
@@ -107,9 +108,13 @@ def commands(
             bare = strip_assignments(step)
             newest[bare] = max(newest.get(bare, 0), command.refs[-1])
     fresh = [c for c in ranked if c.refs[-1] not in told_already and _is_newest(c, newest)]
+    seen = {
+        strip_assignments(step) for line in named for step in (*steps(line), base_command(line))
+    }
+    fresh = [c for c in fresh if not any(strip_assignments(s) in seen for s in steps(c.command))]
     told = list(_told_commands(fresh))[: min(limit, TOLD_COMMANDS)]
     yield from told
-    seen = {strip_assignments(base_command(c.command)) for c in told}
+    seen |= {strip_assignments(base_command(c.command)) for c in told}
     worth: dict[str, float] = {}
     for command in ranked:
         for step in steps(command.command):

@@ -5,7 +5,7 @@ order of their worth to a successor; what room is left goes to what earlier turn
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -46,13 +46,13 @@ ORDER = ("stopped", "state", "asked", "previous", "steps", "files", "commands", 
 AUTHORED_ORDER = (
     "stopped",
     "state",
+    "steps",
     "decisions",
     "questions",
     "asked",
     "previous",
     "files",
     "commands",
-    "steps",
     "context",
 )
 """Sections in the order in which they get their room."""
@@ -113,13 +113,12 @@ def write(
     reasons: bool,
     preamble: bool,
     authored: Draft | None = None,
-    silent: Collection[str] = (),
 ) -> Draft:
     """A draft that fits `budget` tokens without the goal; what did not fit is in `left_out`.
 
     `base` holds the sections that no author writes: metadata, drift, skill. `authored` is what an
     author wrote, checked: its context, decisions and questions, and the files, commands and words of
-    the user that it chose. `silent` are sections that the author left empty on purpose.
+    the user that it chose.
     """
     room = budget * 4 - len(render_context(base, handoff_id, preamble=preamble)) - 8
     composer = Composer(task, room, reasons, authored)
@@ -354,13 +353,14 @@ class Composer:
         checks = {check.refs[-1] for check in self.facts.last_check}
         limit = self.task.limits["commands"]
         chosen = list(self.authored.commands)
-        named = {c.command for c in chosen}
         found = choices.commands(
-            self.facts.commands, self.task.relevance, max(limit - len(chosen), 0), checks
+            self.facts.commands,
+            self.task.relevance,
+            max(limit - len(chosen), 0),
+            checks,
+            [c.command for c in chosen],
         )
-        return _within(
-            [*chosen, *(c for c in found if c.command not in named)], room, self.left_out
-        )
+        return _within([*chosen, *found], room, self.left_out)
 
     def _context(self, room: int) -> list[Item]:
         """What an author wrote; then the blocks of earlier turns that say most of what was not told yet."""
