@@ -19,9 +19,11 @@ from typing import Any
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from evaluation import PAGE, put_block  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "tests"))  # Before the program of the same name in bench/.
 from planted import judging  # noqa: E402
 
 from tasuki import harness as harnesses  # noqa: E402
@@ -100,7 +102,7 @@ def asked(sets: Sequence[Path], corpus: Sequence[Path]) -> Iterator[str]:
         options = question_runs.QuestionOptions(budget=None if summaries else BUDGET)
         report = question_runs.ask_questions(found, path.name, corpus, options, workers=1)
         verdicts = [v for case in report.cases for v in case.methods["tasuki"].verdicts]
-        yield f"{verdicts.count('yes')} of {len(verdicts)}"
+        yield f"{verdicts.count('direct')} of {len(verdicts)}"
 
 
 def continued(corpus: Sequence[Path]) -> list[str]:

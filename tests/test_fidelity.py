@@ -14,7 +14,17 @@ from tasuki.testing import ThreadBuilder
 
 CWD = "/home/dev/proj"
 LONG = "one more line of the log\n" * 3000
+ASKED_FOR = "What the user asked for and ruled"
 GOAL = "make `retry_after` an argument of the client"
+LAST = """\
+## Plan
+It stays. You could run `npm publish` yourself, say sk-live is the key.
+Something in between.
+- keep the **old** API
+    - also `for` good
+```sh
+make deploy STAGE=dev
+```"""
 ASKED = "Please keep the **old** API,  whatever happens: three partners use it"
 BRIEF = """\
 # Handoff Context
@@ -24,6 +34,15 @@ BRIEF = """\
 ## Context (from previous thread)
 - I will rename `Foo` to `Bar`. [#2]
 - Seen in the log: `needle-in-the-middle` [#5]
+- [#9]:
+> **Plan**
+> It stays. You could run `npm publish` yourself
+> […]
+> - keep the **old** API
+>     - also `for` good
+> ```sh
+> make deploy   STAGE=dev
+> ```
 
 ## State of the work
 - In progress: edited and never committed in this thread: `src/core/auth.py` [#3]
@@ -32,6 +51,7 @@ BRIEF = """\
 ## What the user asked for and ruled
 - "Please keep the old API, whatever happens: three partners use it" [#1]
 - "yes, both" — answering: Shall I change the two callers, too? [#7]
+- "Please keep the old API … three partners use it" [#1]
 
 ## Key Decisions
 - User: "no, leave the timeout alone" [#8]
@@ -67,8 +87,20 @@ def talk(harness: str) -> ThreadBuilder:
         .assistant("Shall I change the two callers, too?")
         .user("yes, both")
         .user("no, leave the timeout alone")
-        .assistant("It stays. You could run `npm publish` yourself, say sk-live is the key.")
+        .assistant(LAST)
     )
+
+
+def refused(builder: ThreadBuilder) -> ThreadBuilder:
+    """A call that the user refused, as Claude Code records it."""
+    builder.shell("git clean -fdx", "The user doesn't want to proceed with this tool use.")
+    builder.records[-1]["message"]["content"][0]["is_error"] = True
+    return builder
+
+
+def with_refusal(builder: ThreadBuilder) -> ThreadBuilder:
+    """A thread that goes on with a refusal and the words for it."""
+    return refused(builder).user("not that way, ask me first").assistant("I won't.")
 
 
 @pytest.fixture(params=["claude", "codex"])
@@ -113,6 +145,14 @@ def test_a_true_brief_invents_nothing(thread: Thread) -> None:
         ("`KeyError: 'x'`", "`KeyError: 'y'`", "code", "KeyError: 'y'"),
         ("`/home/dev/proj`", "`/home/dev/prod`", "code", "/home/dev/prod"),
         ("`Bar`. [#2]", "`Bar`. [#2, #77]", "entry", "#77"),
+        ("> **Plan**", "> **Plans**", "excerpt", "**Plans**"),
+        ("> It stays. You could", "> It goes. You could", "excerpt", None),
+        ("run `npm publish` yourself", "run `npm unpublish` yourself", "excerpt", None),
+        ("> - keep the **old** API", "> - keep the **older** API", "excerpt", None),
+        ("> make deploy", "> make undeploy", "excerpt", "make undeploy   STAGE=dev"),
+        ("- [#9]:", "- [#99]:", "entry", "#99"),
+        ("old API … three", "old API … four", "quote", None),
+        ("API … three partners", "API … I will rename `Foo`", "quote", None),
     ],
 )  # fmt: skip
 def test_what_was_falsified_is_found(
@@ -131,6 +171,13 @@ def test_what_was_falsified_is_found(
     ("true", "same"),
     [
         ("whatever happens: three partners use it", "whatever happens …"),
+        ("> It stays. You could run", "> You could run"),
+        ("> […]\n", ""),
+        ("> - keep the **old** API", "> keep the old API"),
+        ("> ```sh\n", "> ~~~\n"),
+        ("> make deploy   STAGE=dev", "> make [REDACTED:token] STAGE=dev"),
+        ("the old API … three", "the old API … whatever happens: three"),
+        ("`make deploy STAGE=dev` — ok", "`make deploy STAGE=dev …` — ok"),
         ("`make deploy STAGE=dev`", "`make deploy …`"),
         ("`make deploy STAGE=dev`", "`cd deploy && make deploy STAGE=dev`"),
         ("- src/core/auth.py", "- core/auth.py"),
@@ -195,14 +242,52 @@ def test_a_path_may_be_named_from_the_folder_of_the_command(tmp_path: Path) -> N
 
 def test_a_command_that_the_user_refused_was_not_run(tmp_path: Path) -> None:
     """A call that was refused stands in the thread, and yet nobody ran it."""
-    builder = ThreadBuilder("claude", CWD).user("clean up")
-    builder.shell("git clean -fdx", "The user doesn't want to proceed with this tool use.")
-    builder.records[-1]["message"]["content"][0]["is_error"] = True
-    thread = thread_of(builder, tmp_path)
+    thread = thread_of(refused(ThreadBuilder("claude", CWD).user("clean up")), tmp_path)
     brief = "## Relevant Commands\n- `git clean -fdx`\n"
 
     assert [e.tool.status for e in thread.entries if e.tool] == ["refused"]
     assert of(brief, thread) == [("command", "git clean -fdx")]
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ("Bash git clean -fdx", []), ("Bash git clean …", []), ("Bash git [REDACTED:x] -fdx", []),
+        ("Bash git clean -f", ["Bash git clean -f"]), ("Bash pytest -q tests", ["Bash pytest -q tests"]),
+        ("git clean -fdx", ["git clean -fdx"]), ("Bash git cle …", ["Bash git cle …"]),
+    ],
+)  # fmt: skip
+def test_what_is_told_as_refused_was_refused(told: str, found: list[str], tmp_path: Path) -> None:
+    """The tool with its command, cut or not; a call that ran was not refused."""
+    thread = thread_of(with_refusal(talk("claude")), tmp_path)
+    brief = f'## {ASKED_FOR}\n- "not that way, ask me first" — refusing: {told} [#11, #12]\n'
+
+    assert of(brief, thread) == [("command", text) for text in found]
+
+
+def test_a_command_of_a_longer_line_was_run(tmp_path: Path) -> None:
+    """Each simple command of a line, behind a keyword and before a redirection too; half of one was not."""
+    line = "cd web && CI=1 npm test -- -u 2>&1 | tail -3; for x in a b; do make $x; done > log.txt"
+    thread = thread_of(ThreadBuilder("claude", CWD).user("go").shell(line, "ok"), tmp_path)
+    brief = "## Relevant Commands\n- `{}`\n"
+
+    for ran in ("npm test -- -u", "CI=1 npm test -- -u", "tail -3", "make $x", "npm test …"):
+        assert of(brief.format(ran), thread) == []
+    for never in ("npm test", "npm test -- -u x", "test -- -u", "make", "make $x; done;", "npm tes …"):  # fmt: skip
+        assert of(brief.format(never), thread) == [("command", never)]
+
+
+def test_a_quoted_line_may_be_of_a_harnesss_summary_or_a_report(tmp_path: Path) -> None:
+    """Whatever entry it stands in; a line of the goal alone is none of the thread's."""
+    builder = ThreadBuilder("claude", CWD).user("go").compaction("The queue is **empty** now.")
+    thread = thread_of(builder.shell("cat a.txt", "one\n  two words\n"), tmp_path)
+    brief = "## Context (from previous thread)\n- [#2]:\n> {}\n"
+
+    assert of(brief.format("The queue is empty now."), thread) == []
+    assert of(brief.format("two words"), thread) == []
+    assert of(brief.format("The queue is full now."), thread) == [
+        ("excerpt", "The queue is full now.")
+    ]
 
 
 @pytest.mark.parametrize("harness", ["claude", "codex", "pi"])

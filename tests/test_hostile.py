@@ -17,7 +17,9 @@ import pytest
 from fixture_threads import HARNESSES, form, holder, samples
 from making import GOAL, made
 from test_cli import World
+from test_pipeline import SECTIONS
 
+from tasuki.draft.turns import split_turns
 from tasuki.errors import NothingToHandOff, ThreadUnreadable
 from tasuki.testing import ThreadBuilder, story
 from tasuki.vault import Vault
@@ -556,14 +558,16 @@ def test_every_budget_holds_every_reference_opens_and_no_thread_changes(harness:
             entries = {entry.ref: entry for entry in whole.thread.entries}
             draft = whole.handoff.draft
             assert whole.handoff.tokens <= budget, (path, budget)
-            items = (*draft.state, *draft.asked, *draft.decisions, *draft.questions, *draft.context)
-            refs = [i.refs for i in items] + [f.refs for f in draft.files]
-            refs += [c.refs for c in draft.commands]
-            assert {ref for some in refs for ref in some} <= set(entries), path
+            items = [i for name in SECTIONS for i in getattr(draft, name)]
+            assert {ref for item in items for ref in item.refs} <= set(entries), path
+            turns = {
+                turn.asked.ref: turn for turn in split_turns(whole.thread.entries) if turn.asked
+            }
             for quote in draft.asked:
-                cited = [entries[ref] for ref in quote.refs]
-                assert all(e.kind == "user" for e in cited), (path, quote)
-                assert all(e.origin in ("typed", "queued", "answer") for e in cited), (path, quote)
+                asked, *end = (entries[ref] for ref in quote.refs)
+                assert asked.kind == "user", (path, quote)
+                assert asked.origin in ("typed", "queued", "answer"), (path, quote)
+                assert end == list(turns[asked.ref].said[-1:]), (path, quote)
         assert (hashlib.sha256(file.read_bytes()).digest(), file.stat().st_mtime_ns) == before
 
 

@@ -15,7 +15,7 @@ from tasuki.draft.rank import relevance_of
 from tasuki.evals import fidelity
 from tasuki.model import Draft, Entry, FileChange, Goal, Item, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
-M = 400_000
+M = 200_000
 LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 def user(ref, said, origin="typed"): return Entry(ref=ref, kind="user", text=said, origin=origin)
 def agent(ref, said): return Entry(ref=ref, kind="assistant", text=said)
@@ -99,15 +99,15 @@ for hard in HARD:
 """,
     "brief": """
 for hard in HARD:
-    text = brief.render_context(Draft(goal=Goal(hard), context=(Item(hard), Item(f"a\\n{hard[:60_000]}")), stopped=(Item(f"<{hard}"),)), "ab" * 16)
+    text = brief.render_context(Draft(goal=Goal(hard), context=(Item(hard), Item(f"a\\n{hard[:60_000]}")), stopped=(Item(f"<{hard[:60_000]}"),)), "ab" * 16)
     brief.split(brief.join(text, hard)), brief.handoff_of(hard), list(fidelity.lines(text))
 """,
     "fidelity": """
 for hard in HARD:
-    read = thread(user(1, hard), agent(2, hard), tool(3, kind="shell", command=hard, output=hard))
-    line = " ".join(hard[:3_000].split())
-    said = "\\n".join(f"## {section}\\n- also: {line}\\n- \\"{line}\\" — refusing: {line}\\n- {hard[:60_000]}\\n> {line}" for section in ("Context", fidelity.ASKED, fidelity.COMMANDS, fidelity.FILES))
-    fidelity.invented(said, read, hard)
+    read = thread(user(1, hard), agent(2, hard[:90_000]), tool(3, kind="shell", command=hard[:90_000], output=hard[:90_000]))
+    line = " ".join(hard[:200].split())
+    said = "\\n".join(f"## {section}\\n- also: {line}\\n- \\"{line}\\" — refusing: {line}\\n- {hard[:3_000].split(chr(10))[0]}\\n> {line}" for section in ("Context", fidelity.ASKED, fidelity.COMMANDS, fidelity.FILES))
+    fidelity.invented(said, read, hard), list(fidelity.lines(f"## A\\n- {hard}")), fidelity._CHANGED_FOLDER.findall(hard)
 """,
     "user": """
 for hard in HARD:
@@ -161,7 +161,7 @@ for hard in HARD:
 def test_a_hard_text_ends(name: str) -> None:
     """Spaces, quotes, digits, brackets and unfinished commands, hundreds of thousands of each, are got through."""
     done = subprocess.run(
-        (sys.executable, "-c", SETUP + CASES[name]), capture_output=True, text=True, timeout=300
+        (sys.executable, "-c", SETUP + CASES[name]), capture_output=True, text=True, timeout=120
     )
 
     assert done.returncode == 0, done.stderr[-500:]

@@ -212,3 +212,18 @@ def test_a_message_is_cut_where_lines_were_pasted_into_it() -> None:
     assert [
         s.text for s in of_user(user("Never touch the queue.  It is\nwatched by   others."))
     ] == ["Never touch the queue. It is watched by others."]
+
+
+def test_a_message_that_repeats_the_agent_is_cut_and_what_was_repeated_goes() -> None:
+    """An option that the user copied is the agent's; what they wrote below it is theirs."""
+    option = "Keep the whole cache in the memory of the worker."
+    before = Entry(ref=1, kind="assistant", text=f"Two ways:\n1. {option}\n2. Ask Redis.")
+    after = Entry(ref=2, kind="user", text=f"{option}\nBut never log its keys. Not even once.")
+
+    assert [s.text for s in of_user([before, after])] == [
+        "But never log its keys.",
+        "Not even once.",
+    ]
+    assert [s.text for s in of_user([after])] == [
+        f"{option} But never log its keys. Not even once."
+    ]

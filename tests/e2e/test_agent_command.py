@@ -97,7 +97,7 @@ def test_the_agent_writes_and_nothing_of_its_own_changes(
     assert by["requests"] == 2, "the lie was asked about once"
     assert by["dropped"]["value"] >= 1
     quoted = re.escape(WISH)  # opencode records a prompt of the command line in quotes
-    assert re.search(rf'^- "+{quoted}"+ \[#1\]$', made["brief"], re.MULTILINE)
+    assert re.search(rf'^- "+{quoted}"+ \[#1(?:, #\d+)?\]$', made["brief"], re.MULTILINE)
     assert re.search(re.escape(f"- {FACT} [#") + r"\d+\]", made["brief"])
     assert "GATEWAY_MAGIC" not in made["brief"]
     assert made["brief"].endswith(GOAL)

@@ -44,16 +44,22 @@ class Block(Struct, frozen=True, gc=False):
 
 
 def split_blocks(text: str, ref: int) -> list[Block]:
-    """The blocks of a message, in order; headings and bold lines become the `heading` of what follows."""
+    """The blocks of a message, in order; headings and bold lines become the `heading` of what follows.
+
+    One that nothing follows is a paragraph.
+    """
     blocks: list[Block] = []
-    heading, lead = "", -1
-    for kind, lines in _parts(text):
+    heading, lead, is_alone = "", -1, False
+    for kind, lines in (*_parts(text), ("heading", [""])):
         if kind == "heading":
-            heading, lead = lines[0], -1
+            if is_alone:
+                blocks.append(Block(heading, ref, len(blocks), "paragraph"))
+            heading, lead, is_alone = lines[0], -1, bool(lines[0])
             continue
         body = _plain(kind, lines)
         if not body:
             continue
+        is_alone = False
         blocks.append(
             Block(body, ref, len(blocks), kind, heading, lead if kind != "paragraph" else -1)
         )
@@ -141,6 +147,7 @@ def _continues(line: str) -> bool:
     return bool(line.strip()) and not (
         _FENCE.match(line)
         or _HEADING.match(line)
+        or _WHOLLY_BOLD.match(line)
         or _BULLET.match(line)
         or _TABLE_ROW.match(line)
         or _RULE.match(line)

@@ -227,15 +227,16 @@ def _name(title: str) -> str:
 
 
 def without(whole: Draft, own: Draft) -> Draft:
-    """A completed draft without what its author said itself, and without excerpts where it said any."""
+    """A completed draft without what its author said itself, and without excerpts of the transcript.
+
+    The successor of a session is given the document in place of the transcript.
+    """
     said = {s: {ladder.key_of(item) for item in getattr(own, s)} for s in ladder.SECTIONS}
     left = {
         s: tuple(i for i in getattr(whole, s) if ladder.key_of(i) not in said[s])
         for s in ladder.SECTIONS
     }
-    if own.context:
-        left["context"] = ()
-    return replace(whole, **left, metadata=())
+    return replace(whole, **{**left, "stopped": (), "context": ()}, metadata=())
 
 
 def _unsaid(added: Draft, document: str) -> Draft:

@@ -30,7 +30,7 @@ TOLD_AGAIN = 0.25
 """What is left of a word's worth each time it was told."""
 LEAST_LENGTH = 70
 """Characters that a block counts for at least: what is shorter tells little by itself."""
-LENGTH_POWER = 0.9
+LENGTH_POWER = 1.0
 """Below 1: of two blocks as dense as each other, the longer is worth more."""
 LINE = 3
 """Characters that a quoted line takes beside its own."""

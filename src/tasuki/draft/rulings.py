@@ -63,8 +63,19 @@ def quote_rulings(
     order = {s: n for n, s in enumerate(own)}
     for said in chosen.values():
         said.sort(key=order.__getitem__)
-    items = [_item(by_ref[ref], chosen[ref]) for ref in sorted(chosen)]
+    items = [_item(by_ref[ref], group) for ref in sorted(chosen) for group in _groups(chosen[ref])]
     return items, [_item(by_ref[s.ref], [s]) for s in left if worth[s] >= LEAST]
+
+
+def _groups(statements: Sequence[Statement]) -> list[list[Statement]]:
+    """Chosen sentences of one message; each answer stands by itself, so that its question is told with it."""
+    groups: list[list[Statement]] = []
+    for statement in statements:
+        if groups and not statement.answers and not groups[-1][-1].answers:
+            groups[-1].append(statement)
+        else:
+            groups.append([statement])
+    return groups
 
 
 def _item(turn: Turn, statements: Sequence[Statement]) -> Item:

@@ -117,10 +117,10 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
             found += chosen
         elif words := users_words(entry):
             before = "\n".join(printed)
-            for sentence in _own_sentences(words):
+            for sentence in _own_sentences(words, before):
                 if said.is_small_talk(sentence):
                     continue
-                if len(sentence) < 40 or sentence not in before:
+                if not _is_printed(sentence, before):
                     statement = _by_user(sentence, entry, printed[-1] if printed else "")
                     found.append(
                         _refusing(statement, refused_before) if refused_before else statement
@@ -154,17 +154,26 @@ def _refusing(statement: Statement, refused: str) -> Statement:
     return replace(statement, refuses=refused, answers="", kind="decision", weight=weight)
 
 
-def _own_sentences(text: str) -> Iterable[str]:
+def _is_printed(sentence: str, before: str) -> bool:
+    """Whether a sentence was copied from what the agent had said."""
+    return len(sentence) >= 40 and sentence in before
+
+
+def _own_sentences(text: str, before: str) -> Iterable[str]:
     """A short message as a whole, so that its sentences explain each other; a long one cut up.
 
-    Where pasted lines were taken out, what stands on both sides of them is not one sentence.
+    Cut up is also one that repeats what the agent said before. Where pasted lines were taken out,
+    what stands on both sides of them is not one sentence.
     """
     text = text[: 2 * MAX_OWN_WORDS]
     own = _with_gaps(own_words(text)[:MAX_OWN_WORDS], text)
     whole, said_so = one_line(own), comparable(text)
-    if len(whole) <= WHOLE_MESSAGE and "\n\n" not in own and comparable(whole) in said_so:
+    parts = list(sentences(own))
+    repeats = any(_is_printed(part, before) for part in parts)
+    is_one = len(whole) <= WHOLE_MESSAGE and "\n\n" not in own and not repeats
+    if is_one and comparable(whole) in said_so:
         return (whole,) if len(whole) >= 8 else ()
-    return [s for s in sentences(own) if comparable(s) in said_so]
+    return [s for s in parts if comparable(s) in said_so]
 
 
 def _with_gaps(own: str, text: str) -> str:

@@ -26,6 +26,7 @@ _TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
 _EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
 _WHOLLY_BOLD = re.compile(r"^\s*\*\*[^*]+\*\*:?\s*$")
 _LETTER = re.compile(r"[^\W\d_]")
+_WORD_CHARACTER = re.compile(r"\w")
 
 _TOKEN = re.compile(
     r"--?[a-z][\w-]+|[A-Za-z_$][\w$]*(?:(?:\.|::|->|/|-|#)[\w$]+)*(?:\(\))?|\d[\w.]*%?"
@@ -203,7 +204,7 @@ _PERSON = re.compile(
 )
 _OTHER_SCRIPT = re.compile("[぀-ヿ㐀-鿿가-힯А-я]")
 _REPORT = re.compile(
-    r"^\W{0,80}(?:(?:low|medium|high|critical|major|minor)(?: severity)?\W{0,80}|(?:fixed|found) in \S{1,200}(?:\s\W{0,80})?)$",
+    r"^[^\w\n]*(?:(?:low|medium|high|critical|major|minor)(?: severity)?[^\w\n]*|(?:fixed|found) in \S+(?:[^\S\n][^\w\n]*)?)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _LOG = re.compile(
@@ -265,10 +266,18 @@ def own_words(text: str) -> str:
         ]
     own = "\n".join(kept).strip()
     if report := _REPORT.search(own):
-        own = own[: report.start()].strip().rpartition("\n\n")[0]
+        own = _without_empty_end(own[: report.start()]).strip().rpartition("\n\n")[0]
     if len(own) > MAX_PLAIN:
         own = "\n\n".join(p for i, p in enumerate(own.split("\n\n")) if i == 0 or _speaks(p))
     return own
+
+
+def _without_empty_end(text: str) -> str:
+    """A text without its last lines in which there is no word."""
+    lines = text.split("\n")
+    while lines and not _WORD_CHARACTER.search(lines[-1]):
+        lines.pop()
+    return "\n".join(lines)
 
 
 MAX_PLAIN = 400

@@ -26,12 +26,13 @@ ASKED = "What the user asked for and ruled"
 _FROM_THE_FOLDER = "Changed since the thread"
 _OPENED, _CLOSED = "<record-of-the-past>", "</record-of-the-past>"
 _GOAL = re.compile(r"(?m)^## Next Goal \(verbatim.*$")
-_REFS = re.compile(r"(?<!\s)\s*\[(#\d+(?:, ?#\d+)*)\]\s*$")
+_REFS = re.compile(r"(?<!\s)\s*\[(#\d+(?:, ?#\d+)*)\]:?\s*$")
+"""At the end of an item, or of the line that cites a quoted block."""
 _EACH_REFS = re.compile(r"(?<!\s)\s*\[(#\d+(?:, ?#\d+)*)\](?=\s*(?:,|$))")
 """Of an item that names several things, each with its own."""
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _QUOTED = re.compile(
-    r'^(?:(?P<label>[^"`:]{0,60}): )?"(?P<words>.*)"(?: — (?:answering: (?P<asked>.*)|refusing: .*))?$'
+    r'^(?:(?P<label>[^"`:]{0,60}): )?"(?P<words>.*)"(?: — (?:answering: (?P<asked>.*)|refusing: (?P<refused>.*)))?$'
 )
 _PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
 _CUT = " …"
@@ -156,6 +157,8 @@ def _false_quotes(line: Line, witness: "_Witness") -> Iterator[tuple[Kind, str]]
         yield "quote", words
     if quoted and quoted["asked"] and not witness.holds(quoted["asked"]):
         yield "quote", quoted["asked"]
+    if quoted and quoted["refused"] and not witness.was_refused(quoted["refused"]):
+        yield "command", quoted["refused"]
 
 
 # -- what the thread holds -----------------------------------------------------------------
@@ -201,6 +204,13 @@ class _Witness:
         return [folded(form) for command in ran for form in _without_cd(command)]
 
     @cached_property
+    def refusals(self) -> list[str]:
+        """Calls that the user refused: the tool with its command, or with the names of its files."""
+        calls = (e.tool for e in self.thread.entries if e.tool and e.tool.status == "refused")
+        given = ((c.name, c.command or " ".join(map(posixpath.basename, c.paths))) for c in calls)
+        return [bare(f"{name} {what}") for name, what in given]
+
+    @cached_property
     def paths(self) -> set[str]:
         """Paths that calls name, from the thread's folder."""
         calls = (e.tool for e in self.thread.entries if e.tool)
@@ -225,6 +235,12 @@ class _Witness:
         head = command.removesuffix(_CUT)
         end = _COMMAND_ENDS if head == command else _PAST_WORD
         return any(_stands(head, run, begin=_COMMAND_BEGINS, end=end) for run in self.runs)
+
+    def was_refused(self, call: str) -> bool:
+        """Whether the user refused this call; one that ends in ` …` may have gone on."""
+        head = call.removesuffix(_CUT)
+        end = r"\Z" if head == call else _PAST_WORD
+        return any(_stands(bare(head), one, begin=r"\A", end=end) for one in self.refusals)
 
     def user_said(self, words: str) -> bool:
         """Whether the user wrote these words; sentences may be left out between them."""

@@ -1,0 +1,245 @@
+"""Which blocks are quoted: what is new and dense first, nothing twice, with heading, introduction and gaps."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tasuki.draft.blocks import Block, split_blocks
+from tasuki.draft.excerpts import (
+    HEADING,
+    LEAD,
+    MESSAGE,
+    NAME_WEIGHT,
+    WORD_WEIGHT,
+    ExcerptPicker,
+    block_length,
+    cue_of,
+    join_lists,
+    quote_blocks,
+    telling_words,
+)
+
+ROOM = 10_000
+
+
+def alike(block: Block) -> float:
+    """The same worth for all."""
+    return 1.0
+
+
+def blocks_of(*messages: str) -> list[Block]:
+    """The blocks of some messages, which count from 1."""
+    return [block for ref, text in enumerate(messages, 1) for block in split_blocks(text, ref)]
+
+
+def picked(
+    blocks: list[Block],
+    room: int = ROOM,
+    worth: Callable[[Block], float] = alike,
+    least: float = 0.0,
+) -> list[str]:
+    """The texts that are picked, in the order of the thread."""
+    chosen, _ = ExcerptPicker(blocks).pick(range(len(blocks)), room, worth, least)
+    return [blocks[i].text for i in chosen]
+
+
+def quoted(blocks: list[Block], *chosen: int) -> list[tuple[int, str]]:
+    """Chosen blocks as the brief quotes them."""
+    return list(quote_blocks(blocks, chosen))
+
+
+# -- words -----------------------------------------------------------------------------
+
+
+def test_names_weigh_more_than_words_and_filler_weighs_nothing() -> None:
+    """Forms of a word are one word; names are kept whole, whatever their case."""
+    found = telling_words("This needs the `SessionStore.flush` that flushed all connections")
+
+    assert found["sessionstore.flush"] == NAME_WEIGHT > WORD_WEIGHT == found["connection"]
+    assert found["flush"] == WORD_WEIGHT
+    assert not {"this", "the", "that", "all"} & found.keys()
+    assert telling_words("Connection") == telling_words("connections")
+    assert telling_words("") == {}
+
+
+# -- picking ---------------------------------------------------------------------------
+
+
+def test_what_says_more_for_its_length_comes_first() -> None:
+    """Where there is room for one of two, it is the denser one, wherever it stands."""
+    dense = "`SessionStore.flush` drops rows when `max_rows` is 500 and Redis restarts."
+    thin = "I had a look at this and at that, and it all seems to be more or less as it was before now."
+    room = MESSAGE + block_length(thin)
+
+    assert picked(blocks_of(thin, dense), room) == picked(blocks_of(dense, thin), room) == [dense]
+
+
+def test_what_two_blocks_say_alike_is_told_once() -> None:
+    """The second of two that share their words gives way to one that says something else."""
+    one = "The importer drops duplicate rows because `merge_key` ignores the tenant."
+    again = "So the importer drops duplicate rows because `merge_key` ignores the tenant, see."
+    other = "Backups live in the region eu-west-1 and are removed after ninety days."
+    blocks = blocks_of(one, again, other)
+    room = 2 * MESSAGE + block_length(again) + block_length(other)
+
+    assert other in picked(blocks, room)
+    assert sum(text in (one, again) for text in picked(blocks, room)) == 1
+
+
+def test_what_was_told_elsewhere_is_worth_less() -> None:
+    """A text that stands in another section makes the blocks that repeat it step back."""
+    rows = "The importer drops duplicate rows because `merge_key` ignores the tenant."
+    backups = "Backups live in the region eu-west-1, and are removed after ninety days."
+    blocks = blocks_of(rows, backups)
+    room = MESSAGE + max(map(block_length, (rows, backups)))
+
+    for told, left in ((rows, backups), (backups, rows)):
+        picker = ExcerptPicker(blocks)
+        before = picker.novelty(0), picker.novelty(1)
+        picker.tell(told)
+        assert (picker.novelty(0), picker.novelty(1)) < before
+        (index,), _ = picker.pick(range(2), room, alike)
+        assert blocks[index].text == left
+
+
+def test_no_block_is_picked_twice() -> None:
+    """Neither by a second section, nor where a section quoted it whatever it is worth."""
+    blocks = blocks_of("alpha beta gamma", "delta epsilon zeta", "theta kappa lambda")
+    picker = ExcerptPicker(blocks)
+    picker.take_all([1])
+    first, _ = picker.pick([0, 1], ROOM, alike)
+    second, _ = picker.pick(range(3), ROOM, alike)
+
+    assert (first, second) == ([0], [2])
+    assert picker.taken == {0, 1, 2}
+
+
+@pytest.mark.parametrize("room", [-5, 0, 40, 90, 200, 333, 700, 5_000])
+def test_what_is_picked_fits_into_the_room(room: int) -> None:
+    """Blocks with their headings, introductions, references and gaps are never longer, and the rest is returned."""
+    item = "the cache of tenant {} keeps {} stale rows in `store_{}`"
+    lists = "\n".join(f"- {item.format(n, n * 7, n)}" for n in range(9))
+    blocks = blocks_of(
+        f"## Found\n\nThese:\n{lists}\n\n## Then\nOther words here.\n\n{lists}", lists
+    )
+    chosen, left = ExcerptPicker(blocks).pick(range(len(blocks)), room, alike)
+    texts = [text for _, text in quoted(blocks, *chosen)]
+
+    assert sum(block_length(text) for text in texts) <= max(room, 0)
+    assert left == room if not chosen else 0 <= left < room
+    assert chosen == sorted(set(chosen))
+
+
+def test_worth_decides_between_equals_and_nothing_without_worth_is_picked() -> None:
+    """Of two alike the one of more worth; none of worth 0, and none below the least."""
+    blocks = blocks_of("The importer drops some rows", "The importer drops other rows")
+    room = MESSAGE + block_length(blocks[1].text)
+
+    assert picked(blocks, room, lambda b: 2.0 if b.ref == 2 else 1.0) == [blocks[1].text]
+    assert picked(blocks, room, lambda b: 2.0 if b.ref == 1 else 1.0) == [blocks[0].text]
+    assert picked(blocks, ROOM, lambda b: 0.0) == []
+    assert picked(blocks, ROOM, alike, least=1e9) == []
+
+
+def test_an_introduction_goes_with_its_list() -> None:
+    """The paragraph in front of a list is quoted with the first of its items, if it is short."""
+    blocks = blocks_of("Only these work:\n- `alpha_key`\n- `beta_key`", "Later.")
+    worth = {"- `beta_key`": 9.0}
+
+    assert picked(blocks, 80, lambda b: worth.get(b.text, 0.0)) == [
+        "Only these work:",
+        "- `beta_key`",
+    ]
+    long = blocks_of(f"Only these {'x ' * LEAD} work:\n- `alpha_key`\n- `beta_key`")
+    assert picked(long, ROOM, lambda b: worth.get(b.text, 0.0)) == ["- `beta_key`"]
+
+
+def test_an_item_goes_alone_where_its_introduction_finds_no_room() -> None:
+    """What introduces a list is left out before the list is."""
+    blocks = blocks_of("Only these are known to work:\n- `beta_key`")
+    room = MESSAGE + block_length("- `beta_key`")
+
+    assert picked(blocks, room) == ["- `beta_key`"]
+    assert picked(blocks, room + block_length(blocks[0].text)) == [b.text for b in blocks]
+
+
+def test_a_heading_is_paid_once_a_message() -> None:
+    """The second block below the same heading takes no room for it, one of another message does."""
+    blocks = blocks_of("## Found\nalpha beta\n\ngamma delta", "## Found\nkappa lambda")
+    lengths = [block_length(b.text) for b in blocks]
+    heading = len("Found") + HEADING
+
+    _, left = ExcerptPicker(blocks).pick([0, 1], ROOM, alike)
+    assert ROOM - left == lengths[0] + lengths[1] + MESSAGE + heading
+    _, left = ExcerptPicker(blocks).pick([0, 2], ROOM, alike)
+    assert ROOM - left == lengths[0] + lengths[2] + 2 * (MESSAGE + heading)
+
+
+# -- cues ------------------------------------------------------------------------------
+
+
+def test_a_narration_and_an_offer_lose_against_what_was_learnt() -> None:
+    """An announcement counts least, then an offer, then plain words; a cause counts most."""
+    narration, offer = "Let me check the queue first.", "Want me to add a test for the queue?"
+    plain = "The queue is a list of rows and the worker reads it."
+    cause = "The root cause is that the worker never releases its lock, because `flush` is skipped."
+
+    assert cue_of(narration) < cue_of(offer) < cue_of(cause)
+    assert cue_of(narration) < cue_of(plain) < cue_of(cause)
+    assert picked(blocks_of(narration, cause), MESSAGE + block_length(cause), lambda b: cue_of(b.text)) == [cause]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["", "| a | b |", "```\nx = 1\n```", "Let me look. " * 40, "原因はキャッシュです。"]
+)
+def test_every_block_has_some_worth(text: str) -> None:
+    """A table, code, a long message that begins with an announcement, and any script are no nothing."""
+    assert 0.2 <= cue_of(text) <= 2.0
+
+
+# -- lists -----------------------------------------------------------------------------
+
+
+def test_a_short_list_is_one_block_and_a_long_one_is_not() -> None:
+    """Items below one heading are joined up to a length; places and introductions follow."""
+    blocks = blocks_of("These:\n- one\n- two\n- three\n## Else\n- four\n\nIntro:\n```\nx\n```")
+    joined = join_lists(blocks, 30)
+
+    assert [b.text for b in joined] == [
+        "These:", "- one\n- two\n- three", "- four", "Intro:", "```\nx\n```",
+    ]  # fmt: skip
+    assert [b.place for b in joined] == [0, 1, 2, 3, 4]
+    assert [b.lead for b in joined] == [-1, 0, -1, -1, 3]
+    assert [b.last for b in joined] == [False] * 4 + [True]
+    assert [b.text for b in join_lists(blocks, 14)][1:3] == ["- one\n- two", "- three"]
+    assert join_lists(blocks, 0) == blocks
+
+
+# -- quoting ---------------------------------------------------------------------------
+
+
+def test_a_message_is_quoted_in_its_order_with_its_headings() -> None:
+    """One text a message, oldest first; a heading stands above its blocks, once, and not above others'."""
+    blocks = blocks_of("Before.\n## Cause\nalpha\n\nbeta\n## Fix\ngamma", "delta")
+
+    assert quoted(blocks, 4, 3, 1, 0, 2) == [
+        (1, "Before.\n**Cause**\nalpha\nbeta\n**Fix**\ngamma"),
+        (2, "delta"),
+    ]
+
+
+def test_a_gap_stands_where_something_is_left_out() -> None:
+    """Between blocks of a message, and before or behind them not at all."""
+    blocks = blocks_of("one\n\ntwo\n\nthree\n\nfour\n\nfive")
+
+    assert quoted(blocks, 0, 1, 3) == [(1, "one\ntwo\n[…]\nfour")]
+    assert quoted(blocks, 2) == [(1, "three")]
+    assert quoted(blocks) == []
+
+
+def test_a_heading_left_behind_a_gap_stands_above_its_block() -> None:
+    """Where the first block below a heading is left out, the next one still has it."""
+    blocks = blocks_of("zero\n## Cause\nalpha\n\nbeta")
+
+    assert quoted(blocks, 0, 2) == [(1, "zero\n[…]\n**Cause**\nbeta")]
+    assert quoted(blocks, 2) == [(1, "**Cause**\nbeta")]

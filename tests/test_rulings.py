@@ -1,0 +1,198 @@
+"""What the user asked for and ruled: whose words, in which order, and what gives way."""
+
+from pathlib import Path
+
+import pytest
+from making import thread_of
+
+from tasuki.draft.authors.task import Task
+from tasuki.draft.facts import derive
+from tasuki.draft.rulings import JOINED, LAST_WHOLE, is_only_question, quote_rulings
+from tasuki.draft.statements import Statement
+from tasuki.draft.turns import split_turns
+from tasuki.model import Entry, Goal, Item, Thread, ToolCall
+from tasuki.testing import ThreadBuilder
+
+LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
+GOAL = "go on"
+NAMES = "orders users rooms pages games books songs trees lakes boats roads hills birds stars clouds".split()
+
+
+def rulings_of(
+    thread: Thread, room: int = 5_000, goal: str = GOAL
+) -> tuple[list[Item], list[Item]]:
+    """The items of a thread, and what was left out."""
+    task = Task(thread, derive(thread, None, goal), Goal(goal), LIMITS)
+    return quote_rulings(split_turns(thread.entries), task.stated, task.relevance, room)
+
+
+def asked(thread: Thread, room: int = 5_000, goal: str = GOAL) -> list[tuple[str, tuple[int, ...]]]:
+    """Text and refs of the items."""
+    return [(item.text, item.refs) for item in rulings_of(thread, room, goal)[0]]
+
+
+def talk(*messages: str) -> Thread:
+    """A thread of messages; those of the agent begin with `A: `."""
+    entries = [
+        Entry(ref=n, kind="assistant", text=text[3:])
+        if text.startswith("A: ")
+        else Entry(ref=n, kind="user", text=text)
+        for n, text in enumerate(messages, 1)
+    ]
+    return Thread(harness="", id="", path="", cwd="/p", entries=tuple(entries))
+
+
+def with_answer(*pairs: tuple[str, str]) -> Thread:
+    """A thread in which the user filled in a form."""
+    text = "The user answered: " + ", ".join(f'"{asked}"="{chosen}"' for asked, chosen in pairs)
+    entries = (
+        Entry(ref=1, kind="user", text="Build the store"),
+        Entry(ref=2, kind="user", text=text, origin="answer"),
+        Entry(ref=3, kind="assistant", text="All right."),
+    )
+    return Thread(harness="", id="", path="", cwd="/p", entries=entries)
+
+
+def test_words_stand_in_the_order_of_time_with_message_and_answer() -> None:
+    """Each item cites the message and the agent's last one behind it, where it said anything."""
+    thread = talk("Never touch the queue.", "A: I see.", "A: Done.", "Use tabs in all of it.", "Only on Linux, please.")  # fmt: skip
+
+    assert asked(thread) == [
+        ('"Never touch the queue."', (1, 3)),
+        ('"Use tabs in all of it."', (4,)),
+        ('"Only on Linux, please."', (5,)),
+    ]
+
+
+@pytest.mark.parametrize("harness", ["claude", "codex", "pi"])
+def test_only_the_users_own_words_are_quoted(harness: str, tmp_path: Path) -> None:
+    """Not what the harness put into a message, nor what was pasted, nor what the agent had said."""
+    option = "Never ask Redis, always keep the whole cache in the memory of the worker."
+    builder = ThreadBuilder(harness).handoff("- Never use tabs.").user("Mend the cache, please")
+    builder.assistant(f"Two ways:\n1. {option}\n2. Must always ask Redis each time.")
+    builder.user(f"{option}\nI want this one, but never log its keys").compaction(
+        "Must never stop."
+    )
+    builder.user("look at this review:\n\nYou must rename Foo.\n\nMedium Severity").assistant("Hm.")
+    texts = " ".join(text for text, _ in asked(thread_of(builder, tmp_path)))
+
+    assert "never log its keys" in texts
+    assert not [foreign for foreign in ("tabs", "Must", "rename Foo", "keep the whole") if foreign in texts]  # fmt: skip
+
+
+def test_sentences_that_do_not_follow_one_another_are_joined_by_a_mark() -> None:
+    """Of a long message the chosen sentences stand in its own order, ` … ` between them."""
+    small = (
+        "There is a house with a garden and a red door that somebody painted once upon a time. " * 6
+    )
+    text = f"Never touch the queue of the workers.\n\n{small}\n\nAlways keep the old names of all columns."
+    ((told, _), *_) = asked(talk(text, "A: Yes.", "one more", "and more", "and the rest"), 120)
+
+    assert told == f'"Never touch the queue of the workers.{JOINED}Always keep the old names of all columns."'  # fmt: skip
+
+
+def test_a_refusal_names_the_refused_call() -> None:
+    """What was refused stands behind the user's words."""
+    call = ToolCall(id="1", name="Bash", kind="shell", command="git push -f", status="refused")
+    entries = (
+        Entry(ref=1, kind="user", text="Ship the release"),
+        Entry(ref=2, kind="tool", tool=call),
+        Entry(ref=3, kind="user", text="not on a friday, and never by force"),
+    )
+    thread = Thread(harness="", id="", path="", cwd="/p", entries=entries)
+
+    assert asked(thread)[-1] == (
+        '"not on a friday, and never by force" — refusing: Bash git push -f',
+        (3,),
+    )
+
+
+def test_a_short_reply_names_its_question() -> None:
+    """What a `yes` says is told by what was asked."""
+    thread = talk("Mend the port.", "A: I see two. Should the old port 8080 stay open?", "yes, for now")  # fmt: skip
+
+    assert asked(thread)[-1] == (
+        '"yes, for now" — answering: Should the old port 8080 stay open?',
+        (3,),
+    )
+
+
+def test_each_chosen_option_stands_with_its_own_question() -> None:
+    """Of a form with two questions there are two items, in the form's order."""
+    thread = with_answer(("Which store?", "Redis"), ("How long, in days?", "30"))
+
+    assert asked(thread)[1:] == [
+        ('"Redis" — answering: Which store?', (2, 3)),
+        ('"30" — answering: How long, in days?', (2, 3)),
+    ]
+
+
+def test_the_last_three_messages_stand_whole_before_older_small_talk() -> None:
+    """Where there is not room for all, they come before what older messages said without binding."""
+    old = [f"please look at the {name} and tell me about it" for name in NAMES]
+    last = [
+        f"Now for the {name}: read it. Mend it! Then say what is left of it"
+        for name in NAMES[:LAST_WHOLE]
+    ]
+    told = asked(talk(*old, *last), sum(map(len, last)) + 30 * LAST_WHOLE)
+
+    assert [text for text, _ in told[-LAST_WHOLE:]] == [f'"{text}"' for text in last]
+
+
+def test_a_ruling_of_long_ago_comes_before_an_errand_of_later() -> None:
+    """What binds is kept when there is little room; an errand that was run is left out."""
+    errands = [f"look at file {n} of the worker please" for n in range(12)]
+    thread = talk("Mend it.", "Never, under no circumstances, touch the billing table.", *errands)
+    room = sum(len(e) + 18 for e in errands[-LAST_WHOLE:]) + 100
+
+    assert '"Never, under no circumstances, touch the billing table."' in [t for t, _ in asked(thread, room)]  # fmt: skip
+    assert len(asked(thread, room)) < len(thread.entries)
+
+
+def test_an_answered_question_gives_way() -> None:
+    """Of two questions of the same age the one that nobody answered is kept."""
+    late = ["do the first", "do the second", "do the third"]
+    answered = talk(
+        "Mend it.",
+        "What does the reader cost us?",
+        "A: 3 ms.",
+        "What does the writer cost us?",
+        *late,
+    )
+    room = sum(len(text) + 18 for text in ("Mend it.", *late)) + 60
+    told = [text for text, _ in asked(answered, room)]
+
+    assert '"What does the writer cost us?"' in told
+    assert '"What does the reader cost us?"' not in told
+
+
+def test_a_message_that_asks_and_says_more_is_no_mere_question() -> None:
+    """Only where every sentence of it is a question."""
+
+    def of(text: str, kind: str = "question") -> bool:
+        return is_only_question(Statement(text, 1, kind, 1.0, True))  # type: ignore[arg-type]
+
+    assert of("Why is it slow? And since when?")
+    assert of('Is it "lazy"?)')
+    assert not of("Why is it slow? Never cache it.")
+    assert not of("Why is it slow?", "constraint")
+
+
+@pytest.mark.parametrize("room", [-9, 0, 40, 150, 600, 2_000])
+def test_what_is_quoted_fits_and_the_rest_is_told_as_left_out(room: int) -> None:
+    """Nothing is longer than the room, and what binds but found none is left out, not lost."""
+    wishes = [
+        f"Never change the columns of the {name} table, whatever happens to it" for name in NAMES
+    ]
+    items, left = rulings_of(talk(*wishes), room)
+
+    assert sum(len(item.text) for item in items) <= max(room, 0)
+    assert sorted(item.text for item in (*items, *left)) == sorted(f'"{wish}"' for wish in wishes)
+    assert [item.refs for item in items] == sorted(item.refs for item in items)
+
+
+def test_what_was_taken_back_is_not_quoted() -> None:
+    """A wish that a later message called off is gone, and so is one that the edits carried out."""
+    thread = talk("Put a dark mode toggle into the header bar.", "A: Done.", "Forget the toggle, nobody asked for it.")  # fmt: skip
+
+    assert [text for text, _ in asked(thread)] == ['"Forget the toggle, nobody asked for it."']
