@@ -68,7 +68,10 @@ def test_names_weigh_more_than_words_and_filler_weighs_nothing() -> None:
 def test_what_says_more_for_its_length_comes_first() -> None:
     """Where there is room for one of two, it is the denser one, wherever it stands."""
     dense = "`SessionStore.flush` drops rows when `max_rows` is 500 and Redis restarts."
-    thin = "I had a look at this and at that, and it all seems to be more or less as it was before now."
+    thin = (
+        "In the beginning there was a house with a garden, and behind it stood a barn with two doors, and "
+        "every morning somebody came by and looked at the windows, the chimney and at the birds upon it."
+    )
     room = MESSAGE + block_length(thin)
 
     assert picked(blocks_of(thin, dense), room) == picked(blocks_of(dense, thin), room) == [dense]

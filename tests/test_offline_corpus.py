@@ -8,9 +8,9 @@ from fixture_threads import CORPUS
 from tasuki import harness as harnesses
 from tasuki.config import Loaded, Settings
 from tasuki.draft import brief, pipeline
-from tasuki.evals.continuation import sources, unpacked
 from tasuki.evals.cuts import cuts, predecessor_copy
 from tasuki.evals.fidelity import Invented, invented, lines
+from tasuki.evals.places import sources, unpacked
 from tasuki.model import Goal
 
 EVERY, BUDGET = 4, 4_000

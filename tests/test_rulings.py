@@ -150,20 +150,15 @@ def test_a_ruling_of_long_ago_comes_before_an_errand_of_later() -> None:
 
 
 def test_an_answered_question_gives_way() -> None:
-    """Of two questions of the same age the one that nobody answered is kept."""
+    """Of two questions the one that nobody answered is kept, although it is older."""
     late = ["do the first", "do the second", "do the third"]
-    answered = talk(
-        "Mend it.",
-        "What does the reader cost us?",
-        "A: 3 ms.",
-        "What does the writer cost us?",
-        *late,
-    )
+    reader, writer = "What does the reader cost us?", "What does the writer cost us?"
+    answered = talk("Mend it.", writer, reader, "A: 3 ms.", *late)
     room = sum(len(text) + 18 for text in ("Mend it.", *late)) + 60
     told = [text for text, _ in asked(answered, room)]
 
-    assert '"What does the writer cost us?"' in told
-    assert '"What does the reader cost us?"' not in told
+    assert f'"{writer}"' in told
+    assert f'"{reader}"' not in told
 
 
 def test_a_message_that_asks_and_says_more_is_no_mere_question() -> None:
