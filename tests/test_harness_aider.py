@@ -8,11 +8,12 @@ from handoffs import made
 
 from tasuki.draft import commands
 from tasuki.draft.facts import derive
+from tasuki.draft.repository import read_repository
 from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness import of_file
 from tasuki.harness.aider import FILE, Aider
 from tasuki.harness.protocol import LaunchRequest
-from tasuki.model import FileChange, Thread, ToolCall
+from tasuki.model import Entry, FileChange, Thread, ToolCall
 
 START = "\n# aider chat started at 2026-01-05 09:00:01\n\n"
 
@@ -148,6 +149,13 @@ def test_commits_are_known_to_the_brief() -> None:
         ("a0f3c90", False),
         ("865be0a", False),
     ]
+
+
+def test_a_text_that_speaks_of_a_commit_makes_none() -> None:
+    """Only what aider itself says of its commit counts, not what a command prints."""
+    call = ToolCall("", "Bash", "shell", command="cat notes.md", output="Commit 5d3b1a4 fix: raise", status="ok")  # fmt: skip
+
+    assert read_repository([Entry(ref=1, kind="tool", tool=call)]).commits == ()
 
 
 def test_a_command_of_unknown_end_is_neither_passed_nor_failed(tmp_path: Path) -> None:
