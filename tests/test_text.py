@@ -73,17 +73,6 @@ def test_what_follows_a_short_lead_in_with_a_colon_is_pasted() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "end", ["High Severity", "--- **medium** ---", "Fixed in 1a2b3c4.", "found in a.py !"]
-)
-def test_a_review_report_is_not_the_users(end: str) -> None:
-    """The paragraph above a line that rates it goes with it, over rules and blank lines between them."""
-    report = f"Please rename Foo.\n\nMissing check\nYou must test it.\n\n---\n\n{end}\nYou should never do that."
-
-    assert own_words(f"{report}\n$ make\n$ make") == "Please rename Foo."
-    assert "never do that" in own_words(report.replace(end, "High hopes for that"))
-
-
 def test_the_error_line_is_the_plain_reason() -> None:
     """The first line that names an error wins over summaries and frames."""
     assert error_line("collected 3\nE   ValueError: bad token\n1 failed in 0.2s") == (
