@@ -153,25 +153,6 @@ def test_nothing_is_told_twice(budget: int, tmp_path: Path) -> None:
     assert (len(files), len(commands)) == (len(set(files)), len(set(commands)))
 
 
-def test_what_the_last_message_says_is_not_told_again_as_a_conclusion(tmp_path: Path) -> None:
-    """Where there is room for one conclusion of long ago, it is the one that the end does not repeat."""
-    cause = "The `importer` fails because the `merge_key` of the tenants ignores case."
-    other = "The `exporter` fails because the `cursor_pool` of the pages is closed."
-    builder = ThreadBuilder("claude")
-    for text in (cause, other):
-        builder.user("go on").read("src/a.py", "x").assistant(text)
-    for n in range(offline.REACH):
-        builder.read(f"docs/page{n}.md", "x")
-    path = builder.user("sum up").assistant(f"In short: {cause}").write(tmp_path)
-    told = [
-        texts(made(path, budget=budget).handoff.draft.context) for budget in range(300, 1_500, 20)
-    ]
-    alone = [text for text in told if (cause in text) is not (other in text)]
-
-    assert alone
-    assert all(other in text for text in alone)
-
-
 def test_sub_agents_and_summaries_are_called_what_they_are(tmp_path: Path) -> None:
     """Their words are quoted with their reference and never as the agent's own."""
     summary = (
