@@ -222,11 +222,11 @@ def test_a_short_list_is_one_block_and_a_long_one_is_not() -> None:
 
 
 def test_a_message_is_quoted_in_its_order_with_its_headings() -> None:
-    """One text a message, oldest first; a heading stands above its blocks, once, and not above others'."""
+    """One text a message, oldest first; a heading stands before its first paragraph, once."""
     blocks = blocks_of("Before.\n## Cause\nalpha\n\nbeta\n## Fix\ngamma", "delta")
 
     assert quoted(blocks, 4, 3, 1, 0, 2) == [
-        (1, "Before.\n**Cause**\nalpha\nbeta\n**Fix**\ngamma"),
+        (1, "Before.\n**Cause:** alpha\nbeta\n**Fix:** gamma"),
         (2, "delta"),
     ]
 
@@ -244,5 +244,5 @@ def test_a_heading_left_behind_a_gap_stands_above_its_block() -> None:
     """Where the first block below a heading is left out, the next one still has it."""
     blocks = blocks_of("zero\n## Cause\nalpha\n\nbeta")
 
-    assert quoted(blocks, 0, 2) == [(1, "zero\n[…]\n**Cause**\nbeta")]
-    assert quoted(blocks, 2) == [(1, "**Cause**\nbeta")]
+    assert quoted(blocks, 0, 2) == [(1, "zero\n[…]\n**Cause:** beta")]
+    assert quoted(blocks, 2) == [(1, "**Cause:** beta")]

@@ -136,7 +136,7 @@ def test_conclusions_stand_in_the_order_of_the_thread_with_their_headings(tmp_pa
     causes = [i for i in draft.context if "fails because" in i.text]
 
     assert [i.refs for i in causes] == [(4,), (8,), (12,), (16,)]
-    assert all(i.text.startswith("**Cause**\nThe ") for i in causes)
+    assert all(i.text.startswith("**Cause:** The ") for i in causes)
     assert "fails because" not in texts(draft.stopped)
     assert texts(draft.stopped).endswith("The pages are read.")
 

@@ -16,6 +16,8 @@ _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?=\S)(.*)$")
 _WHOLLY_BOLD = re.compile(r"^\s*\*\*([^*]{1,120}?):?\*\*:?\s*$")
 _BULLET = re.compile(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
+_TAG = re.compile(r"^\s*</?(?:thinking|analysis|summary)>\s*$")
+"""What some models put around their answer; it says nothing."""
 _TABLE_ROW = re.compile(r"^\s*\|.*\|\s*$")
 _TABLE_LINE = re.compile(r"^[\s|:+-]{4,}$")
 _EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
@@ -109,7 +111,7 @@ def _parts(text: str) -> Iterator[tuple[str, list[str]]]:
                 end += 1
             yield "code", lines[at : end + 1]
             at = end + 1
-        elif not line.strip() or _RULE.match(line):
+        elif not line.strip() or _RULE.match(line) or _TAG.match(line):
             at += 1
         elif heading := _HEADING.match(line) or _WHOLLY_BOLD.match(line):
             yield "heading", [_EMPHASIS.sub(r"\1", _without_closing_marks(heading[1])[:MAX_LINE])]

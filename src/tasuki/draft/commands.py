@@ -165,6 +165,8 @@ def outcome(run: Run) -> str:
             (int((m[1] or m[2]).replace(",", "")) for m in _COUNT.finditer(line)), default=-1
         )
         says = (2 if counted >= 0 else 1 if _VERDICT.search(line) else 0, counted)
+        if _NOTHING_RUN.search(line):
+            says = (0, -2)
         if says >= weight:
             best, weight = line, says
     if run.ok and best.startswith("ok"):

@@ -44,6 +44,7 @@ UNWORDED = 1.0
 """Weight of a block without a sentence: a table, code."""
 SHORT = 200
 """Characters up to which a message that begins with an announcement is only that."""
+_ENDS = (".", "!", "?", ":", "。", "？", "！")
 GAP = "[…]"
 """Stands where blocks of a message are left out."""
 
@@ -173,6 +174,17 @@ class ExcerptPicker:
         return worth * self.novelty(index) / math.pow(length, LENGTH_POWER)
 
 
+def is_offer(text: str) -> bool:
+    """Whether a block only offers what the agent might do next."""
+    return len(text) < 240 and bool(_OFFER.search(text[:120]))
+
+
+def without_offers(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks of a message that was answered, without what it offered to do next."""
+    offers = {b.place for b in blocks if is_offer(b.text)}
+    return [b for b in blocks if b.place not in offers and b.lead not in offers]
+
+
 @lru_cache(maxsize=20_000)
 def cue_of(text: str) -> float:
     """How likely a block states something learnt or decided, by its most telling sentence.
@@ -182,7 +194,7 @@ def cue_of(text: str) -> float:
     first = text[:1_500]
     if said.is_narration(first) and len(first) < SHORT:
         return 0.35
-    if _OFFER.search(first[:120]) and len(first) < 240:
+    if is_offer(first):
         return 0.5
     weights = (said.weight_assistant(s, said.marks(s)) for s in sentences(first))
     return 0.2 + 0.6 * min(max(weights, default=UNWORDED), 3.0)
@@ -206,7 +218,8 @@ def join_lists(blocks: Sequence[Block], most: int) -> list[Block]:
 def quote_blocks(blocks: Sequence[Block], indexes: Iterable[int]) -> Iterator[tuple[int, str]]:
     """Chosen blocks as one text a message, in the thread's order: `(ref, text)`.
 
-    Headings stand above what is below them, and `[…]` where something is left out in between.
+    Headings stand before the paragraph or above the list they belong to, and `[…]` where something is
+    left out in between.
     """
     by_ref: dict[int, list[Block]] = {}
     for index in sorted(indexes, key=lambda i: (blocks[i].ref, blocks[i].place)):
@@ -222,6 +235,10 @@ def _lines(chosen: Sequence[Block]) -> Iterator[str]:
             yield GAP
         if block.heading != heading:
             heading = block.heading
+            if heading and block.kind == "paragraph":
+                yield f"**{heading}{'' if heading.endswith(_ENDS) else ':'}** {block.text}"
+                place = block.place
+                continue
             if heading:
                 yield f"**{heading}**"
         yield block.text

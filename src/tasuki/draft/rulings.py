@@ -7,6 +7,7 @@ option texts are never the user's words (`statements.of_user`).
 from collections.abc import Sequence
 
 from tasuki.draft.rank import Relevance
+from tasuki.draft.said import is_approval
 from tasuki.draft.statements import Statement
 from tasuki.draft.text import sentences
 from tasuki.draft.turns import Turn
@@ -37,13 +38,16 @@ def quote_rulings(
     late = set(list(by_ref)[-LAST_WHOLE:])
     first = next(iter(by_ref), 0)
     own = [s for s in stated if s.by_user and s.ref in by_ref]
+    last = max(by_ref, default=0)
     worth = {
         s: relevance.statement(s)
         + LATE * (s.ref in late)
         + FIRST * (s.ref == first)
         - ANSWERED * (is_only_question(s) and bool(by_ref[s.ref].said))
         for s in own
+        if s.ref == last or by_ref[s.ref].asked.origin == "answer" or not is_approval(s.text)
     }
+    own = [s for s in own if s in worth]
     chosen: dict[int, list[Statement]] = {}
     left: list[Statement] = []
     for statement in sorted(

@@ -217,6 +217,44 @@ def is_narration(sentence: str) -> bool:
     return sentence[:24].lower().startswith(_NARRATION)
 
 
+_LAST_SENTENCE = re.compile(r"(?:(?<=[.!?:])\s+|\n\s*)(?=\S[^\n]*\Z)")
+ANNOUNCEMENT = 600
+"""Characters at the end of a message in which its last sentence is looked for."""
+
+
+def without_announcement(text: str) -> str:
+    """A message without the sentences at its end that only announce the next step."""
+    while text:
+        start = max(0, len(text) - ANNOUNCEMENT)
+        for match in _LAST_SENTENCE.finditer(text, start):
+            start = match.end()
+        if not (is_narration(text[start:]) or text.endswith((":", "："))):
+            return text
+        text = text[:start].rstrip()
+    return text
+
+
+_AFFIRMS = re.compile(
+    r"(?:(?:ok(?:ay)?|yes|yeah|yep|yup|ya|sure|perfect|great|nice|cool|good|alright|awesome|thanks|looks? good|lgtm|sounds good|ja|oui|sí)\b[\s,.!:-]*)+",
+    re.IGNORECASE,
+)
+_GOES_AHEAD = re.compile(
+    r"(?:please|pls|and|then|now|also|let'?s|go(?: ahead| for it| on)?|do|continue|proceed|start|keep going|implement\w*|capture|draft|fix|"
+    r"it|this|that|them|the|plan|revised|all|on|up|with|give|a|try|one|next|works?|for me|as planned|bitte|weiter|mach)\b[\s,.!]*",
+    re.IGNORECASE,
+)
+
+
+def is_approval(text: str) -> bool:
+    """Whether a message of the user only lets the agent go ahead: `yes, let's do it`."""
+    if len(text) > 80:
+        return False
+    rest = _AFFIRMS.sub("", text.strip(), count=1) if _AFFIRMS.match(text.strip()) else text.strip()
+    while match := _GOES_AHEAD.match(rest):
+        rest = rest[match.end() :]
+    return not rest.strip(" .!,\"'")
+
+
 _REQUEST = re.compile(
     r"\b(?:can|could|would|will|kannst|könntest|puedes|peux)[- ](?:you|u|we|du|tu)\b|\bplease\b|\bpls\b|\bbitte\b"
 )

@@ -117,14 +117,31 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
             found += chosen
         elif words := users_words(entry):
             before = "\n".join(printed)
+            numbers = _list_numbers(words)
             for sentence in _own_sentences(words, before):
                 if said.is_small_talk(sentence):
                     continue
                 if not _is_printed(sentence, before):
                     statement = _by_user(sentence, entry, printed[-1] if printed else "")
+                    if number := numbers.get(sentence[:NUMBERED]):
+                        statement = replace(statement, text=f"{number} {statement.text}")
                     found.append(
                         _refusing(statement, refused_before) if refused_before else statement
                     )
+    return found
+
+
+_NUMBERED = re.compile(r"(?m)^[^\S\n]*(\d{1,2}[.)])[^\S\n]+(\S.*)$")
+NUMBERED = 40
+"""Characters at the beginning of a numbered sentence by which it is known again."""
+
+
+def _list_numbers(words: str) -> dict[str, str]:
+    """How the numbered lines of a message begin, with their numbers: what answers a list needs them."""
+    found = {}
+    for number, line in _NUMBERED.findall(words):
+        first = next(iter(sentences(line)), "")
+        found[first[:NUMBERED]] = number
     return found
 
 

@@ -14,6 +14,8 @@ COMMAND, RESULT = 140, 110
 NAMES = 4
 """Names told of an edit."""
 _COMMITTED = re.compile(r"(?m)^\[[^\]\n]+ [0-9a-f]{7,40}\] .+$")
+MOST_LINES = 3
+"""Lines of output, other than a check's, of which the last one still says what came of a command."""
 LOOKED_AT = 120
 """Newest entries in which steps are looked for."""
 
@@ -98,4 +100,6 @@ def _result(run: Run, call: ToolCall) -> str:
     if run.check and (line := outcome(run)):
         return shorten(line, RESULT)
     lines = [line for line in run.output.split("\n") if line.strip()]
+    if len(lines) > MOST_LINES and "git " not in run.command:
+        return "ok"  # Any one of many lines says little.
     return shorten(one_line(lines[-1]), RESULT) if lines else "no output"

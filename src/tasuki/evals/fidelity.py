@@ -36,6 +36,8 @@ _QUOTED = re.compile(
 )
 _PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
 _CUT = " …"
+_HEADING = re.compile(r"^\*\*([^*]+)\*\* (\S.*)$")
+"""A heading of a message, before the paragraph below it."""
 _GAP, _BETWEEN = "[…]", " … "
 """What stands where lines of a block, or sentences of a message, are left out."""
 _ALSO = "also: "
@@ -130,7 +132,7 @@ def _false(line: Line, witness: "_Witness") -> Iterator[tuple[Kind, str]]:
         if ref not in witness.refs:
             yield "entry", f"#{ref}"
     if line.excerpt:
-        if not witness.holds(line.text):
+        if not all(map(witness.holds, _parts_of_excerpt(line.text))):
             yield "excerpt", line.text
         return
     rest = line.text
@@ -145,6 +147,12 @@ def _false(line: Line, witness: "_Witness") -> Iterator[tuple[Kind, str]]:
     if not witness.holds(rest):
         spans = (folded(span[2]) for span in _CODE.finditer(rest))
         yield from (("code", span) for span in spans if not witness.has_code(span))
+
+
+def _parts_of_excerpt(text: str) -> tuple[str, ...]:
+    """A quoted line; a heading that stands before its paragraph, and the paragraph, by themselves."""
+    heading = _HEADING.match(text)
+    return (heading[1].removesuffix(":"), heading[2]) if heading else (text,)
 
 
 def _false_quotes(line: Line, witness: "_Witness") -> Iterator[tuple[Kind, str]]:

@@ -130,7 +130,8 @@ def commands(
 def _is_newest(command: CommandFact, newest: Mapping[str, int]) -> bool:
     """Whether no later run holds a step of a command, and no filter behind a pipe hides its end."""
     last = command.refs[-1]
-    if not command.check and any(c.piped for c in simple_commands(command.command)):
+    tells_its_end = command.check and (command.outcome or not command.ok)
+    if not tells_its_end and any(c.piped for c in simple_commands(command.command)):
         return False
     return all(newest.get(strip_assignments(s), last) <= last for s in steps(command.command))
 

@@ -34,6 +34,7 @@ from tasuki.draft.excerpts import (
     join_lists,
     quote_blocks,
     telling_words,
+    without_offers,
 )
 from tasuki.draft.files import short_names
 from tasuki.draft.rulings import quote_rulings
@@ -74,8 +75,9 @@ KEPT = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
 KEEPS_NOTHING = ("stopped", "state")
 """Shares of the room that sections keep for those after them; the first ones come before all."""
 STEPS, STEPS_AT_END = 9, 4
-HALF_LIFE, OLDEST = 20, 0.5
-"""Entries after which the worth of a message has halved, and what is left of it at the least."""
+HALF_LIFE, OLDEST, OLDEST_ROOM = 20, 0.5, 5_000
+"""Entries after which the worth of a message has halved, and what is left of it at the least. With
+more room than these characters less is left: then the newest turns are told whole first."""
 WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
 MENDED = 0.1
@@ -84,7 +86,7 @@ OVERTAKEN, OVERTAKEN_AFTER = 0.85, 10
 """What is left of a block whose files were edited so many entries later, or whose offer was answered."""
 ANNOUNCED = 0.3
 """What is left of a message that only announces a step."""
-NEAR, TOPIC_TURNS, TOPIC_TEXT = 1.0, 2, 4_000
+NEAR, TOPIC_TURNS, TOPIC_TEXT = 2.0, 2, 4_000
 """How much more a block is worth that speaks of what was spoken of last."""
 ENDS = 0.6
 """What the first and the last block of a message are worth more."""
@@ -97,7 +99,7 @@ LOOKED_AT = 150_000
 REACH = 40
 """Entries back within which an earlier message still tells where the thread stopped."""
 IN_HAND, MID_TURN_LOOKED_AT = 3, 3
-WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 240, 180
+WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
 WHOSE = {"tool": "A sub-agent reported", "compaction": "The harness's summary of what was before"}
 """Whose words a quoted message is, where they are not the agent's."""
 HEADING = 42
@@ -137,6 +139,14 @@ _OFFERS = re.compile(
     re.IGNORECASE,
 )
 _FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
+_FINDING = re.compile(
+    r"\b(?:does not|doesn'?t|do not|don'?t|isn'?t|is not|are not|aren'?t|no longer|missing|lacks?|should|could|recommend\w*|consider|"
+    r"need(?:s|ed)? to|must|not yet|never|the (?:problem|issue|bug|fix)|wrong|bug|instead|only|still|currently|without|fails?|would)\b",
+    re.IGNORECASE,
+)
+_CODE_SPAN = re.compile(r"`([^`\n]{3,120})`")
+_NAME_IN_CODE = re.compile(r"[A-Za-z_]\w{3,}")
+WORKED_OFF, WORKED_OFF_SHARE = 0.4, 0.8
 ADVISED = 0.12
 """How much of the goal a sentence shares, to advise against it."""
 _AGAINST = re.compile(
@@ -160,6 +170,7 @@ class Composer:
         self.left_out: list[Item] = []
         self._told: list[Item] = []
         self.turns = split_turns(self.thread.entries)
+        self.concluding = {t.conclusion.ref for t in self.turns if t.conclusion and t.is_ended}
         self.blocks = self._blocks()
         self.picker = ExcerptPicker(
             self.blocks, [own_words(users_words(t.asked)) for t in self.turns if t.asked]
@@ -170,17 +181,20 @@ class Composer:
         for index, block in enumerate(self.blocks):
             self._of_message.setdefault(block.ref, []).append(index)
         self._place_of = {(b.ref, b.place): n for n, b in enumerate(self.blocks)}
-        self.concluding = {t.conclusion.ref for t in self.turns if t.conclusion and t.is_ended}
         self.last = self.thread.entries[-1].ref if self.thread.entries else 0
 
     def _blocks(self) -> list[Block]:
         whole_list = min(LIST, self.whole // ROOM_FOR_LISTS)
         newest: list[list[Block]] = []
         left = LOOKED_AT
+        last = next((e.ref for e in reversed(self.thread.entries) if e.kind == "assistant"), 0)
         for entry in reversed(self.thread.entries):
             if (text := _message(entry)) and (left > 0 or entry.kind == "compaction"):
                 left -= len(text)
-                newest.append(join_lists(split_blocks(text[:LOOKED_AT], entry.ref), whole_list))
+                if entry.kind == "assistant" and entry.ref not in self.concluding and entry.ref != last:
+                    text = said.without_announcement(text)
+                blocks = join_lists(split_blocks(text[:LOOKED_AT], entry.ref), whole_list)
+                newest.append(blocks if entry.ref > self._last_asked else without_offers(blocks))
         return [block for blocks in reversed(newest) for block in blocks]
 
     def sections(self) -> dict[str, tuple[Any, ...]]:
@@ -408,6 +422,25 @@ class Composer:
         named = (self._edited.get(name, 0) for name in _FILE_NAME.findall(block.text))
         return any(ref > block.ref + OVERTAKEN_AFTER for ref in named)
 
+    def _is_worked_off(self, block: Block) -> bool:
+        """Whether most of the code that a finding names was edited after it."""
+        if not _FINDING.search(block.text):
+            return False
+        names = set(_NAME_IN_CODE.findall(" ".join(_CODE_SPAN.findall(block.text))))
+        if not names:
+            return False
+        later = [text for ref, text in self._edits if ref > block.ref]
+        done = sum(any(name in text for text in later) for name in names)
+        return done >= max(1, WORKED_OFF_SHARE * len(names))
+
+    @cached_property
+    def _edits(self) -> list[tuple[int, str]]:
+        return [
+            (e.ref, "\n".join(f"{c.old}\n{c.new}" for c in e.tool.changes))
+            for e in self.thread.entries
+            if e.tool and e.tool.changes and e.tool.status == "ok"
+        ]
+
     @cached_property
     def _last_asked(self) -> int:
         return max((t.asked.ref for t in self.turns if t.asked), default=0)
@@ -432,7 +465,8 @@ class Composer:
 
     def _worth(self, block: Block) -> float:
         age = (self.last - block.ref) / max(HALF_LIFE, self.last / 4)
-        worth = OLDEST + (1 - OLDEST) * 2**-age
+        oldest = OLDEST * min(1.0, OLDEST_ROOM / max(self.whole, 1))
+        worth = oldest + (1 - oldest) * 2**-age
         kind = self._kinds[block.ref]
         worth *= 1.0 if block.ref in self.concluding else WORTH_OF[kind]
         if said.is_narration(block.text) and len(block.text) < 200:
@@ -441,6 +475,8 @@ class Composer:
             worth *= MENDED
         if self._is_overtaken(block):
             worth *= OVERTAKEN
+        if self._is_worked_off(block):
+            worth *= WORKED_OFF
         goal = self._goal_of(block)
         likeness = self.picker.likeness(self._place_of[block.ref, block.place], self._topic)
         return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * likeness)
@@ -452,7 +488,11 @@ def _message(entry: Entry) -> str:
     if call is None:
         return entry.text if entry.kind in ("assistant", "compaction") else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
-    return call.output if is_report and len(call.output) >= TELLING else ""
+    return _CUT.sub("\n\n", call.output) if is_report and len(call.output) >= TELLING else ""
+
+
+_CUT = re.compile(r"[^\n]*\n(…|\.\.\.) \d+ characters left out \1\n[^\n]*")
+"""Where a long output was cut in memory, with the torn lines around."""
 
 
 def _line(item: Any) -> str:

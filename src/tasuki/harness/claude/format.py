@@ -83,6 +83,7 @@ class Line(Struct):
     customTitle: str = ""
     aiTitle: str = ""
     summary: str = ""
+    leafUuid: str = ""
 
 
 class EditInput(Struct):

@@ -98,6 +98,7 @@ class Reader:
         self.branch = self.version = self.updated = ""
         self.model = ""
         self.usage: Usage | None = None
+        self.summaries: list[tuple[str, str]] = []
         self.offset = 0
         self.ways: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._reply,
@@ -446,7 +447,13 @@ class Reader:
         self.meta["ai_title"] = line.aiTitle
 
     def _on_summary(self, line: Line) -> None:
-        self.meta["summary"] = line.summary
+        self.summaries.append((line.leafUuid, line.summary))
+
+    def _summary(self) -> str:
+        """The newest summary of this thread; files also begin with those of others of the folder."""
+        known = set(self.tree.uuids) if self.summaries else set()
+        own = (text for leaf, text in reversed(self.summaries) if not leaf or leaf in known)
+        return next(own, "")
 
     # -- the whole ---------------------------------------------------------------------
 
@@ -469,7 +476,7 @@ class Reader:
             thinking=meta.get("thinking", ""),
             version=self.version,
             tools=tuple(log.kinds),
-            name=meta.get("title") or meta.get("ai_title") or meta.get("summary", ""),
+            name=meta.get("title") or meta.get("ai_title") or self._summary(),
             started=meta["started"],
             updated=self.updated,
             context_tokens=context_tokens(usage) if usage else None,
