@@ -206,3 +206,11 @@ def test_nothing_that_was_said_is_lost() -> None:
     held = " ".join(f"{b.heading} {b.text}" for b in split_blocks(text, 7))
 
     assert [w for w in text.split() if w.isalpha() and w not in held] == []
+
+
+def test_the_tags_that_models_put_around_their_thoughts_are_left_out() -> None:
+    """A line that is nothing but such a tag; what stands inside stays."""
+    assert cut("<thinking>\nIt is the cache.\n</thinking>\n\nUse <thinking> for it.") == [
+        ("paragraph", "It is the cache."),
+        ("paragraph", "Use <thinking> for it."),
+    ]

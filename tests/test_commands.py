@@ -129,3 +129,11 @@ def test_the_subject_of_a_commit_is_the_message_it_was_given() -> None:
 def test_a_command_that_asks_for_help_is_told_apart(command: str, asks: bool) -> None:
     """Help and version as words of their own, and in a short command alone."""
     assert commands.asks_about_itself(command) is asks
+
+
+def test_a_package_without_tests_is_not_how_the_tests_ended() -> None:
+    """Go names every package; the one whose tests ran is told, though another is printed last."""
+    output = "ok  \tapp/store\t0.538s\nok  \tapp/store/id\t(cached) [no tests to run]\n"
+    (run,) = commands.runs([entry(1, "go test ./store/... -run TestKeep", output)])
+
+    assert commands.outcome(run) == "ok app/store 0.538s"

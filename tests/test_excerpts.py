@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tasuki.draft import said
 from tasuki.draft.blocks import Block, split_blocks
 from tasuki.draft.excerpts import (
     HEADING,
@@ -17,6 +18,7 @@ from tasuki.draft.excerpts import (
     join_lists,
     quote_blocks,
     telling_words,
+    without_offers,
 )
 
 ROOM = 10_000
@@ -246,3 +248,39 @@ def test_a_heading_left_behind_a_gap_stands_above_its_block() -> None:
 
     assert quoted(blocks, 0, 2) == [(1, "zero\n[…]\n**Cause:** beta")]
     assert quoted(blocks, 2) == [(1, "**Cause:** beta")]
+
+
+# -- what is never quoted ----------------------------------------------------------------
+
+
+def test_an_offer_goes_with_the_options_it_introduces() -> None:
+    """What was offered before the user's last message was answered by it."""
+    text = "The cause is the cache.\n\nWould you like me to:\n\n1. Drop it\n2. Keep it"
+    (blocks, other) = (blocks_of(text), blocks_of("Options:\n\n1. Drop it\n2. Keep it"))
+
+    assert [b.text for b in without_offers(blocks)] == ["The cause is the cache."]
+    assert without_offers(other) == other
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("The key ignores the tenant. Let me fix that:", "The key ignores the tenant."),
+        ("The key ignores the tenant.\n\nNow let me run the tests.", "The key ignores the tenant."),
+        ("Update the index to export SessionStats:", ""),
+        ("Let me look. I'll start with the parser.", ""),
+        ("The key ignores the tenant.", "The key ignores the tenant."),
+        ("- one\n- two", "- one\n- two"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -> None:
+    """What it announced was done since; what it says before that stays as it was."""
+    assert said.without_announcement(text) == left
+
+
+def test_a_message_without_end_is_looked_at_only_at_its_end() -> None:
+    """A million sentences on one line cost no more than a few."""
+    text = "It is so. " * 300_000
+
+    assert said.without_announcement(text + "Let me see.") == text.rstrip()

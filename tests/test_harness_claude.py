@@ -1,5 +1,6 @@
 """Claude Code: threads of 2.0 and 2.1 as they were captured, and what they may also hold."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,15 @@ def test_what_was_pasted_reads_as_typed(tmp_path: Path, prompt: str, typed: str)
     brief = '\n\n<pasted_content id="1">\n# Handoff Context\nx\n</pasted_content id="1">\n'
     path = ThreadBuilder("claude", seed=1).user(brief).assistant("Yes.").write(tmp_path)
     assert Claude().read(path).entries[0].origin == "handoff"
+
+
+@pytest.mark.parametrize("leaf", ["of this thread", "of another"])
+def test_only_a_summary_of_the_thread_itself_is_its_name(leaf: str, tmp_path: Path) -> None:
+    """Claude Code writes the titles of the folder's other threads to the head of a new file."""
+    path = ThreadBuilder("claude").user("Fix it").assistant("Done.").write(tmp_path)
+    last = json.loads(path.read_text().splitlines()[-1])["uuid"]
+    uuid = last if leaf == "of this thread" else "0bb1eb2e-932f-43f2-8633-caa20c4f2022"
+    title = {"type": "summary", "summary": "Fix the importer", "leafUuid": uuid}
+    path.write_text(f"{json.dumps(title)}\n{path.read_text()}")
+
+    assert Claude().read(path).name == ("Fix the importer" if uuid == last else "")

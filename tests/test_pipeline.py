@@ -185,3 +185,15 @@ def test_metadata_leaves_git_out_without_a_repository(tmp_path: Path) -> None:
 def test_the_goal_is_kept_to_the_letter_whatever_it_holds(goal: str, tmp_path: Path) -> None:
     """Any characters, any length: the goal stands unchanged at the end."""
     assert brief_of(story("claude").write(tmp_path), goal).endswith(f"(verbatim)\n{goal}")
+
+
+def test_the_model_and_its_tools_stand_on_one_line(tmp_path: Path) -> None:
+    """Who did the work so far is told, and takes little room."""
+    path = ThreadBuilder("claude").user("Fix it").shell("make").assistant("Done.").write(tmp_path)
+    lines = made(path).handoff.draft.metadata
+
+    assert (
+        [line for line in lines if "ools: " in line]
+        == [line for line in lines if line.startswith("Model: ") and "; tools: Bash" in line]
+        != []
+    )

@@ -31,6 +31,11 @@ def asked(thread: Thread, room: int = 5_000, goal: str = GOAL) -> list[tuple[str
     return [(item.text, item.refs) for item in rulings_of(thread, room, goal)[0]]
 
 
+def quoted(thread: Thread) -> str:
+    """All that is quoted, a line each."""
+    return "\n".join(text for text, _ in asked(thread))
+
+
 def talk(*messages: str) -> Thread:
     """A thread of messages; those of the agent begin with `A: `."""
     entries = [
@@ -191,3 +196,49 @@ def test_what_was_taken_back_is_not_quoted() -> None:
     thread = talk("Put a dark mode toggle into the header bar.", "A: Done.", "Forget the toggle, nobody asked for it.")  # fmt: skip
 
     assert [text for text, _ in asked(thread)] == ['"Forget the toggle, nobody asked for it."']
+
+
+@pytest.mark.parametrize(
+    "words", ["yes please, draft the revised plan", "ok, let's implement this", "yup, capture and let's continue", "fix it up", "yeah, give it a try"]
+)  # fmt: skip
+def test_letting_the_agent_go_ahead_is_told_only_of_the_last_message(words: str) -> None:
+    """It was done since; as the last message it is what the successor goes on with."""
+    before = ("Never touch the queue.", "A: I see. Shall I draft it?")
+    since = ("A: Drafted.", "Use tabs in all of it.", "A: I will.")
+
+    assert words not in quoted(talk(*before, words, *since))
+    assert words in quoted(talk(*before, words))
+
+
+@pytest.mark.parametrize(
+    "words", ["yeah, that sounds better for now", "let's keep it simple for now", "na, let's give it a try", "ok, do 1+2 next", "fix the tests"]
+)  # fmt: skip
+def test_an_answer_that_rules_is_kept(words: str) -> None:
+    """More than a yes: it chooses, limits or refuses something."""
+    thread = talk("Never touch the queue.", "A: One cache or two caches?", words, "A: Done.", "Use tabs.", "A: I do.")  # fmt: skip
+
+    assert words in quoted(thread)
+
+
+def test_a_chosen_option_is_told_even_where_it_only_says_yes() -> None:
+    """In a form the question says what was agreed to."""
+    thread = with_answer(("Should the store keep deleted rows?", "Yes, please"))
+
+    assert [text for text, _ in asked(thread)][-1] == (
+        '"Yes, please" — answering: Should the store keep deleted rows?'
+    )
+
+
+def test_numbered_answers_keep_their_numbers() -> None:
+    """Of a long list of answers, cut up, each one still tells which point it answers."""
+    reply = (
+        "1. I agree that the workers must never share one connection, whatever the pool says about it\n"
+        "2. we found that smaller commits are easier to read, so keep every change below 200 lines\n"
+        "3. yes this is confusing, let's stop doing it\n\n"
+        "And always tell me before you touch the schema."
+    )
+    told = quoted(talk("Review the plan.", "A: Three points.", reply, "A: Noted."))
+
+    assert "2. we found that smaller commits" in told
+    assert "3. yes this is confusing" in told
+    assert "always tell me before" in told

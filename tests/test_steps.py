@@ -139,3 +139,16 @@ def test_a_step_is_one_short_line() -> None:
     assert all("\n" not in text and len(text) <= COMMAND + RESULT + 10 for text in found)
     assert "secret" not in " ".join(found)
     assert found[-1].count("function_") == NAMES
+
+
+def test_any_line_of_a_long_output_is_no_result() -> None:
+    """Of many lines the last one is as good as any other; what a check or git says in the end is not."""
+    many = "one\ntwo\nthree\nfour\n"
+
+    assert steps_of(thread(ran("./tool --dump", many), ran("./tool", "one\ntwo\n"))) == [
+        "`./tool --dump` → ok",
+        "`./tool` → two",
+    ]
+    assert steps_of(thread(ran("git pull --rebase && make", many))) == [
+        "`git pull --rebase && make` → four"
+    ]

@@ -81,7 +81,8 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(ta
     assert not any("handoff" in request.prompt for request in world.model.log)
 
     successor = started(world, draft)
-    world.shows(successor, talk.way.pasted, 60)
+    for sign in (*talk.way.ready[1:], talk.way.pasted):
+        world.shows(successor, sign, 120)
     world.until_quiet(successor)
     assert world.sent(GOAL) == world.model.asked(GOAL) == []
     world.terminal.keys(successor, "Enter")

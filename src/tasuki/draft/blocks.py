@@ -153,6 +153,7 @@ def _continues(line: str) -> bool:
         or _BULLET.match(line)
         or _TABLE_ROW.match(line)
         or _RULE.match(line)
+        or _TAG.match(line)
     )
 
 

@@ -39,13 +39,14 @@ def quote_rulings(
     first = next(iter(by_ref), 0)
     own = [s for s in stated if s.by_user and s.ref in by_ref]
     last = max(by_ref, default=0)
+    forms = {t.asked.ref for t in turns if t.asked and t.asked.origin == "answer"}
     worth = {
         s: relevance.statement(s)
         + LATE * (s.ref in late)
         + FIRST * (s.ref == first)
         - ANSWERED * (is_only_question(s) and bool(by_ref[s.ref].said))
         for s in own
-        if s.ref == last or by_ref[s.ref].asked.origin == "answer" or not is_approval(s.text)
+        if s.ref == last or s.ref in forms or not is_approval(s.text)
     }
     own = [s for s in own if s in worth]
     chosen: dict[int, list[Statement]] = {}

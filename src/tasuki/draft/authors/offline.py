@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tasuki.draft import said, state
 from tasuki.draft.authors import choices
 from tasuki.draft.authors.task import Task
+from tasuki.draft.block_worth import BlockWorth
 from tasuki.draft.blocks import Block, split_blocks
 from tasuki.draft.brief import (
     MOST_UNQUOTED,
@@ -33,7 +34,6 @@ from tasuki.draft.excerpts import (
     cue_of,
     join_lists,
     quote_blocks,
-    telling_words,
     without_offers,
 )
 from tasuki.draft.files import short_names
@@ -75,19 +75,6 @@ KEPT = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
 KEEPS_NOTHING = ("stopped", "state")
 """Shares of the room that sections keep for those after them; the first ones come before all."""
 STEPS, STEPS_AT_END = 9, 4
-HALF_LIFE, OLDEST, OLDEST_ROOM = 20, 0.5, 5_000
-"""Entries after which the worth of a message has halved, and what is left of it at the least. With
-more room than these characters less is left: then the newest turns are told whole first."""
-WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
-"""What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
-MENDED = 0.1
-"""What is left of a message that speaks of an error before it was mended."""
-OVERTAKEN, OVERTAKEN_AFTER = 0.85, 10
-"""What is left of a block whose files were edited so many entries later, or whose offer was answered."""
-ANNOUNCED = 0.3
-"""What is left of a message that only announces a step."""
-NEAR, TOPIC_TURNS, TOPIC_TEXT = 2.0, 2, 4_000
-"""How much more a block is worth that speaks of what was spoken of last."""
 ENDS = 0.6
 """What the first and the last block of a message are worth more."""
 ENOUGH = 0.4
@@ -128,25 +115,6 @@ def write(
     return trimmed(draft, handoff_id, budget, preamble=preamble)
 
 
-_ERROR_NAME = re.compile(
-    r"(?<!\w)\w*(?:Error|Exception|Failure)\b: ?[^\s;,]{3,80}|`[^`\n]{6,80}`|\"[^\"\n]{8,80}\""
-)
-"""What names an error in its line."""
-
-
-_OFFERS = re.compile(
-    r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
-    re.IGNORECASE,
-)
-_FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
-_FINDING = re.compile(
-    r"\b(?:does not|doesn'?t|do not|don'?t|isn'?t|is not|are not|aren'?t|no longer|missing|lacks?|should|could|recommend\w*|consider|"
-    r"need(?:s|ed)? to|must|not yet|never|the (?:problem|issue|bug|fix)|wrong|bug|instead|only|still|currently|without|fails?|would)\b",
-    re.IGNORECASE,
-)
-_CODE_SPAN = re.compile(r"`([^`\n]{3,120})`")
-_NAME_IN_CODE = re.compile(r"[A-Za-z_]\w{3,}")
-WORKED_OFF, WORKED_OFF_SHARE = 0.4, 0.8
 ADVISED = 0.12
 """How much of the goal a sentence shares, to advise against it."""
 _AGAINST = re.compile(
@@ -170,6 +138,7 @@ class Composer:
         self.left_out: list[Item] = []
         self._told: list[Item] = []
         self.turns = split_turns(self.thread.entries)
+        self.last_asked = max((t.asked.ref for t in self.turns if t.asked), default=0)
         self.concluding = {t.conclusion.ref for t in self.turns if t.conclusion and t.is_ended}
         self.blocks = self._blocks()
         self.picker = ExcerptPicker(
@@ -180,7 +149,6 @@ class Composer:
         self._of_message: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
             self._of_message.setdefault(block.ref, []).append(index)
-        self._place_of = {(b.ref, b.place): n for n, b in enumerate(self.blocks)}
         self.last = self.thread.entries[-1].ref if self.thread.entries else 0
 
     def _blocks(self) -> list[Block]:
@@ -191,10 +159,14 @@ class Composer:
         for entry in reversed(self.thread.entries):
             if (text := _message(entry)) and (left > 0 or entry.kind == "compaction"):
                 left -= len(text)
-                if entry.kind == "assistant" and entry.ref not in self.concluding and entry.ref != last:
+                if (
+                    entry.kind == "assistant"
+                    and entry.ref not in self.concluding
+                    and entry.ref != last
+                ):
                     text = said.without_announcement(text)
                 blocks = join_lists(split_blocks(text[:LOOKED_AT], entry.ref), whole_list)
-                newest.append(blocks if entry.ref > self._last_asked else without_offers(blocks))
+                newest.append(blocks if entry.ref > self.last_asked else without_offers(blocks))
         return [block for blocks in reversed(newest) for block in blocks]
 
     def sections(self) -> dict[str, tuple[Any, ...]]:
@@ -386,7 +358,7 @@ class Composer:
         for item in written:
             self.picker.tell(item.text)
         room -= sum(len(_line(item)) + 1 for item in written)
-        picked, _ = self.picker.pick(range(len(self.blocks)), room - UNQUOTED_ROOM, self._worth)
+        picked, _ = self.picker.pick(range(len(self.blocks)), room - UNQUOTED_ROOM, self._worth.of)
         quoted = [*written, *self._quotes(picked)]
         cited = {ref for item in (*quoted, *self._told) for ref in item.refs}
         others = self._telling_messages() - cited
@@ -395,6 +367,10 @@ class Composer:
             if others
             else quoted
         )
+
+    @cached_property
+    def _worth(self) -> BlockWorth:
+        return BlockWorth(self.task, self.turns, self.picker, self.whole)
 
     def _telling_messages(self) -> set[int]:
         """Messages of the agent that say more than what it does next."""
@@ -406,80 +382,6 @@ class Composer:
             for ref, size in length.items()
             if size >= TELLING or (ref in self.concluding and size >= SHORT)
         }
-
-    @cached_property
-    def _mended(self) -> list[tuple[str, int]]:
-        """Error texts of commands that passed later, and when: what was said of them before is out of date."""
-        errors = (
-            (_ERROR_NAME.search(lesson.error), lesson.passed) for lesson in self.facts.lessons
-        )
-        return [(match[0], passed) for match, passed in errors if match and passed]
-
-    def _is_overtaken(self, block: Block) -> bool:
-        """Whether a file that a block names was edited since, or the user answered what it offers."""
-        if kinds := _OFFERS.search(block.text):
-            return block.ref < self._last_asked and bool(kinds)
-        named = (self._edited.get(name, 0) for name in _FILE_NAME.findall(block.text))
-        return any(ref > block.ref + OVERTAKEN_AFTER for ref in named)
-
-    def _is_worked_off(self, block: Block) -> bool:
-        """Whether most of the code that a finding names was edited after it."""
-        if not _FINDING.search(block.text):
-            return False
-        names = set(_NAME_IN_CODE.findall(" ".join(_CODE_SPAN.findall(block.text))))
-        if not names:
-            return False
-        later = [text for ref, text in self._edits if ref > block.ref]
-        done = sum(any(name in text for text in later) for name in names)
-        return done >= max(1, WORKED_OFF_SHARE * len(names))
-
-    @cached_property
-    def _edits(self) -> list[tuple[int, str]]:
-        return [
-            (e.ref, "\n".join(f"{c.old}\n{c.new}" for c in e.tool.changes))
-            for e in self.thread.entries
-            if e.tool and e.tool.changes and e.tool.status == "ok"
-        ]
-
-    @cached_property
-    def _last_asked(self) -> int:
-        return max((t.asked.ref for t in self.turns if t.asked), default=0)
-
-    @cached_property
-    def _edited(self) -> dict[str, int]:
-        """The names of edited files with the ref of the last edit of each."""
-        return {f.path.rpartition("/")[2]: f.edits[-1] for f in self.facts.files[::-1] if f.edits}
-
-    def _goal_of(self, block: Block) -> float:
-        """How much of the goal a block speaks of, 0 to 1."""
-        return self.task.relevance.overlap(f"{block.heading} {block.text}")
-
-    @cached_property
-    def _topic(self) -> frozenset[str]:
-        """Words of the user's last messages and of the agent's last conclusion: what the work is about."""
-        asked = [users_words(t.asked) for t in self.turns[-TOPIC_TURNS:] if t.asked]
-        said_last = [t.conclusion.text for t in self.turns[-1:] if t.conclusion]
-        return frozenset(
-            w for text in (*asked, *said_last) for w in telling_words(text[:TOPIC_TEXT])
-        )
-
-    def _worth(self, block: Block) -> float:
-        age = (self.last - block.ref) / max(HALF_LIFE, self.last / 4)
-        oldest = OLDEST * min(1.0, OLDEST_ROOM / max(self.whole, 1))
-        worth = oldest + (1 - oldest) * 2**-age
-        kind = self._kinds[block.ref]
-        worth *= 1.0 if block.ref in self.concluding else WORTH_OF[kind]
-        if said.is_narration(block.text) and len(block.text) < 200:
-            worth *= ANNOUNCED
-        if any(error in block.text for error, passed in self._mended if block.ref < passed):
-            worth *= MENDED
-        if self._is_overtaken(block):
-            worth *= OVERTAKEN
-        if self._is_worked_off(block):
-            worth *= WORKED_OFF
-        goal = self._goal_of(block)
-        likeness = self.picker.likeness(self._place_of[block.ref, block.place], self._topic)
-        return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * likeness)
 
 
 def _message(entry: Entry) -> str:

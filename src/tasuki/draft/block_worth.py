@@ -1,0 +1,135 @@
+"""What a block of an earlier message is worth to the successor, beside what it says that is new.
+
+It is worth more that came late, concluded a turn, speaks of the goal or of what the work is about
+now; less that announces a step or was overtaken: an error mended since, a file edited since, an
+offer answered since, a finding whose code was edited since.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from tasuki.draft import said
+from tasuki.draft.authors.task import Task
+from tasuki.draft.blocks import Block
+from tasuki.draft.entries import users_words
+from tasuki.draft.excerpts import ExcerptPicker, cue_of, telling_words
+from tasuki.draft.turns import Turn
+
+HALF_LIFE, OLDEST, OLDEST_ROOM = 20, 0.5, 5_000
+"""Entries after which the worth of a message has halved, and what is left of it at the least. With
+more room than these characters less is left: then the newest turns are told whole first."""
+WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
+"""What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
+MENDED = 0.1
+"""What is left of a message that speaks of an error before it was mended."""
+OVERTAKEN, OVERTAKEN_AFTER = 0.85, 10
+"""What is left of a block whose files were edited so many entries later, or whose offer was answered."""
+WORKED_OFF, WORKED_OFF_SHARE = 0.4, 0.8
+"""What is left of a finding of whose names in code this share was edited since."""
+ANNOUNCED, SHORT = 0.3, 200
+"""What is left of a message that only announces a step, and its characters at most."""
+NEAR, TOPIC_TURNS, TOPIC_TEXT = 2.0, 2, 4_000
+"""How much more a block is worth that speaks of what was spoken of last, in these turns and characters."""
+
+_ERROR_NAME = re.compile(
+    r"(?<!\w)\w*(?:Error|Exception|Failure)\b: ?[^\s;,]{3,80}|`[^`\n]{6,80}`|\"[^\"\n]{8,80}\""
+)
+"""What names an error in its line."""
+_OFFERS = re.compile(
+    r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
+    re.IGNORECASE,
+)
+_FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
+_FINDING = re.compile(
+    r"\b(?:does not|doesn'?t|do not|don'?t|isn'?t|is not|are not|aren'?t|no longer|missing|lacks?|should|could|recommend\w*|consider|"
+    r"need(?:s|ed)? to|must|not yet|never|the (?:problem|issue|bug|fix)|wrong|bug|instead|only|still|currently|without|fails?|would)\b",
+    re.IGNORECASE,
+)
+"""What says how something is, or ought to be: true until the code is edited."""
+_CODE_SPAN = re.compile(r"`([^`\n]{3,120})`")
+_NAME_IN_CODE = re.compile(r"[A-Za-z_]\w{3,}")
+
+
+class BlockWorth:
+    """The worth of the blocks of one thread for one goal. `room` is that of the brief, in characters."""
+
+    def __init__(self, task: Task, turns: Sequence[Turn], picker: ExcerptPicker, room: int) -> None:
+        self.task = task
+        self.turns = turns
+        self.picker = picker
+        self.facts = task.derived.facts
+        self.entries = task.thread.entries
+        self.last = self.entries[-1].ref if self.entries else 0
+        self.last_asked = max((t.asked.ref for t in turns if t.asked), default=0)
+        self.oldest = OLDEST * min(1.0, OLDEST_ROOM / max(room, 1))
+        self.concluding = {t.conclusion.ref for t in turns if t.conclusion and t.is_ended}
+        self._kinds = {e.ref: e.kind for e in self.entries}
+        self._index = {(b.ref, b.place): n for n, b in enumerate(picker.blocks)}
+
+    def of(self, block: Block) -> float:
+        """What a block is worth, around 1; `ExcerptPicker.pick` multiplies it by what is new in it."""
+        age = (self.last - block.ref) / max(HALF_LIFE, self.last / 4)
+        worth = self.oldest + (1 - self.oldest) * 2**-age
+        if block.ref not in self.concluding:
+            worth *= WORTH_OF[self._kinds[block.ref]]
+        if said.is_narration(block.text) and len(block.text) < SHORT:
+            worth *= ANNOUNCED
+        if any(error in block.text for error, passed in self._mended if block.ref < passed):
+            worth *= MENDED
+        if self._is_overtaken(block):
+            worth *= OVERTAKEN
+        if self._is_worked_off(block):
+            worth *= WORKED_OFF
+        goal = self.task.relevance.overlap(f"{block.heading} {block.text}")
+        near = self.picker.likeness(self._index[block.ref, block.place], self._topic)
+        return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * near)
+
+    def _is_overtaken(self, block: Block) -> bool:
+        """Whether a file that a block names was edited since, or the user answered what it offers."""
+        if _OFFERS.search(block.text):
+            return block.ref < self.last_asked
+        named = (self._edited.get(name, 0) for name in _FILE_NAME.findall(block.text))
+        return any(ref > block.ref + OVERTAKEN_AFTER for ref in named)
+
+    def _is_worked_off(self, block: Block) -> bool:
+        """Whether nearly all code that a finding names was edited after it."""
+        if not _FINDING.search(block.text):
+            return False
+        names = set(_NAME_IN_CODE.findall(" ".join(_CODE_SPAN.findall(block.text))))
+        if not names or not self._edits or self._edits[-1][0] < block.ref:
+            return False
+        later = [text for ref, text in self._edits if ref > block.ref]
+        done = sum(any(name in text for text in later) for name in names)
+        return done >= WORKED_OFF_SHARE * len(names)
+
+    @cached_property
+    def _mended(self) -> list[tuple[str, int]]:
+        """Error texts of commands that passed later, and when: what was said of them before is out of date."""
+        errors = (
+            (_ERROR_NAME.search(lesson.error), lesson.passed) for lesson in self.facts.lessons
+        )
+        return [(match[0], passed) for match, passed in errors if match and passed]
+
+    @cached_property
+    def _edited(self) -> dict[str, int]:
+        """The names of edited files with the ref of the last edit of each."""
+        return {f.path.rpartition("/")[2]: f.edits[-1] for f in self.facts.files[::-1] if f.edits}
+
+    @cached_property
+    def _edits(self) -> list[tuple[int, str]]:
+        """What every edit took away and put in, in order."""
+        return [
+            (e.ref, "\n".join(f"{c.old}\n{c.new}" for c in e.tool.changes))
+            for e in self.entries
+            if e.tool and e.tool.changes and e.tool.status == "ok"
+        ]
+
+    @cached_property
+    def _topic(self) -> frozenset[str]:
+        """Words of the user's last messages and of the agent's last conclusion: what the work is about."""
+        asked = [users_words(t.asked) for t in self.turns[-TOPIC_TURNS:] if t.asked]
+        concluded = [t.conclusion.text for t in self.turns[-1:] if t.conclusion]
+        return frozenset(
+            word for text in (*asked, *concluded) for word in telling_words(text[:TOPIC_TEXT])
+        )
