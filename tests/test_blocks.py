@@ -214,3 +214,19 @@ def test_the_tags_that_models_put_around_their_thoughts_are_left_out() -> None:
         ("paragraph", "It is the cache."),
         ("paragraph", "Use <thinking> for it."),
     ]
+
+
+@pytest.mark.parametrize("colon", ["**Why:**", "**Why**:"])
+def test_a_bold_line_with_a_colon_heads_only_what_stands_right_below_it(colon: str) -> None:
+    """It introduces that; a bold line without one heads all that follows."""
+    after = "- one\n- two\n\nSomething else.\n\n- three"
+
+    assert headings(f"{colon}\n\n{after}") == ["Why", "Why", "", ""]
+    assert headings(f"**Why**\n\n{after}") == ["Why"] * 4
+
+
+def test_a_block_knows_whether_its_heading_stands_right_above_it() -> None:
+    """A heading before another block of its section would head the wrong thing."""
+    blocks = split_blocks("zero\n## Cause\nalpha\n\nbeta\n## Fix\ngamma", 1)
+
+    assert [b.begins for b in blocks] == [True, True, False, True]

@@ -243,11 +243,11 @@ def test_a_gap_stands_where_something_is_left_out() -> None:
 
 
 def test_a_heading_left_behind_a_gap_stands_above_its_block() -> None:
-    """Where the first block below a heading is left out, the next one still has it."""
+    """Where the first block below a heading is left out, the next one still has it, behind a gap."""
     blocks = blocks_of("zero\n## Cause\nalpha\n\nbeta")
 
-    assert quoted(blocks, 0, 2) == [(1, "zero\n[…]\n**Cause:** beta")]
-    assert quoted(blocks, 2) == [(1, "**Cause:** beta")]
+    assert quoted(blocks, 0, 2) == [(1, "zero\n**Cause:** […] beta")]
+    assert quoted(blocks, 2) == [(1, "**Cause:** […] beta")]
 
 
 # -- what is never quoted ----------------------------------------------------------------

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 SETUP = """
-from tasuki.draft import blocks, brief, command_kinds, commands, excerpts, facts, files, mentions, repository, rulings, said
+from tasuki.draft import block_worth, blocks, brief, command_kinds, commands, excerpts, facts, files, mentions, repository, rulings, said
 from tasuki.draft import state, statements, steps, text, turns
 from tasuki.draft.authors import offline
 from tasuki.draft.authors.task import Task
@@ -112,7 +112,7 @@ for hard in HARD:
     "user": """
 for hard in HARD:
     stated = statements.of_user([agent(1, hard), user(2, hard), user(3, f"no, not 1 {hard}"), user(4, "option 1")])
-    statements.superseded(stated)
+    statements.superseded(stated), said.is_approval(hard), said.without_announcement(hard), statements._list_numbers(hard)
     said.is_order(hard), said.is_small_talk(hard), statements.answered("1.", hard), statements.answered(hard, hard)
 """,
     "agent": """
@@ -141,7 +141,7 @@ for hard in HARD:
 """,
     "offline": """
 for hard in HARD:
-    for pattern in (offline._ERROR_NAME, offline._AGAINST, excerpts._OFFER):
+    for pattern in (block_worth._ERROR_NAME, block_worth._OFFERS, block_worth._FINDING, block_worth._CODE_SPAN, block_worth._FILE_NAME, offline._AGAINST, offline._CUT, excerpts._OFFER):
         pattern.search(hard)
     for pattern in (state._CODE_LINE, statements._PICK, statements._PICKED, statements._OPTION, statements._CHOICE):
         pattern.match(hard)

@@ -188,12 +188,8 @@ def test_the_goal_is_kept_to_the_letter_whatever_it_holds(goal: str, tmp_path: P
 
 
 def test_the_model_and_its_tools_stand_on_one_line(tmp_path: Path) -> None:
-    """Who did the work so far is told, and takes little room."""
+    """Who did the work so far is told with the thread, and takes little room."""
     path = ThreadBuilder("claude").user("Fix it").shell("make").assistant("Done.").write(tmp_path)
     lines = made(path).handoff.draft.metadata
 
-    assert (
-        [line for line in lines if "ools: " in line]
-        == [line for line in lines if line.startswith("Model: ") and "; tools: Bash" in line]
-        != []
-    )
+    assert [line for line in lines if "model: " in line and "; tools: Bash" in line] == [lines[0]]

@@ -45,18 +45,15 @@ _SECTIONS = (
 
 def metadata(thread: Thread, revision: Revision) -> tuple[str, ...]:
     """Metadata lines, best effort; git is left out without a repository or on a detached HEAD."""
-    lines: list[str] = []
-    ran: list[str] = []
     name = f", “{thread.name}”" if thread.name else ""
     version = f" {thread.version}" if thread.version else ""
-    lines.append(f"Thread: {thread.harness}{version}, `{thread.id}`{name}")
+    ran = [f"Thread: {thread.harness}{version}, `{thread.id}`{name}"]
     if thread.model:
         level = f" (thinking: {thread.thinking})" if thread.thinking else ""
-        ran.append(f"Model: {thread.model}{level}")
+        ran.append(f"model: {thread.model}{level}")
     if thread.tools:
-        ran.append(f"{'tools' if ran else 'Tools'}: {', '.join(thread.tools[:16])}")
-    if ran:
-        lines.append("; ".join(ran))
+        ran.append(f"tools: {', '.join(thread.tools[:16])}")
+    lines = ["; ".join(ran)]
     branch = revision.branch_now  # What the thread itself tells of git stands in the state.
     if branch and branch != "HEAD":
         state = (" (dirty)" if revision.dirty_now else " (clean)") if revision.repository else ""

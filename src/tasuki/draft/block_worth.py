@@ -6,6 +6,8 @@ offer answered since, a finding whose code was edited since.
 """
 
 import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -16,20 +18,25 @@ from tasuki.draft.entries import users_words
 from tasuki.draft.excerpts import ExcerptPicker, cue_of, telling_words
 from tasuki.draft.turns import Turn
 
-HALF_LIFE, OLDEST, OLDEST_ROOM = 20, 0.5, 5_000
+HALF_LIFE, OLDEST, OLDEST_ROOM = 20, 0.5, 9_000
 """Entries after which the worth of a message has halved, and what is left of it at the least. With
 more room than these characters less is left: then the newest turns are told whole first."""
 WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
 MENDED = 0.1
 """What is left of a message that speaks of an error before it was mended."""
-OVERTAKEN, OVERTAKEN_AFTER = 0.85, 10
+OVERTAKEN, OVERTAKEN_AFTER = 0.5, 10
 """What is left of a block whose files were edited so many entries later, or whose offer was answered."""
 WORKED_OFF, WORKED_OFF_SHARE = 0.4, 0.8
 """What is left of a finding of whose names in code this share was edited since."""
+IN_CODE = 0.2
+"""What code and tables are worth: those of earlier turns show how it was, or was going to be."""
+REPORT, REPORT_HALF_LIFE, REPORT_LEAST = 3, 3, 0.1
+"""Blocks of a message from which it is a plan or a report; messages of the user after which half of its
+worth is gone, since it was worked off or overruled; and what is left of it at the least."""
 ANNOUNCED, SHORT = 0.3, 200
 """What is left of a message that only announces a step, and its characters at most."""
-NEAR, TOPIC_TURNS, TOPIC_TEXT = 2.0, 2, 4_000
+NEAR, TOPIC_TURNS, TOPIC_TEXT = 3.0, 2, 4_000
 """How much more a block is worth that speaks of what was spoken of last, in these turns and characters."""
 
 _ERROR_NAME = re.compile(
@@ -40,7 +47,7 @@ _OFFERS = re.compile(
     r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
     re.IGNORECASE,
 )
-_FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
+_FILE_NAME = re.compile(r"(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
 _FINDING = re.compile(
     r"\b(?:does not|doesn'?t|do not|don'?t|isn'?t|is not|are not|aren'?t|no longer|missing|lacks?|should|could|recommend\w*|consider|"
     r"need(?:s|ed)? to|must|not yet|never|the (?:problem|issue|bug|fix)|wrong|bug|instead|only|still|currently|without|fails?|would)\b",
@@ -61,7 +68,8 @@ class BlockWorth:
         self.facts = task.derived.facts
         self.entries = task.thread.entries
         self.last = self.entries[-1].ref if self.entries else 0
-        self.last_asked = max((t.asked.ref for t in turns if t.asked), default=0)
+        self._asked = [t.asked.ref for t in turns if t.asked]
+        self._sizes = Counter(b.ref for b in picker.blocks)
         self.oldest = OLDEST * min(1.0, OLDEST_ROOM / max(room, 1))
         self.concluding = {t.conclusion.ref for t in turns if t.conclusion and t.is_ended}
         self._kinds = {e.ref: e.kind for e in self.entries}
@@ -69,10 +77,17 @@ class BlockWorth:
 
     def of(self, block: Block) -> float:
         """What a block is worth, around 1; `ExcerptPicker.pick` multiplies it by what is new in it."""
+        if block.kind == "paragraph" and block.text.endswith((":", "：")):
+            return 0.0  # It only leads to what is quoted with it.
         age = (self.last - block.ref) / max(HALF_LIFE, self.last / 4)
         worth = self.oldest + (1 - self.oldest) * 2**-age
         if block.ref not in self.concluding:
             worth *= WORTH_OF[self._kinds[block.ref]]
+        if block.kind in ("code", "table"):
+            worth *= IN_CODE
+        if self._sizes[block.ref] >= REPORT:
+            turns = len(self._asked) - bisect_right(self._asked, block.ref)
+            worth *= max(REPORT_LEAST, 2 ** (-turns / REPORT_HALF_LIFE))
         if said.is_narration(block.text) and len(block.text) < SHORT:
             worth *= ANNOUNCED
         if any(error in block.text for error, passed in self._mended if block.ref < passed):
@@ -88,7 +103,7 @@ class BlockWorth:
     def _is_overtaken(self, block: Block) -> bool:
         """Whether a file that a block names was edited since, or the user answered what it offers."""
         if _OFFERS.search(block.text):
-            return block.ref < self.last_asked
+            return bool(self._asked) and block.ref < self._asked[-1]
         named = (self._edited.get(name, 0) for name in _FILE_NAME.findall(block.text))
         return any(ref > block.ref + OVERTAKEN_AFTER for ref in named)
 

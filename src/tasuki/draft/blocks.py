@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.draft.text import MAX_LINE
 
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?=\S)(.*)$")
-_WHOLLY_BOLD = re.compile(r"^\s*\*\*([^*]{1,120}?):?\*\*:?\s*$")
+_WHOLLY_BOLD = re.compile(r"^\s*\*\*([^*]{1,120}?)(:?)\*\*(:?)\s*$")
 _BULLET = re.compile(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
 _TAG = re.compile(r"^\s*</?(?:thinking|analysis|summary)>\s*$")
@@ -43,6 +44,8 @@ class Block(Struct, frozen=True, gc=False):
     """Place of the paragraph ending in a colon that introduces it, -1 if there is none."""
     last: bool = False
     """It ends its message."""
+    begins: bool = True
+    """Nothing stands between it and its heading."""
 
 
 def split_blocks(text: str, ref: int) -> list[Block]:
@@ -51,25 +54,38 @@ def split_blocks(text: str, ref: int) -> list[Block]:
     One that nothing follows is a paragraph.
     """
     blocks: list[Block] = []
-    heading, lead, is_alone = "", -1, False
+    heading, lead, is_alone, leads_on, is_first = "", -1, False, False, True
     for kind, lines in (*_parts(text), ("heading", [""])):
         if kind == "heading":
             if is_alone:
                 blocks.append(Block(heading, ref, len(blocks), "paragraph"))
-            heading, lead, is_alone = lines[0], -1, bool(lines[0])
+            heading, lead, is_alone = lines[0].rstrip(":"), -1, bool(lines[0])
+            leads_on, is_first = lines[0].endswith(":"), True
             continue
         body = _plain(kind, lines)
         if not body:
             continue
+        if leads_on and kind == "paragraph" and not is_alone:
+            heading = ""  # What ended in a colon spoke of what came right below it.
         is_alone = False
+        begins = is_first or not heading
+        is_first = False
         blocks.append(
-            Block(body, ref, len(blocks), kind, heading, lead if kind != "paragraph" else -1)
+            Block(
+                body,
+                ref,
+                len(blocks),
+                kind,
+                heading,
+                lead if kind != "paragraph" else -1,
+                begins=begins,
+            )
         )
         if kind == "paragraph":
             lead = len(blocks) - 1 if body.endswith((":", "：")) else -1
     if blocks:
         last = blocks.pop()
-        blocks.append(Block(last.text, ref, last.place, last.kind, last.heading, last.lead, True))
+        blocks.append(replace(last, last=True))
     return blocks
 
 
@@ -114,7 +130,9 @@ def _parts(text: str) -> Iterator[tuple[str, list[str]]]:
         elif not line.strip() or _RULE.match(line) or _TAG.match(line):
             at += 1
         elif heading := _HEADING.match(line) or _WHOLLY_BOLD.match(line):
-            yield "heading", [_EMPHASIS.sub(r"\1", _without_closing_marks(heading[1])[:MAX_LINE])]
+            colon = ":" if any(heading.groups()[1:]) else ""
+            bare = _EMPHASIS.sub(r"\1", _without_closing_marks(heading[1])[:MAX_LINE])
+            yield "heading", [bare + colon]
             at += 1
         elif _TABLE_ROW.match(line):
             end = _while(lines, at, lambda x: bool(_TABLE_ROW.match(x)))

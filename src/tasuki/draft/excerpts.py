@@ -44,6 +44,7 @@ UNWORDED = 1.0
 """Weight of a block without a sentence: a table, code."""
 SHORT = 200
 """Characters up to which a message that begins with an announcement is only that."""
+_LIST_MARK = re.compile(r"^\s*[-*+•]\s+")
 _ENDS = (".", "!", "?", ":", "。", "？", "！")
 GAP = "[…]"
 """Stands where blocks of a message are left out."""
@@ -225,21 +226,25 @@ def quote_blocks(blocks: Sequence[Block], indexes: Iterable[int]) -> Iterator[tu
     for index in sorted(indexes, key=lambda i: (blocks[i].ref, blocks[i].place)):
         by_ref.setdefault(blocks[index].ref, []).append(blocks[index])
     for ref, chosen in by_ref.items():
-        yield ref, "\n".join(_lines(chosen))
+        text = "\n".join(_lines(chosen))
+        yield ref, text if "\n" in text else _LIST_MARK.sub("", text)
 
 
 def _lines(chosen: Sequence[Block]) -> Iterator[str]:
     heading, place = "", chosen[0].place - 1
     for block in chosen:
-        if block.place > place + 1:
-            yield GAP
-        if block.heading != heading:
-            heading = block.heading
-            if heading and block.kind == "paragraph":
-                yield f"**{heading}{'' if heading.endswith(_ENDS) else ':'}** {block.text}"
-                place = block.place
-                continue
-            if heading:
-                yield f"**{heading}**"
-        yield block.text
+        gap = block.place > place + 1
         place = block.place
+        if block.heading == heading or not block.heading:
+            heading = block.heading
+            yield from ([GAP] if gap else [])
+            yield block.text
+            continue
+        heading = block.heading
+        yield from ([GAP] if gap and block.begins else [])
+        left_out = "" if block.begins else f" {GAP}"
+        if block.kind == "paragraph":
+            yield f"**{heading}{'' if heading.endswith(_ENDS) else ':'}**{left_out} {block.text}"
+        else:
+            yield f"**{heading}**{left_out}"
+            yield block.text

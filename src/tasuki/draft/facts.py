@@ -25,6 +25,7 @@ from tasuki.model import (
     Thread,
     Todo,
 )
+from tasuki.shell import strip_assignments
 
 _MAX_LESSONS = 12
 NEAR_FAILURE = 6
@@ -188,7 +189,7 @@ def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson,
     for run in all_runs[: -_LESSON_RUNS - 1 : -1]:
         if len(lessons) >= _MAX_LESSONS:
             break
-        key = commands.base_command(run.command)
+        key = strip_assignments(commands.base_command(run.command))
         kind = "commit" if key.startswith("git ") else run.check
         if not run.known:
             continue

@@ -87,6 +87,12 @@ def _command(run: Run, call: ToolCall) -> Item | None:
     return Item(text=f"{text} → {result}" if result else text, refs=(run.ref,))
 
 
+def has_result(step: Item) -> bool:
+    """Whether a step is a command of which more came than that it passed."""
+    _, arrow, result = step.text.partition("` → ")
+    return bool(arrow) and result not in ("ok", "no output")
+
+
 def _result(run: Run, call: ToolCall) -> str:
     if call.status == "aborted":
         return "interrupted"
@@ -101,5 +107,5 @@ def _result(run: Run, call: ToolCall) -> str:
         return shorten(line, RESULT)
     lines = [line for line in run.output.split("\n") if line.strip()]
     if len(lines) > MOST_LINES and "git " not in run.command:
-        return "ok"  # Any one of many lines says little.
+        return "ok" if run.has_exit_code else ""  # Any one of many lines says little.
     return shorten(one_line(lines[-1]), RESULT) if lines else "no output"

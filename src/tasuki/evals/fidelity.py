@@ -36,7 +36,7 @@ _QUOTED = re.compile(
 )
 _PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
 _CUT = " …"
-_HEADING = re.compile(r"^\*\*([^*]+)\*\* (\S.*)$")
+_HEADING = re.compile(r"^\*\*([^*]+)\*\* (?:\[…\]|(?:\[…\] )?(\S.*))$")
 """A heading of a message, before the paragraph below it."""
 _GAP, _BETWEEN = "[…]", " … "
 """What stands where lines of a block, or sentences of a message, are left out."""
@@ -152,7 +152,7 @@ def _false(line: Line, witness: "_Witness") -> Iterator[tuple[Kind, str]]:
 def _parts_of_excerpt(text: str) -> tuple[str, ...]:
     """A quoted line; a heading that stands before its paragraph, and the paragraph, by themselves."""
     heading = _HEADING.match(text)
-    return (heading[1].removesuffix(":"), heading[2]) if heading else (text,)
+    return (heading[1].removesuffix(":"), heading[2] or "") if heading else (text,)
 
 
 def _false_quotes(line: Line, witness: "_Witness") -> Iterator[tuple[Kind, str]]:

@@ -38,7 +38,7 @@ from tasuki.draft.excerpts import (
 )
 from tasuki.draft.files import short_names
 from tasuki.draft.rulings import quote_rulings
-from tasuki.draft.steps import last_steps
+from tasuki.draft.steps import has_result, last_steps
 from tasuki.draft.text import own_words, sentences, shorten
 from tasuki.draft.turns import split_turns
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
@@ -74,10 +74,10 @@ SHARES = {
 KEPT = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
 KEEPS_NOTHING = ("stopped", "state")
 """Shares of the room that sections keep for those after them; the first ones come before all."""
-STEPS, STEPS_AT_END = 9, 4
+STEPS, STEPS_AT_END = 9, 3
 ENDS = 0.6
 """What the first and the last block of a message are worth more."""
-ENOUGH = 0.4
+ENOUGH = 0.8
 """Share of its room under which no earlier message is quoted."""
 LIST, ROOM_FOR_LISTS = 320, 45
 """Characters up to which a list is quoted whole or not at all, and the room that takes for each of them."""
@@ -315,12 +315,14 @@ class Composer:
         return _within(items, room, self.left_out)
 
     def _steps(self, room: int) -> list[Item]:
-        """Fewer where the agent had come to an end and said what it did."""
-        ended = bool(self.turns) and self.turns[-1].is_ended
+        """What was under way. Where the agent had come to an end and said what it did, only results
+        that nobody told yet."""
         names = short_names(f.path for f in self.facts.files)
-        checks = {check.refs[-1] for check in self.facts.last_check}
-        limit = STEPS if not ended else STEPS_AT_END
-        steps = last_steps(self.thread, self.task.derived.runs, names, limit, checks)
+        told = {check.refs[-1] for check in self.facts.last_check}
+        steps = last_steps(self.thread, self.task.derived.runs, names, STEPS, told)
+        if self.turns and self.turns[-1].is_ended:
+            told = {ref for item in self._told for ref in item.refs}
+            steps = [s for s in steps if has_result(s) and told.isdisjoint(s.refs)][-STEPS_AT_END:]
         return _within(steps[::-1], room, [])[::-1]
 
     def _files(self, room: int) -> list[FileItem]:
@@ -393,7 +395,7 @@ def _message(entry: Entry) -> str:
     return _CUT.sub("\n\n", call.output) if is_report and len(call.output) >= TELLING else ""
 
 
-_CUT = re.compile(r"[^\n]*\n(…|\.\.\.) \d+ characters left out \1\n[^\n]*")
+_CUT = re.compile(r"(?m)^[^\n]*\n(…|\.\.\.) \d+ characters left out \1\n[^\n]*")
 """Where a long output was cut in memory, with the torn lines around."""
 
 
