@@ -28,7 +28,7 @@ from planted import judging  # noqa: E402
 
 from tasuki import harness as harnesses  # noqa: E402
 from tasuki.config import Loaded, Settings  # noqa: E402
-from tasuki.draft import excerpts, file_ranks, pipeline, rulings  # noqa: E402
+from tasuki.draft import block_worth, excerpts, file_ranks, pipeline, rulings, said  # noqa: E402
 from tasuki.draft.authors import choices, offline  # noqa: E402
 from tasuki.evals import cuts, metric, question_runs, questions  # noqa: E402
 from tasuki.evals.places import sources, unpacked  # noqa: E402
@@ -39,14 +39,19 @@ BUDGET = 2_000
 Change = tuple[Any, str, Any]
 PARTS: dict[str, tuple[Change, ...]] = {
     "everything": (),
-    "without the wording of a block (sentence weights)": ((offline, "cue_of", lambda text: 1.0),),
-    "without its age": ((offline, "OLDEST", 1.0),),
-    "without what the goal shares": ((offline.Composer, "_goal_of", lambda self, block: 0.0),),
-    "without the topic of the last messages": ((offline, "NEAR", 0.0),),
+    "without the wording of a block (sentence weights)": ((block_worth, "cue_of", lambda text: 1.0), (offline, "cue_of", lambda text: 1.0)),
+    "plans and reports keep their worth": ((block_worth, "REPORT_LEAST", 1.0),),
+    "code and tables of earlier turns as worth as text": ((block_worth, "IN_CODE", 1.0),),
+    "sub-agents' reports kept beside what followed from them": ((block_worth, "DRAWN_ON", 0.8),),
+    "findings whose code was edited since keep their worth": ((block_worth, "WORKED_OFF", 1.0), (block_worth, "OVERTAKEN", 1.0)),
+    "with offers that were answered": ((offline, "without_offers", lambda blocks: blocks),),
+    "with what a message announces": ((said, "without_announcement", lambda text: text), (block_worth, "ANNOUNCED", 1.0)),
+    "without what the goal shares": ((block_worth.BlockWorth, "_goal_of", lambda self, block: 0.0),),
+    "without the topic of the last messages": ((block_worth, "NEAR", 0.0),),
     "without `told once`": ((excerpts, "TOLD_AGAIN", 1.0),),
     "names worth as much as words": ((excerpts, "NAME_WEIGHT", 1.0),),
-    "ends of a message worth as much as its middle": ((offline, "ENDS", 0.0),),
     "user: without the last messages first": ((rulings, "LATE", 0.0),),
+    "user: with every yes": ((rulings, "is_approval", lambda text: False),),
     "user: without answered questions last": ((rulings, "ANSWERED", 0.0),),
     "files: by edits and reads alone": (
         (file_ranks.FileRanks, "terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),

@@ -23,14 +23,14 @@ Weigh = Callable[..., float]
 def weigh(tmp_path: Path) -> Weigh:
     """The worth of the block of a thread that begins with some words."""
 
-    def worth(builder: ThreadBuilder, begins: str, goal: str = "go on", room: int = 4_000) -> float:
+    def worth(builder: ThreadBuilder, begins: str, goal: str = "go on") -> float:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         thread = thread_of(builder, folder)
         task = Task(thread, derive(thread, None, goal), Goal(goal), LIMITS)
-        composer = Composer(task, room, True)
+        composer = Composer(task, 4_000, True)
         (block,) = [b for b in composer.blocks if b.text.startswith(begins)]
-        return BlockWorth(task, composer.turns, composer.picker, room).of(block)
+        return BlockWorth(task, composer.turns, composer.picker).of(block)
 
     return worth
 
@@ -58,16 +58,6 @@ def test_a_plan_or_report_loses_with_each_message_of_the_user(weigh: Weigh) -> N
 
     assert late < soon / 3
     assert alone[1] > alone[0] / 3
-
-
-def test_with_more_room_less_is_left_of_what_is_old(weigh: Weigh) -> None:
-    """Then the newest turns are told whole first."""
-    builder = talk(CAUSE)
-    for n in range(120):
-        builder.read(f"docs/page{n}.md", "x")
-    builder.assistant("So it is.")
-
-    assert weigh(builder, CAUSE, room=20_000) < weigh(builder, CAUSE, room=6_000)
 
 
 def test_code_and_tables_of_earlier_turns_are_worth_little(weigh: Weigh) -> None:

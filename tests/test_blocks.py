@@ -17,7 +17,7 @@ def headings(text: str) -> list[str]:
 
 
 def test_a_message_is_cut_into_paragraphs_items_tables_and_code() -> None:
-    """Each keeps its own characters and lines; places count from 0 and the last one ends the message."""
+    """Each keeps its own characters and lines; places count from 0."""
     text = (
         "I found it.\nThe cache leaks.\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
         "```py\nx = 1\n\ny = 2\n```\nDone."
@@ -29,7 +29,7 @@ def test_a_message_is_cut_into_paragraphs_items_tables_and_code() -> None:
         Block("- two", 7, 2, "item"),
         Block("| a | b |\n| 1 | 2 |", 7, 3, "table"),
         Block("```py\nx = 1\n\ny = 2\n```", 7, 4, "code"),
-        Block("Done.", 7, 5, "paragraph", last=True),
+        Block("Done.", 7, 5, "paragraph"),
     ]
 
 
@@ -72,10 +72,10 @@ def test_a_heading_that_nothing_follows_is_a_paragraph() -> None:
         ("paragraph", "All 14 tests pass."),
     ]
     found = split_blocks("# Plan\n## First\nDo it.\n\n**Ready**:\n---", 7)
-    assert [(b.text, b.heading, b.place, b.last) for b in found] == [
-        ("Plan", "", 0, False),
-        ("Do it.", "First", 1, False),
-        ("Ready", "", 2, True),
+    assert [(b.text, b.heading, b.place) for b in found] == [
+        ("Plan", "", 0),
+        ("Do it.", "First", 1),
+        ("Ready", "", 2),
     ]
 
 

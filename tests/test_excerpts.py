@@ -215,7 +215,6 @@ def test_a_short_list_is_one_block_and_a_long_one_is_not() -> None:
     ]  # fmt: skip
     assert [b.place for b in joined] == [0, 1, 2, 3, 4]
     assert [b.lead for b in joined] == [-1, 0, -1, -1, 3]
-    assert [b.last for b in joined] == [False] * 4 + [True]
     assert [b.text for b in join_lists(blocks, 14)][1:3] == ["- one\n- two", "- three"]
     assert join_lists(blocks, 0) == blocks
 

@@ -1,8 +1,8 @@
 """What a block of an earlier message is worth to the successor, beside what it says that is new.
 
-It is worth more that came late, concluded a turn, speaks of the goal or of what the work is about
-now; less that announces a step or was overtaken: an error mended since, a file edited since, an
-offer answered since, a finding whose code was edited since.
+More is worth what concluded a turn, speaks of the goal or of what the work is about now; less what
+announces a step or was overtaken: a plan or report that the user answered, an error mended since, a
+file edited since, a finding whose code was edited since. A single statement does not age.
 """
 
 import re
@@ -18,11 +18,10 @@ from tasuki.draft.entries import users_words
 from tasuki.draft.excerpts import ExcerptPicker, cue_of, telling_words
 from tasuki.draft.turns import Turn
 
-HALF_LIFE, OLDEST, OLDEST_ROOM = 20, 0.5, 9_000
-"""Entries after which the worth of a message has halved, and what is left of it at the least. With
-more room than these characters less is left: then the newest turns are told whole first."""
-WORTH_OF = {"assistant": 0.85, "tool": 0.4, "compaction": 1.0}
+WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
+DRAWN_ON = 0.1
+"""What a sub-agent's report is worth after the agent said what follows from it."""
 MENDED = 0.1
 """What is left of a message that speaks of an error before it was mended."""
 OVERTAKEN, OVERTAKEN_AFTER = 0.5, 10
@@ -59,30 +58,30 @@ _NAME_IN_CODE = re.compile(r"[A-Za-z_]\w{3,}")
 
 
 class BlockWorth:
-    """The worth of the blocks of one thread for one goal. `room` is that of the brief, in characters."""
+    """The worth of the blocks of one thread for one goal."""
 
-    def __init__(self, task: Task, turns: Sequence[Turn], picker: ExcerptPicker, room: int) -> None:
+    def __init__(self, task: Task, turns: Sequence[Turn], picker: ExcerptPicker) -> None:
         self.task = task
         self.turns = turns
         self.picker = picker
         self.facts = task.derived.facts
         self.entries = task.thread.entries
-        self.last = self.entries[-1].ref if self.entries else 0
         self._asked = [t.asked.ref for t in turns if t.asked]
         self._sizes = Counter(b.ref for b in picker.blocks)
-        self.oldest = OLDEST * min(1.0, OLDEST_ROOM / max(room, 1))
         self.concluding = {t.conclusion.ref for t in turns if t.conclusion and t.is_ended}
+        self.last_concluding = max(self.concluding, default=0)
         self._kinds = {e.ref: e.kind for e in self.entries}
         self._index = {(b.ref, b.place): n for n, b in enumerate(picker.blocks)}
 
     def of(self, block: Block) -> float:
         """What a block is worth, around 1; `ExcerptPicker.pick` multiplies it by what is new in it."""
-        if block.kind == "paragraph" and block.text.endswith((":", "：")):
+        if "\n" not in block.text and block.text.endswith((":", "：")):
             return 0.0  # It only leads to what is quoted with it.
-        age = (self.last - block.ref) / max(HALF_LIFE, self.last / 4)
-        worth = self.oldest + (1 - self.oldest) * 2**-age
+        worth = 1.0
         if block.ref not in self.concluding:
-            worth *= WORTH_OF[self._kinds[block.ref]]
+            kind = self._kinds[block.ref]
+            is_drawn_on = kind == "tool" and block.ref < self.last_concluding
+            worth *= DRAWN_ON if is_drawn_on else WORTH_OF[kind]
         if block.kind in ("code", "table"):
             worth *= IN_CODE
         if self._sizes[block.ref] >= REPORT:
@@ -96,9 +95,13 @@ class BlockWorth:
             worth *= OVERTAKEN
         if self._is_worked_off(block):
             worth *= WORKED_OFF
-        goal = self.task.relevance.overlap(f"{block.heading} {block.text}")
+        goal = self._goal_of(block)
         near = self.picker.likeness(self._index[block.ref, block.place], self._topic)
         return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * near)
+
+    def _goal_of(self, block: Block) -> float:
+        """How much of the goal a block speaks of, 0 to 1."""
+        return self.task.relevance.overlap(f"{block.heading} {block.text}")
 
     def _is_overtaken(self, block: Block) -> bool:
         """Whether a file that a block names was edited since, or the user answered what it offers."""

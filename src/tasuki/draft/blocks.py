@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tasuki.draft.text import MAX_LINE
 
@@ -42,8 +41,6 @@ class Block(Struct, frozen=True, gc=False):
     heading: str = ""
     lead: int = -1
     """Place of the paragraph ending in a colon that introduces it, -1 if there is none."""
-    last: bool = False
-    """It ends its message."""
     begins: bool = True
     """Nothing stands between it and its heading."""
 
@@ -83,9 +80,6 @@ def split_blocks(text: str, ref: int) -> list[Block]:
         )
         if kind == "paragraph":
             lead = len(blocks) - 1 if body.endswith((":", "：")) else -1
-    if blocks:
-        last = blocks.pop()
-        blocks.append(replace(last, last=True))
     return blocks
 
 

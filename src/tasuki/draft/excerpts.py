@@ -209,7 +209,7 @@ def join_lists(blocks: Sequence[Block], most: int) -> list[Block]:
         last = joined[-1] if joined else None
         goes_on = last and last.kind == block.kind == "item" and last.heading == block.heading
         if last and goes_on and len(last.text) + len(block.text) < most:
-            joined[-1] = replace(last, text=f"{last.text}\n{block.text}", last=block.last)
+            joined[-1] = replace(last, text=f"{last.text}\n{block.text}")
         else:
             joined.append(replace(block, place=len(joined), lead=places.get(block.lead, -1)))
         places[block.place] = len(joined) - 1

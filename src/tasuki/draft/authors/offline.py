@@ -75,8 +75,6 @@ KEPT = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
 KEEPS_NOTHING = ("stopped", "state")
 """Shares of the room that sections keep for those after them; the first ones come before all."""
 STEPS, STEPS_AT_END = 9, 3
-ENDS = 0.6
-"""What the first and the last block of a message are worth more."""
 ENOUGH = 0.8
 """Share of its room under which no earlier message is quoted."""
 LIST, ROOM_FOR_LISTS = 320, 45
@@ -287,8 +285,7 @@ class Composer:
         )
 
     def _end_worth(self, block: Block) -> float:
-        ends = 1 + ENDS * (block.place == 0) + ENDS * block.last
-        return cue_of(block.text) * ends * (1 + self.task.relevance.overlap(block.text))
+        return cue_of(block.text) * (1 + self.task.relevance.overlap(block.text))
 
     def _state(self, room: int) -> list[Item]:
         items = list(state.items(self.thread, self.facts))
@@ -372,7 +369,7 @@ class Composer:
 
     @cached_property
     def _worth(self) -> BlockWorth:
-        return BlockWorth(self.task, self.turns, self.picker, self.whole)
+        return BlockWorth(self.task, self.turns, self.picker)
 
     def _telling_messages(self) -> set[int]:
         """Messages of the agent that say more than what it does next."""
