@@ -183,9 +183,10 @@ def test_the_note_of_a_command_tells_how_it_ended() -> None:
 def test_what_a_filter_hides_is_not_told_as_passed(tmp_path: Path) -> None:
     """`lint | grep` ends with what the filter found: without a line of the check's own it tells nothing."""
     hidden = fact("golangci-lint run ./... | grep -oE x | sort", check="lint")
+    masked = fact('./repo create smoke; echo "exit=$?"')
     told = fact("go test ./... | tail -3", check="test", outcome="ok in 5 packages")
     failed = fact("go vet ./... | head", check="lint", ok=False, error="a.go:1:2: unreachable")
-    found = commands(tmp_path, hidden, told, failed)
+    found = commands(tmp_path, hidden, masked, told, failed)
 
     assert [(c.command, c.note) for c in found if not c.minor] == [
         ("go test ./...", "ok in 5 packages"),

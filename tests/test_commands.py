@@ -3,7 +3,8 @@
 import pytest
 
 from tasuki.draft import commands
-from tasuki.model import Entry, ToolCall
+from tasuki.draft.facts import derive
+from tasuki.model import Entry, Thread, ToolCall
 
 
 def entry(ref: int, command: str, output: str = "", status: str = "ok") -> Entry:
@@ -137,3 +138,30 @@ def test_a_package_without_tests_is_not_how_the_tests_ended() -> None:
     (run,) = commands.runs([entry(1, "go test ./store/... -run TestKeep", output)])
 
     assert commands.outcome(run) == "ok app/store 0.538s"
+
+
+@pytest.mark.parametrize(
+    ("command", "hides"),
+    [
+        ("make", False), ("make && ls", False), ("make; ls", False), ("echo hi", False), ("cd x && make", False), ("", False),
+        ("make | tail -3", True), ('make; echo "exit=$?"', True), ("make || true", True), ("make 2>&1 | tee log", True),
+    ],
+)  # fmt: skip
+def test_an_exit_code_may_be_that_of_another_program(command: str, hides: bool) -> None:
+    """What reads the output, or says something at the end, passes whatever happened before it."""
+    assert commands.hides_exit_code(command) is hides
+
+
+def test_a_command_that_passed_with_variables_set_has_passed() -> None:
+    """`env CACHE=/tmp go list` mends `go list`: it is the same command."""
+    read = derive(
+        Thread(
+            harness="", id="", path="", cwd="/p",
+            entries=(
+                entry(1, "go list ./...", "open cache: permission denied", "error"),
+                entry(2, "env GOCACHE=/tmp/cache go list ./...", "app\n"),
+            ),
+        )
+    )  # fmt: skip
+
+    assert [(x.failed, x.passed) for x in read.facts.lessons] == [(1, 2)]

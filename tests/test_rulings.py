@@ -242,3 +242,15 @@ def test_numbered_answers_keep_their_numbers() -> None:
     assert "2. we found that smaller commits" in told
     assert "3. yes this is confusing" in told
     assert "always tell me before" in told
+
+
+def test_a_message_that_is_the_goal_is_not_told_twice() -> None:
+    """It stands to the letter at the end of the brief; at a compaction it is the last message too."""
+    thread = talk("Never touch the queue.", "A: I see.", "Sort the branches  by date")
+
+    assert "Sort the branches" in quoted(thread)
+    task = Task(thread, derive(thread), Goal("Sort the branches by date"), LIMITS)
+    items, _ = quote_rulings(
+        split_turns(thread.entries), task.stated, task.relevance, 5_000, task.goal.text
+    )
+    assert [item.text for item in items] == ['"Never touch the queue."']

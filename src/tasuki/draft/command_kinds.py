@@ -156,6 +156,19 @@ def asks_about_itself(command: str) -> bool:
     return len(command) < 200 and bool(_TELLS_ABOUT_ITSELF.search(command))
 
 
+_SAYS = re.compile(r"(?:echo|printf|true|:)(?:\s|$)")
+
+
+def hides_exit_code(command: str) -> bool:
+    """Whether the exit code of a command line is that of a filter, or of an `echo` at its end."""
+    parts = simple_commands(command)
+    if not parts:
+        return False
+    last = parts[-1]
+    is_masked = last.operator in (";", "||", "\n") and bool(_SAYS.match(last.text))
+    return is_masked or any(part.piped for part in parts)
+
+
 _FILTERED = re.compile(
     r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
 )

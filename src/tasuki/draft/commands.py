@@ -17,6 +17,7 @@ from tasuki.draft.command_kinds import asks_about_itself as asks_about_itself
 from tasuki.draft.command_kinds import check_kind as check_kind
 from tasuki.draft.command_kinds import check_kinds as check_kinds
 from tasuki.draft.command_kinds import find_formatter as find_formatter
+from tasuki.draft.command_kinds import hides_exit_code as hides_exit_code
 from tasuki.draft.command_kinds import is_bookkeeping as is_bookkeeping
 from tasuki.draft.command_kinds import is_navigation as is_navigation
 from tasuki.draft.command_kinds import is_selection as is_selection
@@ -82,8 +83,8 @@ class Run:
 
     @property
     def has_exit_code(self) -> bool:
-        """Whether its exit code is that of the check, not of what reads the check's output."""
-        return not any(c.piped for c in simple_commands(self.command))
+        """Whether its exit code is its own, not that of what reads its output or follows it."""
+        return not hides_exit_code(self.command)
 
 
 _TOLD_BY_OUTPUT = ("test", "lint", "build")

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft import commands, said, statements, values
+from tasuki.draft.command_kinds import strip_variables
 from tasuki.draft.commands import Run
 from tasuki.draft.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
 from tasuki.draft.earlier_handoffs import is_open
@@ -25,7 +26,6 @@ from tasuki.model import (
     Thread,
     Todo,
 )
-from tasuki.shell import strip_assignments
 
 _MAX_LESSONS = 12
 NEAR_FAILURE = 6
@@ -189,7 +189,7 @@ def _lessons(entries: Sequence[Entry], all_runs: Sequence[Run]) -> tuple[Lesson,
     for run in all_runs[: -_LESSON_RUNS - 1 : -1]:
         if len(lessons) >= _MAX_LESSONS:
             break
-        key = strip_assignments(commands.base_command(run.command))
+        key = strip_variables(commands.base_command(run.command))
         kind = "commit" if key.startswith("git ") else run.check
         if not run.known:
             continue

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tasuki.draft.rank import Relevance
 from tasuki.draft.said import is_approval
 from tasuki.draft.statements import Statement
-from tasuki.draft.text import sentences
+from tasuki.draft.text import one_line, sentences
 from tasuki.draft.turns import Turn
 from tasuki.model import Item
 
@@ -28,13 +28,19 @@ LEAST = 0.1
 
 
 def quote_rulings(
-    turns: Sequence[Turn], stated: Sequence[Statement], relevance: Relevance, room: int
+    turns: Sequence[Turn],
+    stated: Sequence[Statement],
+    relevance: Relevance,
+    room: int,
+    goal: str = "",
 ) -> tuple[list[Item], list[Item]]:
     """The user's words as items in the order of time, within `room` characters; and what was left out.
 
     Each item cites the message and, where the agent answered it, the message that concluded the turn.
+    A message that is the goal itself stands at the end of the brief, and not here.
     """
-    by_ref = {turn.asked.ref: turn for turn in turns if turn.asked}
+    whole = one_line(goal)
+    by_ref = {t.asked.ref: t for t in turns if t.asked and one_line(t.asked.text) != whole}
     late = set(list(by_ref)[-LAST_WHOLE:])
     first = next(iter(by_ref), 0)
     own = [s for s in stated if s.by_user and s.ref in by_ref]

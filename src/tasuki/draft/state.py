@@ -108,7 +108,9 @@ def _todos(thread: Thread, facts: Facts) -> Iterator[Item]:
     if not todos:
         return
     old = _is_old(thread, facts.todos_ref)
-    age = f", written {thread.entries[-1].ref - facts.todos_ref} entries ago" if old else ""
+    age = (
+        f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago" if old else ""
+    )
     parts = (
         ("in progress", "in_progress", 300), ("open", "pending", 500),
         ("dropped", "dropped", 200), ("done", "done", 300),

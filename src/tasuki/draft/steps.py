@@ -87,12 +87,6 @@ def _command(run: Run, call: ToolCall) -> Item | None:
     return Item(text=f"{text} → {result}" if result else text, refs=(run.ref,))
 
 
-def has_result(step: Item) -> bool:
-    """Whether a step is a command of which more came than that it passed."""
-    _, arrow, result = step.text.partition("` → ")
-    return bool(arrow) and result not in ("ok", "no output")
-
-
 def _result(run: Run, call: ToolCall) -> str:
     if call.status == "aborted":
         return "interrupted"

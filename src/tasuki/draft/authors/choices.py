@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tasuki.draft.authors.task import Task
-from tasuki.draft.command_kinds import simple_commands
+from tasuki.draft.command_kinds import hides_exit_code
 from tasuki.draft.commands import (
     asks_about_itself,
     base_command,
@@ -131,7 +131,7 @@ def _is_newest(command: CommandFact, newest: Mapping[str, int]) -> bool:
     """Whether no later run holds a step of a command, and no filter behind a pipe hides its end."""
     last = command.refs[-1]
     tells_its_end = command.check and (command.outcome or not command.ok)
-    if not tells_its_end and any(c.piped for c in simple_commands(command.command)):
+    if not tells_its_end and hides_exit_code(command.command):
         return False
     return all(newest.get(strip_assignments(s), last) <= last for s in steps(command.command))
 

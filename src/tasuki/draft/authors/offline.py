@@ -38,7 +38,7 @@ from tasuki.draft.excerpts import (
 )
 from tasuki.draft.files import short_names
 from tasuki.draft.rulings import quote_rulings
-from tasuki.draft.steps import has_result, last_steps
+from tasuki.draft.steps import last_steps
 from tasuki.draft.text import own_words, sentences, shorten
 from tasuki.draft.turns import split_turns
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
@@ -74,7 +74,7 @@ SHARES = {
 KEPT = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
 KEEPS_NOTHING = ("stopped", "state")
 """Shares of the room that sections keep for those after them; the first ones come before all."""
-STEPS, STEPS_AT_END = 9, 3
+STEPS = 9
 ENOUGH = 0.8
 """Share of its room under which no earlier message is quoted."""
 LIST, ROOM_FOR_LISTS = 320, 45
@@ -84,7 +84,7 @@ LOOKED_AT = 150_000
 REACH = 40
 """Entries back within which an earlier message still tells where the thread stopped."""
 IN_HAND, MID_TURN_LOOKED_AT = 3, 3
-WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
+WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 80, 180
 WHOSE = {"tool": "A sub-agent reported", "compaction": "The harness's summary of what was before"}
 """Whose words a quoted message is, where they are not the agent's."""
 HEADING = 42
@@ -294,7 +294,8 @@ class Composer:
         return _within(items, room, self.left_out)
 
     def _asked(self, room: int) -> list[Item]:
-        items, rest = quote_rulings(self.turns, self.task.stated, self.task.relevance, room)
+        task = self.task
+        items, rest = quote_rulings(self.turns, task.stated, task.relevance, room, task.goal.text)
         quoted = {item.refs[0]: item.text for item in items if item.refs}
         chosen = [
             i
@@ -312,15 +313,12 @@ class Composer:
         return _within(items, room, self.left_out)
 
     def _steps(self, room: int) -> list[Item]:
-        """What was under way. Where the agent had come to an end and said what it did, only results
-        that nobody told yet."""
+        """What was done after the agent last said how things stand; before that, it told so itself."""
         names = short_names(f.path for f in self.facts.files)
         told = {check.refs[-1] for check in self.facts.last_check}
         steps = last_steps(self.thread, self.task.derived.runs, names, STEPS, told)
-        if self.turns and self.turns[-1].is_ended:
-            told = {ref for item in self._told for ref in item.refs}
-            steps = [s for s in steps if has_result(s) and told.isdisjoint(s.refs)][-STEPS_AT_END:]
-        return _within(steps[::-1], room, [])[::-1]
+        since = max((r for r in self.concluding if self._length_of(r) >= SHORT), default=0)
+        return _within([s for s in steps[::-1] if s.refs[0] > since], room, [])[::-1]
 
     def _files(self, room: int) -> list[FileItem]:
         """The files that an author chose, with its reasons, then those that are ranked best."""
@@ -371,11 +369,13 @@ class Composer:
     def _worth(self) -> BlockWorth:
         return BlockWorth(self.task, self.turns, self.picker)
 
+    def _length_of(self, ref: int) -> int:
+        """Characters of a message."""
+        return sum(len(self.blocks[i].text) for i in self._of_message.get(ref, ()))
+
     def _telling_messages(self) -> set[int]:
         """Messages of the agent that say more than what it does next."""
-        length = {
-            ref: sum(len(self.blocks[i].text) for i in own) for ref, own in self._of_message.items()
-        }
+        length = {ref: self._length_of(ref) for ref in self._of_message}
         return {
             ref
             for ref, size in length.items()
