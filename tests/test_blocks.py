@@ -230,3 +230,9 @@ def test_a_block_knows_whether_its_heading_stands_right_above_it() -> None:
     blocks = split_blocks("zero\n## Cause\nalpha\n\nbeta\n## Fix\ngamma", 1)
 
     assert [b.begins for b in blocks] == [True, True, False, True]
+
+
+@pytest.mark.parametrize("heading", ["## Use std::", "## 原因：", "## Plan:"])
+def test_a_heading_keeps_its_own_signs(heading: str) -> None:
+    """Only the colon behind a bold line is taken for one that leads on."""
+    assert headings(f"{heading}\n\ntext") == [heading.removeprefix("## ")]

@@ -139,12 +139,16 @@ def test_a_package_without_tests_is_not_how_the_tests_ended() -> None:
 
     assert commands.outcome(run) == "ok app/store 0.538s"
 
+    nothing = "testing: warning: no tests to run\nPASS\nok  \tapp/store\t0.2s [no tests to run]\n"
+    (run,) = commands.runs([entry(1, "go test ./store/... -run TestGone", nothing)])
+    assert "no tests to run" in commands.outcome(run)
+
 
 @pytest.mark.parametrize(
     ("command", "hides"),
     [
-        ("make", False), ("make && ls", False), ("make; ls", False), ("echo hi", False), ("cd x && make", False), ("", False),
-        ("make | tail -3", True), ('make; echo "exit=$?"', True), ("make || true", True), ("make 2>&1 | tee log", True),
+        ("make", False), ("make && ls", False), ("set -e; pytest; echo ok", False), ("make; pytest", False), ("echo hi", False), ("cd x && make", False), ("", False),
+        ("make | tail -3", True), ('make; echo "exit=$?"', True), ("make || true", True), ("make; ls", True), ("./mig.sh; cat out.log", True), ("make & wait", True), ("make; exit 0", True), ("make 2>&1 | tee log", True),
     ],
 )  # fmt: skip
 def test_an_exit_code_may_be_that_of_another_program(command: str, hides: bool) -> None:

@@ -262,15 +262,29 @@ def test_an_offer_goes_with_the_options_it_introduces() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "The importer merges by tenant now and the index `ix_7` must stay. Want me to commit it?",
+        "I decided to keep Redis; let me know if that is wrong.",
+        "If you want the old behaviour, set `LEGACY_MODE=1`.",
+        "The queue is ready to start only after migration 14 was applied",
+        "If you want to reproduce it, these are the findings so far:\n\n- one\n- two",
+        "To deploy, run this and let me know if it fails:\n\n```sh\nmake deploy\n```",
+        "- The cap stays at 7 attempts\n- If you want, I add jitter",
+    ],
+)  # fmt: skip
+def test_what_says_more_than_an_offer_stays(text: str) -> None:
+    """A conclusion beside the offer, a condition, findings and code are no offers."""
+    assert without_offers(blocks_of(text)) == blocks_of(text)
+
+
+@pytest.mark.parametrize(
     ("text", "left"),
     [
         ("The key ignores the tenant. Let me fix that:", "The key ignores the tenant."),
         ("The key ignores the tenant.\n\nNow let me run the tests.", "The key ignores the tenant."),
         ("Update the index to export SessionStats:", ""),
         ("Let me look. I'll start with the parser.", ""),
-        ("The key ignores the tenant.", "The key ignores the tenant."),
-        ("- one\n- two", "- one\n- two"),
-        ("", ""),
     ],
 )  # fmt: skip
 def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -> None:
@@ -278,8 +292,28 @@ def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -
     assert said.without_announcement(text) == left
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The key ignores the tenant.", "- one\n- two", "", "x" * 700,
+        "I'll use advisory locks of Postgres instead of Redis because the customer forbids Redis.",
+        "Root cause: reading the config twice resets the tenant to `main`.",
+        "Looking at the log, the clock of the container runs in UTC.",
+        "We keep the cap at 4, i.e. now the worker retries three times.",
+        "Two steps:\n1. I'll move the lock\n2. I'll drop the cache of `blue`.",
+        "根因是缓存。我决定改用 Postgres，不再使用 Redis。修改如下：",
+        "Now the importer merges by tenant, and the index `ix_7` must stay.",
+        "The reasons are these:",
+    ],
+)  # fmt: skip
+def test_what_is_decided_or_found_is_no_announcement(text: str) -> None:
+    """Neither a decision in the future tense, nor a cause behind a colon, nor half a sentence."""
+    assert said.without_announcement(text) == text
+
+
 def test_a_message_without_end_is_looked_at_only_at_its_end() -> None:
     """A million sentences on one line cost no more than a few."""
     text = "It is so. " * 300_000
 
     assert said.without_announcement(text + "Let me see.") == text.rstrip()
+    assert said.without_announcement("let me " * 300_000) == "let me " * 300_000

@@ -9,7 +9,7 @@ from tasuki.config import Loaded, Settings
 from tasuki.draft import pipeline
 from tasuki.evals.fidelity import Invented, invented
 from tasuki.harness import of_file
-from tasuki.model import Goal, Thread
+from tasuki.model import Entry, Goal, Thread
 from tasuki.testing import ThreadBuilder
 
 CWD = "/home/dev/proj"
@@ -315,3 +315,14 @@ def test_the_briefs_of_the_tool_itself_invent_nothing(harness: str, tmp_path: Pa
 
     assert invented(made.context, made.thread, GOAL) == []
     assert "Relevant Files" in made.context
+
+
+def test_a_heading_with_stars_in_it_is_told_from_its_paragraph() -> None:
+    """`## Why `*args` breaks it` stands before its paragraph, and is no invention."""
+    text = "## Why `*args` breaks it\n\nThe call binds too late.\n\n## 2 * 3 is 6\n\n- one"
+    entries = (Entry(ref=1, kind="user", text="Why?"), Entry(ref=2, kind="assistant", text=text))
+    read = Thread(harness="", id="", path="", cwd="/p", entries=entries)
+    quoted = "> **Why `*args` breaks it:** The call binds too late.\n> **2 * 3 is 6**\n> - one"
+    brief = f"## Context\n- [#2]:\n{quoted}"
+
+    assert invented(brief, read) == []

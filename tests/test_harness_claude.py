@@ -221,13 +221,16 @@ def test_what_was_pasted_reads_as_typed(tmp_path: Path, prompt: str, typed: str)
     assert Claude().read(path).entries[0].origin == "handoff"
 
 
-@pytest.mark.parametrize("leaf", ["of this thread", "of another"])
+@pytest.mark.parametrize("leaf", ["of this thread", "of another", "of nothing"])
 def test_only_a_summary_of_the_thread_itself_is_its_name(leaf: str, tmp_path: Path) -> None:
     """Claude Code writes the titles of the folder's other threads to the head of a new file."""
     path = ThreadBuilder("claude").user("Fix it").assistant("Done.").write(tmp_path)
     last = json.loads(path.read_text().splitlines()[-1])["uuid"]
-    uuid = last if leaf == "of this thread" else "0bb1eb2e-932f-43f2-8633-caa20c4f2022"
+    uuid = {"of this thread": last, "of nothing": None}.get(
+        leaf, "0bb1eb2e-932f-43f2-8633-caa20c4f2022"
+    )
     title = {"type": "summary", "summary": "Fix the importer", "leafUuid": uuid}
     path.write_text(f"{json.dumps(title)}\n{path.read_text()}")
 
-    assert Claude().read(path).name == ("Fix the importer" if uuid == last else "")
+    assert Claude().read(path).name == ("" if leaf == "of another" else "Fix the importer")
+    assert Claude().read(path).report.broken == ()

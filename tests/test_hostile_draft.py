@@ -112,7 +112,7 @@ for hard in HARD:
     "user": """
 for hard in HARD:
     stated = statements.of_user([agent(1, hard), user(2, hard), user(3, f"no, not 1 {hard}"), user(4, "option 1")])
-    statements.superseded(stated), said.is_approval(hard), said.without_announcement(hard), statements._list_numbers(hard)
+    statements.superseded(stated), said.is_approval(hard), said.without_announcement(hard), list(map(statements._Numbers(hard).of, (hard, hard)))
     said.is_order(hard), said.is_small_talk(hard), statements.answered("1.", hard), statements.answered(hard, hard)
 """,
     "agent": """

@@ -14,7 +14,8 @@ from making import GOAL, brief_of, built, made, thread_of
 from tasuki.draft import brief
 from tasuki.draft.authors import offline
 from tasuki.evals.fidelity import invented
-from tasuki.model import Draft, Item
+from tasuki.harness.jsonl import clip
+from tasuki.model import Draft, Entry, Item, ToolCall
 from tasuki.testing import ThreadBuilder, story
 
 BUDGETS = (300, 400, 600, 800, 1_200, 2_000, 3_000, 4_000, 6_000, 8_000)
@@ -90,6 +91,29 @@ def test_a_long_last_message_is_quoted_up_to_the_cap(tmp_path: Path) -> None:
     assert [parts.index(two) - parts.index(one) > 1 for one, two in pairwise(told)].count(True) == (
         lines[:-2].count("[…]")
     )
+
+
+def test_a_question_that_the_last_message_answers_is_quoted(tmp_path: Path) -> None:
+    """`yes please` says nothing without it; once the agent has answered, the question is of the past."""
+    asked = "Shall I drop the table `users_old` in production?"
+    builder = talk().user("what now?").assistant(asked).user("yes please")
+
+    assert asked in texts(draft_of(builder, tmp_path).stopped)
+
+
+@pytest.mark.parametrize("report", ["one line", "two paragraphs"])
+def test_of_a_long_report_only_the_torn_sentences_are_left_out(report: str, tmp_path: Path) -> None:
+    """A sub-agent's report that was cut in memory is still quoted."""
+    text = " ".join(f"Part {n} holds {n * 7} rows of `module_{n}`." for n in range(400))
+    if report == "two paragraphs":
+        text = f"{text[:8_000]}.\n\n{text[8_000:]}"
+    cut = clip(text, 6_000)
+    entry = Entry(ref=1, kind="tool", tool=ToolCall(id="1", name="Task", kind="agent", output=cut, status="ok"))  # fmt: skip
+    told = offline._message(entry)
+
+    assert "left out" not in told
+    assert len(told) > 5_500
+    assert all(line in text for line in filter(None, told.split("\n")))
 
 
 def test_a_last_message_that_only_announces_brings_the_one_before_it(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_what_was_taken_back_is_not_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["yes please, draft the revised plan", "ok, let's implement this", "yup, capture and let's continue", "fix it up", "yeah, give it a try"]
+    "words", ["yes please, go ahead", "ok, let's implement this", "yup, capture and let's continue", "fix it up", "yeah, give it a try"]
 )  # fmt: skip
 def test_letting_the_agent_go_ahead_is_told_only_of_the_last_message(words: str) -> None:
     """It was done since; as the last message it is what the successor goes on with."""
@@ -211,7 +211,7 @@ def test_letting_the_agent_go_ahead_is_told_only_of_the_last_message(words: str)
 
 
 @pytest.mark.parametrize(
-    "words", ["yeah, that sounds better for now", "let's keep it simple for now", "na, let's give it a try", "ok, do 1+2 next", "fix the tests"]
+    "words", ["yeah, that sounds better for now", "let's keep it simple for now", "na, let's give it a try", "ok, do 1+2 next", "fix the tests", "give up on this", "go with one", "Plan one, please", "do the next one", "fix them all"]
 )  # fmt: skip
 def test_an_answer_that_rules_is_kept(words: str) -> None:
     """More than a yes: it chooses, limits or refuses something."""
@@ -254,3 +254,33 @@ def test_a_message_that_is_the_goal_is_not_told_twice() -> None:
         split_turns(thread.entries), task.stated, task.relevance, 5_000, task.goal.text
     )
     assert [item.text for item in items] == ['"Never touch the queue."']
+
+
+def test_numbers_do_not_make_answers_replace_one_another() -> None:
+    """Two points that are worded alike are two points; each has its own number, also where words repeat."""
+    alike = "1. Never log the request body\n\n2. Never log the response body"
+    again = "1. Go with your recommendation\n\n2. No, drop it entirely\n\n3. Go with your recommendation"
+    told = quoted(talk("Plan it.", "A: Points:", alike, "A: Noted.", again))
+
+    assert "1. Never log the request body" in told
+    assert "2. Never log the response body" in told
+    assert "1. Go with your recommendation" in told
+    assert "2. No, drop it entirely" in told
+
+
+def test_a_yes_that_answers_a_question_is_kept_with_it() -> None:
+    """What was agreed to is told by the question."""
+    thread = talk("Plan it.", "A: Should we drop Python 3.8 support in this release?", "yes please", "A: Done.", "Use tabs.", "A: I do.")  # fmt: skip
+
+    assert '"yes please" — answering: Should we drop Python 3.8 support' in quoted(thread)
+
+
+def test_an_earlier_message_that_reads_like_the_goal_stays() -> None:
+    """Only the last one is the goal; the other answered something else."""
+    thread = talk("Plan it.", "A: Option 1 is a cache, option 2 a queue. Which one?", "option 2", "A: Good.", "Use tabs.")  # fmt: skip
+    task = Task(thread, derive(thread), Goal("option 2"), LIMITS)
+    items, _ = quote_rulings(
+        split_turns(thread.entries), task.stated, task.relevance, 5_000, "option 2"
+    )
+
+    assert any(item.text.startswith('"option 2"') for item in items)

@@ -142,12 +142,15 @@ def test_a_step_is_one_short_line() -> None:
 
 
 def test_any_line_of_a_long_output_is_no_result() -> None:
-    """Of many lines the last one is as good as any other; what a check or git says in the end is not."""
+    """Of many lines the last is told only where it holds a figure, an error, or is git's."""
     many = "one\ntwo\nthree\nfour\n"
 
     assert steps_of(thread(ran("./tool --dump", many), ran("./tool", "one\ntwo\n"))) == [
-        "`./tool --dump` → ok",
+        "`./tool --dump`",
         "`./tool` → two",
+    ]
+    assert steps_of(thread(ran("./bench.sh", f"{many}median 412 ms"))) == [
+        "`./bench.sh` → median 412 ms"
     ]
     assert steps_of(thread(ran("git pull --rebase && make", many))) == [
         "`git pull --rebase && make` → four"

@@ -28,6 +28,8 @@ OVERTAKEN, OVERTAKEN_AFTER = 0.5, 10
 """What is left of a block whose files were edited so many entries later, or whose offer was answered."""
 WORKED_OFF, WORKED_OFF_SHARE = 0.4, 0.8
 """What is left of a finding of whose names in code this share was edited since."""
+LONG_CHANGE, EDITS_LOOKED_AT = 8_000, 1_000_000
+"""Characters of one change, and of all changes, in which names are looked for."""
 IN_CODE = 0.2
 """What code and tables are worth: those of earlier turns show how it was, or was going to be."""
 REPORT, REPORT_HALF_LIFE, REPORT_LEAST = 3, 3, 0.1
@@ -35,6 +37,8 @@ REPORT, REPORT_HALF_LIFE, REPORT_LEAST = 3, 3, 0.1
 worth is gone, since it was worked off or overruled; and what is left of it at the least."""
 ANNOUNCED, SHORT = 0.3, 200
 """What is left of a message that only announces a step, and its characters at most."""
+LEAD = 80
+"""Characters up to which a line that ends in a colon only leads to what is quoted with it."""
 NEAR, TOPIC_TURNS, TOPIC_TEXT = 3.0, 2, 4_000
 """How much more a block is worth that speaks of what was spoken of last, in these turns and characters."""
 
@@ -75,7 +79,7 @@ class BlockWorth:
 
     def of(self, block: Block) -> float:
         """What a block is worth, around 1; `ExcerptPicker.pick` multiplies it by what is new in it."""
-        if "\n" not in block.text and block.text.endswith((":", "：")):
+        if "\n" not in block.text and block.text.endswith((":", "：")) and len(block.text) < LEAD:
             return 0.0  # It only leads to what is quoted with it.
         worth = 1.0
         if block.ref not in self.concluding:
@@ -115,11 +119,8 @@ class BlockWorth:
         if not _FINDING.search(block.text):
             return False
         names = set(_NAME_IN_CODE.findall(" ".join(_CODE_SPAN.findall(block.text))))
-        if not names or not self._edits or self._edits[-1][0] < block.ref:
-            return False
-        later = [text for ref, text in self._edits if ref > block.ref]
-        done = sum(any(name in text for text in later) for name in names)
-        return done >= WORKED_OFF_SHARE * len(names)
+        done = sum(self._edited_names.get(name, 0) > block.ref for name in names)
+        return bool(names) and done >= WORKED_OFF_SHARE * len(names)
 
     @cached_property
     def _mended(self) -> list[tuple[str, int]]:
@@ -135,13 +136,23 @@ class BlockWorth:
         return {f.path.rpartition("/")[2]: f.edits[-1] for f in self.facts.files[::-1] if f.edits}
 
     @cached_property
-    def _edits(self) -> list[tuple[int, str]]:
-        """What every edit took away and put in, in order."""
-        return [
-            (e.ref, "\n".join(f"{c.old}\n{c.new}" for c in e.tool.changes))
-            for e in self.entries
-            if e.tool and e.tool.changes and e.tool.status == "ok"
-        ]
+    def _edited_names(self) -> dict[str, int]:
+        """The names of code in what edits took away and put in, with the ref of the last edit of each.
+
+        Of a long change the beginning is looked at, and of all the newest ones.
+        """
+        found: dict[str, int] = {}
+        left = EDITS_LOOKED_AT
+        for entry in reversed(self.entries):
+            call = entry.tool
+            if left <= 0 or call is None or not call.changes or call.status != "ok":
+                continue
+            for change in call.changes:
+                text = f"{change.old[:LONG_CHANGE]}\n{change.new[:LONG_CHANGE]}"
+                left -= len(text)
+                for name in set(_NAME_IN_CODE.findall(text)):
+                    found.setdefault(name, entry.ref)
+        return found
 
     @cached_property
     def _topic(self) -> frozenset[str]:

@@ -53,11 +53,11 @@ def split_blocks(text: str, ref: int) -> list[Block]:
     blocks: list[Block] = []
     heading, lead, is_alone, leads_on, is_first = "", -1, False, False, True
     for kind, lines in (*_parts(text), ("heading", [""])):
-        if kind == "heading":
+        if kind in ("heading", "lead-in"):
             if is_alone:
                 blocks.append(Block(heading, ref, len(blocks), "paragraph"))
-            heading, lead, is_alone = lines[0].rstrip(":"), -1, bool(lines[0])
-            leads_on, is_first = lines[0].endswith(":"), True
+            heading, lead, is_alone = lines[0], -1, bool(lines[0])
+            leads_on, is_first = kind == "lead-in", True
             continue
         body = _plain(kind, lines)
         if not body:
@@ -124,9 +124,8 @@ def _parts(text: str) -> Iterator[tuple[str, list[str]]]:
         elif not line.strip() or _RULE.match(line) or _TAG.match(line):
             at += 1
         elif heading := _HEADING.match(line) or _WHOLLY_BOLD.match(line):
-            colon = ":" if any(heading.groups()[1:]) else ""
             bare = _EMPHASIS.sub(r"\1", _without_closing_marks(heading[1])[:MAX_LINE])
-            yield "heading", [bare + colon]
+            yield "lead-in" if any(heading.groups()[1:]) else "heading", [bare]
             at += 1
         elif _TABLE_ROW.match(line):
             end = _while(lines, at, lambda x: bool(_TABLE_ROW.match(x)))

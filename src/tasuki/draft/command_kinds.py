@@ -156,17 +156,19 @@ def asks_about_itself(command: str) -> bool:
     return len(command) < 200 and bool(_TELLS_ABOUT_ITSELF.search(command))
 
 
-_SAYS = re.compile(r"(?:echo|printf|true|:)(?:\s|$)")
+_SAYS = re.compile(r"(?:command\s+)?(?:true|:|exit|wait)(?:\s|$)|command\s+(?:echo|printf)\b")
+_STOPS = re.compile(r"set\s+-\w*e")
 
 
 def hides_exit_code(command: str) -> bool:
-    """Whether the exit code of a command line is that of a filter, or of an `echo` at its end."""
+    """Whether the exit code of a command line is that of a filter, or of an `echo` or `ls` at its end."""
     parts = simple_commands(command)
-    if not parts:
+    if any(part.piped for part in parts):
+        return True
+    if len(parts) < 2 or _STOPS.match(parts[0].text) or parts[-1].operator == "&&":
         return False
-    last = parts[-1]
-    is_masked = last.operator in (";", "||", "\n") and bool(_SAYS.match(last.text))
-    return is_masked or any(part.piped for part in parts)
+    last = strip_variables(parts[-1].text)
+    return bool(NAVIGATION.match(last) or _SAYS.match(last))
 
 
 _FILTERED = re.compile(

@@ -156,6 +156,7 @@ def outcome(run: Run) -> str:
     Of several that count something the one that counts most; Go's packages are counted.
     """
     best, weight = "", (0, 0)
+    is_empty = ran_nothing(run)
     for line in run.output.split("\n"):
         if len(line) >= 400 or not _OUTCOME.match(line.strip("= \t\r")):
             continue
@@ -166,7 +167,7 @@ def outcome(run: Run) -> str:
             (int((m[1] or m[2]).replace(",", "")) for m in _COUNT.finditer(line)), default=-1
         )
         says = (2 if counted >= 0 else 1 if _VERDICT.search(line) else 0, counted)
-        if _NOTHING_RUN.search(line):
+        if not is_empty and _NOTHING_RUN.search(line):
             says = (0, -2)
         if says >= weight:
             best, weight = line, says

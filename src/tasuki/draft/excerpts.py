@@ -44,8 +44,8 @@ UNWORDED = 1.0
 """Weight of a block without a sentence: a table, code."""
 SHORT = 200
 """Characters up to which a message that begins with an announcement is only that."""
-_LIST_MARK = re.compile(r"^\s*[-*+•]\s+")
-_ENDS = (".", "!", "?", ":", "。", "？", "！")
+_LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=\D)")
+_ENDS = (".", "!", "?", ":", "。", "？", "！", "：")
 GAP = "[…]"
 """Stands where blocks of a message are left out."""
 
@@ -176,14 +176,25 @@ class ExcerptPicker:
 
 
 def is_offer(text: str) -> bool:
-    """Whether a block only offers what the agent might do next."""
+    """Whether a block offers what the agent might do next."""
     return len(text) < 240 and bool(_OFFER.search(text[:120]))
 
 
+_ONLY_OFFERS = re.compile(
+    r"(?:(?:so|ok(?:ay)?|now|or|and)\b[, ]+)*(?:do you )?(?:want me to|shall i|should i|would you like(?: me)?)\b[^?？\n]*[?？:：]$",
+    re.IGNORECASE,
+)
+
+
 def without_offers(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks of a message that was answered, without what it offered to do next."""
-    offers = {b.place for b in blocks if is_offer(b.text)}
-    return [b for b in blocks if b.place not in offers and b.lead not in offers]
+    """The blocks of a message that was answered, without a closing question that only offers the next step.
+
+    With `Would you like me to:` its options go; what stands in code, or says more, stays.
+    """
+    offers = {b.place for b in blocks if _ONLY_OFFERS.fullmatch(b.text)}
+    return [
+        b for b in blocks if b.place not in offers and not (b.kind == "item" and b.lead in offers)
+    ]
 
 
 @lru_cache(maxsize=20_000)

@@ -37,10 +37,12 @@ def quote_rulings(
     """The user's words as items in the order of time, within `room` characters; and what was left out.
 
     Each item cites the message and, where the agent answered it, the message that concluded the turn.
-    A message that is the goal itself stands at the end of the brief, and not here.
+    A last message that is the goal itself stands at the end of the brief, and not here.
     """
-    whole = one_line(goal)
-    by_ref = {t.asked.ref: t for t in turns if t.asked and one_line(t.asked.text) != whole}
+    by_ref = {turn.asked.ref: turn for turn in turns if turn.asked}
+    newest = by_ref.get(max(by_ref, default=0))
+    if newest and newest.asked and goal and one_line(newest.asked.text) == one_line(goal):
+        del by_ref[newest.asked.ref]
     late = set(list(by_ref)[-LAST_WHOLE:])
     first = next(iter(by_ref), 0)
     own = [s for s in stated if s.by_user and s.ref in by_ref]
@@ -52,7 +54,7 @@ def quote_rulings(
         + FIRST * (s.ref == first)
         - ANSWERED * (is_only_question(s) and bool(by_ref[s.ref].said))
         for s in own
-        if s.ref == last or s.ref in forms or not is_approval(s.text)
+        if s.ref == last or s.ref in forms or s.answers or not is_approval(s.text)
     }
     own = [s for s in own if s in worth]
     chosen: dict[int, list[Statement]] = {}
@@ -93,7 +95,7 @@ def _item(turn: Turn, statements: Sequence[Statement]) -> Item:
     """The chosen sentences of one message, in its own order."""
     asked, end = turn.asked, turn.conclusion
     assert asked is not None
-    words = JOINED.join(s.text for s in statements)
+    words = JOINED.join(f"{s.number} {s.text}" if s.number else s.text for s in statements)
     answers = next((f" — answering: {s.answers}" for s in statements if s.answers), "")
     refuses = next((f" — refusing: {s.refuses}" for s in statements if s.refuses), "")
     refs = (asked.ref, *((end.ref,) if end else ()))

@@ -217,18 +217,41 @@ def is_narration(sentence: str) -> bool:
     return sentence[:24].lower().startswith(_NARRATION)
 
 
-_LAST_SENTENCE = re.compile(r"(?:(?<=[.!?:])\s+|\n\s*)(?=\S[^\n]*\Z)")
+_LAST_SENTENCE = re.compile(r"(?:(?<=[.!?])(?<!i\.e\.)(?<!e\.g\.)\s+|\n\s*\n\s*)(?=\S[^\n]*\Z)")
 ANNOUNCEMENT = 600
 """Characters at the end of a message in which its last sentence is looked for."""
+_ANNOUNCES = re.compile(
+    r"(?:(?:ok(?:ay)?|good|great|perfect|alright|so|first|next|then|now|and)\b[,.! ]+)*"
+    r"(?:(?:let me|let's|let us)\b|(?:i'?ll|i will|i'?m going to|i am going to|i'?m)\s+(?:(?:now|also|just|first)\s+)?"
+    r"(?:look|check|see|read|run|verify|test|find|search|explore|examine|inspect|trac|start|begin|continu|proceed|re-?run)(?:e|n?ing)?\b)",
+    re.IGNORECASE,
+)
+_ABOUT_TO = re.compile(
+    r"(?:now|next|then|update|add|fix|create|run|write|remove|commit|stage|wp\d+)\b", re.IGNORECASE
+)
+_GIVES_REASONS = re.compile(
+    r"\b(?:because|since|instead|rather|so that|as it|decided?|must|never|don'?t|not)\b",
+    re.IGNORECASE,
+)
+SHORT_ANNOUNCEMENT = 160
+
+
+def is_announcement(sentence: str) -> bool:
+    """Whether a sentence only says what the agent does next, without a reason: `Let me check that.`"""
+    if len(sentence) > SHORT_ANNOUNCEMENT or _GIVES_REASONS.search(sentence):
+        return False
+    leads_on = sentence.endswith(":") and _ABOUT_TO.match(sentence)
+    return bool(leads_on or _ANNOUNCES.match(sentence.replace("’", "'")))
 
 
 def without_announcement(text: str) -> str:
     """A message without the sentences at its end that only announce the next step."""
     while text:
-        start = max(0, len(text) - ANNOUNCEMENT)
-        for match in _LAST_SENTENCE.finditer(text, start):
-            start = match.end()
-        if not (is_narration(text[start:]) or text.endswith((":", "："))):
+        ends = [m.end() for m in _LAST_SENTENCE.finditer(text, max(0, len(text) - ANNOUNCEMENT))]
+        if not ends and len(text) > ANNOUNCEMENT:
+            return text
+        start = ends[-1] if ends else 0
+        if not is_announcement(text[start:]):
             return text
         text = text[:start].rstrip()
     return text
@@ -239,8 +262,8 @@ _AFFIRMS = re.compile(
     re.IGNORECASE,
 )
 _GOES_AHEAD = re.compile(
-    r"(?:please|pls|and|then|now|also|let'?s|go(?: ahead| for it| on)?|do|continue|proceed|start|keep going|implement\w*|capture|draft|fix|"
-    r"it|this|that|them|the|plan|revised|all|on|up|with|give|a|try|one|next|works?|for me|as planned|bitte|weiter|mach)\b[\s,.!]*",
+    r"(?:please|pls|and|then|now|also|let'?s|go ahead|go for it|go on|do (?:it|this|that|so)|continue|proceed|start(?: implementing)?|keep going|"
+    r"implement (?:it|this|that)|fix (?:it|this|that)(?: up)?|give (?:it|this|that) a (?:try|go)|capture|works for me|as planned|bitte|weiter)\b[\s,.!]*",
     re.IGNORECASE,
 )
 

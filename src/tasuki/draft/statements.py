@@ -91,6 +91,8 @@ class Statement(Struct, frozen=True, gc=False):
     """The agent's sentence that a short message of the user replies to."""
     refuses: str = ""
     """The tool call that the user refused with these words."""
+    number: str = ""
+    """What stands before it in a list: `2.`"""
 
     @property
     def quote(self) -> Quote:
@@ -117,14 +119,14 @@ def of_user(entries: Iterable[Entry]) -> list[Statement]:
             found += chosen
         elif words := users_words(entry):
             before = "\n".join(printed)
-            numbers = _list_numbers(words)
+            numbers = _Numbers(words)
             for sentence in _own_sentences(words, before):
                 if said.is_small_talk(sentence):
                     continue
                 if not _is_printed(sentence, before):
                     statement = _by_user(sentence, entry, printed[-1] if printed else "")
-                    if number := numbers.get(sentence[:NUMBERED]):
-                        statement = replace(statement, text=f"{number} {statement.text}")
+                    if number := numbers.of(sentence):
+                        statement = replace(statement, number=number)
                     found.append(
                         _refusing(statement, refused_before) if refused_before else statement
                     )
@@ -136,13 +138,22 @@ NUMBERED = 40
 """Characters at the beginning of a numbered sentence by which it is known again."""
 
 
-def _list_numbers(words: str) -> dict[str, str]:
-    """How the numbered lines of a message begin, with their numbers: what answers a list needs them."""
-    found = {}
-    for number, line in _NUMBERED.findall(words):
-        first = next(iter(sentences(line)), "")
-        found[first[:NUMBERED]] = number
-    return found
+class _Numbers:
+    """The numbers of a message's numbered lines, given to its sentences in their order."""
+
+    def __init__(self, words: str) -> None:
+        self._left: list[tuple[str, str]] = [
+            (number, next(iter(sentences(line)), "")[:NUMBERED])
+            for number, line in _NUMBERED.findall(words)
+        ]
+
+    def of(self, sentence: str) -> str:
+        """The number that stands before a sentence, empty without one."""
+        for n, (number, begins) in enumerate(self._left):
+            if begins and sentence.startswith(begins):
+                del self._left[: n + 1]
+                return number
+        return ""
 
 
 _CHOICE = re.compile(r'"([^"\n]{4,400})"="([^"\n]{1,400})"')

@@ -16,6 +16,8 @@ NAMES = 4
 _COMMITTED = re.compile(r"(?m)^\[[^\]\n]+ [0-9a-f]{7,40}\] .+$")
 MOST_LINES = 3
 """Lines of output, other than a check's, of which the last one still says what came of a command."""
+_TELLS = re.compile(r"\d|[Ee]rror|ERR|[Ff]ail|Exception|[Ww]arn")
+"""What makes the last of many lines worth telling: a figure, or something that went wrong."""
 LOOKED_AT = 120
 """Newest entries in which steps are looked for."""
 
@@ -100,6 +102,6 @@ def _result(run: Run, call: ToolCall) -> str:
     if run.check and (line := outcome(run)):
         return shorten(line, RESULT)
     lines = [line for line in run.output.split("\n") if line.strip()]
-    if len(lines) > MOST_LINES and "git " not in run.command:
-        return "ok" if run.has_exit_code else ""  # Any one of many lines says little.
+    if len(lines) > MOST_LINES and "git " not in run.command and not _TELLS.search(lines[-1]):
+        return ""  # Any one of many lines says little.
     return shorten(one_line(lines[-1]), RESULT) if lines else "no output"

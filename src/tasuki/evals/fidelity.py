@@ -36,7 +36,7 @@ _QUOTED = re.compile(
 )
 _PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
 _CUT = " …"
-_HEADING = re.compile(r"^\*\*([^*]+)\*\* (?:\[…\]|(?:\[…\] )?(\S.*))$")
+_HEADING = re.compile(r"^\*\*(.+?)\*\* (?:\[…\]|(?:\[…\] )?(\S.*))$")
 """A heading of a message, before the paragraph below it."""
 _GAP, _BETWEEN = "[…]", " … "
 """What stands where lines of a block, or sentences of a message, are left out."""

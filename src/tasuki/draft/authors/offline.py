@@ -57,8 +57,8 @@ AUTHORED_ORDER = (
     "context",
 )
 """Sections in the order in which they get their room."""
-STOPPED = 2_800
-"""Characters of the last messages that are quoted, at most: 700 tokens."""
+STOPPED = 4_800
+"""Characters of the last messages that are quoted, at most: 1,200 tokens."""
 SHARES = {
     "stopped": 0.28,
     "state": 0.15,
@@ -84,7 +84,7 @@ LOOKED_AT = 150_000
 REACH = 40
 """Entries back within which an earlier message still tells where the thread stopped."""
 IN_HAND, MID_TURN_LOOKED_AT = 3, 3
-WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 80, 180
+WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
 WHOSE = {"tool": "A sub-agent reported", "compaction": "The harness's summary of what was before"}
 """Whose words a quoted message is, where they are not the agent's."""
 HEADING = 42
@@ -136,7 +136,7 @@ class Composer:
         self.left_out: list[Item] = []
         self._told: list[Item] = []
         self.turns = split_turns(self.thread.entries)
-        self.last_asked = max((t.asked.ref for t in self.turns if t.asked), default=0)
+        self.answered = max((t.asked.ref for t in self.turns if t.asked and t.said), default=0)
         self.concluding = {t.conclusion.ref for t in self.turns if t.conclusion and t.is_ended}
         self.blocks = self._blocks()
         self.picker = ExcerptPicker(
@@ -164,7 +164,7 @@ class Composer:
                 ):
                     text = said.without_announcement(text)
                 blocks = join_lists(split_blocks(text[:LOOKED_AT], entry.ref), whole_list)
-                newest.append(blocks if entry.ref > self.last_asked else without_offers(blocks))
+                newest.append(blocks if entry.ref > self.answered else without_offers(blocks))
         return [block for blocks in reversed(newest) for block in blocks]
 
     def sections(self) -> dict[str, tuple[Any, ...]]:
@@ -234,8 +234,9 @@ class Composer:
                 chosen += own
                 room -= size
             else:
-                picked, room = self.picker.pick(own, room - MESSAGE, self._end_worth)
-                chosen += picked
+                ends, room = self.picker.pick(own[:1] + own[-1:], room - MESSAGE, lambda block: 1.0)
+                picked, room = self.picker.pick(own, room, self._end_worth)
+                chosen += ends + picked
                 break
             if room < enough:
                 break
@@ -389,11 +390,23 @@ def _message(entry: Entry) -> str:
     if call is None:
         return entry.text if entry.kind in ("assistant", "compaction") else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
-    return _CUT.sub("\n\n", call.output) if is_report and len(call.output) >= TELLING else ""
+    return _without_torn(call.output) if is_report and len(call.output) >= TELLING else ""
 
 
-_CUT = re.compile(r"(?m)^[^\n]*\n(…|\.\.\.) \d+ characters left out \1\n[^\n]*")
-"""Where a long output was cut in memory, with the torn lines around."""
+_CUT = re.compile(r"\n(…|\.\.\.) \d+ characters left out \1\n")
+"""Stands where a long output was cut in memory."""
+_SENTENCE_ENDS = re.compile(r"\n|(?<=[.!?])\s")
+
+
+def _without_torn(text: str) -> str:
+    """A text that was cut in the middle, without the sentences that the cut tore."""
+    cut = _CUT.search(text)
+    if cut is None:
+        return text
+    before, after = text[: cut.start()], text[cut.end() :]
+    whole = max(before.rfind("\n"), before.rfind(". "))
+    begins = _SENTENCE_ENDS.search(after)
+    return f"{before[: whole + 1]}\n\n{after[begins.end() :] if begins else ''}"
 
 
 def _line(item: Any) -> str:

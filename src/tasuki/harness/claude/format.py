@@ -83,7 +83,7 @@ class Line(Struct):
     customTitle: str = ""
     aiTitle: str = ""
     summary: str = ""
-    leafUuid: str = ""
+    leafUuid: str | None = ""
 
 
 class EditInput(Struct):

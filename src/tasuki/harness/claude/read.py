@@ -447,7 +447,7 @@ class Reader:
         self.meta["ai_title"] = line.aiTitle
 
     def _on_summary(self, line: Line) -> None:
-        self.summaries.append((line.leafUuid, line.summary))
+        self.summaries.append((line.leafUuid or "", line.summary))
 
     def _summary(self) -> str:
         """The newest summary of this thread; files also begin with those of others of the folder."""
