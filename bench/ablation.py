@@ -46,7 +46,7 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "findings whose code was edited since keep their worth": ((block_worth, "WORKED_OFF", 1.0), (block_worth, "OVERTAKEN", 1.0)),
     "with offers that were answered": ((offline, "without_offers", lambda blocks: blocks),),
     "with what a message announces": ((said, "without_announcement", lambda text: text), (block_worth, "ANNOUNCED", 1.0)),
-    "without what the goal shares": ((block_worth.BlockWorth, "_goal_of", lambda self, block: 0.0),),
+    "without what the goal shares": ((block_worth.BlockWorth, "_compare_with_goal", lambda self, block: 0.0),),
     "without the topic of the last messages": ((block_worth, "NEAR", 0.0),),
     "without `told once`": ((excerpts, "TOLD_AGAIN", 1.0),),
     "names worth as much as words": ((excerpts, "NAME_WEIGHT", 1.0),),

@@ -30,7 +30,7 @@ def weigh(tmp_path: Path) -> Weigh:
         task = Task(thread, derive(thread, None, goal), Goal(goal), LIMITS)
         composer = Composer(task, 4_000, True)
         (block,) = [b for b in composer.blocks if b.text.startswith(begins)]
-        return BlockWorth(task, composer.turns, composer.picker).of(block)
+        return BlockWorth(task, composer.turns, composer.picker).weigh(block)
 
     return worth
 

@@ -13,6 +13,7 @@ from tasuki.draft.authors.task import Task
 from tasuki.draft.file_ranks import FileRanks
 from tasuki.draft.rank import relevance_of
 from tasuki.evals import fidelity
+from tasuki.harness import jsonl
 from tasuki.model import Draft, Entry, FileChange, Goal, Item, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
 M = 200_000
@@ -141,7 +142,7 @@ for hard in HARD:
 """,
     "offline": """
 for hard in HARD:
-    for pattern in (block_worth._ERROR_NAME, block_worth._OFFERS, block_worth._FINDING, block_worth._CODE_SPAN, block_worth._FILE_NAME, offline._AGAINST, offline._CUT, excerpts._OFFER):
+    for pattern in (block_worth._ERROR_NAME, block_worth._OFFERS, block_worth._FINDING, block_worth._CODE_SPAN, block_worth._FILE_NAME, offline._AGAINST, jsonl._CLIPPED, excerpts._OFFER):
         pattern.search(hard)
     for pattern in (state._CODE_LINE, statements._PICK, statements._PICKED, statements._OPTION, statements._CHOICE):
         pattern.match(hard)

@@ -16,7 +16,7 @@ from tasuki.draft.authors.task import Task
 from tasuki.draft.blocks import Block
 from tasuki.draft.entries import users_words
 from tasuki.draft.excerpts import ExcerptPicker, cue_of, telling_words
-from tasuki.draft.turns import Turn
+from tasuki.draft.turns import Turn, concluding_refs
 
 WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
@@ -72,12 +72,12 @@ class BlockWorth:
         self.entries = task.thread.entries
         self._asked = [t.asked.ref for t in turns if t.asked]
         self._sizes = Counter(b.ref for b in picker.blocks)
-        self.concluding = {t.conclusion.ref for t in turns if t.conclusion and t.is_ended}
+        self.concluding = concluding_refs(turns)
         self.last_concluding = max(self.concluding, default=0)
         self._kinds = {e.ref: e.kind for e in self.entries}
         self._index = {(b.ref, b.place): n for n, b in enumerate(picker.blocks)}
 
-    def of(self, block: Block) -> float:
+    def weigh(self, block: Block) -> float:
         """What a block is worth, around 1; `ExcerptPicker.pick` multiplies it by what is new in it."""
         if "\n" not in block.text and block.text.endswith((":", "：")) and len(block.text) < LEAD:
             return 0.0  # It only leads to what is quoted with it.
@@ -99,11 +99,11 @@ class BlockWorth:
             worth *= OVERTAKEN
         if self._is_worked_off(block):
             worth *= WORKED_OFF
-        goal = self._goal_of(block)
+        goal = self._compare_with_goal(block)
         near = self.picker.likeness(self._index[block.ref, block.place], self._topic)
         return worth * cue_of(block.text) * (1 + goal) * (1 + NEAR * near)
 
-    def _goal_of(self, block: Block) -> float:
+    def _compare_with_goal(self, block: Block) -> float:
         """How much of the goal a block speaks of, 0 to 1."""
         return self.task.relevance.overlap(f"{block.heading} {block.text}")
 

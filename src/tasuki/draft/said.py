@@ -272,7 +272,9 @@ def is_approval(text: str) -> bool:
     """Whether a message of the user only lets the agent go ahead: `yes, let's do it`."""
     if len(text) > 80:
         return False
-    rest = _AFFIRMS.sub("", text.strip(), count=1) if _AFFIRMS.match(text.strip()) else text.strip()
+    rest = text.strip()
+    if match := _AFFIRMS.match(rest):
+        rest = rest[match.end() :]
     while match := _GOES_AHEAD.match(rest):
         rest = rest[match.end() :]
     return not rest.strip(" .!,\"'")

@@ -144,7 +144,7 @@ class _Numbers:
     def __init__(self, words: str) -> None:
         self._left: list[tuple[str, str]] = [
             (number, next(iter(sentences(line)), "")[:NUMBERED])
-            for number, line in _NUMBERED.findall(words)
+            for number, line in _NUMBERED.findall(words[: 2 * MAX_OWN_WORDS])
         ]
 
     def of(self, sentence: str) -> str:

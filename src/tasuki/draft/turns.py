@@ -48,6 +48,11 @@ def split_turns(entries: Sequence[Entry]) -> list[Turn]:
     return turns
 
 
+def concluding_refs(turns: Iterable[Turn]) -> set[int]:
+    """The messages in which the agent came to an end of a turn."""
+    return {t.conclusion.ref for t in turns if t.conclusion and t.is_ended}
+
+
 def newest_conclusion(turns: Iterable[Turn]) -> Entry | None:
     """The agent's last message of all."""
     return next((t.conclusion for t in reversed(list(turns)) if t.conclusion), None)

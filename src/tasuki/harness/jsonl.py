@@ -206,6 +206,22 @@ def clip(text: str, limit: int, dots: str = "…") -> str:
     return f"{text[:head]}{left_out}{text[-tail:]}"
 
 
+_CLIPPED = re.compile(r"\n(…|\.\.\.) \d+ characters left out \1\n")
+"""What `clip` leaves where it cut."""
+_SENTENCE_ENDS = re.compile(r"\n|(?<=[.!?])\s")
+
+
+def drop_torn(text: str) -> str:
+    """A text that `clip` may have cut, without the mark and without the sentences that the cut tore."""
+    cut = _CLIPPED.search(text)
+    if cut is None:
+        return text
+    before, after = text[: cut.start()], text[cut.end() :]
+    whole = max(before.rfind("\n"), before.rfind(". "))
+    begins = _SENTENCE_ENDS.search(after)
+    return f"{before[: whole + 1]}\n\n{after[begins.end() :] if begins else ''}"
+
+
 def clip_far(text: str) -> str:
     """A text far from the end of a huge file, cut with a mark that is ASCII: a single wider
     character doubles the memory of the whole text."""

@@ -40,7 +40,8 @@ from tasuki.draft.files import short_names
 from tasuki.draft.rulings import quote_rulings
 from tasuki.draft.steps import last_steps
 from tasuki.draft.text import own_words, sentences, shorten
-from tasuki.draft.turns import split_turns
+from tasuki.draft.turns import concluding_refs, split_turns
+from tasuki.harness.jsonl import drop_torn
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 
 ORDER = ("stopped", "state", "asked", "previous", "steps", "files", "commands", "context")
@@ -137,7 +138,7 @@ class Composer:
         self._told: list[Item] = []
         self.turns = split_turns(self.thread.entries)
         self.answered = max((t.asked.ref for t in self.turns if t.asked and t.said), default=0)
-        self.concluding = {t.conclusion.ref for t in self.turns if t.conclusion and t.is_ended}
+        self.concluding = concluding_refs(self.turns)
         self.blocks = self._blocks()
         self.picker = ExcerptPicker(
             self.blocks, [own_words(users_words(t.asked)) for t in self.turns if t.asked]
@@ -356,7 +357,9 @@ class Composer:
         for item in written:
             self.picker.tell(item.text)
         room -= sum(len(_line(item)) + 1 for item in written)
-        picked, _ = self.picker.pick(range(len(self.blocks)), room - UNQUOTED_ROOM, self._worth.of)
+        picked, _ = self.picker.pick(
+            range(len(self.blocks)), room - UNQUOTED_ROOM, self._worth.weigh
+        )
         quoted = [*written, *self._quotes(picked)]
         cited = {ref for item in (*quoted, *self._told) for ref in item.refs}
         others = self._telling_messages() - cited
@@ -390,23 +393,7 @@ def _message(entry: Entry) -> str:
     if call is None:
         return entry.text if entry.kind in ("assistant", "compaction") else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
-    return _without_torn(call.output) if is_report and len(call.output) >= TELLING else ""
-
-
-_CUT = re.compile(r"\n(…|\.\.\.) \d+ characters left out \1\n")
-"""Stands where a long output was cut in memory."""
-_SENTENCE_ENDS = re.compile(r"\n|(?<=[.!?])\s")
-
-
-def _without_torn(text: str) -> str:
-    """A text that was cut in the middle, without the sentences that the cut tore."""
-    cut = _CUT.search(text)
-    if cut is None:
-        return text
-    before, after = text[: cut.start()], text[cut.end() :]
-    whole = max(before.rfind("\n"), before.rfind(". "))
-    begins = _SENTENCE_ENDS.search(after)
-    return f"{before[: whole + 1]}\n\n{after[begins.end() :] if begins else ''}"
+    return drop_torn(call.output) if is_report and len(call.output) >= TELLING else ""
 
 
 def _line(item: Any) -> str:
