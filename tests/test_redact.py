@@ -12,6 +12,7 @@ from secrets_heldout import held_out
 from secrets_lookalikes import texts
 from secrets_second import second
 from secrets_third import third
+from secrets_written import aws, written
 
 from tasuki.draft.redact import MARK, Redactor, find, redact
 
@@ -41,6 +42,34 @@ def test_issued_tokens_are_caught_everywhere(kind: str) -> None:
     missed = [s.context for s in tuned() if s.kind == kind and leaked(s, redact(s.text)[0])]
 
     assert missed == []
+
+
+def test_secrets_in_written_files_are_caught() -> None:
+    """At least 98 of 100 secrets are unreadable in code and configuration that an agent writes."""
+    samples = written()
+    missed = {s.context for s in samples if leaked(s, redact(s.text)[0])}
+
+    assert recall(samples) >= 0.98, missed
+
+
+def test_aws_secrets_are_caught() -> None:
+    """The secret half of an AWS key is unreadable near the other half and behind the words for it."""
+    missed = {s.context for s in aws() if leaked(s, redact(s.text)[0])}
+
+    assert missed == set()
+
+
+def test_what_stands_near_an_aws_key_is_left_alone() -> None:
+    """A commit, a checksum or a path beside an AWS key id is no secret."""
+    key = "AKIA" + "Q3EGRJ7XK2LMNOP4"
+    commit, path = (
+        "3f786850e387550fdab836ed7e6dc881de23001b",
+        "src/components/settings/accountsettingsx",
+    )
+    clean = redact(f"{key} in {commit} and {path}")[0]
+
+    assert key not in clean
+    assert clean.endswith(f" in {commit} and {path}")
 
 
 def test_lookalikes_are_left_alone() -> None:

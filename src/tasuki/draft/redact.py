@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tasuki.draft import redact_patterns as shapes
+from tasuki.draft.redact_calls import CALLS, call
 from tasuki.draft.redact_finders import ANCHORED, Span, tokens
 from tasuki.draft.redact_names import named
 
@@ -140,4 +141,9 @@ def _detect(text: str) -> Iterator[Span]:
         while at >= 0:
             yield from finder(text, at)
             at = lower.find(anchor, at + step)
+    for name in CALLS:
+        at = lower.find(name)
+        while at >= 0:
+            yield from call(text, at)
+            at = lower.find(name, at + len(name))
     yield from named(text, lower)

@@ -56,6 +56,25 @@ def _issued(text: str, start: int, end: int) -> Iterator[Span]:
         token = shapes.issued(text, at, end)
         if token:
             yield Span(*_widen(text, token[0], at, token[1]), token[0].replace("_", "-"))
+            if token[0] == "aws_access_key":
+                yield from _aws_secrets(text, at, token[1])
+
+
+_FORTY = r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])"
+_NEAR = 300  # characters between the two halves of an AWS key
+
+
+def _aws_secrets(text: str, start: int, end: int) -> Iterator[Span]:
+    """The secret half of an AWS key, which has no shape but its length, near the half that has one."""
+    lines = compiled(r"\\[nrt]|%0[aA]")  # an escaped line break before a value is no part of it
+    near = lines.sub(
+        lambda found: " " * len(found.group()), text[max(0, start - _NEAR) : end + _NEAR]
+    )
+    for found in compiled(_FORTY).finditer(near):
+        value = found.group()
+        if shapes.is_random(value, often=10) and not compiled(shapes.HASH).match(value):
+            at = max(0, start - _NEAR) + found.start()
+            yield Span(at, at + len(value), "aws-secret-key")
 
 
 _ESCAPE = r"(?<=\\)[nrt]|(?<=\\)u[0-9a-fA-F]{4}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m"
@@ -91,7 +110,7 @@ def _key_block(text: str, at: int) -> Iterator[Span]:
 
 
 _URL = (
-    r":(?:\\?/){2}(?:(?P<user>[^\s/@:?#\"'`<>\\]{0,128}):(?P<pw>[^\s/\"'`<>\\]{1,256})@(?=[\w.\[{$-])"
+    r":(?:\\?/){2}(?:(?P<user>[^\s/@:?#\"'`<>\\]{0,128}):(?P<pw>(?!\d{1,5}/)[^\s\"'`<>\\]{1,256})@(?=[\w.\[{$-])"
     r"|(?:hooks\.slack\.com|hooks\.slack-gov\.com)(?:\\?/)(?:services|workflows|triggers)(?:\\?/)(?P<slack>[\w/\\-]{20,200})"
     r"|(?:\w+\.)?discord(?:app)?\.com(?:\\?/)api(?:\\?/)(?:v\d+(?:\\?/))?webhooks(?:\\?/)(?P<discord>\d{15,22}(?:\\?/)[\w-]{40,100})"
     r"|[\w.-]{1,100}\.webhook\.office\.com(?:\\?/)webhookb2(?:\\?/)(?P<teams>[^\s\"'`<>]{20,400}))"
@@ -241,6 +260,26 @@ def _access_token(text: str, at: int) -> Iterator[Span]:
         yield Span(*found.span("v"), "token")
 
 
+_IDENTIFIED = r"(?i:identified(?:\s+with\s+[\w'\"]{1,40})?\s+(?:by|as)\s{1,9}(?:password\s{1,9})?)\\{0,8}(?P<q>['\"])(?P<v>[^'\"\\\n]{4,256})"
+
+
+def _identified(text: str, at: int) -> Iterator[Span]:
+    """The password in SQL's `IDENTIFIED BY '…'`."""
+    found = compiled(_IDENTIFIED).match(text, at)
+    if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
+        yield Span(*found.span("v"), "password")
+
+
+_PGPASS = r":\d{4,5}:[\w*.-]{1,64}:[\w*.-]{1,64}:(?P<v>[^\s:\"'`]{6,256})(?=\s|\\n|[\"'`]|$)"
+
+
+def _pgpass(text: str, at: int) -> Iterator[Span]:
+    """The password in a line of `.pgpass`: host:port:database:user:password."""
+    found = compiled(_PGPASS).match(text, at)
+    if found and shapes.is_bare_secret(found["v"], "password"):
+        yield Span(*found.span("v"), "password")
+
+
 # What to search for, how far to go on from there before searching again, and who looks at the place. The step behind a
 # command is long, since its arguments are looked for in the 600 characters after it.
 ANCHORED: tuple[tuple[str, int, Finder], ...] = (
@@ -252,6 +291,9 @@ ANCHORED: tuple[tuple[str, int, Finder], ...] = (
     ("cookie", 6, _cookies),
     ("sig=", 4, _signature),
     ("_pat", 4, _access_token),
+    ("identified", 10, _identified),
+    (":5432:", 6, _pgpass),
+    (":6432:", 6, _pgpass),
     *(
         (name, 200, partial(command, name))
         for name in _COMMANDS

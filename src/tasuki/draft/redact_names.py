@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tasuki.draft import redact_patterns as shapes
+from tasuki.draft.redact_calls import argument, elements, fallback
 from tasuki.draft.redact_finders import BY_NAME, Span, command, is_basic, piped
 from tasuki.draft.redact_patterns import compiled
 
@@ -12,7 +13,7 @@ _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
 
 
-_NEVER_AFTER = frozenset("();{}/@#&$%")  # what stands behind a name that is given no value there
+_NEVER_AFTER = frozenset(");}/@#&$%")  # what stands behind a name that is given no value there
 
 
 def named(text: str, lower: str) -> Iterator[Span]:
@@ -54,6 +55,10 @@ def _after_name(text: str, start: int, end: int) -> list[Span]:
         return list(command(name, text, end))
     if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
         return list(piped(text, start))
+    if plural := shapes.plural_name(name):
+        found = elements(text, end, plural)
+        if found or shapes.secret_name(name) != "credentials":
+            return found
     kind = shapes.secret_name(name) or _two_words(text, start, name)
     if kind == "credentials":
         return _pair(text, end)
@@ -63,9 +68,17 @@ def _after_name(text: str, start: int, end: int) -> list[Span]:
         if not _is_pass(text, start, end):
             return []
         kind = "password"
+    return _given(text, start, end, name, kind)
+
+
+def _given(text: str, start: int, end: int, name: str, kind: str) -> list[Span]:
+    """The value that a name of this kind is given, in any notation."""
+    if text[end : end + 1] in ("(", "{"):
+        return argument(text, end, kind)
     if name == "auth" and (pair := compiled(_AUTH_PAIR).match(text, end)):
         return _word(pair["v"], pair.start("v"), "password")
     found = _assigned(text, start, end, name, kind) or _reversed(text, start, kind)
+    found = found or elements(text, end, kind) or fallback(text, end, kind)
     if not found and kind != "weak-key":
         found = _sentence(text, end, kind) or _spaced(text, start, end, name, kind)
     return found
@@ -115,13 +128,13 @@ def _two_words(text: str, start: int, name: str) -> str:
 # ---- name = value --------------------------------------------------------------------------------------------------
 
 _VALUE = (
-    r"(?:[bruBRU]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|JSON\.stringify|str|bytes|Secret|new \w{1,30})\()?"
+    r"(?:[bruBRU@L]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|JSON\.stringify|str|bytes|Secret|new \w{1,30})\()?"
     r"(?P<q>\\{0,8}(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})))"
     r"|(?P<bare>[^\s\"'`\\]{4,1024}))"
 )
 _ASSIGN = (
-    r"(?P<close>\\{0,8}[\"'`]?\]?|\*\*)(?:[ \t]?\([^()\n]{1,40}\))?[?!]?"
-    r"(?P<op>:[ ]{0,9}&?[A-Za-z][\w.<>|\[\] ?]{0,40}?[ ]=(?![=>])|[ \t]{0,40}(?::=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
+    r"(?P<close>\\{0,8}[\"'`]?\]?|\*\*|\[\d{0,5}\])(?:[ \t]?\([^()\n]{1,40}\))?[?!]?"
+    r"(?P<op>:[ ]{0,9}&?[A-Za-z][\w.<>|\[\] ?]{0,40}?[ ]=(?![=>])|[ ](?:As[ ])?\*{0,2}\w{1,20}[ ]:?=(?=[ ]?\\{0,8}[\"'`])|[ \t]{0,40}(?::=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
     r"(?P<gap>\*{0,2}[ \t]{0,40})" + _VALUE
 )
 
@@ -154,7 +167,10 @@ def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | Non
     if op == ",":
         return bool(close.strip("\\]")) and quoted is not None
     if op == ">":
-        return text[start - 1 : start] in ("<", ":") and not close
+        attribute = compiled(r"(?:key|name|id)=\\{0,8}[\"']$").search(
+            text, max(0, start - 16), start
+        )
+        return bool(close and attribute) or (text[start - 1 : start] in ("<", ":") and not close)
     return op not in ("==", "===", "!=") or quoted is not None
 
 
@@ -230,8 +246,8 @@ def _authorization(value: str, at: int, name: str) -> list[Span]:
 # ---- sentences -----------------------------------------------------------------------------------------------------
 
 _SENTENCE = (
-    r"(?:\*\*)?(?:\s{1,9}(?:for|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s{0,9}\([^()\n]{1,40}\))?"
-    r"(?:\s{1,9}(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s{1,9}(?:now|still|currently|just|actually))?(?=[\s:])\s{0,9}:?|\s{0,9}[:：=]|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
+    r"(?:\*\*)?(?:\s{1,9}(?:for|FOR|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s{0,9}\([^()\n]{1,40}\))?"
+    r"(?:\s{1,9}(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s{1,9}(?:now|still|currently|just|actually))?(?=[\s:])\s{0,9}:?|\s{0,9}[:：=]|(?P<dash>\s[-–—]\s)|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
     r"(?:\s|\\n){0,9}\*{0,2}(?:\\{0,8}[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
 )
 
@@ -247,6 +263,8 @@ def _sentence(text: str, end: int, kind: str) -> list[Span]:
         return _literal(
             found["quoted"], found.start("quoted"), "", "password" if kind == "password" else kind
         )
+    if found["dash"] and not shapes.is_random(found["bare"]):
+        return []
     return _word(found["bare"], found.start("bare"), kind)
 
 
@@ -276,7 +294,7 @@ def _pair(text: str, end: int) -> list[Span]:
 # ---- name, space, value --------------------------------------------------------------------------------------------
 
 _SPACED = r"[ \t]{1,40}(?:--?(?:body|value|b|v)[ =])?(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
-_SETTER = r"(?i:(?:\b|\\n)login\s{1,9}\S{1,128}\s{1,9}|(?:\b|\\n)(?:set|env|setx|put|config)\s{1,9}(?:-\w+\s{1,9}){0,3}(?://\S{1,100}:)?)$"
+_SETTER = r"(?i:(?:\b|\\n)login\s{1,9}\S{1,128}\s{1,9}|(?:\b|\\n)(?:set|env|setx|put|config|set_header|add_header|proxy_set_header|header)\s{1,9}(?:-\w+\s{1,9}){0,3}(?://\S{1,100}:)?)$"
 _NEXT_LINE = (
     r"\\{0,8}[\"']?(?:\s|,|\\n){1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}" + _VALUE
 )
@@ -305,11 +323,11 @@ def _spaced(text: str, start: int, end: int, name: str, kind: str) -> list[Span]
 
 def _is_told(before: str, name: str, kind: str, value: str) -> bool:
     """Whether a word behind a name is its value: behind a flag, a setter or a login, or random beyond doubt."""
-    if name.startswith("-") or name.lower() in ("requirepass", "masterauth"):
+    if name.startswith("-") or name.lower() in ("requirepass", "masterauth", "bindpw", "rootpw"):
         return True
-    return (kind == "password" and shapes.is_random(value)) or compiled(_SETTER).search(
-        before
-    ) is not None
+    if shapes.is_random(value) if kind == "password" else shapes.is_weak_key_value(value):
+        return True
+    return compiled(_SETTER).search(before) is not None
 
 
 def _hard_literal(value: str, before: str) -> bool:

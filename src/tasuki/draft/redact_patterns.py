@@ -111,14 +111,23 @@ FOREIGN = "|".join(_FOREIGN)
 ESCAPED = r"\\u(?:" + "|".join(re.escape(ascii(word)[3:-1]) for word in _FOREIGN) + ")"
 
 _PASSWORDS = (
-    "password|passwd|passwort|pw|passphrase|passcode|pwd|passwrd|storepass|keypass|requirepass|masterauth|userpass|dbpass|sshpass"
+    "password|passwd|passwort|pw|passphrase|passcode|pwd|passwrd|storepass|keypass|requirepass|masterauth|userpass|dbpass|sshpass|bindpw|rootpw"
     "|contraseña|contrasena|contrase|contraseñas|senha|passe"
 ).split("|")
 _OWNERS = frozenset(
     "api secret access private account auth authentication encryption encrypt signing sign master shared service client"
     " app application license admin root session webhook jwt hmac crypto deploy subscription storage host function"
-    " functions integration write read ingest server consumer project bot openai anthropic rails cookie".split()
+    " functions integration write read ingest server consumer project bot openai anthropic rails cookie role".split()
 )
+_PLURALS = {
+    "passwords": "password",
+    "secrets": "secret",
+    "tokens": "token",
+    "keys": "key",
+    "credentials": "password",
+    "creds": "password",
+}
+"""What the values of a list or mapping of that name are."""
 _GLUED = (
     r"(?:password|passwd|passphrase|passwort|pwd|secret|authtoken|accesstoken|apitoken|bearertoken|bottoken|apikey|secretkey|accesskey"
     r"|accountkey|authkey|privatekey|licensekey|pgpass)$"
@@ -150,7 +159,9 @@ def _words(name: str) -> list[str]:
 def may_end_name(tail: str) -> bool:
     """Whether a name that ends in this, from one of STEMS on, can be the name of a secret."""
     last = tail.lower()
-    return last in ("key", "auth", "passwd", "password-stdin") or bool(secret_name("api_" + tail))
+    return last in ("key", "auth", "passwd", "password-stdin") or bool(
+        secret_name("api_" + tail) or plural_name("api_" + tail)
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -161,16 +172,18 @@ def secret_name(name: str) -> str:
     """
     words = _words(name)
     if not words or not _NEUTRAL.isdisjoint(words):
-        return ""
+        return "password" if words[-2:] in (["ssh", "pass"], ["ssh", "password"]) else ""
     last = words[-1]
     before = words[-2] if len(words) > 1 else ""
+    if last == "pepper" or (last == "salt" and before in ("auth", "key", "in", "nonce")):
+        return "secret"
     if words == ["pass"]:
         return "pass"
     if last in _PASSWORDS or last == "pass":
         return "password"
     if last in ("secret", "token"):
         return last
-    if last == "key" and (before in _OWNERS or before == "aes"):
+    if last == "key" and (before in _OWNERS or before == "aes" or words[-3:-1] == ["secret", "or"]):
         return "private-key" if before == "private" else "key"
     if last in ("credentials", "creds"):
         return "credentials"
@@ -184,6 +197,16 @@ def secret_name(name: str) -> str:
         return "weak-key"
     found = compiled(_GLUED).search(last)
     return _glued_kind(found.group()) if found else ""
+
+
+@lru_cache(maxsize=4096)
+def plural_name(name: str) -> str:
+    """The kind of secrets that a list or mapping of this name holds, or ''."""
+    words = _words(name)
+    if not words or not _NEUTRAL.isdisjoint(words):
+        return ""
+    kind = _PLURALS.get(words[-1], "")
+    return "" if kind == "key" and (len(words) < 2 or words[-2] not in _OWNERS) else kind
 
 
 def _glued_kind(tail: str) -> str:
@@ -215,7 +238,7 @@ _TECHNICAL = (
     r"|[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}|claude-.*|gpt-.*|(?:toolu|msg|call|req|chatcmpl|resp)_.*)$"
 )
 _UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$"
-_HASH = r"(?i)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})$"
+HASH = r"(?i)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})$"
 _COMMON = frozenset(
     "todo tbd password passwd passphrase pass secret token string str none null true false required optional undefined changeme"
     " example postgres admin root test guest user username minio mysql redis default disabled enabled invalid missing"
@@ -270,6 +293,7 @@ def is_hard(value: str, kind: str = "") -> bool:
     return (
         digits >= 2
         or (digits >= 1 and len(value) >= 8)
+        or (len(value) >= 20 and is_random(value))
         or any(c in "!@#%^&*+?~=" for c in value[1:])
     )
 
@@ -310,7 +334,7 @@ def is_weak_key_value(value: str) -> bool:
         len(value) >= 20
         and is_random(value)
         and not compiled(_UUID).match(value)
-        and not compiled(_HASH).match(value)
+        and not compiled(HASH).match(value)
     )
 
 
