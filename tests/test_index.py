@@ -398,3 +398,24 @@ def test_what_looks_like_syntax_is_only_words(shelf: Shelf, text: str) -> None:
     shelf.update()
 
     assert shelf.found(f"{text} apricots")[1:] == []
+
+
+def test_the_index_holds_no_secret(shelf: Shelf) -> None:
+    """Secrets of a first prompt and of a name, and issued tokens anywhere, are not in the index's files."""
+    token, password = "ghp_" + "a1B2c3D4" * 5, "Tr0ub4dor" + "&3xyz"
+    shelf.put(
+        ThreadBuilder("claude", seed=1)
+        .user(f"{'Deploy. ' * 66}The password is {password}, the token {token}.")
+        .shell("env", f"GH={token}")
+        .raw(type="custom-title", customTitle=f"deploy with {token}")
+    )
+    shelf.update()
+    assert shelf.found("deploy") and shelf.found("password")
+
+    kept = b"".join(path.read_bytes() for path in shelf.path.parent.iterdir()).lower()
+    with Index(shelf.path) as index:
+        words = index.search(parse("deploy"))[0].thread
+    assert token[4:24].lower().encode() not in kept
+    assert words.name == "deploy with [REDACTED:github-token]"
+    assert words.first_words.count("[REDACTED:") == 2
+    assert password not in words.first_words

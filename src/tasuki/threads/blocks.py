@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from tasuki.draft.redact import redact, without_tokens
 from tasuki.model import Entry, Thread
 from tasuki.threads.query import spaced
 
@@ -15,12 +16,17 @@ TURN_CHARACTERS = 600
 KEPT = 6_000
 """Characters of one output, or of one changed text, that are indexed: two thirds from its head."""
 FIRST_WORDS = 600
-"""Characters of a first prompt that are kept; lists cut them further, after redaction."""
+"""Characters of a first prompt that are kept, redacted; lists cut them further."""
+BEYOND = 4_096
+"""Characters behind them that redaction sees, so that a secret at the cut is known as one."""
 MAX_PATH = 1_000
 
 
 class Block(Struct, gc=False):
-    """Entries `first` to `last` as one text, and its digest."""
+    """Entries `first` to `last` as one text, whose words the index keeps, and its digest.
+
+    Tokens of a known issuer are left out. All of redaction would take three times as long as building the index.
+    """
 
     first: int
     last: int
@@ -47,7 +53,7 @@ def blocks(entries: Iterable[Entry]) -> Iterator[Block]:
 
 
 def _block(first: int, last: int, texts: list[str]) -> Block:
-    text = spaced("\n".join(texts))
+    text = spaced(without_tokens("\n".join(texts)))
     data = text.encode("utf-8", "replace")
     digest = hashlib.blake2b(data, digest_size=8, salt=first.to_bytes(8, "big")).digest()
     return Block(first, last, data.decode(), digest)
@@ -84,8 +90,8 @@ def touched(thread: Thread) -> set[str]:
 
 
 def first_words(thread: Thread) -> str:
-    """The beginning of what the user typed first."""
+    """The beginning of what the user typed first, without secrets."""
     for entry in thread.entries:
         if entry.kind == "user" and entry.origin in ("typed", "queued"):
-            return " ".join(entry.text.split())[:FIRST_WORDS]
+            return " ".join(redact(entry.text[: FIRST_WORDS + BEYOND])[0].split())[:FIRST_WORDS]
     return ""

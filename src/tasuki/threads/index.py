@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from tasuki import harness as harnesses
+from tasuki.draft.redact import redact
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
@@ -30,7 +31,7 @@ from tasuki.vault import data_folder
 
 APPLICATION = 0x7461_7375
 """Says that a database is ours: `tasu`."""
-VERSION = 1
+VERSION = 2
 """Of the tables; an index of another version is built anew."""
 MAX_PASSES = 8
 """So often the threads that one pass did not reach, for long ones filled it, are looked for."""
@@ -295,7 +296,7 @@ class Index:
             files: set[str] = set()
         else:
             known = (
-                harness, thread.id, thread.cwd, thread.name, first_words(thread), thread.started,
+                harness, thread.id, thread.cwd, redact(thread.name)[0], first_words(thread), thread.started,
                 thread.updated, len(thread.entries), "",
             )  # fmt: skip
             parts, files = blocks(thread.entries), touched(thread)
