@@ -410,7 +410,8 @@ def test_the_index_holds_no_secret(shelf: Shelf) -> None:
         .raw(type="custom-title", customTitle=f"deploy with {token}")
     )
     shelf.update()
-    assert shelf.found("deploy") and shelf.found("password")
+    assert shelf.found("deploy")
+    assert shelf.found("password")
 
     kept = b"".join(path.read_bytes() for path in shelf.path.parent.iterdir()).lower()
     with Index(shelf.path) as index:

@@ -17,6 +17,7 @@ from tasuki.draft.redact import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
+from tasuki.plain import visible
 from tasuki.threads import opening
 from tasuki.vault import Vault, new_id
 
@@ -81,7 +82,7 @@ class Offer:
     def revise(self, text: str) -> None:
         """Take an edited brief over as a new revision; what was stored stays as it was."""
         context, goal = briefs.split(text)
-        context = Redactor().redact(context)
+        context = Redactor().redact(visible(context))
         goal = goal.rstrip("\n") or self.handoff.goal.text
         old = self.handoff
         if goal != old.goal.text:  # Whoever proposed it, now it is the user's.

@@ -7,7 +7,7 @@ import sys
 
 from tasuki.draft.redact import Redactor
 from tasuki.errors import ExtraMissing
-from tasuki.plain import one_line
+from tasuki.plain import one_line, shown
 
 DESKTOP = "desktop"
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9.+-]{0,30}(?=://)")
@@ -48,7 +48,7 @@ def send(where: str, title: str, body: str) -> list[str]:
     """
     named = places(where)
     redactor = Redactor()
-    title, body = (one_line(redactor.redact(text), 300) for text in (title, body))
+    title, body = (one_line(redactor.redact(shown(text)), 300) for text in (title, body))
     problems = []
     if DESKTOP in named and not _on_desktop(title, body):
         problems.append("There is no notify-send nor osascript here for a notification.")

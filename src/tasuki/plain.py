@@ -1,4 +1,4 @@
-"""Text from threads made safe for a terminal: what would move the cursor or end a paste goes."""
+"""Text from threads made safe to look at and to send on: what moves the cursor, ends a paste or cannot be seen goes."""
 
 import re
 
@@ -8,16 +8,36 @@ _SEQUENCE = re.compile(
     r"\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC: a title, a link, the clipboard
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, the cursor, the end of a paste
 )
+_UNSEEN = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_JOINS = "\u200c\u200d\ufe00-\ufe0f"  # which emoji, Persian and Indian scripts need, one at a time
+_CANDIDATE = re.compile(f"[{_UNSEEN}{_JOINS}]")
+_SEEN = rf"[^\x00-\x7f{_UNSEEN}{_JOINS}]"
+_INVISIBLE = re.compile(
+    rf"[{_UNSEEN}]|(?<!{_SEEN})(?<!{_SEEN}\ufe0f)\u200d|(?<!{_SEEN})\u200c|[\u200c\u200d](?![^\x00-\x7f])"
+    r"|(?<![0-9#*])"
+    rf"(?<!{_SEEN})[\ufe00-\ufe0f]|(?<!{_SEEN})[\ufe00-\ufe0f](?!\u20e3)"
+)
+"""Characters that no reader sees and a model reads: tags spell out whole orders (Unicode 16, section 23.9)."""
 _HIDDEN = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def plain(text: str) -> str:
-    """The text without control characters other than newline and tab; line ends become newlines.
+    """The text without invisible characters and controls other than newline and tab; line ends become newlines.
 
     A lone surrogate, which no terminal can be sent, becomes U+FFFD.
     """
-    text = _CONTROL.sub("", _LINE_END.sub("\n", text))
+    text = visible(_CONTROL.sub("", _LINE_END.sub("\n", text)))
     return text.encode("utf-8", "replace").decode() if _has_surrogate(text) else text
+
+
+def visible(text: str) -> str:
+    """The text without characters that cannot be seen; those that join emoji and letters stay between such."""
+    if text.isascii() or not _CANDIDATE.search(text):
+        return text
+    return _INVISIBLE.sub("", text)
 
 
 def shown(text: str) -> str:

@@ -25,6 +25,7 @@ from tasuki.model import (
     Thread,
     tokens,
 )
+from tasuki.plain import shown
 
 T = TypeVar("T", Item, FileItem, CommandItem, Dropped)
 
@@ -80,26 +81,29 @@ def fitted(
 
 
 def redacted(draft: Draft, redactor: Redactor) -> Draft:
-    """A draft with every text redacted but the goal, which stays to the letter."""
+    """A draft with every text redacted but the goal, which stays to the letter.
+
+    What cannot be seen goes first, since it may stand in the middle of a secret.
+    """
+
+    def clean(text: str) -> str:
+        return redactor.redact(shown(text))
 
     def items(given: Iterable[Item]) -> tuple[Item, ...]:
-        return tuple(_replaced(i, text=redactor.redact(i.text)) for i in given)
+        return tuple(_replaced(i, text=clean(i.text)) for i in given)
 
     changed: dict[str, Any] = {s: items(getattr(draft, s)) for s in (*_SECTIONS, "left_out")}
     changed["files"] = tuple(
-        _replaced(f, path=redactor.redact(f.path), reason=redactor.redact(f.reason))
-        for f in draft.files
+        _replaced(f, path=clean(f.path), reason=clean(f.reason)) for f in draft.files
     )
     changed["commands"] = tuple(
-        _replaced(c, command=redactor.redact(c.command), note=redactor.redact(c.note))
-        for c in draft.commands
+        _replaced(c, command=clean(c.command), note=clean(c.note)) for c in draft.commands
     )
-    changed["metadata"] = tuple(redactor.redact(line) for line in draft.metadata)
+    changed["metadata"] = tuple(clean(line) for line in draft.metadata)
     changed["dropped"] = tuple(
-        _replaced(d, text=redactor.redact(d.text), reason=redactor.redact(d.reason))
-        for d in draft.dropped
+        _replaced(d, text=clean(d.text), reason=clean(d.reason)) for d in draft.dropped
     )
-    fell = tuple(map(redactor.redact, draft.authorship.fell))
+    fell = tuple(map(clean, draft.authorship.fell))
     changed["authorship"] = msgspec.structs.replace(draft.authorship, fell=fell)
     return msgspec.structs.replace(draft, **changed)
 
@@ -128,7 +132,7 @@ def cite(thread: Thread, draft: Draft, redactor: Redactor) -> Iterator[Citation]
                 entry_id=entry.tool.id if entry.tool else entry.id,
                 sha256=hashlib.sha256(entry_text(entry).encode("utf-8", "replace")).hexdigest(),
                 kind=entry.kind,
-                text=clip(redactor.redact(text), CITED_CHARACTERS),
+                text=clip(redactor.redact(shown(text)), CITED_CHARACTERS),
             )
 
 
@@ -148,9 +152,9 @@ def handoff(
             thread_id=thread.id,
             path=thread.path,
             cwd=thread.cwd,
-            git_branch=redactor.redact(thread.git_branch),
+            git_branch=redactor.redact(shown(thread.git_branch)),
             git_head=thread.git_head,
-            name=redactor.redact(thread.name),
+            name=redactor.redact(shown(thread.name)),
             entries=len(thread.entries),
         ),
         draft=draft,

@@ -5,6 +5,7 @@ import unicodedata
 
 from tasuki.errors import GoalTooVague
 from tasuki.model import Goal
+from tasuki.plain import visible
 
 MIN_LENGTH = 12
 GUIDANCE = "Be specific: what should the next thread accomplish?"
@@ -41,11 +42,12 @@ _WIDE = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 def check_goal(
     text: str, *, min_length: int = MIN_LENGTH, force: bool = False, said_by_model: bool = False
 ) -> Goal:
-    """The goal to the letter, or GoalTooVague with the guidance and what is wrong with it.
+    """The goal to the letter, but for characters that nobody sees; or GoalTooVague with what is wrong.
 
     `min_length` counts characters without surrounding blanks; one East Asian character counts
     as three, since it carries about as much. `force` lets any goal pass that is not empty.
     """
+    text = visible(text)
     reason = why_vague(text, min_length)
     if reason and not (force and text.strip()):
         raise GoalTooVague(f"{reason} {GUIDANCE}\n{EXAMPLE}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from tasuki.draft.redact import Redactor
 from tasuki.harness.control import AgentEvent
-from tasuki.plain import one_line
+from tasuki.plain import one_line, shown
 
 SWITCHED = frozenset({"clear", "resume", "new", "fork", "switch"})
 """Reasons for which a session ends while its program goes on with another one."""
@@ -121,7 +121,9 @@ def _state(agent: Row, event: AgentEvent, at: float, takes_start: bool) -> None:
     if now and now != agent["state"]:
         agent.update(state=now, state_at=at)
     if event.kind == "idle" and event.text:
-        agent["last_words"] = one_line(Redactor().redact(event.text[: 4 * LAST_WORDS]), LAST_WORDS)
+        agent["last_words"] = one_line(
+            Redactor().redact(shown(event.text[: 4 * LAST_WORDS])), LAST_WORDS
+        )
     if now:
         agent["waiting_for"] = one_line(event.text, 200) if now == "waiting" else ""
 

@@ -237,7 +237,7 @@ def _judged(harness: Harness, answer: AskAnswer, run: _Run, seconds: float) -> A
 
 def _words(text: str) -> str:
     """The end of what a program said, without secrets, on one line, with a full stop."""
-    words = " ".join(shown(Redactor().redact(text)).split())
+    words = " ".join(Redactor().redact(shown(text)).split())
     if len(words) > _WORDS:
         words = "…" + words[-_WORDS:].partition(" ")[2]
     return words if not words or words[-1] in ".!?…" else f"{words}."

@@ -9,6 +9,7 @@ from tasuki.draft.rank import relevance_of
 from tasuki.draft.redact import Redactor
 from tasuki.draft.statements import Statement, done_at_once, superseded
 from tasuki.model import Goal, Thread
+from tasuki.plain import visible
 
 
 class Task:
@@ -22,8 +23,9 @@ class Task:
         self.goal = goal
         self.limits = limits
         self.relevance = relevance_of(thread, derived, goal)
-        self.clean: Callable[[str], str] = Redactor().redact
-        """Takes secrets out of what leaves this machine."""
+        redactor = Redactor()
+        self.clean: Callable[[str], str] = lambda text: redactor.redact(visible(text))
+        """Takes secrets, and what nobody sees, out of what leaves this machine."""
 
     @cached_property
     def stated(self) -> list[Statement]:
