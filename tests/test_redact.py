@@ -232,6 +232,8 @@ def test_counts_of_tokens_are_no_secrets() -> None:
         lambda: "curl -u " * 20_000,
         lambda: "eyJaaaaaaaa-" * 80_000,
         lambda: "-----BEGIN " * 90_000,
+        lambda: 'login("a" ' * 20_000,
+        lambda: 'passwords = ["' * 20_000,
     ],
 )
 def test_hostile_texts_complete(make: Callable[[], str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from tasuki.draft import redact_patterns as shapes
 from tasuki.draft.redact_finders import Span
@@ -39,7 +40,7 @@ _ELEMENT = (
     + _QUOTED
     + r"(?=\\{0,8}[\"'`]\s{0,9}(?:\\[nrt]\s{0,9}){0,4}[,\]})])"
 )
-_BLOCK = 2_000  # characters of a list or mapping that are looked at
+_BLOCK = 800  # characters of a list or mapping that are looked at
 
 
 def elements(text: str, at: int, kind: str) -> list[Span]:
@@ -76,15 +77,21 @@ def _entries(text: str, at: int, kind: str) -> list[Span]:
     return spans
 
 
+_ARGUMENTS = 300  # characters of a call that are looked at
+_LITERALS = 5
+
+
 def call(text: str, at: int) -> Iterator[Span]:
     """Random literals among the arguments of a call that is given a password or a key: `login("bob", "…")`."""
     start = text.find("(", at) + 1
-    end = min(x for x in (text.find(")", start), text.find("\n", start), start + 400) if x >= 0)
-    for found in compiled(_QUOTED + r"\\{0,8}[\"'`]").finditer(text, start, end + 1):
+    last = start + _ARGUMENTS
+    found_ends = (text.find(")", start, last), text.find("\n", start, last))
+    end = min((x for x in found_ends if x >= 0), default=last)
+    literals = compiled(_QUOTED + r"\\{0,8}[\"'`]").finditer(text, start, end + 1)
+    for found in islice(literals, _LITERALS):
         for span in _literal(found, "password"):
-            if len(text[span.start : span.end]) >= 8 and shapes.is_random(
-                text[span.start : span.end]
-            ):
+            value = text[span.start : span.end]
+            if len(value) >= 8 and shapes.is_random(value):
                 yield span
 
 
