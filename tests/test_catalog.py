@@ -1,6 +1,7 @@
 """Finding threads by what a person types."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tasuki import harness as harnesses
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import omp, pi
 from tasuki.harness.claude import folder_name
+from tasuki.harness.protocol import ThreadFile
 from tasuki.testing import ThreadBuilder, story
 from tasuki.threads import catalog
 
@@ -203,3 +205,94 @@ def test_every_harness_is_found_by_the_id_that_lists_show(
     assert catalog.find(beginning, project)[1] == paths[0]
     assert catalog.find(str(paths[0]), project)[1] == paths[0]
     assert catalog.find(name, project)[0].name == name
+
+
+@pytest.mark.parametrize("harness", ["claude", "codex", "pi", "omp", "gemini", "copilot"])
+def test_a_thread_with_unusual_ends_is_listed(home: Path, harness: str) -> None:
+    """A first prompt and a last answer longer than what is read of both ends hide no thread."""
+    long = "word " * 60_000
+    cwd = home / "here"
+    builder = ThreadBuilder(harness, cwd=str(cwd)).user(long).assistant(long)
+    path = builder.write(home / builder.file_name())
+    found = catalog.read_head(
+        adapter(harness), ThreadFile(path, path.stat().st_mtime, path.stat().st_size)
+    )
+
+    assert found is not None
+    assert found.id == builder.id
+    assert found.cwd == str(cwd)
+
+
+def test_a_thread_of_claude_with_much_before_its_first_message_is_listed(home: Path) -> None:
+    """Records without a folder that fill the head, and a last line longer than the tail, hide no thread."""
+    here = home / "here"
+    folder = home / ".claude" / "projects" / folder_name(here)
+    folder.mkdir(parents=True)
+    builder = ThreadBuilder("claude", cwd=str(here))
+    said = builder.user("task one").assistant("x" * 50_000).text()
+    before = '{"type":"file-history-snapshot","snapshot":{}}\n' * 2_000
+    path = folder / f"{builder.id}.jsonl"
+    path.write_text(before + said)
+
+    assert [h.path for h in catalog.heads(None, here)] == [str(path)]
+    assert next(catalog.heads(None, here)).first_words == "task one"
+    assert catalog.find(builder.id[:8], here)[1] == path
+
+
+def test_a_path_is_absolute_whatever_was_typed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path of a thread is kept as the file it named."""
+    path = claude_thread(home, home / "here", 1, 1000)
+    monkeypatch.chdir(path.parent)
+
+    assert catalog.find(path.name, path.parent)[1] == path
+    assert catalog.find(f"./{path.name}", path.parent)[1] == path
+
+
+def _git(*arguments: str, cwd: Path) -> None:
+    identity = ("-c", "user.name=dev", "-c", "user.email=dev@example.com")
+    subprocess.run(["git", *identity, *arguments], cwd=cwd, check=True, capture_output=True)
+
+
+def test_threads_of_the_project_are_found_from_its_subfolders_and_worktrees(home: Path) -> None:
+    """Where a folder has no thread, those above it in its repository are found, then its other worktrees'."""
+    root, deep, tree = home / "proj", home / "proj" / "src" / "lib", home / "tree"
+    deep.mkdir(parents=True)
+    _git("init", "-q", cwd=root)
+    _git("commit", "-q", "--allow-empty", "-m", "one", cwd=root)
+    _git("worktree", "add", "-q", str(tree), cwd=root)
+    (tree / "docs").mkdir()
+    ours = claude_thread(home, root, 1, 1000)
+    claude_thread(home, home, 2, 2000)
+
+    for folder in (deep, tree, tree / "docs"):
+        found, of = catalog.heads_near(None, folder)
+        assert [h.path for h in found] == [str(ours)]
+        assert of == root
+        assert f"No thread was run in {folder}" in catalog.find_near("", folder).told
+        with pytest.raises(ThreadNotFound):
+            catalog.find("", folder)
+    there = claude_thread(home, tree, 3, 500)
+    assert [h.path for h in catalog.heads_near(None, tree / "docs")[0]] == [str(there)]
+    assert catalog.find_near("@1", root).told == ""
+
+
+def test_without_a_repository_threads_above_are_found_below_the_home_folder(home: Path) -> None:
+    """A folder without a repository finds the threads of those above it, but not of the home folder."""
+    deep = home / "notes" / "2026"
+    deep.mkdir(parents=True)
+    claude_thread(home, home, 1, 2000)
+    assert catalog.heads_near(None, deep) == ([], deep)
+
+    ours = claude_thread(home, home / "notes", 2, 1000)
+    assert [h.path for h in catalog.heads_near(None, deep)[0]] == [str(ours)]
+
+
+@pytest.mark.parametrize("hostile", ["gitdir: /nowhere", "gitdir: ../..", "\0\xff", ""])
+def test_a_broken_repository_hides_no_error_and_no_thread(home: Path, hostile: str) -> None:
+    """A `.git` file that names nothing is a repository of one folder."""
+    root = home / "proj"
+    (root / "src").mkdir(parents=True)
+    (root / ".git").write_text(hostile, "latin-1")
+    ours = claude_thread(home, root, 1, 1000)
+
+    assert [h.path for h in catalog.heads_near(None, root / "src")[0]] == [str(ours)]

@@ -207,7 +207,7 @@ def test_a_brief_is_printed_even_when_it_cannot_be_kept(world: World) -> None:
 
     assert done.returncode == 0
     assert done.stdout.endswith(GOAL + "\n")
-    assert "The brief is complete, but not kept." in done.stderr
+    assert "The brief is complete, but not kept" in done.stderr
 
 
 def test_threads_lists_this_folder_and_json_is_versioned(world: World) -> None:
@@ -279,3 +279,59 @@ def test_an_author_that_needs_a_model_says_so(world: World) -> None:
     assert done.stderr.startswith("tasuki: No model selected.")
     assert "--author offline" in done.stderr
     assert world.run("handoff", "--author", "offline", GOAL, TASUKI_AUTHOR="model").returncode == 0
+
+
+def test_a_brief_that_is_not_kept_names_the_thread_itself(world: World) -> None:
+    """Where no handoff can be kept, the references of the brief open the thread."""
+    path = world.thread()
+    world.data.write_text("a file where a folder should be")
+    done = world.run("handoff", "--print", GOAL)
+    world.data.unlink()
+    named = done.stdout.split("open one with `tasuki read ")[1].split("#n`")[0]
+    opened = world.run("read", f"{named}#1")
+
+    assert path.stem == named
+    assert opened.returncode == 0, opened.stderr
+    assert "── #1 user" in opened.stdout
+
+
+def test_a_thread_named_by_a_relative_path_is_opened_from_anywhere(world: World) -> None:
+    """What a handoff keeps of its thread is an absolute path."""
+    path = world.thread()
+    name = os.path.relpath(path, world.project)
+    kept = json.loads(world.run("handoff", "--json", "--from", name, GOAL).stdout)
+    world.project = world.home
+    opened = world.run("read", f"{kept['id'][:8]}#2")
+
+    assert kept["handoff"]["predecessor"]["path"] == str(path)
+    assert opened.returncode == 0, opened.stderr
+    assert "as kept" not in opened.stdout
+
+
+def test_threads_that_cannot_be_read_are_told(world: World) -> None:
+    """A folder of threads that is there and cannot be read is named, and the exit code says so."""
+    folder = world.home / ".claude"
+    folder.mkdir()
+    (folder / "projects").symlink_to("projects")  # a circle; root may read everything else
+
+    for arguments in (("threads", "--all"), ("threads",), ("threads", "--json")):
+        done = world.run(*arguments)
+        assert done.returncode == 1
+        assert f"{folder / 'projects'} cannot be read: " in done.stderr
+    for arguments in (("handoff", "--print", GOAL), ("find", "retry")):
+        assert f"{folder / 'projects'} cannot be read: " in world.run(*arguments).stderr
+
+
+def test_a_subfolder_lists_and_hands_off_the_threads_of_its_project(world: World) -> None:
+    """From a folder below the project's, the project's threads are listed and handed off, and that is said."""
+    world.thread()
+    (world.project / ".git").mkdir()
+    world.project = world.project / "src"
+    world.project.mkdir()
+    listed, done = world.run("threads"), world.run("handoff", "--print", GOAL)
+
+    assert "@1" in listed.stdout
+    for said in (listed, done):
+        assert said.returncode == 0
+        assert f"No thread was run in {world.project}" in said.stderr
+    assert done.stdout.endswith(GOAL + "\n")

@@ -77,7 +77,12 @@ class Offer:
         except StoreFailed as error:
             if must:
                 raise
-            self.warnings.append(f"{error} The brief is complete, but not kept.")
+            self.brief = self.brief.replace(
+                briefs.reference(self.handoff.id), briefs.thread_reference(self.thread)
+            )
+            self.warnings.append(
+                f"{error} The brief is complete, but not kept: its references open the thread itself."
+            )
 
     def revise(self, text: str) -> None:
         """Take an edited brief over as a new revision; what was stored stays as it was."""

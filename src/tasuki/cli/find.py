@@ -78,14 +78,16 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
 
 def _refreshed(index: "Index") -> list[str]:
     """The index in step with the threads, with a progress bar where that takes a while."""
+    from tasuki.harness.jsonl import noted_unreadable
     from tasuki.threads import catalog, search
 
     if index.rebuilt:
         click.echo(f"tasuki: the thread index is built anew: {index.rebuilt}.", err=True)
-    files = catalog.files()
+    with noted_unreadable() as closed:
+        files = catalog.files()
     waiting = sum(file.bytes for _, file in index.stale(files))
     if waiting < BAR_BYTES or not sys.stderr.isatty():
-        return search.refresh(index, files)
+        return [*closed, *search.refresh(index, files)]
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -102,7 +104,7 @@ def _refreshed(index: "Index") -> list[str]:
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=waiting)
-        return search.refresh(index, files, lambda size: progress.advance(task, size))
+        return [*closed, *search.refresh(index, files, lambda size: progress.advance(task, size))]
 
 
 def _shown(label: str, hit: "Found", width: int) -> str:

@@ -68,7 +68,7 @@ class Hand:
         """Do it; the exit code."""
         if self.settings.to:
             harnesses.get(self.settings.to)
-        harness, path = catalog.find(self.source, Path.cwd())
+        harness, path, elsewhere = catalog.find_near(self.source, Path.cwd())
         successor = harnesses.get(self.settings.to or harness.name)
         only_shown = self.printed or self.as_json or self.copied
         starting = not only_shown and (
@@ -78,6 +78,8 @@ class Hand:
             plans.none(successor.title)
         goal = self._goal(goal_text)
         self.offer = self._make(harness, path, goal, successor, must_keep=starting)
+        if elsewhere:
+            self.offer.warnings.insert(0, elsewhere)
         if self.as_json:
             self._print_json()
         elif self.copied:

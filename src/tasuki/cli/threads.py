@@ -7,7 +7,7 @@ import click
 
 from tasuki import harness as harnesses
 from tasuki.cli.printing import print_json
-from tasuki.harness.jsonl import begins_handoff
+from tasuki.harness.jsonl import begins_handoff, noted_unreadable
 from tasuki.model import ThreadHead
 
 FIRST_WORDS = 120
@@ -26,7 +26,7 @@ FIRST_WORDS = 120
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> None:
+def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> int:
     """List the threads of this folder, newest first.
 
     The number in front is what `--from @N` takes. Message counts marked ~ are estimated from both
@@ -37,15 +37,28 @@ def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> No
     if name:
         harnesses.get(name)
     cwd = Path.cwd()
-    found = list(map(_safe, catalog.heads(name, None if everywhere else cwd, limit)))
+    with noted_unreadable() as closed:
+        if everywhere:
+            listed, folder = list(catalog.heads(name, limit=limit)), cwd
+        else:
+            listed, folder = catalog.heads_near(name, cwd, limit)
+    for sentence in closed:
+        click.echo(sentence, err=True)
+    found = list(map(_safe, listed))
+    if listed and not everywhere and (told := catalog.tell_folder(folder, cwd)):
+        click.echo(told.replace("this is", "these are"), err=True)
     if as_json:
         _print_json(found)
-    elif found:
+        return 1 if closed and not found else 0
+    if found:
         _print_table(found, everywhere)
     else:
         where = "on this machine" if everywhere else f"for {cwd}"
         more = "" if everywhere else " Threads of other folders: tasuki threads --all"
-        click.echo(f"No threads {where}.{more}", err=True)
+        known = " that can be read" if closed else ""
+        click.echo(f"No threads {where}{known}.{more}", err=True)
+        return 1 if closed else 0
+    return 0
 
 
 def _safe(head: ThreadHead) -> ThreadHead:

@@ -6,12 +6,13 @@ can close the fence, open a heading or give an order.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from tasuki.model import CommandItem, Draft, FileItem, Item, tokens
+from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, tokens
 from tasuki.plain import shown
 
 TITLE = "# Handoff Context"
@@ -54,6 +55,11 @@ _REFERENCE = re.compile(r"tasuki read ([0-9a-f]{8,32})#n")
 def reference(handoff_id: str) -> str:
     """The command that opens an entry, as a brief tells it."""
     return f"tasuki read {handoff_id[:8]}#n"
+
+
+def thread_reference(thread: Thread) -> str:
+    """The command that opens an entry of a thread itself, where no handoff is kept."""
+    return f"tasuki read {shlex.quote(thread.id or thread.path)}#n"
 
 
 def handoff_of(brief: str) -> str:

@@ -10,6 +10,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
@@ -259,11 +261,35 @@ def understood(lines: Iterable[bytes], decoder: msgspec.json.Decoder[T]) -> Iter
             continue
 
 
+_NOTED: ContextVar[list[str] | None] = ContextVar("_NOTED", default=None)
+
+
+@contextmanager
+def noted_unreadable() -> Iterator[list[str]]:
+    """Sentences about folders and files of threads that are there and could not be read in this block."""
+    found: list[str] = []
+    token = _NOTED.set(found)
+    try:
+        yield found
+    finally:
+        _NOTED.reset(token)
+
+
+def note_unreadable(path: str | Path, error: OSError) -> None:
+    """Note a folder or file that is there and cannot be read; one that is gone is no matter."""
+    noted = _NOTED.get()
+    if noted is not None and not isinstance(error, FileNotFoundError | NotADirectoryError):
+        sentence = f"{path} cannot be read: {error.strerror or error}."
+        if sentence not in noted:
+            noted.append(sentence)
+
+
 def scanned(folder: str | Path) -> list[os.DirEntry[str]]:
-    """What lies in a folder; nothing if it cannot be read."""
+    """What lies in a folder; nothing if it cannot be read, which `noted_unreadable` tells."""
     try:
         return list(os.scandir(folder))
-    except OSError:
+    except OSError as error:
+        note_unreadable(folder, error)
         return []
 
 
@@ -286,7 +312,8 @@ def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes
     """
     try:
         fd = os.open(path, os.O_RDONLY)
-    except OSError:
+    except OSError as error:
+        note_unreadable(path, error)
         return [], []
     try:
         first = os.read(fd, head)

@@ -4,13 +4,20 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tasuki import harness as harnesses
-from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.harness.jsonl import noted_unreadable
 from tasuki.harness.protocol import Harness, ThreadFile
-from tasuki.model import ThreadHead
+from tasuki.model import Thread, ThreadHead
+from tasuki.threads.project import project_folders
+
+BOTH_ENDS = 24 << 10
+"""Bytes of the smallest file of which an adapter's `head` may not see all."""
 
 _HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
+_PLACE = re.compile(r"@[0-9]{1,9}")
 _WORD = re.compile(r"[\w.:-]{2,}")
 
 
@@ -29,7 +36,7 @@ def heads(
     for adapter, file in files(harness, cwd):
         if limit is not None and limit <= 0:
             return
-        head = adapter.head(file)
+        head = read_head(adapter, file)
         if head is None or (here and not (head.of_project or same_folder(head.cwd, here))):
             continue
         yield head
@@ -37,23 +44,99 @@ def heads(
             limit -= 1
 
 
+def read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
+    """What both ends of a thread's file tell; all of it is read where they tell nothing or no folder.
+
+    None where nobody has said anything. A first or last line may be longer than what is read of an end.
+    """
+    head = adapter.head(file)
+    if file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project)):
+        return head
+    try:
+        thread = adapter.read(file.path)
+    except TasukiError:
+        return head
+    said = [e for e in thread.entries if e.kind in ("user", "assistant")]
+    return _head_of(thread, file, len(said)) if said else head
+
+
+def _head_of(thread: Thread, file: ThreadFile, said: int) -> ThreadHead:
+    words = next((e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"), "")
+    return ThreadHead(
+        harness=thread.harness,
+        id=thread.id,
+        path=str(file.path),
+        cwd=thread.cwd,
+        name=thread.name,
+        first_words=" ".join(words[:4_000].split())[:120],
+        modified=file.modified,
+        bytes=file.bytes,
+        messages=said,
+        exact=True,
+        context_tokens=thread.context_tokens,
+        context_window=thread.context_window,
+    )
+
+
+def heads_near(
+    harness: str | None, cwd: Path, limit: int | None = None
+) -> tuple[list[ThreadHead], Path]:
+    """Threads of a folder, newest first; where it has none, those of its project, and of which folder they are."""
+    if found := list(heads(harness, cwd, limit)):
+        return found, cwd
+    for folder in project_folders(cwd):
+        if found := list(heads(harness, folder, limit)):
+            return found, folder
+    return [], cwd
+
+
+def tell_folder(folder: Path, cwd: Path) -> str:
+    """A sentence on threads that are not of this folder but of one of its project; empty where they are of it."""
+    if same_folder(str(folder), os.path.realpath(cwd)):
+        return ""
+    return f"No thread was run in {cwd}; this is of its project, from {folder}."
+
+
 def same_folder(recorded: str, here: str) -> bool:
     """Whether a recorded folder is this one, symbolic links resolved where they still exist."""
     return recorded == here or (bool(recorded) and os.path.realpath(recorded) == here)
 
 
+class Found(NamedTuple):
+    """A thread's harness and file, and a sentence where it is of another folder of the project."""
+
+    harness: Harness
+    path: Path
+    told: str
+
+
+def find_near(spec: str, cwd: Path) -> Found:
+    """As `find`; where `cwd` has no thread, the newest of its project, and a sentence that says so."""
+    if not (spec in harnesses.names() or _PLACE.fullmatch(spec or "@1")):
+        return Found(*find(spec, cwd), "")
+    name = spec if spec in harnesses.names() else None
+    n = 1 if name or not spec else int(spec[1:])
+    with noted_unreadable() as closed:
+        found, folder = heads_near(name, cwd, n)
+    try:
+        return Found(*_nth(n, found, cwd, name), tell_folder(folder, cwd))
+    except ThreadNotFound as error:
+        raise ThreadNotFound(" ".join((str(error), *closed))) from error
+
+
 def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
-    """The thread that a path, an id, a unique prefix of one, a harness name or `@n` means.
+    """The thread that a path, an id, a unique prefix of one, a harness name or `@n` means; its path is absolute.
 
     `@1` and the empty text are the newest thread of `cwd`, `@2` the one before; a harness name is
     its newest thread there. Raises ThreadNotFound with what to do, UsageError if ambiguous.
     """
-    if not spec or re.fullmatch(r"@[0-9]{1,9}", spec):
-        return _nth(int(spec[1:] or 1) if spec else 1, cwd)
+    if not spec or _PLACE.fullmatch(spec):
+        n = int(spec[1:]) if spec else 1
+        return _nth(n, list(heads(None, cwd, n)), cwd)
     if spec in harnesses.names():
-        return _nth(1, cwd, spec)
+        return _nth(1, list(heads(spec, cwd, 1)), cwd, spec)
     if os.sep in spec or spec.endswith(".jsonl") or os.path.isfile(spec):
-        path = Path(spec).expanduser()
+        path = Path(os.path.abspath(Path(spec).expanduser()))
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ThreadUnreadable(
                 f"{path} is a pipe or a device. A thread is read more than once: name its file."
@@ -62,10 +145,11 @@ def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
     return _by_id(spec)
 
 
-def _nth(n: int, cwd: Path, harness: str | None = None) -> tuple[Harness, Path]:
+def _nth(
+    n: int, found: list[ThreadHead], cwd: Path, harness: str | None = None
+) -> tuple[Harness, Path]:
     if n < 1:
         raise UsageError("@1 is the newest thread of this folder, @2 the one before.")
-    found = list(heads(harness, cwd, limit=n))
     if len(found) < n:
         who = f" of {harnesses.get(harness).title}" if harness else ""
         count = f"only {len(found)}" if found else "no"
@@ -105,7 +189,7 @@ def _neither(spec: str) -> str:
 
 
 def _has_id(harness: Harness, file: ThreadFile, prefix: str) -> bool:
-    head = harness.head(file)
+    head = read_head(harness, file)
     return head is not None and head.id.lower().startswith(prefix)
 
 

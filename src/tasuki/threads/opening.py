@@ -83,7 +83,7 @@ def opened(name: str, cwd: Path, vault: Vault | None = None) -> Opened:
         if "cannot be read" in str(error):
             raise
     try:
-        harness, path = catalog.find(name, cwd)
+        harness, path, _ = catalog.find_near(name, cwd)
     except ThreadNotFound as error:
         if not re.fullmatch(r"[0-9a-fA-F-]{4,}", name):
             raise

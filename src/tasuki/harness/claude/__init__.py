@@ -81,11 +81,7 @@ class Claude:
 
     def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         folder = folder_name(cwd) if cwd is not None else ""
-        try:
-            folders = [d for d in os.scandir(projects()) if d.is_dir()]
-        except OSError:
-            return
-        for directory in folders:
+        for directory in (d for d in scanned(projects()) if d.is_dir()):
             if folder and not directory.name.startswith(folder):
                 continue
             if folder and len(folder) < 200 and directory.name != folder:

@@ -1,6 +1,5 @@
 """Finding sessions of pi and omp, and what a list of them shows."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,10 +37,7 @@ def is_omp(path: Path, first: bytes) -> bool:
 
 def sessions_in(root: Path, folder: str | None) -> Iterator[ThreadFile]:
     """Session files of one folder, or of all of them."""
-    try:
-        folders = [root / folder] if folder else [Path(e.path) for e in os.scandir(root)]
-    except OSError:
-        return
+    folders = [root / folder] if folder else [Path(e.path) for e in scanned(root)]
     for directory in folders:
         yield from _files_in(directory)
 

@@ -257,7 +257,7 @@ def thread_of(session: str) -> "tuple[Harness, Path] | None":
     from tasuki.threads import catalog
 
     for harness, file in catalog.files():
-        head = harness.head(file)
+        head = catalog.read_head(harness, file)
         if head and head.id.lower() == session.lower():
             return harness, file.path
     return None

@@ -17,6 +17,7 @@ from tasuki import handoffs
 from tasuki.draft.redact import redact
 from tasuki.errors import HandoffNotFound, NotPossible, TasukiError
 from tasuki.harness.protocol import Harness
+from tasuki.threads import catalog
 from tasuki.vault import Vault
 from tasuki.web import answers
 from tasuki.web.pages import draft_form, frame
@@ -186,7 +187,7 @@ def begin(
 
 def _begun(adapter: Harness, file: Path, form: dict[str, str], thread: str) -> Job:
     head = next((f for f in adapter.files(None) if f.path == file), None)
-    found = adapter.head(head) if head else None
+    found = catalog.read_head(adapter, head) if head else None
     asked = draft_form.wanted(adapter, found.cwd if found else "", form)
     return JOBS.begin(adapter, file, asked, thread, form)
 

@@ -76,7 +76,7 @@ def find(harness: str, id: str, path: str = "") -> tuple[Harness, Path]:
 
 
 def _has_id(adapter: Harness, file: ThreadFile, id: str) -> bool:
-    head = adapter.head(file)
+    head = catalog.read_head(adapter, file)
     return head is not None and (head.id == id or (len(id) >= SHORTEST and head.id.startswith(id)))
 
 
