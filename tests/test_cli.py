@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tasuki.harness.claude import folder_name
+from tasuki.harness.pi_v3.session_folder import folder_name as pi_folder
 from tasuki.testing import ThreadBuilder, story
 
 GOAL = "make the retries configurable and cover them with a test"
@@ -335,3 +336,31 @@ def test_a_subfolder_lists_and_hands_off_the_threads_of_its_project(world: World
         assert said.returncode == 0
         assert f"No thread was run in {world.project}" in said.stderr
     assert done.stdout.endswith(GOAL + "\n")
+
+
+def test_sessions_of_tasuki_itself_are_threads(world: World) -> None:
+    """A session that `tasuki chat` or `tasuki acp` keeps is listed, found, read and handed off."""
+    folder = world.data / "sessions" / pi_folder(str(world.project))
+    folder.mkdir(parents=True)
+    path = story("pi", cwd=str(world.project)).write(folder)
+    listed = json.loads(world.run("threads", "--json").stdout)["threads"]
+    found = world.run("find", "harness:tasuki")
+    brief = world.run("handoff", "--print", GOAL)
+    elsewhere = world.run("threads", "--json", TASUKI_DATA=str(world.data / "other"))
+
+    assert [(t["harness"], t["path"]) for t in listed] == [("tasuki", str(path))]
+    assert "tasuki" in found.stdout, found.stderr
+    assert brief.stdout.endswith(GOAL + "\n")
+    assert "Thread: tasuki" in brief.stdout
+    assert json.loads(elsewhere.stdout)["threads"] == []
+
+
+@pytest.mark.parametrize("way", ["--print", "--json", "--copy"])
+def test_a_harness_that_starts_nothing_is_no_successor(world: World, way: str) -> None:
+    """Naming aider as the successor is refused, also where the brief is only shown."""
+    world.thread()
+    done = world.run("handoff", way, "--to", "aider", GOAL)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "no successor can be started there" in done.stderr

@@ -12,6 +12,13 @@ from tasuki.errors import GoalTooVague
         "continue", "fix", "Fix it please", "keep going where we left off", "continue with the next step",
         "do the rest of the tasks", "weiter machen bitte", "Behebe den Fehler", "corrige les erreurs",
         "arregla los errores", "продолжай дальше", "继续", "请继续。", "続けてください", "계속해줘",
+        "pick up where we left off", "continue the work from the previous thread", "finish what you started",
+        "next steps please", "wrap this up now", "continue coding", "your goal here",
+        "mach bitte da weiter wo wir waren", "asdfasdfasdf", "Please continue from where the last session stopped.",
+        "pick up the conversation where we stopped", "do the next step of the plan", "go on with the implementation",
+        "bring die Arbeit bitte zu Ende", "mach mit dem nächsten Schritt weiter",
+        "reprends là où on s'était arrêté", "sigue donde lo dejamos por favor", "continue de onde paramos",
+        "riprendi da dove abbiamo lasciato", "aaaa aaaa aaaa aaaa", "improvements", "Weiterentwicklung!",
         "", "   \n\t", "???", "...!!!", "ok", "yes do it",
     ],
 )  # fmt: skip
@@ -31,7 +38,9 @@ def test_vague_goals_are_refused_with_the_guidance(text: str) -> None:
         "implement team-level handoff, update tests, document API.",
         "fix the race in SessionStore.flush and add a regression test",
         "Schreibe Tests für den Parser", "把超时改成可配置的并补测试", "リトライ回数を設定可能にする",
-        "make upload.py retry on 429",
+        "make upload.py retry on 429", "src/upload/client.py", "SessionStore.flush()", "continue with the retry tests",
+        "finish the CSV export", "pick up the flaky login test", "ทำให้จำนวนครั้งที่ลองใหม่ตั้งค่าได้",
+        "where is the token refreshed?", "explain what the last commit does", "mach den Parser schneller",
     ],
 )  # fmt: skip
 def test_goals_that_say_something_pass_to_the_letter(text: str) -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from tasuki import __version__
 from tasuki import harness as harnesses
+from tasuki.data_folder import data_folder
 from tasuki.errors import TasukiError
 from tasuki.harness.hook_script import hook_script, path_in
 from tasuki.harness.install import Installer, Standing, own_command
@@ -25,7 +26,6 @@ from tasuki.harness.integration import Addition
 from tasuki.harness.jsonl import scanned
 from tasuki.harness.protocol import Harness
 from tasuki.launch.prepare import PACKAGES
-from tasuki.vault.store import data_folder
 
 TESTED = {
     "claude": "2.1.330",

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from tasuki import errors
+from tasuki.data_folder import data_folder
 from tasuki.errors import ServerAway, TasukiError
-from tasuki.vault.store import data_folder
 from tasuki.web.single import is_stale
 
 SECONDS = 150.0

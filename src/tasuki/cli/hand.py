@@ -74,7 +74,7 @@ class Hand:
         starting = not only_shown and (
             self.interactive or (self.starting.tmux and self.starting.yes)
         )
-        if starting and not successor.can_start:
+        if (starting or self.settings.to) and not successor.can_start:
             plans.none(successor.title)
         goal = self._goal(goal_text)
         self.offer = self._make(harness, path, goal, successor, must_keep=starting)

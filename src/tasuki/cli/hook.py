@@ -27,9 +27,9 @@ def status(harness: str) -> None:
     The harness gives its status as JSON on standard input. `tasuki install claude` makes it the
     status line where you have none of your own.
     """
+    from tasuki.data_folder import data_folder
     from tasuki.harness.hook_script import tell_status
     from tasuki.session.suggest import status_line
-    from tasuki.vault.store import data_folder
 
     payload = sys.stdin.buffer.read(1 << 20)
     tell_status(data_folder() / "fleet", harness, payload)

@@ -10,13 +10,13 @@ import click
 from tasuki import harness as harnesses
 from tasuki.cli.printing import wrapped
 from tasuki.config import tilde
+from tasuki.data_folder import data_folder
 from tasuki.errors import InstallFailed, TasukiError
 from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.harness.install import Installer, Plan, Step, own_command
 from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
 from tasuki.plain import shown
-from tasuki.vault.store import data_folder
 
 FLEET = "fleet"
 """The part that the fleet's server needs, beside the ordinary one."""

@@ -29,8 +29,8 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
     the token from the file that is named at the start, and describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
     """
     from tasuki.config import loaded
+    from tasuki.data_folder import data_folder
     from tasuki.errors import ExtraMissing
-    from tasuki.vault.store import data_folder
 
     try:
         from tasuki.web.server import serve as run

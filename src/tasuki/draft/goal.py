@@ -18,15 +18,27 @@ _VAGUE = frozenset(
     "stuff things thing everything all rest remaining task tasks job todo todos just now and then try retry yes ok okay "
     "sure help me handle start begin make better improve done with our my your to step one a an from here code project "
     "what was were doing let's lets let us of in on is be get back "
+    "pick start started stopped leaving leave where's previous last earlier prior old former thread session conversation chat "
+    "agent context steps stage phase part goal goals goal's next's following wrap wrapping finalize finalise conclude "
+    "coding programming implementing implementation keep kept carrying onward onwards forward further along way its there then "
+    "work's above below mentioned discussed planned plan something anything somewhere like said so should would could can "
+    "will need needs needed want wants must have has had been are am "
+    "asdf asdfasdf asdfasdfasdf qwer qwerty qwertz asd qwe foo bar baz blah bla lorem ipsum hello hi hey "
     # German
     "weiter weitermachen machen mach mache fortsetzen fortfahren fertig bitte den die das fehler beheben behebe reparieren "
-    "rest alles und nun jetzt aufgabe so wie vorher "
+    "rest alles und nun jetzt aufgabe so wie vorher da wo wir ich du ihr es waren war aufgehört haben hast letzten letzte "
+    "letztes vorherigen vorige voriger gespräch sitzung faden arbeit an am im mit bei dem der ein eine noch mal einfach "
+    "nächste nächsten schritt schritte bring bringe ende zu "
     # French
     "continuer continuez continue poursuivre poursuis reprendre reprends corrige corriger le la les bogue bogues erreur erreurs "
-    "suite finir termine terminer tout s'il te vous plaît "
+    "suite finir termine terminer tout s'il te vous plaît là où on nous en était s'était arrêté arrêtés avons travail "
+    "conversation précédente précédent dernière la les étapes étape prochaine prochaines suivante suivantes et de du au "
     # Spanish, Portuguese, Italian
     "continuar continúa continua sigue seguir siga arregla arreglar corrige corregir el error los errores todo termina "
     "terminar por favor prosseguir corrigir consertar erro tudo continuare prosegui correggi l'errore tutto "
+    "donde lo dejamos quedamos estábamos con trabajo en la conversación anterior siguiente siguientes pasos paso y "
+    "de onde paramos parámos trabalho próximos próximo passos passo riprendi da dove eravamo abbiamo lasciato lavoro "
+    "prossimo prossimi passi passo finisci "
     # Dutch, Polish, Russian, Turkish
     "doorgaan verder ga maak af kontynuuj dalej napraw продолжай продолжить продолжи дальше исправь исправить ошибку "
     "devam et düzelt".split()
@@ -36,6 +48,8 @@ _VAGUE_PHRASES = re.compile(
     r"修正して|次|お願いします|계속|계속해|계속해줘|고쳐|고쳐줘|수정|다음)[。.!！~〜\s]*$"
 )
 _WORD = re.compile(r"[\w'’-]+")
+_ONE_WORD = re.compile(r"[A-Za-zÀ-ɏͰ-ϿЀ-ӿ]?[a-zß-ɏͰ-ϿЀ-ӿ]+[.!?…]*")
+"""A word as in prose; a path, a name in code and a word of a script without blanks are more."""
 _WIDE = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
@@ -65,6 +79,10 @@ def why_vague(text: str, min_length: int = MIN_LENGTH) -> str:
     words = [w.lower().replace("’", "'") for w in _WORD.findall(bare)]
     if not words:
         return f"The goal {said!r} has no words."
+    if len(set(words)) == 1 and len(words) > 1:
+        return f"The goal {said!r} says one word again and again."
+    if len(words) == 1 and _ONE_WORD.fullmatch(bare):
+        return f"The goal {said!r} is one word."
     if all(w in _VAGUE for w in words):
         return f"The goal {said!r} does not say what to do."
     if len(bare) + 2 * len(_WIDE.findall(bare)) < min_length:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tasuki.config import Loaded, Settings
+from tasuki.data_folder import data_folder
 from tasuki.draft import pipeline
 from tasuki.draft.authors.task import Task
 from tasuki.draft.brief import sections
@@ -28,7 +29,6 @@ from tasuki.draft.text import one_line
 from tasuki.errors import StoreFailed, UsageError
 from tasuki.model import CommandFact, Draft, FileFact, Lesson, tokens
 from tasuki.setting import snake, unknown_key
-from tasuki.vault.store import data_folder
 
 Item = Statement | FileFact | CommandFact | Lesson
 Place = Literal["brief", "left out", "taken back", ""]

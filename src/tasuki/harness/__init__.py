@@ -13,6 +13,7 @@ from tasuki.harness.protocol import Harness
 BUILT_IN = {
     "claude": "tasuki.harness.claude:Claude",
     "codex": "tasuki.harness.codex:Codex",
+    "tasuki": "tasuki.harness.tasuki_sessions:TasukiSessions",
     "pi": "tasuki.harness.pi:Pi",
     "omp": "tasuki.harness.omp:Omp",
     "gemini": "tasuki.harness.gemini:Gemini",

@@ -1,7 +1,6 @@
 """pi: `~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`. Seen: 0.73 to 1.5, and files of 2025."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import is_omp, is_session, read_head, sessions_in
+from tasuki.harness.pi_v3.session_folder import folder_name
 from tasuki.harness.protocol import (
     AskAnswer,
     AskPlan,
@@ -29,12 +29,6 @@ def agent_folder() -> Path:
     """Folder of pi; `PI_CODING_AGENT_DIR` moves it, as it moves that of omp."""
     base = os.environ.get("PI_CODING_AGENT_DIR", "")
     return Path(base) if base and ".omp" not in Path(base).parts else Path.home() / ".pi" / "agent"
-
-
-def folder_name(cwd: str) -> str:
-    """Folder name of a working directory: `--home-me-proj--`; symbolic links stay as they are."""
-    path = os.path.abspath(cwd).removeprefix("/")
-    return f"--{re.sub(r'[/:]', '-', path)}--"
 
 
 class Pi:

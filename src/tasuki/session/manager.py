@@ -11,15 +11,15 @@ from typing import Any, Self
 
 from msgspec import Struct
 
+from tasuki.data_folder import data_folder
 from tasuki.errors import StoreFailed, ThreadUnreadable, UsageError
-from tasuki.harness.pi import folder_name
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import read_head, sessions_in
+from tasuki.harness.pi_v3.session_folder import folder_name
 from tasuki.model import ThreadHead
 from tasuki.session.messages import Json, milliseconds
 from tasuki.session.session_file import SessionFile, records
 from tasuki.session.tree import SessionContext, Tree, context
-from tasuki.vault import data_folder
 
 HARNESS = "tasuki"
 """What heads of these sessions name as their harness."""

@@ -9,12 +9,12 @@ from pathlib import Path
 from tasuki import config
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
+from tasuki.data_folder import data_folder
 from tasuki.errors import TasukiError
 from tasuki.harness.integration import HookCall, Integration
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.session.hook import decoded, draft, folder_of, open_window, written
-from tasuki.vault.store import data_folder
 
 WINDOW = 200_000
 """Tokens of a context whose size nobody told."""

@@ -21,13 +21,13 @@ from typing import Any
 from msgspec import Struct
 
 from tasuki import harness as harnesses
+from tasuki.data_folder import data_folder
 from tasuki.draft.redact import redact
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.threads.blocks import Block, blocks, first_words, touched
 from tasuki.threads.query import Query
-from tasuki.vault import data_folder
 
 APPLICATION = 0x7461_7375
 """Says that a database is ours: `tasu`."""

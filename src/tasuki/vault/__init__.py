@@ -1,7 +1,8 @@
 """Handoffs kept as files, one folder each; their lineage is derived from them."""
 
+from tasuki.data_folder import data_folder
 from tasuki.vault.lineage import Lineage, Node, draw, lineage
-from tasuki.vault.store import State, Vault, cited, data_folder, new_id, state_of
+from tasuki.vault.store import State, Vault, cited, new_id, state_of
 
 __all__ = [
     "Lineage",

@@ -15,6 +15,7 @@ from typing import Literal
 
 import msgspec
 
+from tasuki.data_folder import data_folder
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.model import Citation, Handoff, HandoffEvent
 
@@ -66,15 +67,6 @@ def why(error: OSError) -> str:
 def new_id() -> str:
     """A random id of a handoff: 32 hexadecimal digits."""
     return secrets.token_hex(16)
-
-
-def data_folder() -> Path:
-    """Where tasuki keeps its data: `$TASUKI_DATA`, else the user's data folder."""
-    if configured := os.environ.get("TASUKI_DATA"):
-        return Path(configured).expanduser()
-    from platformdirs import user_data_path
-
-    return user_data_path("tasuki")
 
 
 def cited(handoff: Handoff, refs: Iterable[int]) -> list[Citation]:

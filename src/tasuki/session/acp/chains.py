@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from tasuki.data_folder import data_folder
 from tasuki.errors import StoreFailed
-from tasuki.vault.store import data_folder, sync_folder
+from tasuki.vault.store import sync_folder
 
 
 class Chain(Struct, frozen=True):

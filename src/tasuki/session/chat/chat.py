@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasuki.config import Loaded
+from tasuki.data_folder import data_folder
 from tasuki.session.acp.process import in_thread
 from tasuki.session.acp_backend import AcpBackend
 from tasuki.session.acp_program import AcpProgram
@@ -22,7 +23,6 @@ from tasuki.session.chat.screen import Screen
 from tasuki.session.chat.status import is_full
 from tasuki.session.chat.view import View
 from tasuki.session.events import SessionEvent, TurnEnded
-from tasuki.vault import data_folder
 
 GREETING = "Talking to {}. /handoff for a fresh session, /help for the rest."
 SUGGESTED = "The context is {} % full. /handoff goes on in a fresh session."
