@@ -21,7 +21,7 @@ class Desk:
         self.served = served
         self.database = served.fleet.database
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TASUKI_DATA": str(folder), "LANG": "C.UTF-8",
-                    "TASUKI_CONFIG": str(folder / "none.toml"), "COLUMNS": "100"}  # fmt: skip
+                    "TASUKI_CONFIG": os.devnull, "COLUMNS": "100"}  # fmt: skip
 
     def run(self, *arguments: str, text: str = "") -> tuple[int, str, str]:
         """Exit code, output and errors of one command."""

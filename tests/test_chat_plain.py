@@ -1,5 +1,6 @@
 """`tasuki chat` without a terminal: prompts are lines, answers plain text, failures exit codes."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -159,3 +160,18 @@ def test_the_extra_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     assert done.returncode == 1
     assert "pip install 'tasuki[acp]'" in done.stderr
+
+
+@pytest.mark.parametrize("program", ["cat", "sleep 0.2", "echo hello", "false"])
+def test_a_program_that_is_no_agent_is_told_as_that(tmp_path: Path, program: str) -> None:
+    """A program that echoes, ends or says something else does not speak the protocol, and that is what is said."""
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TASUKI_DATA": str(tmp_path / "data")}
+    done = subprocess.run(
+        (sys.executable, "-m", "tasuki", "chat", "--agent", program),
+        cwd=tmp_path, env=env, input="hello\n", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert "It did not begin to speak ACP" in done.stderr
+    assert f"It was started as: {program}\n" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -28,7 +28,7 @@ class World:
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],
             "TASUKI_DATA": str(self.data),
-            "TASUKI_CONFIG": str(root / "none.toml"),
+            "TASUKI_CONFIG": os.devnull,
             "LANG": "C.UTF-8",
         }
 
@@ -60,8 +60,8 @@ def test_without_a_terminal_the_brief_is_printed_and_nothing_started(world: Worl
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# Handoff Context\n")
     assert done.stdout.endswith(f"## Next Goal (verbatim)\n{GOAL}\n")
-    listed = world.run("handoffs")
-    assert listed.stdout.split()[2] == "draft"
+    listed = world.run("handoffs", "--all")
+    assert listed.stdout.split()[2] == "printed"
     assert "claude → claude" in listed.stdout
 
 
@@ -364,3 +364,101 @@ def test_a_harness_that_starts_nothing_is_no_successor(world: World, way: str) -
     assert done.returncode == 2
     assert done.stdout == ""
     assert "no successor can be started there" in done.stderr
+
+
+def test_what_was_only_printed_is_kept_and_not_listed(world: World) -> None:
+    """A printed brief opens by its id, stands in no list, and is a draft again for nobody who did not ask."""
+    world.thread()
+    for _ in range(3):
+        world.run("handoff", "--print", GOAL)
+    id = json.loads(world.run("handoff", "--json", GOAL).stdout)["id"][:8]
+    listed, every = world.run("handoffs"), world.run("handoffs", "--all")
+    drawn = world.run("lineage")
+    pruned = world.run("handoffs", "prune", "--drafts", "--dry-run")
+
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == [id]
+    assert sorted(line.split()[2] for line in every.stdout.splitlines()) == [
+        "draft",
+        *["printed"] * 3,
+    ]
+    assert len(drawn.stdout.splitlines()) == 1
+    assert "4 would be deleted" in pruned.stderr
+    for line in every.stdout.splitlines():
+        assert world.run("read", f"{line.split()[0]}#1").returncode == 0
+
+
+def test_handoffs_that_cannot_be_read_are_set_aside_whole(world: World) -> None:
+    """A broken record blocks nothing for ever: it is set aside with all it holds, and no list warns any more."""
+    world.thread()
+    ids = [json.loads(world.run("handoff", "--json", GOAL).stdout)["id"] for _ in range(2)]
+    broken = world.data / "handoffs" / ids[0]
+    (broken / "handoff.json").write_text("{")
+    brief = (broken / "brief.md").read_text()
+    blocked = world.run("handoffs", "prune", "--drafts", "--yes")
+    looked = world.run("handoffs", "prune", "--unreadable", "--dry-run")
+    still = broken.exists()
+    done = world.run("handoffs", "prune", "--unreadable")
+
+    assert blocked.returncode == 1
+    assert "tasuki handoffs prune --unreadable" in blocked.stderr
+    assert looked.stdout.split()[0] == ids[0][:8]
+    assert still
+    assert done.returncode == 0, done.stderr
+    assert (world.data / "handoffs" / "unreadable" / ids[0] / "brief.md").read_text() == brief
+    assert world.run("handoffs").stderr == ""
+    assert "Deleted 1." in world.run("handoffs", "prune", "--drafts", "--yes").stderr
+
+
+def test_errors_say_what_they_are_about(world: World) -> None:
+    """A full standard output is told as that; a setting is named as it was given."""
+    world.thread()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            (sys.executable, "-m", "tasuki", "threads"), cwd=world.project, env=world.env,
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    flag = world.run("handoff", "--budget", "12", GOAL)
+    variable = world.run("handoff", GOAL, TASUKI_BUDGET="12")
+
+    assert done.stderr == "tasuki: The output could not be written: No space left on device.\n"
+    assert "--budget must be at least 300 tokens; it is 12." in flag.stderr
+    assert "TASUKI_BUDGET must be at least 300 tokens; it is 12." in variable.stderr
+
+
+def test_a_settings_file_that_is_named_and_missing_is_told(world: World) -> None:
+    """`TASUKI_CONFIG` of a file that is not there is a warning, not silence."""
+    world.thread()
+    done = world.run("handoff", "--print", GOAL, TASUKI_CONFIG="/nowhere/config.toml")
+
+    assert done.returncode == 0
+    assert "TASUKI_CONFIG names /nowhere/config.toml, which is not there" in done.stderr
+
+
+def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:
+    """What nobody foresaw ends without a traceback on the screen; it is kept, without secrets, for a report."""
+    code = "import tasuki.threads.catalog as c; token = 'ghp_' + 'a1B2' * 9\ndef heads_near(*a): raise KeyError(token)\nc.heads_near = heads_near\nfrom tasuki.cli.main import main\nimport sys; sys.argv = ['tasuki', 'threads']\nmain()"
+    done = subprocess.run(
+        (sys.executable, "-c", code), cwd=world.project, env=world.env, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    (kept,) = (world.data / "defects").iterdir()
+
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "This is a defect of tasuki: KeyError" in done.stderr
+    assert str(kept) in done.stderr
+    assert "Traceback" in kept.read_text()
+    assert "ghp_a1B2a1B2" not in kept.read_text() + done.stderr
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_progress_is_lines_for_a_program_that_shows_it(world: World) -> None:
+    """With `TASUKI_PROGRESS=lines` every phase is a line of its own on standard error."""
+    world.thread()
+    done = world.run("handoff", "--json", GOAL, TASUKI_PROGRESS="lines")
+    told = [line for line in done.stderr.splitlines() if line.startswith("progress: ")]
+
+    assert told == [
+        "progress: Analyzing conversation...",
+        "progress: Extracting relevant context...",
+        "progress: Assembling handoff prompt...",
+    ]

@@ -13,6 +13,7 @@ from tasuki.errors import ConfigInvalid
 def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's own file lies in the test's folder."""
     path = tmp_path / "user.toml"
+    path.touch()
     monkeypatch.setenv("TASUKI_CONFIG", str(path))
     return path
 

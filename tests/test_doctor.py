@@ -188,3 +188,42 @@ def test_an_unknown_name_is_wrong_usage(session: Session) -> None:
 
     assert done.returncode == 2
     assert "Unknown harness 'claud'. Known: claude, codex" in done.stderr
+
+
+def test_what_cannot_be_read_hides_nothing_else(session: Session) -> None:
+    """Settings, threads and a record that cannot be opened are each told; the rest of the report stands."""
+    session.run("install", "claude", "--yes")
+    for name in (".codex/config.toml", ".gemini/settings.json", ".pi/agent/sessions"):
+        path = session.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(path.name)  # a circle, which root cannot open either
+    done = session.run("doctor", "--json")
+    report = json.loads(done.stdout)
+    found = {h["name"]: h["problems"] for h in report["harnesses"]}
+
+    assert done.returncode == 1
+    assert found["claude"] == []
+    for name in ("codex", "gemini", "pi"):
+        (problem,) = found[name]
+        assert "annot be read" in problem["what"] or "Cannot read" in problem["what"]
+        assert problem["mend"]
+        assert "Nothing was written" not in problem["what"]
+    assert "Codex\n" in session.run("doctor").stdout
+
+
+def test_a_damaged_record_is_told_and_kept(session: Session) -> None:
+    """What tasuki wrote down of its installations, once damaged, is a problem; a new one leaves the old beside it."""
+    session.run("install", "claude", "--yes")
+    (record,) = session.home.parent.rglob("installed.json")
+    record.write_text("{bad")
+    told = json.loads(session.run("doctor", "--json").stdout)["problems"]
+    settings = session.home / ".claude" / "settings.json"
+    settings.unlink()
+    done = session.run("install", "claude", "--yes")
+
+    assert "The record of what tasuki installed cannot be read" in told[0]["what"]
+    assert done.returncode == 0, done.stderr
+    assert "cannot be read. It is kept as" in " ".join(done.stdout.split())
+    assert record.with_name("installed.json.damaged").read_text() == "{bad"
+    assert json.loads(session.run("doctor", "--json").stdout)["problems"] == []

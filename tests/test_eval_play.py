@@ -46,7 +46,7 @@ def uploads() -> ThreadBuilder:
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder of the test's own, and no settings."""
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("TASUKI_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("TASUKI_CONFIG", "/dev/null")
     return tmp_path / "data"
 
 

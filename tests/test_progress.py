@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tasuki.cli import progress
 from tasuki.cli.progress import Progress
 from tasuki.draft import pipeline
-from tasuki.handoffs import usual_seconds
+from tasuki.handoffs import FIRST_GUESS, usual_seconds
 from tasuki.model import Authorship
 from tasuki.vault import Vault
 
@@ -129,4 +129,4 @@ def test_the_estimate_knows_how_long_an_author_took_before(tmp_path: Path) -> No
     assert usual_seconds(vault, "model") == 12.0
     assert usual_seconds(vault, "agent") == 99.0
     assert usual_seconds(vault, "offline") == 0.0
-    assert usual_seconds(Vault(tmp_path / "none"), "model") == 0.0
+    assert usual_seconds(Vault(tmp_path / "none"), "model") == FIRST_GUESS["model"]

@@ -24,7 +24,7 @@ class Server:
         self.data = folder / "data"
         self.fleet = self.data / "fleet"
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TASUKI_DATA": str(self.data),
-                    "TASUKI_CONFIG": str(folder / "none.toml"), "LANG": "C.UTF-8"}  # fmt: skip
+                    "TASUKI_CONFIG": os.devnull, "LANG": "C.UTF-8"}  # fmt: skip
         self.folder = folder
         self.started: list[subprocess.Popen[str]] = []
 

@@ -289,7 +289,12 @@ def _sources(
     if own is None:
         problems.append("Your home folder is not known, so your own settings file was not read. "
                         "TASUKI_CONFIG can name one.")  # fmt: skip
-    elif _is_there(own, files, problems):
+    elif not _is_there(own, files, problems):
+        if os.environ.get("TASUKI_CONFIG") and not problems:
+            problems.append(
+                f"TASUKI_CONFIG names {tilde(own)}, which is not there. The defaults hold."
+            )
+    else:
         yield Source(tilde(own), _toml(own))
     if pi := _nearest(cwd, PI_FILE, files):
         yield Source(f'{tilde(pi)} ("handoff")', _pi(pi), repository=True, lenient=True)
@@ -399,12 +404,20 @@ def _valid(settings: Settings, sources: Mapping[str, str]) -> Settings:
         least, most, unit = BOUNDS.get(name, (0, None, ""))
         if value < least:
             bound = f"be at least {least} {unit}" if unit else "not be negative"
-            raise ConfigInvalid(f"{sources[name]}: {name} must {bound}; it is {value}.")
+            raise ConfigInvalid(f"{_named(sources[name], name)} must {bound}; it is {value}.")
         if most is not None and value > most:
             raise ConfigInvalid(
-                f"{sources[name]}: {name} must be at most {most} {unit}; it is {value}."
+                f"{_named(sources[name], name)} must be at most {most} {unit}; it is {value}."
             )
     return settings
+
+
+def _named(source: str, name: str) -> str:
+    """A setting as it was given: by a flag, a variable or a file."""
+    if source == "flag":
+        return f"--{'author-model' if name == 'model' else name.replace('_', '-')}"
+    variable = f"TASUKI_{name.upper()}"
+    return variable if source.endswith(variable) else f"{source}: {name}"
 
 
 def _check_provider(where: str, key: str, provider: Provider) -> None:

@@ -21,10 +21,11 @@ from tasuki import harness as harnesses
 from tasuki.data_folder import data_folder
 from tasuki.errors import TasukiError
 from tasuki.harness.hook_script import hook_script, path_in
-from tasuki.harness.install import Installer, Standing, own_command
+from tasuki.harness.install import RECORD, Installer, Standing, own_command
 from tasuki.harness.integration import Addition
-from tasuki.harness.jsonl import scanned
+from tasuki.harness.jsonl import noted_unreadable, scanned
 from tasuki.harness.protocol import Harness
+from tasuki.harness.writing import read, reason_of
 from tasuki.launch.prepare import PACKAGES
 
 TESTED = {
@@ -108,7 +109,8 @@ class Examined(Struct, frozen=True):
     @property
     def here(self) -> bool:
         """Whether there is anything to say about it."""
-        return bool(self.program or self.threads.count or self.installed or is_in(self.fleet))
+        found = self.program or self.threads.count or self.installed or is_in(self.fleet)
+        return bool(found or self.problems)
 
 
 class Report(Struct, frozen=True):
@@ -163,8 +165,15 @@ _EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "ac
 
 def _own_problems(data: Path) -> Iterator[Problem]:
     folder = data
-    while not folder.exists() and folder != folder.parent:
+    while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
+    record = data / RECORD
+    try:
+        if content := read(str(record)):
+            msgspec.json.decode(content)
+    except (TasukiError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        yield Problem(f"The record of what tasuki installed cannot be read: {record}: {error}.",
+                      "tasuki install (keeps the damaged one beside it)")  # fmt: skip
     if not os.access(folder, os.W_OK):
         yield Problem(f"tasuki cannot write to {data}, where it keeps handoffs.",
                       "export TASUKI_DATA=/some/folder")  # fmt: skip
@@ -212,17 +221,24 @@ def _version(program: str, flag: str) -> str:
 
 def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
     """How many there are, and whether the newest that holds a conversation can be read."""
-    files = sorted(harness.files(), key=lambda file: file.modified, reverse=True)
+    with noted_unreadable() as closed:
+        files = sorted(harness.files(), key=lambda file: file.modified, reverse=True)
+        newest = next((f for f in files[:20] if harness.head(f) is not None), None)
+    mend = (
+        f"see who may read it: ls -ld {shlex.quote(closed[0].split(' cannot be ')[0])}"
+        if closed
+        else ""
+    )
+    problems = [Problem(sentence, mend) for sentence in closed[:1]]
     if not files:
-        return Threads(), []
-    newest = next((f for f in files[:20] if harness.head(f) is not None), files[0])
-    problems = []
+        return Threads(), problems
+    newest = newest or files[0]
     try:
         if newest.bytes <= WHOLE_BYTES:
             harness.read(newest.path)
     except TasukiError as error:
-        problems = [Problem(f"The newest thread cannot be read: {error}",
-                            f"tasuki threads --harness {harness.name}")]  # fmt: skip
+        problems.append(Problem(f"The newest thread cannot be read: {error}",
+                                f"tasuki threads --harness {harness.name}"))  # fmt: skip
     return Threads(len(files), str(newest.path), not problems), problems
 
 
@@ -239,10 +255,14 @@ def _examined(
         if control:
             ours = control.additions(str(path_in(data_folder() / "fleet")))
             hooks = _standing(f"{harness.name}/fleet", ours, f"{harness.name} --fleet", problems)
+        if made and any(part.state == "there" for part in (*parts, *hooks)):
+            problems += [Problem(*_halves(sentence)) for sentence in made.hindrances()]
     except TasukiError as error:
-        problems.append(Problem(str(error), f"tasuki install {harness.name}"))
-    if made and any(part.state == "there" for part in (*parts, *hooks)):
-        problems += [Problem(*_halves(sentence)) for sentence in made.hindrances()]
+        problems.append(_unreadable(harness.name, str(error)))
+    except OSError as error:  # A folder above the file may be closed as well.
+        problems.append(
+            _unreadable(harness.name, f"Cannot read {error.filename}: {reason_of(error)}.")
+        )
     program = shutil.which(harness.program) if harness.program else None
     return Examined(
         name=harness.name,
@@ -258,6 +278,12 @@ def _examined(
         fleet=tuple(hooks),
         problems=tuple(problems),
     )
+
+
+def _unreadable(harness: str, sentence: str) -> Problem:
+    """What is wrong with a harness's own file, which the user alone can mend."""
+    told = sentence.replace(" Nothing was written.", "")
+    return Problem(told, f"mend that file, then: tasuki doctor {harness}")
 
 
 def _standing(

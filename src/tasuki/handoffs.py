@@ -84,6 +84,14 @@ class Offer:
                 f"{error} The brief is complete, but not kept: its references open the thread itself."
             )
 
+    def note_printed(self, way: str) -> None:
+        """Note that the brief was only shown: `print` or `copy`. Lists leave it out then."""
+        if self.stored:
+            try:
+                self.vault.append(self.handoff.id, event("printed", way=way))
+            except TasukiError as error:
+                self.warnings.append(str(error))
+
     def revise(self, text: str) -> None:
         """Take an edited brief over as a new revision; what was stored stays as it was."""
         context, goal = briefs.split(text)
@@ -196,12 +204,16 @@ def brief_of(handoff: Handoff, context: str, prefix: str = "") -> str:
     return briefs.join(context, handoff.goal.text, prefix, by_model=by_model)
 
 
+FIRST_GUESS = {"model": 30.0, "agent": 60.0}
+"""Seconds that an author is expected to take before one of its drafts is kept."""
+
+
 def usual_seconds(vault: Vault, author: str) -> float:
-    """How long an author took for the last drafts that are kept, by the median; 0 if for none."""
+    """How long an author took for the last drafts that are kept, by the median; a guess without any."""
     if author == "offline":
         return 0.0
     took = [by.seconds for h in vault.all() if (by := h.draft.authorship).author == author][:9]
-    return sorted(took)[len(took) // 2] if took else 0.0
+    return sorted(took)[len(took) // 2] if took else FIRST_GUESS.get(author, 0.0)
 
 
 def secrets_in(goal: str) -> str:

@@ -1,5 +1,6 @@
 """Real agents call tasuki's tools in the middle of their own thread, by the Model Context Protocol."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ def server(world: World) -> dict[str, object]:
     env = {
         "HOME": str(world.home),
         "TASUKI_DATA": str(world.folder / "data"),
-        "TASUKI_CONFIG": str(world.folder / "none.toml"),
+        "TASUKI_CONFIG": os.devnull,
     }
     return {"command": sys.executable, "args": ["-m", "tasuki", "mcp"], "env": env}
 

@@ -94,7 +94,7 @@ def cell(world: World, recorded: Recorder) -> Iterator[Callable[[str, str], Worl
         shutil.copytree(home, world.home, symlinks=True, ignore=CACHES, dirs_exist_ok=True)
         PROGRAMS[to].prepare(world)
         world.set(TASUKI_DATA=str(world.folder / "data"))
-        world.set(TASUKI_CONFIG=str(world.folder / "none.toml"))
+        world.set(TASUKI_CONFIG=os.devnull)
         return world
 
     with waiting:

@@ -1,5 +1,6 @@
 """The whole command in a real terminal: vague goal, review, start, and what the model gets."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def predecessor(world: World) -> Path:
 
 def run(world: World, *arguments: str) -> str:
     """Run the command in a pane."""
-    world.set(TASUKI_DATA=str(world.folder / "data"), TASUKI_CONFIG=str(world.folder / "none.toml"))
+    world.set(TASUKI_DATA=str(world.folder / "data"), TASUKI_CONFIG=os.devnull)
     return world.run([sys.executable, "-m", "tasuki", "handoff", *arguments])
 
 

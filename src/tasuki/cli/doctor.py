@@ -103,7 +103,7 @@ def _successor(harness: Examined) -> str:
 
 def _inside(harness: Examined) -> str:
     if not harness.parts:
-        return "cannot be told: one of its files cannot be understood"
+        return "cannot be told: one of its files cannot be read"
     if not harness.installed:
         return f"nothing yet. To hand off inside it: tasuki install {harness.name}"
     there = [part for part in harness.parts if part.state in ("there", "replace")]

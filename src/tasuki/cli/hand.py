@@ -80,6 +80,8 @@ class Hand:
         self.offer = self._make(harness, path, goal, successor, must_keep=starting)
         if elsewhere:
             self.offer.warnings.insert(0, elsewhere)
+        if not (starting or self.as_json):  # A program that asks for JSON goes on with the draft.
+            self.offer.note_printed("copy" if self.copied else "print")
         if self.as_json:
             self._print_json()
         elif self.copied:

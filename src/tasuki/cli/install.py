@@ -198,6 +198,9 @@ def _one_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool
         return False
     for line in _lines(plan, additions, whole=dry):
         click.echo(shown(line))
+    if plan.damaged:
+        told = f"The record of what tasuki installed cannot be read. It is kept as {tilde(Path(plan.damaged))}; what is ours is told by its marks."
+        click.echo("\n".join(_wrapped(told, "  ")))
     if not plan.changes or dry:
         return plan.changes
     if not yes:

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
 )
+@click.option("--all", "everything", is_flag=True, help="Those too that were only printed.")
 @click.option("--agents", is_flag=True, help="Those of the fleet's agents, from its server.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
-def handoffs(ctx: click.Context, limit: int, agents: bool, as_json: bool) -> None:
-    """List the handoffs that were kept, newest first."""
+def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_json: bool) -> None:
+    """List the handoffs that were kept, newest first.
+
+    What was only printed is kept so that its references open; it is listed with --all.
+    """
     if ctx.invoked_subcommand is not None:
         return
     if agents:
@@ -35,12 +39,14 @@ def handoffs(ctx: click.Context, limit: int, agents: bool, as_json: bool) -> Non
     from tasuki.vault import Vault
 
     vault = Vault()
-    found = vault.all()[:limit]
+    every = vault.all()
+    found = [h for h in every if everything or vault.state(h.id) != "printed"][:limit]
     _say_problems(vault)
     if as_json:
         _print_list(vault, [(handoff, ()) for handoff in found])
     elif not found:
-        click.echo('No handoffs yet. Make one: tasuki handoff "what comes next"', err=True)
+        only = " but printed ones (tasuki handoffs --all)" if every else ""
+        click.echo(f'No handoffs yet{only}. Make one: tasuki handoff "what comes next"', err=True)
     for handoff in found if not as_json else ():
         click.echo(_row(vault, handoff))
 
@@ -92,9 +98,13 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
 @click.option("--keep", type=click.IntRange(min=0), default=0, metavar="N",
               help="Always keep the N newest.")  # fmt: skip
 @click.option("--drafts", is_flag=True, help="Only drafts that were never started.")
+@click.option("--unreadable", is_flag=True,
+              help="Set aside those that cannot be read, in a folder of the vault; delete nothing.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
-def prune(days: int | None, keep: int, drafts: bool, dry_run: bool, yes: bool) -> None:
+def prune(
+    days: int | None, keep: int, drafts: bool, unreadable: bool, dry_run: bool, yes: bool
+) -> None:
     """Delete old handoffs. Threads are never touched.
 
     Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain.
@@ -102,9 +112,13 @@ def prune(days: int | None, keep: int, drafts: bool, dry_run: bool, yes: bool) -
     from tasuki.threads.kept import prunable
     from tasuki.vault import Vault
 
-    if days is None and not drafts and not keep:
-        raise click.UsageError("Say which: --older-than DAYS, --drafts or --keep N.")
     vault = Vault()
+    if unreadable:
+        _set_aside(vault, dry_run)
+    if days is None and not drafts and not keep:
+        if unreadable:
+            return
+        raise click.UsageError("Say which: --older-than DAYS, --drafts or --keep N.")
     going = prunable(vault, days=days or 0, keep=keep, only_drafts=drafts, now=time.time())
     _say_problems(vault)
     for handoff in going:
@@ -129,6 +143,15 @@ def prune(days: int | None, keep: int, drafts: bool, dry_run: bool, yes: bool) -
         for handoff in going:
             vault.remove(handoff.id)
         click.echo(f"Deleted {len(going)}.", err=True)
+
+
+def _set_aside(vault: "Vault", dry_run: bool) -> None:
+    vault.all()
+    for id in vault.unreadable:
+        where = vault.root / id if dry_run else vault.set_aside(id)
+        click.echo(f"{id[:8]}  {'would be set aside' if dry_run else f'set aside: {where}'}")
+    if not vault.unreadable:
+        click.echo("Every handoff can be read.", err=True)
 
 
 def _say_problems(vault: "Vault") -> None:

@@ -115,12 +115,47 @@ def main() -> None:
         _quiet_stdout()
         sys.exit(1)
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        if isinstance(error, FileNotFoundError) and not where:
-            where = " (is the folder that you are in still there?)"
         _quiet_stdout()
-        click.echo(f"tasuki: {error.strerror or error}{where}. No thread was changed.", err=True)
+        click.echo(f"tasuki: {shown(_tell(error))}", err=True)
         sys.exit(1)
+    except Exception as error:  # A traceback helps nobody who is in the middle of their work.
+        _quiet_stdout()
+        click.echo(f"tasuki: {shown(_keep_traceback(error))}", err=True)
+        sys.exit(1)
+
+
+def _tell(error: OSError) -> str:
+    """What the system refused, with the file that it is about."""
+    reason = error.strerror or str(error)
+    if error.filename:
+        return f"{error.filename}: {reason}."
+    if isinstance(error, FileNotFoundError):
+        return f"{reason}: is the folder that you are in still there?"
+    return f"The output could not be written: {reason}."
+
+
+def _keep_traceback(error: Exception) -> str:
+    """A sentence on a defect of tasuki itself; its traceback, without secrets, goes into a file of the user's alone."""
+    import tempfile
+    import traceback
+
+    from tasuki.data_folder import data_folder
+    from tasuki.draft.redact import redact
+
+    if os.environ.get("TASUKI_TRACEBACK"):
+        traceback.print_exception(error)
+    told = f"This is a defect of tasuki: {type(error).__name__}: {redact(str(error))[0][:300]}."
+    try:
+        folder = data_folder() / "defects"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number, path = tempfile.mkstemp(prefix="defect-", suffix=".txt", dir=folder)
+        with os.fdopen(number, "w", errors="backslashreplace") as file:
+            file.write(
+                f"tasuki {__version__}\n{redact(''.join(traceback.format_exception(error)))[0]}"
+            )
+    except OSError as failed:
+        return f"{told} Its traceback could not be kept ({failed.strerror}); TASUKI_TRACEBACK=1 prints it."
+    return f"{told} Threads are never written to. Please report it with {path}"
 
 
 def _standard_streams() -> None:

@@ -11,6 +11,9 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PLAIN_FRAMES = "|/-\\"
 QUIET = 1.0
 """Seconds in which nothing is shown."""
+LINES = "TASUKI_PROGRESS"
+"""A variable; with the value `lines`, a program that shows the progress itself gets a line for each phase."""
+LINE_MARK = "progress: "
 ESTIMATE = 10.0
 """Seconds after which an estimate of the time left is shown."""
 BYTES_PER_SECOND = 120e6
@@ -19,7 +22,8 @@ BYTES_PER_SECOND = 120e6
 class Progress:
     """Shows what is under way. `expected` seconds, where known, give the estimate.
 
-    Without a terminal nothing moves; the closing line is written only if it took a second.
+    Without a terminal nothing moves; the closing line is written only if it took a second. With
+    `TASUKI_PROGRESS=lines` each phase is a line, and after ten seconds each second.
     """
 
     def __init__(
@@ -32,6 +36,7 @@ class Progress:
         self.started = time.monotonic()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._lines = os.environ.get(LINES) == "lines"
         self._tty = self.stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         encoding = (getattr(self.stream, "encoding", None) or "").lower()
         self.frames, self.done_mark, self.failed_mark = (
@@ -39,8 +44,9 @@ class Progress:
         )
 
     def __enter__(self) -> "Progress":
-        if self._tty:
-            self._thread = threading.Thread(target=self._spin, daemon=True)
+        if self._tty or self._lines:
+            work = self._tell if self._lines else self._spin
+            self._thread = threading.Thread(target=work, daemon=True)
             self._thread.start()
         return self
 
@@ -48,6 +54,8 @@ class Progress:
         """The next phase begins."""
         if self.phases:
             self.label = label
+            if self._lines:
+                self._write_line()
 
     def __exit__(
         self,
@@ -59,11 +67,21 @@ class Progress:
         if self._thread:
             self._thread.join()
         took = time.monotonic() - self.started
-        if took >= QUIET and kind is not KeyboardInterrupt:
+        if took >= QUIET and not self._lines and kind is not KeyboardInterrupt:
             mark = self.failed_mark if kind else self.done_mark
             what = "Context failed" if kind else "Context ready"
             self.stream.write(f"{mark} {what} ({took:.1f}s)\n")
             self.stream.flush()
+
+    def _tell(self) -> None:
+        if self._stop.wait(ESTIMATE):
+            return
+        while not self._stop.wait(1.0):
+            self._write_line()
+
+    def _write_line(self) -> None:
+        self.stream.write(f"{LINE_MARK}{self._text()}\n")
+        self.stream.flush()
 
     def _spin(self) -> None:
         if self._stop.wait(QUIET):
@@ -80,5 +98,8 @@ class Progress:
         took = time.monotonic() - self.started
         left = self.expected - took
         if took >= ESTIMATE:
-            return f"{self.label} {took:.0f}s" + (f", about {left:.0f}s left" if left > 1 else "")
+            if left > 1:
+                return f"{self.label} {took:.0f}s, about {left:.0f}s left"
+            usual = f"; usually about {self.expected:.0f}s" if self.expected >= 1 else ""
+            return f"{self.label} {took:.0f}s{usual}"
         return self.label

@@ -60,6 +60,8 @@ class Plan(Struct, frozen=True):
     before: dict[str, bytes | None]
     folders: tuple[str, ...] = ()
     """Folders that go if they are empty then."""
+    damaged: str = ""
+    """Where the record of what was installed is kept that could not be read; empty if it could."""
 
     @property
     def changes(self) -> bool:
@@ -178,6 +180,7 @@ class _Work:
         self.texts: dict[str, str | None] = {}
         self.steps: list[Step] = []
         self.folders: list[str] = []
+        self.damaged = ""
         self.record = self._recorded()
         self.puts = list(self.record.harnesses.get(harness, ()))
 
@@ -186,7 +189,8 @@ class _Work:
         try:
             return msgspec.json.decode(content, type=Record) if content else Record()
         except msgspec.MsgspecError:
-            return Record()  # damaged: the marks tell what is ours
+            self.damaged = f"{self.record_path}.damaged"
+            return Record()  # the marks tell what is ours
 
     def text(self, path: str) -> str | None:
         """What a file shall hold, as far as it is worked out; None for no file."""
@@ -258,9 +262,12 @@ class _Work:
         }
         self.record.harnesses = others | ({self.harness: self.puts} if self.puts else {})
         files[self.record_path] = msgspec.json.format(msgspec.json.encode(self.record), indent=1)
+        if self.damaged:
+            self.before[self.damaged] = read(self.damaged)
+            files[self.damaged] = self.before[self.record_path]
         before = {path: self.before[path] for path in files}
         folders = tuple(sorted(set(self.folders)))
-        return Plan(tuple(self.steps), files, before, folders)
+        return Plan(tuple(self.steps), files, before, folders, self.damaged)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def read(path: str | Path) -> bytes | None:
         return None
     except OSError as error:
         raise InstallFailed(
-            f"Cannot read {path}: {_reason(error)}. Nothing was written."
+            f"Cannot read {path}: {reason_of(error)}. Nothing was written."
         ) from error
     if len(content) > MAX_BYTES:
         raise InstallFailed(f"{path} is larger than {MAX_BYTES >> 20} MB: no settings file.")
@@ -51,7 +51,7 @@ def locked(folder: Path) -> Iterator[None]:
         file = (folder / "installed.lock").open("a")
     except OSError as error:
         raise InstallFailed(
-            f"Cannot write to {folder}, where tasuki keeps its data: {_reason(error)}. "
+            f"Cannot write to {folder}, where tasuki keeps its data: {reason_of(error)}. "
             "Nothing was changed. TASUKI_DATA can name another folder."
         ) from error
     with file:
@@ -81,7 +81,7 @@ def replace_all(files: Mapping[str, bytes | None], before: Mapping[str, bytes | 
     except OSError as error:
         path = error.filename2 or error.filename or next(iter(files))
         raise InstallFailed(
-            f"Cannot write {path}: {_reason(error)}. Nothing was changed."
+            f"Cannot write {path}: {reason_of(error)}. Nothing was changed."
         ) from error
     finally:
         for left in made:
@@ -161,5 +161,6 @@ def remove_if_empty(folders: tuple[str, ...]) -> None:
             os.rmdir(folder)
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
+    """Why a file cannot be used, in words."""
     return _REASONS.get(error.errno or 0) or error.strerror or str(error)

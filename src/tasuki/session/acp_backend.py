@@ -39,6 +39,7 @@ from tasuki.threads import catalog
 
 SIGN_IN = -32000
 """The protocol's error code of an agent that wants its user to sign in."""
+_IS_IT = "Is it an agent that speaks ACP?"
 START_SECONDS = 90.0
 CLOSE_SECONDS = 2.0
 _STOPS: dict[object, Stop] = {stop: stop for stop in get_args(Stop)}
@@ -180,12 +181,22 @@ class AcpBackend:
         )
         try:
             said = await self._request("initialize", request, START_SECONDS)
-        except AgentFailed:
+        except AgentFailed as error:
             await self.close()
-            raise
+            if isinstance(error.__cause__, RequestError) and error.__cause__.code == SIGN_IN:
+                raise
+            raise AgentFailed(self._no_agent(error)) from error
         self._capabilities = said.get("agentCapabilities") or {}
         known = said.get("agentInfo") or {}
         self.version = " ".join(str(known[k]) for k in ("name", "version") if known.get(k))
+
+    def _no_agent(self, error: AgentFailed) -> str:
+        """Why a program is no agent to talk to: it failed before it spoke the protocol at all."""
+        said = str(error).removesuffix(f" {_IS_IT} {' '.join(self.program.command)}")
+        return (
+            f"{said}\nIt did not begin to speak ACP, the Agent Client Protocol. It was started as: "
+            f"{' '.join(self.program.command)}\nPrograms that speak it: tasuki chat --help"
+        )
 
     async def _fresh(self) -> str:
         request = NewSessionRequest(cwd=str(self.cwd), mcp_servers=[])
@@ -231,7 +242,7 @@ class AcpBackend:
         except TimeoutError as error:
             raise AgentFailed(
                 f"{self.title} did not answer {AGENT_METHODS[method]} within {seconds:g} s. "
-                f"Is it an agent that speaks ACP? {' '.join(self.program.command)}"
+                f"{_IS_IT} {' '.join(self.program.command)}"
             ) from error
         except (ConnectionError, OSError) as error:
             fate = await self._child.fate() if self._child else "ended."

@@ -152,6 +152,9 @@ class Child:
                 break
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), GRACE)
+        # A program that never stops writing leaves its pipe open, and asyncio would tell of that at the end.
+        self.process._transport.close()  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
         self._errors.close()
 
     def _signal(self, order: signal.Signals) -> bool:

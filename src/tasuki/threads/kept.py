@@ -41,7 +41,7 @@ def prunable(vault: Vault, *, days: int, keep: int, only_drafts: bool, now: floa
     What a kept handoff descends from stays, and so does what is uncertain or has no date. As long
     as a handoff cannot be read (`vault.problems`), none goes: it may descend from any.
     """
-    whole = lineage(vault)
+    whole = lineage(vault, printed=True)
     if vault.problems:  # What cannot be read may descend from any of them.
         return []
     newest = [node for node in reversed(whole.nodes.values()) if node.handoff]

@@ -45,8 +45,10 @@ class Lineage(Struct, frozen=True):
         return chain[::-1]
 
 
-def lineage(vault: Vault, id: str | None = None) -> Lineage:
+def lineage(vault: Vault, id: str | None = None, *, printed: bool = False) -> Lineage:
     """The trees of all stored handoffs, or the one tree that the handoff `id` belongs to.
+
+    What was only printed is left out where nothing descends from it, unless `printed`.
 
     Where links run in a circle, the oldest handoff of the circle becomes the root. Raises
     HandoffNotFound for an unknown `id`.
@@ -67,8 +69,22 @@ def lineage(vault: Vault, id: str | None = None) -> Lineage:
     above = _without_circles(
         {h.id: _above(h, begun_by, _whole(h.parent, handoffs)) for h in handoffs.values()}
     )
-    whole = _assemble(handoffs, states, above)
+    if not printed:
+        _leave_out_printed(above, states, focus)
+    whole = _assemble({id: handoffs[id] for id in above}, states, above)
     return _tree_of(whole, focus) if focus else whole
+
+
+def _leave_out_printed(
+    above: dict[str, tuple[str, Link]], states: Mapping[str, State], focus: str
+) -> None:
+    while True:
+        parents = {parent for parent, _ in above.values()}
+        ends = [id for id in above if states[id] == "printed" and id not in parents and id != focus]
+        if not ends:
+            return
+        for id in ends:
+            del above[id]
 
 
 def draw(lineage: Lineage) -> str:

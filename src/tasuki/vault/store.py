@@ -19,11 +19,13 @@ from tasuki.data_folder import data_folder
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.model import Citation, Handoff, HandoffEvent
 
-State = Literal["draft", "started", "delivered", "acknowledged", "uncertain", "failed"]
+State = Literal["draft", "printed", "started", "delivered", "acknowledged", "uncertain", "failed"]
 
 HANDOFF = "handoff.json"
 BRIEF = "brief.md"
 EVENTS = "events.jsonl"
+UNREADABLE = "unreadable"
+"""Folder below the vault for handoffs that were set aside."""
 UNFINISHED = ".new-"
 """Prefix of a folder that is still being written."""
 STALE = 3600.0
@@ -33,6 +35,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _PREFIX = re.compile(r"[0-9a-f]{4,32}")
 _STATES: dict[str, State] = {
     "drafted": "draft",
+    "printed": "printed",
     "started": "started",
     "intent": "uncertain",
     "uncertain": "uncertain",
@@ -42,6 +45,7 @@ _STATES: dict[str, State] = {
 }
 _RANK: dict[State, int] = {
     "draft": 0,
+    "printed": 0,
     "started": 1,
     "uncertain": 2,
     "failed": 2,
@@ -89,6 +93,8 @@ class Vault:
         self.root = root if root is not None else data_folder() / "handoffs"
         self.problems: list[str] = []
         """Sentences about folders that the last `all()` could not read."""
+        self.unreadable: list[str] = []
+        """Their ids."""
 
     def save(self, handoff: Handoff, brief: str) -> Path:
         """Keep a handoff and its brief; returns its folder.
@@ -136,13 +142,17 @@ class Vault:
 
     def all(self) -> list[Handoff]:
         """Every readable handoff, newest first; `problems` tells of the others."""
-        self.problems = []
+        self.problems, self.unreadable = [], []
         found = []
         for name in self._ids():
             try:
                 found.append(_decode(self.root / name))
             except (OSError, ValueError) as error:
-                self.problems.append(f"The handoff in {self.root / name} cannot be read: {error}.")
+                self.unreadable.append(name)
+                self.problems.append(
+                    f"The handoff in {self.root / name} cannot be read: {error}. "
+                    "Set it aside: tasuki handoffs prune --unreadable"
+                )
         return sorted(found, key=lambda handoff: (handoff.created, handoff.id), reverse=True)
 
     def append(self, prefix: str, event: HandoffEvent) -> None:
@@ -168,6 +178,21 @@ class Vault:
             going = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
             (self.root / id).rename(going / id)
             shutil.rmtree(going)
+
+    def set_aside(self, id: str) -> Path:
+        """Move a handoff that cannot be read out of the lists; returns where it lies now. Raises StoreFailed.
+
+        Nothing of it is lost: a newer tasuki may have written it, or a brief may still be whole.
+        """
+        with self._failing(f"The handoff {id[:8]} could not be set aside in {self.root}"):
+            aside = self.root / UNREADABLE
+            aside.mkdir(mode=0o700, exist_ok=True)
+            target = aside / id
+            while target.exists():
+                target = aside / f"{id}-{secrets.token_hex(2)}"
+            (self.root / id).rename(target)
+            sync_folder(self.root)
+        return target
 
     def events(self, prefix: str) -> list[HandoffEvent]:
         """What happened to a handoff, in order; a line that was cut off in writing is left out."""

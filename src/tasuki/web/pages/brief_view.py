@@ -21,6 +21,7 @@ from tasuki.web.pages.thread_files import THREADS, address
 
 STATES = {
     "draft": Shown("todo", "Draft", "rest"),
+    "printed": Shown("todo", "Printed", "rest"),
     "started": Shown("now", "Started", "run"),
     "delivered": Shown("done", "Delivered", "done"),
     "acknowledged": Shown("done", "Acknowledged", "done"),

@@ -16,6 +16,7 @@ from tasuki.web.pages.shapes import Shown
 
 STATES = {
     "draft": Shown("todo", "Draft", "rest"),
+    "printed": Shown("todo", "Printed", "rest"),
     "started": Shown("now", "Started", "run"),
     "uncertain": Shown("ask", "Uncertain", "attn"),
     "failed": Shown("fail", "Failed", "fail"),

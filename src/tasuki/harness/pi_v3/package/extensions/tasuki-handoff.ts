@@ -12,27 +12,38 @@ const WORTH_ASKING = 10; // percent of the context: below it tasuki is not start
 const HANDOFF_SECONDS = 600; // an author may write for as long
 const TURN_SECONDS = 60;
 const MAX_OUTPUT = 16 << 20;
+const PROGRESS = "progress: "; // what such a line of tasuki's standard error begins with
 
 type Ran = { code: number; stdout: string; stderr: string };
 
-/** Runs tasuki with a text on its standard input. Never throws. */
-function tasuki(args: string[], input: string, cwd: string, seconds = HANDOFF_SECONDS): Promise<Ran> {
+/** Runs tasuki with a text on its standard input; `phase` is told what it is doing. Never throws. */
+function tasuki(args: string[], input: string, cwd: string, seconds = HANDOFF_SECONDS, phase?: (now: string) => void): Promise<Ran> {
   return new Promise((resolve) => {
     let stdout = "";
     let stderr = "";
+    let begun = ""; // a line of standard error that is not whole yet
+    const told = (part: string) => {
+      const lines = (begun + part).split("\n");
+      begun = lines.pop() ?? "";
+      for (const line of lines) {
+        if (line.startsWith(PROGRESS)) phase?.(line.slice(PROGRESS.length));
+        else if (stderr.length < MAX_OUTPUT) stderr += `${line}\n`;
+      }
+    };
     const failed = (code: number, why: string) => resolve({ code, stdout, stderr: `${why}. In a terminal: tasuki doctor` });
     try {
       const command = [...TASUKI.slice(1), ...args];
-      const child = spawn(TASUKI[0], command, { cwd: existsSync(cwd) ? cwd : undefined, stdio: ["pipe", "pipe", "pipe"] });
+      const env = { ...process.env, ...(phase ? { TASUKI_PROGRESS: "lines" } : {}) };
+      const child = spawn(TASUKI[0], command, { cwd: existsSync(cwd) ? cwd : undefined, env, stdio: ["pipe", "pipe", "pipe"] });
       const late = setTimeout(() => {
         child.kill("SIGKILL");
         failed(124, `tasuki did not end within ${seconds} seconds`);
       }, seconds * 1000);
       child.stdout.setEncoding("utf8").on("data", (part: string) => stdout.length < MAX_OUTPUT && (stdout += part));
-      child.stderr.setEncoding("utf8").on("data", (part: string) => stderr.length < MAX_OUTPUT && (stderr += part));
+      child.stderr.setEncoding("utf8").on("data", told);
       child.stdin.on("error", () => {}); // it may end before it has read everything
       child.on("error", (error) => (clearTimeout(late), failed(127, `tasuki cannot be run: ${error.message}`)));
-      child.on("close", (code) => (clearTimeout(late), resolve({ code: code ?? 1, stdout, stderr })));
+      child.on("close", (code) => (clearTimeout(late), resolve({ code: code ?? 1, stdout, stderr: stderr + begun })));
       child.stdin.end(input);
     } catch (error: any) {
       failed(127, `tasuki cannot be run: ${error.message}`);
@@ -97,8 +108,9 @@ async function handOff(goal: string, ctx: any): Promise<void> {
     ctx.ui.notify("Nothing to hand off (no messages yet)", "warning");
     return;
   }
-  ctx.ui.setStatus?.("tasuki", "Writing the handoff…");
-  const made = await tasuki(["handoff", "--from", path, "--to", HARNESS, "--goal-file", "-", "--json"], goal, ctx.cwd);
+  const phase = (now: string) => ctx.ui.setStatus?.("tasuki", now);
+  phase("Analyzing conversation...");
+  const made = await tasuki(["handoff", "--from", path, "--to", HARNESS, "--goal-file", "-", "--json"], goal, ctx.cwd, HANDOFF_SECONDS, phase);
   ctx.ui.setStatus?.("tasuki", undefined);
   if (made.code !== 0) {
     ctx.ui.notify(said(made), made.code === 3 ? "warning" : "error");
