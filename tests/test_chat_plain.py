@@ -12,6 +12,7 @@ import pytest
 from sessions import DOCUMENT
 from waiting import retry_until, runs
 
+from tasuki.extras import install_line
 from tasuki.session.manager import sessions
 from tasuki.testing.acp_agent import Rule, Script, Step
 
@@ -159,7 +160,7 @@ def test_the_extra_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
     done = run("hello")
 
     assert done.returncode == 1
-    assert "pip install 'tasuki[acp]'" in done.stderr
+    assert install_line("acp") in done.stderr
 
 
 @pytest.mark.parametrize("program", ["cat", "sleep 0.2", "echo hello", "false"])

@@ -91,7 +91,7 @@ def test_no_editor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without any editor the error says what to set or install."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(UsageError, match=r"Set EDITOR, or install tasuki\[review\]"):
+    with pytest.raises(UsageError, match=r"Set EDITOR, or install the extra `review`: "):
         edit_in_editor("text")
 
 

@@ -14,6 +14,7 @@ from tasuki.cli.eval import eval as group
 from tasuki.errors import ExtraMissing
 from tasuki.evals import continuation, page
 from tasuki.evals.continuation import Case, LeftOut, Options, Report
+from tasuki.extras import install_line
 
 HOSTILE = '"><script>alert(1)</script>$\\frac{x}{0}$ & \x1b[31m\u202eÄ木' + "n" * 400
 
@@ -173,7 +174,7 @@ def test_without_matplotlib_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     path = written(tmp_path, "claude")
-    with click.Context(group), pytest.raises(ExtraMissing, match=r"pip install 'tasuki\[eval\]'"):
+    with click.Context(group), pytest.raises(ExtraMissing, match=re.escape(install_line("eval"))):
         group.main(
             ["continuation", str(path), "--html", str(tmp_path / "p.html")], standalone_mode=False
         )

@@ -16,6 +16,7 @@ from mcp.types import Implementation
 from test_cli import GOAL, World
 from test_reading import SECRET, work
 
+from tasuki.extras import install_line
 from tasuki.testing import ThreadBuilder
 from tasuki.testing.model_server import ModelServer, Step
 from tasuki.vault import Vault
@@ -271,7 +272,7 @@ def test_without_the_extra_the_line_to_run_is_said(world: World) -> None:
     done = world.run("mcp", PYTHONPATH=str(blocked))
 
     assert done.returncode == 1
-    assert "pip install 'tasuki[mcp]'" in done.stderr
+    assert install_line("mcp") in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -290,3 +291,25 @@ def test_standard_output_is_the_protocols_alone(world: World) -> None:
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert {a["id"] for a in answers if "id" in a} >= {1}
     assert all(a["jsonrpc"] == "2.0" for a in answers)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("handoff", {}, "handoff: The argument `goal` is missing."),
+        ("find_threads", {}, "find_threads: The argument `query` is missing."),
+        ("handoff", {"goal": ["a"]}, "handoff: The argument `goal` does not fit: "),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_told_in_words(
+    world: World, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    """A missing or wrong argument is one sentence, without a library's name and address."""
+    async with connected(world) as client:
+        answer = await client.call_tool(tool, arguments)
+    text = answer.content[0].text
+
+    assert answer.is_error
+    assert said in text
+    assert "pydantic" not in text.lower()
+    assert "http" not in text

@@ -17,8 +17,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.prompts.base import UserMessage
-from mcp.types import Resource, ToolAnnotations
-from pydantic import Field
+from mcp.types import CallToolResult, InputRequiredResult, Resource, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from tasuki import __version__, config, handoffs
 from tasuki import harness as harnesses
@@ -60,6 +60,17 @@ T = TypeVar("T")
 class Server(MCPServer[Any]):
     """An MCP server whose resources are the newest handoffs."""
 
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; arguments that do not fit are told in a sentence, without the library's address."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_misfit(name, error.__cause__)) from error
+            raise
+
     async def list_resources(self) -> list[Resource]:
         """The newest handoffs, each under its id."""
         return [
@@ -72,6 +83,18 @@ class Server(MCPServer[Any]):
             )
             for handoff in Vault().all()[:LISTED]
         ]
+
+
+def _misfit(tool: str, error: ValidationError) -> str:
+    """What is wrong with the arguments of a tool, one sentence each, as the model can mend it."""
+    told = []
+    for wrong in error.errors(include_url=False):
+        name = ".".join(map(str, wrong["loc"]))
+        if wrong["type"] == "missing":
+            told.append(f"The argument `{name}` is missing.")
+        else:
+            told.append(f"The argument `{name}` does not fit: {wrong['msg']}.")
+    return f"{tool}: {' '.join(told)}"
 
 
 def serve() -> None:

@@ -7,6 +7,7 @@ import sys
 
 from tasuki.draft.redact import Redactor
 from tasuki.errors import ExtraMissing
+from tasuki.extras import install_line
 from tasuki.plain import one_line, shown
 
 DESKTOP = "desktop"
@@ -78,7 +79,7 @@ def _by_apprise(addresses: list[str], title: str, body: str) -> list[str]:
         from apprise import Apprise
     except ModuleNotFoundError as error:
         raise ExtraMissing(
-            "Notifications by apprise need the extra `notify`. Install it: pip install 'tasuki[notify]'"
+            f"Notifications by apprise need the extra `notify`. Install it: {install_line('notify')}"
         ) from error
     problems = []
     for number, address in enumerate(addresses, 1):

@@ -7,7 +7,7 @@ EPILOG = """
 Set it up where your editor starts its agent, for example:
   tasuki acp -- gemini --acp
   tasuki acp -- npx @agentclientprotocol/claude-agent-acp
-Without a command it is a proxy under an ACP conductor. Editors and agents: docs/acp.md
+Without a command it is a proxy under an ACP conductor. Editors and agents: tasuki docs acp
 """
 
 

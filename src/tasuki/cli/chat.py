@@ -53,8 +53,10 @@ def chat(agent: str | None, resume: str | None, cwd: Path) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in NEEDED:
             raise
+        from tasuki.extras import install_line
+
         raise ExtraMissing(
-            "Talking to agents needs the extra `acp`. Install it: pip install 'tasuki[acp]'"
+            f"Talking to agents needs the extra `acp`. Install it: {install_line('acp')}"
         ) from error
     import asyncio
 

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tasuki.errors import TasukiError, UsageError
+from tasuki.extras import install_line
 
 FALLBACKS = ("sensible-editor", "nano", "vi")
 
@@ -44,7 +45,10 @@ def _editor() -> list[str]:
     for program in FALLBACKS:
         if shutil.which(program):
             return [program]
-    raise UsageError("There is no editor to review in. Set EDITOR, or install tasuki[review].")
+    raise UsageError(
+        "There is no editor to review in. Set EDITOR, or install the extra `review`: "
+        f"{install_line('review')}"
+    )
 
 
 def _written(text: str) -> Path:

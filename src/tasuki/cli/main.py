@@ -40,6 +40,7 @@ COMMANDS = {
     "dashboard": ("tasuki.cli.dashboard:dashboard", "Print the link that opens the dashboard."),
     "persona": ("tasuki.cli.persona:persona", "Add, list and edit the personas of the fleet."),
     "agent": ("tasuki.cli.agent:agent", "Start agents of the fleet, talk to them, hand them off."),
+    "docs": ("tasuki.cli.docs:docs", "Print a page of the documentation, or list them."),
     "config": ("tasuki.cli.config:config", "Show every setting and where its value came from."),
     "completion": ("tasuki.cli.completion:completion", "Print the shell completion script."),
 }

@@ -10,7 +10,7 @@ Register it, for example:
   claude mcp add tasuki -- tasuki mcp
   codex mcp add tasuki -- tasuki mcp
   gemini mcp add tasuki tasuki mcp
-Other programs: docs/mcp.md
+Other programs: tasuki docs mcp
 """
 
 
@@ -32,8 +32,10 @@ def mcp() -> None:
             "mcp_types",
         ):
             raise
+        from tasuki.extras import install_line
+
         raise ExtraMissing(
-            "The MCP server needs the extra `mcp`. Install it: pip install 'tasuki[mcp]'"
+            f"The MCP server needs the extra `mcp`. Install it: {install_line('mcp')}"
         ) from error
     if sys.stdin.isatty():
         click.echo("Waiting for an agent on standard input; end with Ctrl-D.", err=True)

@@ -37,8 +37,10 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in NEEDED:
             raise
+        from tasuki.extras import install_line
+
         raise ExtraMissing(
-            "The server needs the extra `server`. Install it: pip install 'tasuki[server]'"
+            f"The server needs the extra `server`. Install it: {install_line('server')}"
         ) from error
     os.environ.pop(
         "TASUKI_DATABASE_URL", None

@@ -8,10 +8,11 @@ from string import Template
 from tasuki.errors import ExtraMissing
 from tasuki.evals.continuation import CURVED, HALF, OWN, Report, Row, threads
 from tasuki.evals.report import Cell, Table, amount, reasons, tables
+from tasuki.extras import install_line
 from tasuki.plain import one_line
 
 TITLE = "Continuation benchmark"
-NEEDED = "--html needs the extra `eval`. Install it: pip install 'tasuki[eval]'"
+NEEDED = "--html needs the extra `eval`. Install it: "
 LEGENDS = ((OWN, "random", "last", "index+users+last"),)
 
 
@@ -20,7 +21,7 @@ def check() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise ExtraMissing(NEEDED) from error
+        raise ExtraMissing(f"{NEEDED}{install_line('eval')}") from error
 
 
 def render(report: Report, rows: Sequence[Row]) -> str:

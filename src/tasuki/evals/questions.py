@@ -22,7 +22,7 @@ Verdict = Literal["direct", "hop", "no"]
 LEAST_GOAL = 20
 """Characters; a shorter goal is not looked for in the text, where `1` would take every 1 out."""
 GOAL_SECTION = "## Next Goal"
-HOW = "The format of a set: docs/evaluation.md, Questions."
+HOW = "The format of a set: tasuki docs evaluation, Questions."
 _CITED = re.compile(r"\[(#[^\]]*)\]")
 _REF = re.compile(r"#(\d{1,9})")
 

@@ -15,6 +15,7 @@ from tasuki.draft.authors.asker import Reply, Turn
 from tasuki.draft.authors.providers import Endpoint
 from tasuki.draft.redact import Redactor
 from tasuki.errors import AuthorFailed, ExtraMissing
+from tasuki.extras import install_line
 from tasuki.plain import one_line
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _model(endpoint: Endpoint) -> "Model":
         from pydantic_ai.models import infer_model
     except ImportError as error:
         raise ExtraMissing(
-            "The author model needs an extra: pip install 'tasuki[model]'. "
+            f"The author model needs an extra: {install_line('model')}. "
             "Without it: --author offline."
         ) from error
     try:

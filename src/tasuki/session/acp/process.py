@@ -50,7 +50,7 @@ def _only_pipes() -> Iterator[None]:
     except (ValueError, OSError) as error:
         raise UsageError(
             "tasuki acp is started by an editor, which speaks to it over pipes; standard input "
-            "or output is a file or a device here. How to set it up: docs/acp.md"
+            "or output is a file or a device here. How to set it up: tasuki docs acp"
         ) from error
 
 
