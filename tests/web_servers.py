@@ -17,7 +17,7 @@ from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.web.application import application
 from tasuki.web.auth import Tokens, tokens
 from tasuki.web.live import Live
-from tasuki.web.sessions import Sessions, link
+from tasuki.web.sessions import Sessions
 
 
 class Answer:
@@ -51,14 +51,21 @@ class Served:
         self.tokens = secrets
         self.port = port
         self.host = f"127.0.0.1:{port}"
-        self.link = link(self.host, sessions)
-        """What signs a browser in."""
+        self.site = f"{secrets.dashboard_host}:{port}"
+        """Under which browsers open the pages."""
+        self.origin = f"http://{self.site}"
+
+    @property
+    def link(self) -> str:
+        """A new link that signs a browser in, once."""
+        return f"{self.origin}/login?key={self.sessions.keys.make_key().key}"
 
     def ask(
         self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str
     ) -> Answer:
         """One request; `token` is the operator's where none is given, "" for none."""
-        given = {"Host": self.host, **{name.replace("_", "-"): v for name, v in headers.items()}}
+        host = self.site if "Cookie" in headers else self.host
+        given = {"Host": host, **{name.replace("_", "-"): v for name, v in headers.items()}}
         token = self.tokens.operator if token is None else token
         if token:
             given.setdefault("Authorization", f"Bearer {token}")

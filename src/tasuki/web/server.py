@@ -25,17 +25,17 @@ from tasuki.plain import plain
 from tasuki.web import single
 from tasuki.web.application import application
 from tasuki.web.auth import TOKEN, tokens
-from tasuki.web.gate import ANY, is_loopback
+from tasuki.web.gate import is_loopback
+from tasuki.web.listener import BACKLOG, address_of, listen
 from tasuki.web.live import Live
 from tasuki.web.live_pages import LivePages
-from tasuki.web.sessions import link
+from tasuki.web.sessions import sign_in_link
 
 GRACE_SECONDS = 2
 """How long answers that are under way at the end are waited for."""
 CLOSING_SECONDS = 2.0
 THREADS = 32
 """Requests that can wait for a database, or for tmux, at once."""
-BACKLOG = 512
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 logger = logging.getLogger("tasuki.web")
@@ -51,10 +51,12 @@ def serve(
     database_url: str,
     say: Say,
     allow_remote: bool = False,
+    shows_link: bool = False,
 ) -> None:
     """Serve the fleet whose own files are in `folder`; returns once it was told to stop.
 
-    `port` 0 takes a free one. `say` is told the address once it answers. Raises ServerRuns,
+    `port` 0 takes a free one. `say` is told the address once it answers; with `shows_link`, which
+    is for a terminal alone, also a link that signs a browser in. Raises ServerRuns,
     StoreFailed, UsageError for an address that cannot be listened on.
     """
     if not allow_remote and not is_loopback(host):
@@ -64,8 +66,8 @@ def serve(
         )
     _log_to(sys.stderr)
     set_asyncio_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="api"))
-    with single.alone(folder) as lock, _listening(host, port) as listener:
-        address = _address(host, listener)
+    with single.alone(folder) as lock, listen(host, port) as listeners:
+        address = address_of(host, listeners[0])
         single.say(lock, f"process {os.getpid()}, http://{address}")
         secrets = tokens(folder)
         fleet = open_fleet(folder, database_url, loaded)
@@ -76,16 +78,26 @@ def serve(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
                 server_header=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_SECONDS,
             )  # fmt: skip
-            said = (
-                f"The fleet is served at http://{address}. Its token: {folder / TOKEN}\n"
-                f"Its dashboard, in a browser: {link(address, app.state.sessions)}"
-            )
             known = single.known_at(folder, address, secrets.proof)
-            _Server(config, app, known, lambda: say(said)).run(sockets=[listener])
+
+            def tell_address() -> None:
+                say(f"The fleet is served at http://{address}. Its token: {folder / TOKEN}")
+                say(_tell_dashboard(app, address, shows_link=shows_link))
+
+            _Server(config, app, known, tell_address).run(sockets=listeners)
         finally:
             fleet.close(CLOSING_SECONDS)
     logger.info("Stopped.")
     _leave()
+
+
+def _tell_dashboard(app: Litestar, address: str, *, shows_link: bool) -> str:
+    """The line about the dashboard. Others may read what a service prints, so that has no link."""
+    if not shows_link:
+        return "Its dashboard: tasuki dashboard --open"
+    key = app.state.sessions.keys.make_key().key
+    link = sign_in_link(app.state.hosts, address, key)
+    return f"Its dashboard, in a browser: {link}\nThe link is valid once, for a minute; a new one: tasuki dashboard"
 
 
 class _Server(uvicorn.Server):
@@ -128,37 +140,6 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens. Raises UsageError with what to do."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, where = found[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise UsageError(f"There is no address {host}: {error.strerror}.") from error
-    with listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(where)
-            listener.listen(BACKLOG)
-        except OSError as error:
-            raise UsageError(
-                f"Port {port} of {host} cannot be listened on: {os.strerror(error.errno or 0)}. "
-                "Take another one: tasuki serve --port 8788, or --port 0 for any."
-            ) from error
-        yield listener
-
-
-def _address(host: str, listener: socket.socket) -> str:
-    """Where programs on this machine reach the socket, as `host:port`."""
-    port = listener.getsockname()[1]
-    ipv6 = listener.family == socket.AF_INET6
-    if host in ANY:
-        host = "::1" if ipv6 else "127.0.0.1"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Redacted(logging.Formatter):
