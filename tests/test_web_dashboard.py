@@ -1,5 +1,6 @@
 """Who may look at the dashboard and change something, and what its answers let a browser do."""
 
+import html
 import re
 import socket
 import threading
@@ -139,6 +140,25 @@ def test_what_is_not_there_says_so_as_a_page(served: Served, path: str) -> None:
 
     assert (answer.status, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert b'role="alert"' in answer.body
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//evil.example/x", "/%2Fevil.example/x", "/%5Cevil.example", "/%09/evil.example", "//evil.example/agents/99",
+     "///evil.example", "/%0d%0a/evil.example", "/%20//evil.example", "//evil.example", "/x//evil.example"],
+)  # fmt: skip
+@pytest.mark.parametrize("known", [True, False])
+def test_no_page_leads_to_another_host(served: Served, path: str, known: bool) -> None:
+    """Whatever address was asked for, every link of the answer stays on this server, as browsers read it."""
+    cookie = session(served) if known else "tasuki=x"
+    answer = served.ask("GET", path, token="", Cookie=cookie, Accept="text/html")
+    links = re.findall(r"(?:href|src|action|url)=\"?([^\"> ]+)", answer.body.decode())
+    moved = answer.headers.get("location", "/")
+
+    assert links
+    assert [
+        one for one in (*links, moved) if re.match(r"[\s\\/]{2}|\w+:", html.unescape(one))
+    ] == []
 
 
 ODD_PATHS = (
