@@ -16,6 +16,7 @@ from tasuki.fleet import schema
 from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.web.application import application
 from tasuki.web.auth import Tokens, tokens
+from tasuki.web.connections import ConnectionLimits, limit_protocol
 from tasuki.web.live import Live
 from tasuki.web.sessions import Sessions
 
@@ -114,7 +115,10 @@ def serving(folder: Path, url: str = "", host: str = "127.0.0.1") -> Iterator[Se
     fleet.intake.start()
     secrets = tokens(folder / "fleet")
     app = application(fleet, secrets, host)
-    config = uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)
+    protocol = limit_protocol(ConnectionLimits())
+    config = uvicorn.Config(
+        app, port=0, log_config=None, timeout_graceful_shutdown=1, http=protocol
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

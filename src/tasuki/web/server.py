@@ -25,6 +25,7 @@ from tasuki.plain import plain
 from tasuki.web import single
 from tasuki.web.application import application
 from tasuki.web.auth import TOKEN, tokens
+from tasuki.web.connections import limit_protocol, set_file_limit
 from tasuki.web.gate import is_loopback
 from tasuki.web.listener import BACKLOG, address_of, listen
 from tasuki.web.live import Live
@@ -77,6 +78,7 @@ def serve(
             config = uvicorn.Config(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
                 server_header=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_SECONDS,
+                http=limit_protocol(set_file_limit()),
             )  # fmt: skip
             known = single.known_at(folder, address, secrets.proof)
 
