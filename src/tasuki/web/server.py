@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
 import uvicorn
 from litestar import Litestar
 from litestar.concurrency import set_asyncio_executor
 
 from tasuki.config import Loaded
-from tasuki.draft.redact import redact
 from tasuki.errors import UsageError
 from tasuki.fleet.service import open_fleet
-from tasuki.plain import plain
 from tasuki.web import single
 from tasuki.web.application import application
 from tasuki.web.auth import TOKEN, tokens
@@ -30,6 +27,7 @@ from tasuki.web.gate import is_loopback
 from tasuki.web.listener import BACKLOG, address_of, listen
 from tasuki.web.live import Live
 from tasuki.web.live_pages import LivePages
+from tasuki.web.log_lines import log_to
 from tasuki.web.sessions import sign_in_link
 
 GRACE_SECONDS = 2
@@ -65,7 +63,7 @@ def serve(
             f"{host} can be reached from other machines, and what is sent is not encrypted. "
             "Listen on 127.0.0.1, or say --allow-remote if you mean that."
         )
-    _log_to(sys.stderr)
+    log_to(sys.stderr)
     set_asyncio_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="api"))
     with single.alone(folder) as lock, listen(host, port) as listeners:
         address = address_of(host, listeners[0])
@@ -142,24 +140,6 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-class _Redacted(logging.Formatter):
-    """A line that holds no secret, and moves no cursor. Those of the fleet's log come redacted."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return plain(text if getattr(record, "redacted", False) else redact(text)[0])
-
-
-def _log_to(stream: TextIO) -> None:
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(_Redacted("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger("tasuki").setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what it says is said here
 
 
 def _leave() -> None:
