@@ -107,10 +107,11 @@ def until(page: Page, condition: str) -> None:
 def answered(world: World, cookie: str, times: int) -> tuple[int, list[float]]:
     """Bytes of the fleet's page as it is, and milliseconds until its last byte, without a browser."""
     took, size = [], 0
+    site = world.origin().partition("://")[2]
     for _ in range(times):
         connection = http.client.HTTPConnection(world.address(), timeout=30)
         began = time.perf_counter()
-        connection.request("GET", "/", headers={"Cookie": cookie})
+        connection.request("GET", "/", headers={"Host": site, "Cookie": cookie})
         size = len(connection.getresponse().read())
         took.append(1000 * (time.perf_counter() - began))
         connection.close()
@@ -119,7 +120,7 @@ def answered(world: World, cookie: str, times: int) -> tuple[int, list[float]]:
 
 def first_page(world: World, browsing: Browsing, options: argparse.Namespace) -> list[Row]:
     """The fleet's page in a browser that has kept nothing."""
-    origin = f"http://{world.address()}"
+    origin = world.origin()
     timings: list[dict[str, float]] = []
     wire: list[tuple[int, int]] = []
     cookie = ""
@@ -158,8 +159,10 @@ def first_page(world: World, browsing: Browsing, options: argparse.Namespace) ->
 def signed_in(page: Page, world: World) -> str:
     """Sign a browser in without loading what the measured page needs; its cookie."""
     page.route("**/static/**", lambda route: route.abort())
-    answer = page.context.request.get(world.link())
+    answer = page.goto(world.link())
+    assert answer, "no answer"
     assert answer.ok, answer.status
+    page.wait_for_url(f"{world.origin()}/")
     page.unroute("**/static/**")
     (cookie,) = page.context.cookies()
     return f"{cookie.get('name')}={cookie.get('value')}"
@@ -186,7 +189,7 @@ def hook(world: World, agent: int, number: int) -> None:
 
 def one_event(world: World, browsing: Browsing, options: argparse.Namespace) -> list[Row]:
     """From a hook's event to the changed card."""
-    page = operator(browsing.page(f"http://{world.address()}"), world.link())
+    page = operator(browsing.page(world.origin()), world.link())
     page.wait_for_selector("#live:not([hidden])")
     took: list[float] = []
     touched: set[frozenset[str]] = set()

@@ -11,6 +11,7 @@ instead, the two of the README or one of every page.
 import argparse
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ Try there:
   developer-ravi-1 wrote no document: Open handoff says what is safe; Retry carries on.
   architect-lena-1 is being handed off: Follow.
   developer-con-1 is the third of its chain: Lineage draws it.
-Nothing of yours is touched. Ctrl-C ends it and takes everything away."""
+Enter prints a new link. Nothing of yours is touched. Ctrl-C ends it and takes everything away."""
 
 
 class Fleet:
@@ -156,14 +157,20 @@ def anonymous(fleet: Fleet) -> None:
 def stays(fleet: Fleet) -> None:
     """Show the link, let the handoff that is under way go on, and wait to be ended."""
     folder = fleet.demo.folder
-    link = fleet.demo.run("dashboard", show=False).strip()
-    say(f"\nOpen this in a browser:\n\n  {link}\n{TRIES}")
+    say(f"\nOpen this in a browser, within a minute:\n\n  {new_link(fleet)}\n{TRIES}")
     for n, name in enumerate((cast.HELD, cast.READ), 1):
         later = threading.Timer(n * WRITES, (folder / name).touch)
         later.daemon = True
         later.start()
+    while sys.stdin.isatty() and sys.stdin.readline():
+        say(f"A new link, for a minute:\n\n  {new_link(fleet)}\n")
     while True:
         signal.pause()
+
+
+def new_link(fleet: Fleet) -> str:
+    """A link that signs one browser in."""
+    return fleet.demo.run("dashboard", show=False).strip()
 
 
 def main() -> None:

@@ -30,13 +30,16 @@ def make(fleet: "Fleet", folder: Path, every: bool) -> None:
         raise SystemExit(f"{error}: this needs the packages of the tests; scripts/test makes them ready.") from None  # fmt: skip
     if reason := missing():
         raise SystemExit(f"No picture can be made: {reason}.")
-    link = fleet.demo.run("dashboard", show=False).strip()
+
+    def new_link() -> str:
+        return fleet.demo.run("dashboard", show=False).strip()
+
     folder.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:
         browsing = Browsing(browser)
-        origin = link.rpartition("/")[0]
-        light = operator(browsing.page(origin, still=True), link)
-        dark = operator(browsing.page(origin, scheme="dark", still=True), link)
+        origin = new_link().rpartition("/")[0]
+        light = operator(browsing.page(origin, still=True), new_link())
+        dark = operator(browsing.page(origin, scheme="dark", still=True), new_link())
         _every(fleet, folder, light, dark) if every else _readme(fleet, folder, light, dark)
         browsing.leave()
     for fault in browsing.faults:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -211,9 +210,12 @@ class World:
         return int(self.address().rpartition(":")[2])
 
     def link(self) -> str:
-        """The link to the dashboard that the newest server printed."""
-        printed = re.findall(r"in a browser: (\S+)", self.output.read_text())
-        return str(printed[-1])
+        """A link that signs a browser in to the dashboard, once."""
+        return str(self.api("POST", "/api/login")["link"])
+
+    def origin(self) -> str:
+        """Where browsers open the dashboard: `http://tasuki-….localhost:8787`."""
+        return self.link().rpartition("/login")[0]
 
     def handoff(self, id: str) -> Any:
         """A handoff as the API tells it."""

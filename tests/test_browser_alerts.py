@@ -34,7 +34,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 @pytest.fixture
 def page(served: Served, browsing: Browsing) -> Page:
     """A browser that is signed in."""
-    return operator(browsing.page(f"http://{served.host}"), served.link)
+    return operator(browsing.page(served.origin), served.link)
 
 
 def raised(served: Served, key: str, kind: str = "needs_you", state: str = "due") -> None:

@@ -58,7 +58,7 @@ def test_each_step_that_fails_is_shown_under_the_open_page(
     served: Served, browsing: Browsing
 ) -> None:
     """Whichever step fails: the open page marks it, says the sentence, what to do, and offers what the API takes."""
-    page = operator(browsing.page(f"http://{served.host}"), served.link)
+    page = operator(browsing.page(served.origin), served.link)
     page.goto(f"/handoffs/{ID}")
     expect(page.locator("#live-word")).to_have_text("Live")
     for number, step in enumerate((*workflow.STEPS, "write")):
@@ -75,7 +75,7 @@ def test_each_step_that_fails_is_shown_under_the_open_page(
 
 def test_each_failure_says_what_can_be_done(served: Served, browsing: Browsing) -> None:
     """Every named failure shows its own remedy, on the page of the handoff and on the card of its agent."""
-    page = operator(browsing.page(f"http://{served.host}"), served.link)
+    page = operator(browsing.page(served.origin), served.link)
     fleet = page.context.new_page()
     fleet.goto("/")
     page.goto(f"/handoffs/{ID}")
@@ -153,7 +153,7 @@ def test_a_real_failure_is_mended_by_a_click(
 ) -> None:
     """An agent that fails a step is seen on its card, opened, mended, and the handoff ends as was asked."""
     agent = world.worked(world.started())
-    page: Page = operator(browsing.page(f"http://{world.address()}"), world.link())
+    page: Page = operator(browsing.page(world.origin()), world.link())
     breaks(world, agent)
     expect(page.locator(f"#agent-{agent}")).to_contain_text("Open handoff", timeout=40_000)
     page.locator(f"#agent-{agent}").get_by_role("link", name="Open handoff").click()

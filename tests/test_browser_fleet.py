@@ -11,7 +11,7 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.fixture
 def seen(world: World, browsing: Browsing) -> Page:
     """A browser that is signed in and shows the fleet."""
-    page = browsing.page(f"http://{world.address()}")
+    page = browsing.page(world.origin())
     return operator(page, world.link())
 
 
@@ -122,7 +122,7 @@ def test_a_server_that_is_killed_under_the_open_page(
 
 def test_two_browsers_see_the_same(world: World, browsing: Browsing, seen: Page) -> None:
     """What one operator does is seen by the other at once, in its place."""
-    other = operator(browsing.page(f"http://{world.address()}"), world.link())
+    other = operator(browsing.page(world.origin()), world.link())
     hold = world.folder / "go"
     world.script(document=[["wait_for", str(hold)], ["document", "{path}"], ["say", "written"]])
     agent = world.worked(world.started())
@@ -164,7 +164,7 @@ def test_with_the_keyboard_alone(world: World, seen: Page) -> None:
 def test_without_javascript(world: World, browsing: Browsing) -> None:
     """The fleet is read, an agent is handed off and its handoff is followed without any script."""
     agent = world.worked(world.started())
-    page = operator(browsing.page(f"http://{world.address()}", javascript=False), world.link())
+    page = operator(browsing.page(world.origin(), javascript=False), world.link())
     expect(card(page, agent)).to_contain_text("Idle")
     card(page, agent).get_by_role("link", name="Hand off").click()
     page.get_by_label("Reason").fill("Without a script")

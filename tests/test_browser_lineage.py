@@ -30,7 +30,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
 @pytest.fixture
 def page(browsing: Browsing, served: Served) -> Page:
     """The operator's page."""
-    return operator(browsing.page(f"http://{served.host}"), served.link)
+    return operator(browsing.page(served.origin), served.link)
 
 
 def five(served: Served, folder: Path) -> list[int]:
@@ -78,14 +78,14 @@ def test_the_drawing_is_walked_by_keyboard(page: Page, served: Served, tmp_path:
         said.append(str(page.evaluate("document.activeElement.getAttribute('aria-label')"))[:11])
     assert ["Thread 1 of", "Handoff 1 o", "Thread 2 of", "Handoff 2 o"] == said
     page.keyboard.press("Enter")
-    expect(page).to_have_url(f"http://{served.host}/handoffs/{2:08x}{2:08x}{2:08x}{2:08x}")
+    expect(page).to_have_url(f"{served.origin}/handoffs/{2:08x}{2:08x}{2:08x}{2:08x}")
 
 
 def test_another_persona_is_chosen_without_scripts(browsing: Browsing, served: Served) -> None:
     """The form is one of HTML alone."""
     fleet_records.persona(served.fleet.database, "reviewer-mina-2")
     chain(served.fleet.database, [50.0])
-    page = operator(browsing.page(f"http://{served.host}", javascript=False), served.link)
+    page = operator(browsing.page(served.origin, javascript=False), served.link)
     page.goto("/lineage")
     page.get_by_label("Persona", exact=True).select_option("reviewer-mina-2")
     page.get_by_role("button", name="Show").click()
@@ -124,7 +124,7 @@ def test_a_persona_is_made_edited_and_retired_without_scripts(
     browsing: Browsing, served: Served
 ) -> None:
     """Everything is a form: made, given a skill and a threshold, retired behind a question."""
-    page = operator(browsing.page(f"http://{served.host}", javascript=False), served.link)
+    page = operator(browsing.page(served.origin, javascript=False), served.link)
     page.goto("/personas")
     page.get_by_label("Role:").fill("tester")
     page.get_by_label("Name", exact=True).fill("oki")

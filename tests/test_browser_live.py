@@ -37,7 +37,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 @pytest.fixture
 def seen(served: Served, browsing: Browsing) -> Page:
     """A browser that shows them, connected."""
-    page = operator(browsing.page(f"http://{served.host}"), served.link)
+    page = operator(browsing.page(served.origin), served.link)
     expect(page.locator("#live-word")).to_have_text("Live")
     return page
 

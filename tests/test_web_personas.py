@@ -242,7 +242,7 @@ def test_a_form_of_another_page_changes_nothing(visitor: Visitor, folder: Path) 
     """Without a session, and from another origin, every change is refused."""
     for path in ("/personas", f"/personas/{SLUG}", f"/personas/{SLUG}/skill", f"/personas/{SLUG}/retire"):  # fmt: skip
         given = {"Content_Type": "application/x-www-form-urlencoded"}
-        nobody = visitor.served.ask("POST", path, b"role=a", token="", Origin=f"http://{visitor.served.host}", **given)  # fmt: skip
+        nobody = visitor.served.ask("POST", path, b"role=a", token="", Host=visitor.served.site, Origin=visitor.served.origin, **given)  # fmt: skip
         elsewhere = visitor.served.ask("POST", path, b"role=a", token="", Cookie=visitor.cookie, Origin="http://evil", **given)  # fmt: skip
         assert (401, 403) == (nobody.status, elsewhere.status)
 

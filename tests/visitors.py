@@ -15,7 +15,7 @@ class Visitor:
     def __init__(self, served: Served) -> None:
         self.served = served
         link = urlsplit(served.link)
-        said = served.ask("GET", f"{link.path}?{link.query}", token="")
+        said = served.ask("GET", f"{link.path}?{link.query}", token="", Host=served.site)
         self.cookie = said.headers["set-cookie"].partition(";")[0]
 
     def get(self, path: str) -> Answer:
@@ -32,7 +32,7 @@ class Visitor:
         """Send a form as a browser does; a redirect is not followed."""
         return self.served.ask(
             "POST", path, urlencode(fields).encode(), token="", Cookie=self.cookie,
-            Origin=f"http://{self.served.host}", Content_Type="application/x-www-form-urlencoded",
+            Origin=self.served.origin, Content_Type="application/x-www-form-urlencoded",
         )  # fmt: skip
 
 

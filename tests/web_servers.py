@@ -16,8 +16,9 @@ from tasuki.fleet import schema
 from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.web.application import application
 from tasuki.web.auth import Tokens, tokens
+from tasuki.web.connections import ConnectionLimits, limit_protocol
 from tasuki.web.live import Live
-from tasuki.web.sessions import Sessions, link
+from tasuki.web.sessions import Sessions
 
 
 class Answer:
@@ -51,14 +52,21 @@ class Served:
         self.tokens = secrets
         self.port = port
         self.host = f"127.0.0.1:{port}"
-        self.link = link(self.host, sessions)
-        """What signs a browser in."""
+        self.site = f"{secrets.dashboard_host}:{port}"
+        """Under which browsers open the pages."""
+        self.origin = f"http://{self.site}"
+
+    @property
+    def link(self) -> str:
+        """A new link that signs a browser in, once."""
+        return f"{self.origin}/login?key={self.sessions.keys.make_key().key}"
 
     def ask(
         self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str
     ) -> Answer:
         """One request; `token` is the operator's where none is given, "" for none."""
-        given = {"Host": self.host, **{name.replace("_", "-"): v for name, v in headers.items()}}
+        host = self.site if "Cookie" in headers else self.host
+        given = {"Host": host, **{name.replace("_", "-"): v for name, v in headers.items()}}
         token = self.tokens.operator if token is None else token
         if token:
             given.setdefault("Authorization", f"Bearer {token}")
@@ -107,7 +115,10 @@ def serving(folder: Path, url: str = "", host: str = "127.0.0.1") -> Iterator[Se
     fleet.intake.start()
     secrets = tokens(folder / "fleet")
     app = application(fleet, secrets, host)
-    config = uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)
+    protocol = limit_protocol(ConnectionLimits())
+    config = uvicorn.Config(
+        app, port=0, log_config=None, timeout_graceful_shutdown=1, http=protocol
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

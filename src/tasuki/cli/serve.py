@@ -1,6 +1,7 @@
 """`tasuki serve`: the server of the fleet."""
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -25,8 +26,8 @@ NEEDED = frozenset({
 def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
     """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
 
-    The dashboard is opened by the link that the start prints (again: tasuki dashboard). The API needs
-    the token from the file that is named at the start, and describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
+    The dashboard is opened by tasuki dashboard --open; on a terminal the start prints a link too. The
+    API needs the token from the file that is named at the start, and describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
     """
     from tasuki.config import loaded
     from tasuki.data_folder import data_folder
@@ -50,5 +51,5 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
         click.echo(f"tasuki: {problem}", err=True)
     run(
         data_folder() / "fleet", found, host=host, port=port, database_url=database_url,
-        say=click.echo, allow_remote=allow_remote,
+        say=click.echo, allow_remote=allow_remote, shows_link=sys.stdout.isatty(),
     )  # fmt: skip

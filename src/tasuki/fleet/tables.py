@@ -171,3 +171,17 @@ alerts = sa.Table(
     sqlite_autoincrement=True,
 )
 sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)
+
+browser_sessions = sa.Table(
+    "browser_sessions",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("key_hash", sa.Text, nullable=False, unique=True),  # of the cookie's value
+    sa.Column("host", sa.Text, nullable=False),  # whose server signed the browser in
+    sa.Column("user_agent", sa.Text, nullable=False, server_default=""),
+    sa.Column("made_at", sa.Double, nullable=False),
+    sa.Column("used_at", sa.Double, nullable=False),
+    sa.Column("ends_at", sa.Double, nullable=False),
+    sqlite_autoincrement=True,
+)
+sa.Index("browser_sessions_by_host", browser_sessions.c.host)

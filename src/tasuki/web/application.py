@@ -63,7 +63,9 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
             live_pages.close()
             await live.close()
 
-    hosts = Hosts(host)
+    hosts = Hosts(host, tokens.dashboard_host)
+    sessions = Sessions(fleet.database, tokens, fleet.host)
+    sessions.load()
     given = {"fleet": fleet, "live": live, "metrics": metrics}
     hooks = Router("/api/hooks", route_handlers=[hook], tags=["hooks"])
     made = Application(
@@ -80,7 +82,7 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
         openapi_config=_schema(),
         request_max_body_size=MOST_BYTES,
         state=State({
-            "tokens": tokens, "sessions": Sessions(tokens.operator), "live_pages": live_pages, **given,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, **given,
         }),
     )  # fmt: skip
     made.hosts = hosts

@@ -4,6 +4,7 @@ The operator's token opens everything but the hooks; the hooks' token lies where
 harness can read it, and opens only them.
 """
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -29,6 +30,21 @@ class Tokens(Struct, frozen=True):
     hook: str
     proof: str = ""
     """By which hooks know an answer as this server's: its header `X-Tasuki`; another one at each start."""
+
+    @property
+    def instance(self) -> str:
+        """Ten digits that name this fleet and cannot be guessed; others with another token."""
+        words = hmac.new(self.operator.encode(), b"instance", hashlib.sha256)
+        return words.hexdigest()[:10]
+
+    @property
+    def dashboard_host(self) -> str:
+        """The host name under which browsers open the dashboard, and no other program's pages.
+
+        Browsers send a cookie to every port of its host. So the name is one that only those know
+        who were given a link: browsers resolve every name under `localhost` to this machine.
+        """
+        return f"tasuki-{self.instance}.localhost"
 
 
 def tokens(folder: Path) -> Tokens:

@@ -13,6 +13,8 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+SHARED = LOOPBACK | {"tasuki.localhost"}
+"""Names of this machine that every program on it can be opened by."""
 ANY = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 compared with, not listened on
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _FORM = b"application/x-www-form-urlencoded"
@@ -63,10 +65,17 @@ class Gate:
 
 
 class Hosts:
-    """The names by which a server that listens on `host` is asked."""
+    """The names by which a server that listens on `host` is asked.
 
-    def __init__(self, host: str) -> None:
-        self.names = {*LOOPBACK, host.lower().strip("[]")}
+    `dashboard` is the one under which its pages are opened. The names that programs on other ports
+    share with it (`SHARED`) have none: a browser would show their cookies to those programs.
+    """
+
+    def __init__(self, host: str, dashboard: str = "") -> None:
+        self.names = {*SHARED, host.lower().strip("[]")}
+        self.dashboard = dashboard if dashboard and host.lower() in ANY | LOOPBACK else host
+        if dashboard:
+            self.names.add(dashboard)
         self.everywhere = host in ANY
         if self.everywhere:
             self.names.add(socket.gethostname().lower())
@@ -86,6 +95,12 @@ class Hosts:
             self._known.add(said)
         return good
 
+    def has_pages(self, said: str) -> bool:
+        """Whether pages are opened under the name in a `Host` header."""
+        name = _name(said)
+        shared = name in SHARED or _is_loopback_address(name)
+        return self.has(said) and (not shared or name == self.dashboard)
+
 
 def is_loopback(host: str) -> bool:
     """Whether only programs on this machine can reach what listens on this address."""
@@ -99,6 +114,16 @@ def _name(said: str) -> str:
     if said.startswith("["):
         return said[1:].partition("]")[0]
     return said.partition(":")[0]
+
+
+def split_port(said: str) -> str:
+    """The port of a `Host` header with its colon, `:8787`; empty where it has none."""
+    port = said.rpartition("]")[2].rpartition(":")[2]
+    return f":{port}" if port.isascii() and port.isdigit() else ""
+
+
+def _is_loopback_address(name: str) -> bool:
+    return _is_address(name) and ipaddress.ip_address(name).is_loopback
 
 
 def _is_address(name: str) -> bool:

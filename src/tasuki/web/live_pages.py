@@ -7,7 +7,7 @@ made, so that nothing is missed between the two, nor while a server was away.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -103,7 +103,7 @@ class LivePages:
             stream.end()
         self._maker.shutdown(wait=False, cancel_futures=True)
 
-    async def pieces(self, topic: str, after: int) -> AsyncIterator[bytes]:
+    async def pieces(self, topic: str, after: int) -> AsyncGenerator[bytes]:
         """The stream of one page, which knows what the log tells up to `after`."""
         stream = Stream()
         self.streams[stream] = topic

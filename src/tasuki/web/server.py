@@ -11,31 +11,30 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
 import uvicorn
 from litestar import Litestar
 from litestar.concurrency import set_asyncio_executor
 
 from tasuki.config import Loaded
-from tasuki.draft.redact import redact
 from tasuki.errors import UsageError
 from tasuki.fleet.service import open_fleet
-from tasuki.plain import plain
 from tasuki.web import single
 from tasuki.web.application import application
 from tasuki.web.auth import TOKEN, tokens
-from tasuki.web.gate import ANY, is_loopback
+from tasuki.web.connections import limit_protocol, set_file_limit
+from tasuki.web.gate import is_loopback
+from tasuki.web.listener import BACKLOG, address_of, listen
 from tasuki.web.live import Live
 from tasuki.web.live_pages import LivePages
-from tasuki.web.sessions import link
+from tasuki.web.log_lines import log_to
+from tasuki.web.sessions import sign_in_link
 
 GRACE_SECONDS = 2
 """How long answers that are under way at the end are waited for."""
 CLOSING_SECONDS = 2.0
 THREADS = 32
 """Requests that can wait for a database, or for tmux, at once."""
-BACKLOG = 512
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 logger = logging.getLogger("tasuki.web")
@@ -51,10 +50,12 @@ def serve(
     database_url: str,
     say: Say,
     allow_remote: bool = False,
+    shows_link: bool = False,
 ) -> None:
     """Serve the fleet whose own files are in `folder`; returns once it was told to stop.
 
-    `port` 0 takes a free one. `say` is told the address once it answers. Raises ServerRuns,
+    `port` 0 takes a free one. `say` is told the address once it answers; with `shows_link`, which
+    is for a terminal alone, also a link that signs a browser in. Raises ServerRuns,
     StoreFailed, UsageError for an address that cannot be listened on.
     """
     if not allow_remote and not is_loopback(host):
@@ -62,10 +63,10 @@ def serve(
             f"{host} can be reached from other machines, and what is sent is not encrypted. "
             "Listen on 127.0.0.1, or say --allow-remote if you mean that."
         )
-    _log_to(sys.stderr)
+    log_to(sys.stderr)
     set_asyncio_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="api"))
-    with single.alone(folder) as lock, _listening(host, port) as listener:
-        address = _address(host, listener)
+    with single.alone(folder) as lock, listen(host, port) as listeners:
+        address = address_of(host, listeners[0])
         single.say(lock, f"process {os.getpid()}, http://{address}")
         secrets = tokens(folder)
         fleet = open_fleet(folder, database_url, loaded)
@@ -75,17 +76,28 @@ def serve(
             config = uvicorn.Config(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
                 server_header=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_SECONDS,
+                http=limit_protocol(set_file_limit()),
             )  # fmt: skip
-            said = (
-                f"The fleet is served at http://{address}. Its token: {folder / TOKEN}\n"
-                f"Its dashboard, in a browser: {link(address, app.state.sessions)}"
-            )
             known = single.known_at(folder, address, secrets.proof)
-            _Server(config, app, known, lambda: say(said)).run(sockets=[listener])
+
+            def tell_address() -> None:
+                say(f"The fleet is served at http://{address}. Its token: {folder / TOKEN}")
+                say(_tell_dashboard(app, address, shows_link=shows_link))
+
+            _Server(config, app, known, tell_address).run(sockets=listeners)
         finally:
             fleet.close(CLOSING_SECONDS)
     logger.info("Stopped.")
     _leave()
+
+
+def _tell_dashboard(app: Litestar, address: str, *, shows_link: bool) -> str:
+    """The line about the dashboard. Others may read what a service prints, so that has no link."""
+    if not shows_link:
+        return "Its dashboard: tasuki dashboard --open"
+    key = app.state.sessions.keys.make_key().key
+    link = sign_in_link(app.state.hosts, address, key)
+    return f"Its dashboard, in a browser: {link}\nThe link is valid once, for a minute; a new one: tasuki dashboard"
 
 
 class _Server(uvicorn.Server):
@@ -128,55 +140,6 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens. Raises UsageError with what to do."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, where = found[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise UsageError(f"There is no address {host}: {error.strerror}.") from error
-    with listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(where)
-            listener.listen(BACKLOG)
-        except OSError as error:
-            raise UsageError(
-                f"Port {port} of {host} cannot be listened on: {os.strerror(error.errno or 0)}. "
-                "Take another one: tasuki serve --port 8788, or --port 0 for any."
-            ) from error
-        yield listener
-
-
-def _address(host: str, listener: socket.socket) -> str:
-    """Where programs on this machine reach the socket, as `host:port`."""
-    port = listener.getsockname()[1]
-    ipv6 = listener.family == socket.AF_INET6
-    if host in ANY:
-        host = "::1" if ipv6 else "127.0.0.1"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-class _Redacted(logging.Formatter):
-    """A line that holds no secret, and moves no cursor. Those of the fleet's log come redacted."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return plain(text if getattr(record, "redacted", False) else redact(text)[0])
-
-
-def _log_to(stream: TextIO) -> None:
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(_Redacted("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger("tasuki").setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what it says is said here
 
 
 def _leave() -> None:

@@ -9,7 +9,7 @@ from tasuki.web import answers
 from tasuki.web.gate import API
 from tasuki.web.pages import frame, login
 from tasuki.web.pages.frame import Asked, Page
-from tasuki.web.sessions import is_signed_in
+from tasuki.web.sessions import current_session
 
 TITLES = {400: "Not possible", 403: "Refused", 404: "Nothing here", 409: "Not now", 503: "Away"}
 
@@ -28,10 +28,11 @@ def of_page(request: Asked, error: Exception) -> Page:
         return frame.answered(
             request, frame.piece("macros.html", "refused", content["error"]), status
         )
-    known = is_signed_in(request)
+    known = current_session(request) is not None
+    again = frame.own_path(request) if status != 404 and request.method == "GET" else ""
     return frame.page(
-        request, "error.html", status, title=title, sentence=content["error"], bare=not known
-    )
+        request, "error.html", status, title=title, sentence=content["error"], bare=not known, again=again,
+    )  # fmt: skip
 
 
 def anywhere(request: Asked, error: HTTPException) -> Page | answers.Answer:

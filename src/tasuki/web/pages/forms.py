@@ -39,3 +39,8 @@ def filled(kind: type[B], values: Mapping[str, Any]) -> B:
         said, _, path = str(error).partition(" - at `$.")
         name = path.rstrip("`")
         raise UsageError(f"{name.capitalize()}: {said}." if name else f"{said}.") from error
+
+
+def number(text: str) -> int:
+    """A whole number of at most nine digits that a field holds; 0 where it holds none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

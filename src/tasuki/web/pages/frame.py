@@ -4,6 +4,7 @@ import gzip
 import time
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar import Request, Response
@@ -54,6 +55,14 @@ def _around(request: Asked) -> dict[str, Any]:
         "path": request.url.path, "bare": False, "live": "", "newest": state.live.position,
         "unseen": unseen, "newest_known": newest_known,
     }  # fmt: skip
+
+
+def own_path(request: Asked) -> str:
+    """The path of a request as a link that cannot lead to another host.
+
+    Browsers take `//name` and `/\\name` for another host, also with a tab between.
+    """
+    return "/" + quote(request.url.path.lstrip("/\\\t\n\r "), safe="/:@!$&'()*+,;=~-._")
 
 
 def answered(request: Asked, html: str, status: int = 200) -> Page:

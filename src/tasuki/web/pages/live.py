@@ -1,6 +1,8 @@
 """The stream of a page: what changed of what it shows, as pieces of HTML."""
 
 import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Annotated
 
 from litestar import get
@@ -17,6 +19,7 @@ from tasuki.web.live_pages import LivePages, News, Piece
 from tasuki.web.pages import cards, shapes, timeline
 from tasuki.web.pages.alert_list import SENT
 from tasuki.web.pages.frame import Asked, piece
+from tasuki.web.sessions import current_session
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MOST_PANELS = 24
@@ -36,7 +39,17 @@ async def live(
     last = request.headers.get("last-event-id", "")
     if last.isascii() and last.isdigit() and len(last) < 20:
         after = max(after, int(last))
-    return Stream(pages.pieces(page[:80], after), media_type="text/event-stream", headers=HEADERS)
+    pieces = _while_signed_in(request, pages.pieces(page[:80], after))
+    return Stream(pieces, media_type="text/event-stream", headers=HEADERS)
+
+
+async def _while_signed_in(request: Asked, pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces, until the session of the request ends."""
+    async with aclosing(pieces):
+        async for part in pieces:
+            if current_session(request) is None:
+                return
+            yield part
 
 
 def made(fleet: Fleet, news: News, topics: frozenset[str]) -> list[Piece]:

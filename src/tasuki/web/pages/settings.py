@@ -20,8 +20,9 @@ from tasuki.harness.protocol import Harness
 from tasuki.web import answers
 from tasuki.web.api_operator import given
 from tasuki.web.bodies import SettingsChange
-from tasuki.web.pages import forms, frame, shapes
+from tasuki.web.pages import forms, frame, login, shapes
 from tasuki.web.pages.frame import Asked, Page
+from tasuki.web.sessions import Sessions, current_session
 
 Form = NamedDependency[dict[str, str]]
 ABOUT = {
@@ -65,7 +66,8 @@ def _page(
         places=notify.kinds(notifier.places()), is_set=bool(notifier.where), about=notifier.about.split(),
         kinds=[(key, shapes.OF_ALERT[key], meaning) for key, meaning in ABOUT.items()],
         problem=notifier.problem, hooks=[_hooks(fleet, h) for h, _ in _able()], file=_file(),
-        facts=_facts(request, fleet),
+        facts=_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
+        session=current_session(request),
     )  # fmt: skip
 
 
@@ -139,6 +141,25 @@ def automation(
     return _page(request, fleet, at="automation", said=f"Automatic handoffs of {slug} {word}.")
 
 
+# -- browsers that are signed in -------------------------------------------------------
+
+
+@post("/settings/sessions/end", sync_to_thread=True, include_in_schema=False)
+def end_session(request: Asked, fleet: NamedDependency[Fleet], form: Form) -> Page:
+    """Sign another browser out, or every one."""
+    sessions: Sessions = request.app.state.sessions
+    if form.get("id") == "all":
+        sessions.end_all()
+        return login.sign_in(request, "Every browser is signed out.", status=200)
+    try:
+        sessions.end(forms.number(form.get("id", "")))
+    except TasukiError as error:
+        return _page(request, fleet, at="sessions", said=str(error), fine=False, status=answers.status_of(error))  # fmt: skip
+    if current_session(request) is None:
+        return login.sign_in(request, "You are signed out.", status=200)
+    return _page(request, fleet, at="sessions", said="That browser is signed out.")
+
+
 # -- hooks -----------------------------------------------------------------------------
 
 
@@ -207,5 +228,5 @@ def add_hooks(request: Asked, fleet: NamedDependency[Fleet], name: FromPath[str]
 
 
 HANDLERS = (
-    settings_page, threshold, notifications, test, automation, hooks_form, add_hooks,
+    settings_page, threshold, notifications, test, automation, end_session, hooks_form, add_hooks,
 )  # fmt: skip

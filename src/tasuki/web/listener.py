@@ -1,0 +1,85 @@
+"""The sockets on which the server listens, and the address by which programs reach it."""
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from tasuki.errors import UsageError
+from tasuki.web.gate import ANY
+
+BACKLOG = 512
+PORT_TRIES = 20
+"""Free ports that are tried until one is free on both loopback addresses."""
+_LOOPBACK_PAIR = {"127.0.0.1": "::1", "::1": "127.0.0.1", "localhost": "::1"}
+_NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
+
+
+@contextmanager
+def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Sockets that listen on an address of this machine. Raises UsageError with what to do.
+
+    On loopback the same port of the other loopback address is taken too: a browser asks `[::1]`
+    first for a name under `localhost`, and would send its cookie to whoever listens there.
+    """
+    with ExitStack() as opened:
+        for tries_left in reversed(range(PORT_TRIES)):
+            first = opened.enter_context(_open_socket(host, port))
+            sockets = [first]
+            other = _LOOPBACK_PAIR.get(host.lower())
+            if other is None:
+                break
+            try:
+                second = _open_other_loopback(other, first.getsockname()[1])
+            except UsageError:
+                if port or not tries_left:
+                    raise
+                continue
+            if second:
+                sockets.append(opened.enter_context(second))
+            break
+        yield sockets
+
+
+def address_of(host: str, listener: socket.socket) -> str:
+    """Where programs on this machine reach the socket, as `host:port`."""
+    port = listener.getsockname()[1]
+    ipv6 = listener.family == socket.AF_INET6
+    if host in ANY:
+        host = "::1" if ipv6 else "127.0.0.1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError(f"There is no address {host}: {error.strerror}.") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if host.lower() in _LOOPBACK_PAIR and family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(where)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"Port {port} of {host} cannot be listened on: {os.strerror(error.errno or 0)}. "
+            "Take another one: tasuki serve --port 8788, or --port 0 for any."
+        ) from error
+    return listener
+
+
+def _open_other_loopback(host: str, port: int) -> socket.socket | None:
+    """A socket on the other loopback address; None where this machine has none of its kind."""
+    try:
+        return _open_socket(host, port)
+    except UsageError as error:
+        cause = error.__cause__
+        no_address = isinstance(cause, OSError) and cause.errno in _NO_SUCH_ADDRESS
+        if no_address or isinstance(cause, socket.gaierror):
+            return None
+        raise
