@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from tasuki.fleet import log, spool, tables
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database, sqlite_url
+from tasuki.fleet.hosts import identify_host
 from tasuki.fleet.intake import Intake
-from tasuki.fleet.service import host_of
 from tasuki.fleet.watch import Watch
 
 FULL, NORMAL = 2, 1
@@ -97,8 +97,8 @@ def test_a_folder_that_another_machine_sees_knows_each(tmp_path: Path) -> None:
     ids = tmp_path / "a-id", tmp_path / "b-id"
     for path in ids:
         path.write_text(f"{path.name}\n")
-    a, b = (host_of(tmp_path, [path]) for path in ids)
-    without = host_of(tmp_path, [tmp_path / "missing"])
+    a, b = (identify_host(tmp_path, [path]).id for path in ids)
+    without = identify_host(tmp_path, [tmp_path / "missing"]).id
 
     assert len({a, b, without}) == 3
-    assert [host_of(tmp_path, [path]) for path in (*ids, tmp_path)] == [a, b, without]
+    assert [identify_host(tmp_path, [path]).id for path in (*ids, tmp_path)] == [a, b, without]

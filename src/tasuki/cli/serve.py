@@ -22,7 +22,10 @@ NEEDED = frozenset({
               "A URL with a password belongs into TASUKI_DATABASE_URL.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True,
               help="Listen where other machines can reach it, unencrypted.")  # fmt: skip
-def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
+@click.option("--moved", is_flag=True,
+              help="The data folder came from another machine, or this one has a new id: agents that it "
+              "knows of there are this machine's now.")  # fmt: skip
+def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bool) -> None:
     """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
 
     The dashboard is opened by the link that the start prints (again: tasuki dashboard). The API needs
@@ -48,5 +51,5 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
         click.echo(f"tasuki: {problem}", err=True)
     run(
         data_folder() / "fleet", found, host=host, port=port, database_url=database_url,
-        say=click.echo, allow_remote=allow_remote,
+        say=click.echo, allow_remote=allow_remote, moved=moved,
     )  # fmt: skip

@@ -109,7 +109,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = normal_url(url)
         self.engine = engine(self.url)
-        self._is_away = False
+        self._is_away: bool | None = None
         self.is_sqlite = self.url.startswith("sqlite")
         self._turn = threading.RLock() if self.is_sqlite else nullcontext()
         if self.is_sqlite:
@@ -163,13 +163,13 @@ class Database:
                 return connection
 
     def _tell(self, *, away: bool) -> None:
-        """Say once that the database is away, and once that it is back."""
-        if away != self._is_away:
-            self._is_away = away
-            if away:
-                log.warning("The database does not answer. Events and handoffs wait for it.")
-            else:
-                log.info("The database answers again.")
+        """Say once that the database is away, and once that it is back; at the start others do."""
+        before = self._is_away
+        if away and before is False:
+            log.warning("The database does not answer. Events and handoffs wait for it.")
+        elif before and not away:
+            log.info("The database answers again.")
+        self._is_away = None if away and before is None else away
 
     def tidy(self) -> None:
         """Move SQLite's log into its file, so that no writer has to, and begin a long one anew.

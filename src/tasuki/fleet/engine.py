@@ -6,20 +6,30 @@ under way at a crash is. It recovers at launch alone, so `sweep` starts again wh
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet import workflow
-from tasuki.fleet.database import engine
+from tasuki.fleet.database import engine, normal_url
 
+APPLICATION = "tasuki"
+"""What DBOS calls the fleet, on every host."""
+FORMER_APPLICATION = "tasuki-%"
+"""What an older tasuki called it: the host's name was a part of it."""
 VERSION = "fleet-1"
-"""Pinned: handoffs that an older tasuki began are carried on by a newer one."""
+"""Pinned, for the whole fleet: handoffs that an older tasuki began are carried on by a newer one."""
+SCHEMA = "tasuki_workflows"
+"""Of PostgreSQL; SQLite has a file instead."""
 THREADS = 256
 """Handoffs that can be under way at once; each waits in a thread of its own."""
 POLL_SECONDS = 0.25
+LARGEST = "operation_outputs"
+OWNED = ("workflow_status", LARGEST, "queues", "workflow_schedules", "application_versions")
+"""Tables of DBOS whose rows are an application's; in the largest only where others had any."""
+UNDER_WAY = ("PENDING", "ENQUEUED", "DELAYED")
 MOST_RECOVERIES = 1_000_000
 """A handoff is carried on however often the server was killed."""
 
@@ -50,37 +60,73 @@ class Engine:
     """
 
     def __init__(self, url: str, host: str, carry_out: Callable[[str, int, str], bool]) -> None:
-        self.url = url
+        self.url = normal_url(url)
         self.host = host
         self.queue = queue_of(host)
         self.carry_out = carry_out
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
 
-    def launch(self) -> None:
-        """Begin; what was under way when the last server ended is carried on."""
+    def launch(self, formers: Collection[str] = ()) -> None:
+        """Begin; what was under way when the last server ended is carried on.
+
+        `formers` are hosts whose handoffs are this host's from now on.
+        """
         global _running
         _running = self.carry_out
-        logging.getLogger("dbos").setLevel(logging.ERROR)
+        logging.getLogger("dbos").setLevel(logging.CRITICAL)  # who starts it says what went wrong
         # a step that it forgets with the machine is found done, and one that it never knew is begun
         self._engine = engine(self.url, synced=False)
+        self._take_over(self._engine, formers)
         config: DBOSConfig = {
-            "name": f"tasuki-{self.host}",
+            "name": APPLICATION,
             "system_database_url": self.url,
             "system_database_engine": self._engine,
-            "dbos_system_schema": "tasuki_workflows",
+            "dbos_system_schema": SCHEMA,
             "application_version": VERSION,
             "executor_id": self.host,
             "max_executor_threads": THREADS,
             "use_listen_notify": False,
-            "log_level": "ERROR",
+            "log_level": "CRITICAL",
             "enable_otlp": False,
         }
         DBOS(config=config)
-        DBOS.launch()
-        DBOS.register_queue(
-            self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
-        )
+        DBOS.listen_queues([self.queue])  # those of other hosts are theirs
+        try:
+            DBOS.launch()
+            DBOS.register_queue(
+                self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
+            )
+        except Exception:
+            self.close()
+            raise
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+
+    def _take_over(self, engine: sa.Engine, formers: Collection[str]) -> None:
+        """Give what an older tasuki wrote its present names, before DBOS looks for it."""
+        schema = None if engine.dialect.name == "sqlite" else SCHEMA
+        if not sa.inspect(engine).has_table(OWNED[-1], schema):
+            return
+        with engine.begin() as connection:
+            renamed = 0
+            for name in OWNED:
+                if name == LARGEST and not renamed:
+                    continue
+                owner = sa.column("application_name", sa.Text)
+                former = owner.like(FORMER_APPLICATION)
+                table = sa.update(sa.table(name, owner, schema=schema)).where(former)
+                renamed += connection.execute(table.values(application_name=APPLICATION)).rowcount
+            self._take_workflows(connection, schema, formers)
+
+    def _take_workflows(
+        self, connection: sa.Connection, schema: str | None, formers: Collection[str]
+    ) -> None:
+        names = ("executor_id", "queue_name", "status")
+        table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
+        for former in formers:
+            mine = table.c.status.in_(UNDER_WAY) & (table.c.queue_name == queue_of(former))
+            values = {"executor_id": self.host, "queue_name": self.queue}
+            connection.execute(sa.update(table).where(mine).values(values))
 
     def begin(self, begun: Begun) -> None:
         """Start a handoff, or an attempt of it; nothing happens where that was started before."""
@@ -101,7 +147,7 @@ class Engine:
     def is_broken(self, id: str, attempt: int) -> bool:
         """Whether the engine gave an attempt up that should be under way."""
         status: Any = DBOS.get_workflow_status(_workflow_id(id, attempt))
-        return status is not None and status.status not in ("PENDING", "ENQUEUED", "DELAYED")
+        return status is not None and status.status not in UNDER_WAY
 
     def close(self) -> None:
         """Stop; what is under way goes on at the next launch."""

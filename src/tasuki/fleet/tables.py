@@ -171,3 +171,12 @@ alerts = sa.Table(
     sqlite_autoincrement=True,
 )
 sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)
+
+hosts = sa.Table(
+    "hosts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, nullable=False),  # the machine's name
+    sa.Column("version", sa.Text, nullable=False),  # of tasuki
+    sa.Column("started_at", sa.Double, nullable=False),  # its server, the last time
+)

@@ -69,9 +69,13 @@ class Watch:
         """Begin to look."""
         self._thread.start()
 
-    def close(self, seconds: float) -> None:
-        """Stop looking."""
+    def stop(self) -> None:
+        """Look no more from now on."""
         self._stop.set()
+
+    def close(self, seconds: float) -> None:
+        """Stop looking, and wait for the last look."""
+        self.stop()
         self._thread.join(seconds)
 
     def _run(self) -> None:

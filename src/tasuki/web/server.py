@@ -19,8 +19,9 @@ from litestar.concurrency import set_asyncio_executor
 
 from tasuki.config import Loaded
 from tasuki.draft.redact import redact
-from tasuki.errors import UsageError
+from tasuki.errors import ServerFailed, UsageError
 from tasuki.fleet.service import open_fleet
+from tasuki.fleet.start_errors import describe_os
 from tasuki.plain import plain
 from tasuki.web import single
 from tasuki.web.application import application
@@ -51,11 +52,13 @@ def serve(
     database_url: str,
     say: Say,
     allow_remote: bool = False,
+    moved: bool = False,
 ) -> None:
     """Serve the fleet whose own files are in `folder`; returns once it was told to stop.
 
-    `port` 0 takes a free one. `say` is told the address once it answers. Raises ServerRuns,
-    StoreFailed, UsageError for an address that cannot be listened on.
+    `port` 0 takes a free one. `say` is told the address once it answers. `moved`: agents of other
+    machines that used the folder are this one's. Raises ServerRuns, ServerFailed, StoreFailed,
+    UsageError for an address that there is not.
     """
     if not allow_remote and not is_loopback(host):
         raise UsageError(
@@ -67,8 +70,9 @@ def serve(
     with single.alone(folder) as lock, _listening(host, port) as listener:
         address = _address(host, listener)
         single.say(lock, f"process {os.getpid()}, http://{address}")
-        secrets = tokens(folder)
-        fleet = open_fleet(folder, database_url, loaded)
+        with _files():
+            secrets = tokens(folder)
+            fleet = open_fleet(folder, database_url, loaded, moved=moved)
         try:
             fleet.launch()
             app = application(fleet, secrets, host)
@@ -81,11 +85,24 @@ def serve(
                 f"Its dashboard, in a browser: {link(address, app.state.sessions)}"
             )
             known = single.known_at(folder, address, secrets.proof)
-            _Server(config, app, known, lambda: say(said)).run(sockets=[listener])
+            server = _Server(config, app, known, lambda: say(said))
+            fleet.on_lost(server.stop)
+            server.run(sockets=[listener])
         finally:
             fleet.close(CLOSING_SECONDS)
+    if fleet.lost:
+        logger.error(fleet.lost)
     logger.info("Stopped.")
-    _leave()
+    _leave(int(bool(fleet.lost)))
+
+
+@contextmanager
+def _files() -> Iterator[None]:
+    """Raise ServerFailed where a file of the server cannot be made or read."""
+    try:
+        yield
+    except OSError as error:
+        raise ServerFailed(describe_os(error)) from error
 
 
 class _Server(uvicorn.Server):
@@ -103,6 +120,10 @@ class _Server(uvicorn.Server):
         self.live_pages: LivePages = app.state.live_pages
         self.known = known
         self.answers = answers
+
+    def stop(self) -> None:
+        """End it, from any thread."""
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -132,7 +153,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens. Raises UsageError with what to do."""
+    """A socket that listens. Raises UsageError, ServerFailed with what to do."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
@@ -145,7 +166,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind(where)
             listener.listen(BACKLOG)
         except OSError as error:
-            raise UsageError(
+            raise ServerFailed(
                 f"Port {port} of {host} cannot be listened on: {os.strerror(error.errno or 0)}. "
                 "Take another one: tasuki serve --port 8788, or --port 0 for any."
             ) from error
@@ -179,11 +200,13 @@ def _log_to(stream: TextIO) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what it says is said here
 
 
-def _leave() -> None:
-    """End now, even if a thread still waits for tmux: all that it does can be done anew."""
+def _leave(code: int) -> None:
+    """End now with an exit code, even if a thread still waits for tmux: all that it does can be done anew."""
     stuck = [t for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
     if stuck:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(0)
+        os._exit(code)
+    if code:
+        sys.exit(code)
