@@ -91,7 +91,10 @@ class FileClaim:
         try:
             number = os.open(self.path, flags, 0o600)
         except OSError as error:
-            raise StoreFailed(f"The lock {self.path} cannot be made: {why(error)}.") from error
+            raise StoreFailed(
+                f"The lock {self.path} cannot be made: {why(error)}. Mend that, or name another database: "
+                "tasuki serve --database-url"
+            ) from error
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -48,8 +48,15 @@ def normal_url(url: str) -> str:
     """A URL as people write it, with the driver that tasuki brings. Raises StoreFailed."""
     for short in ("postgres://", "postgresql://"):
         if url.startswith(short):
-            return f"postgresql+psycopg://{url.removeprefix(short)}"
+            url = f"postgresql+psycopg://{url.removeprefix(short)}"
     if url.startswith(("postgresql+psycopg://", "sqlite:///")):
+        try:
+            sa.make_url(url).port  # noqa: B018 it may be no number
+        except (sa.exc.ArgumentError, ValueError) as error:
+            raise StoreFailed(
+                "The URL of the database cannot be understood: an odd character in the password is written as "
+                "%40 for @, and a port is a number. Mend --database-url, or TASUKI_DATABASE_URL."
+            ) from error
         return url
     raise StoreFailed(
         f"{url.partition(':')[0]!r} is no kind of database that tasuki uses. "

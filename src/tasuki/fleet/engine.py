@@ -14,6 +14,7 @@ from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet import workflow
 from tasuki.fleet.database import engine, normal_url
+from tasuki.fleet.start_errors import check_file
 
 APPLICATION = "tasuki"
 """What DBOS calls the fleet, on every host."""
@@ -77,6 +78,7 @@ class Engine:
         logging.getLogger("dbos").setLevel(logging.CRITICAL)  # who starts it says what went wrong
         # a step that it forgets with the machine is found done, and one that it never knew is begun
         self._engine = engine(self.url, synced=False)
+        check_file(self._engine)
         self._take_over(self._engine, formers)
         config: DBOSConfig = {
             "name": APPLICATION,

@@ -28,7 +28,7 @@ from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.outcomes import Outcomes
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.sending import check_own, press, screen, send_message
-from tasuki.fleet.start_errors import explained
+from tasuki.fleet.start_errors import check_file, explained
 from tasuki.fleet.steps import Steps
 from tasuki.fleet.vacancies import check_vacant
 from tasuki.fleet.watch import Watch
@@ -110,6 +110,7 @@ class Fleet:
         sys.setswitchinterval(SWITCH_SECONDS)
         with explained(self.database.url):
             self.claim.take()
+            check_file(self.database.engine)
             with self.claim.starting():
                 schema.upgrade(self.database)
                 formers = settle_hosts(

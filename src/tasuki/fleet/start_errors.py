@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -38,12 +39,14 @@ _REMEDIES = {
     "held": "Another program holds it. End that, then start again.",
 }
 _DAMAGED = {
-    "fleet": "It is damaged. Put a copy of it back (tasuki keeps one from before each change of its tables: {path}.before-*). "
-    "Or move it away (mv {path} {path}.damaged), and the fleet begins without agents and personas; "
-    "sqlite3 {path}.damaged .recover may still read it.",
-    "workflows": "It is damaged. Move it away (mv {path} {path}.damaged), then start again: no agent and no document is "
-    "in it, and handoffs under way go on with the step that they were at.",
+    "fleet": "It is damaged. Put a copy of it back ({path}.before-* are tasuki's own, from before its tables were changed); "
+    "or move it away, {path}-wal and {path}-shm with it, and the fleet begins without agents and personas. "
+    "`sqlite3 FILE .recover` may still read it.",
+    "workflows": "It is damaged. Move it away, {path}-wal and {path}-shm with it, and start again: no agent and no document "
+    "is in it, and handoffs under way go on with the step that they were at.",
 }  # fmt: skip
+CHECKED_BYTES = 256 << 20
+"""Files of SQLite that are larger are not looked through at the start: it takes a second for each GB or so."""
 
 
 @contextmanager
@@ -58,6 +61,19 @@ def explained(url: str, kind: str = "fleet") -> Iterator[None]:
         raise ServerFailed(describe(error, url, kind)) from error
     except OSError as error:
         raise ServerFailed(describe_os(error)) from error
+
+
+def check_file(database: sa.Engine) -> None:
+    """Look through a file of SQLite; raises DatabaseError where it is damaged, else only when it is read there."""
+    path = Path(database.url.database or "")
+    if database.dialect.name != "sqlite" or not path.is_file():
+        return
+    if path.stat().st_size > CHECKED_BYTES:
+        return
+    with database.connect() as connection:
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    if found != "ok":
+        raise sqlite3.DatabaseError(f"malformed: {one_line(str(found), 200)}")
 
 
 def describe(error: BaseException, url: str, kind: str = "fleet") -> str:
