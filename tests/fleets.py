@@ -66,6 +66,8 @@ class World:
             "SCRIPTED_LOG": str(self.journal),
         }  # fmt: skip
         self.server: subprocess.Popen[bytes] | None = None
+        self.prefix: list[str] = []
+        """Words before the server's command."""
         self._address = ""
         self.output = folder / "server.log"
         self.config(notify="")
@@ -146,7 +148,7 @@ class World:
                "FLEET_LIMITS": limits, "FLEET_LATER": later}  # fmt: skip
         with self.output.open("ab") as output:
             self.server = subprocess.Popen(
-                [sys.executable, str(SERVER), "serve", "--port", str(port), *url],
+                [*self.prefix, sys.executable, str(SERVER), "serve", "--port", str(port), *url],
                 env=env, cwd=self.folder, stdout=output, stderr=output,
             )  # fmt: skip
         retry_until(self._answers, 30)

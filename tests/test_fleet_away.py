@@ -2,6 +2,7 @@
 
 import sqlite3
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,11 @@ import pytest
 from databases import missing, postgres
 from fleets import World, once
 from waiting import retry_until
+
+from tasuki.errors import HandoffNotFound
+from tasuki.fleet.changes import Changes
+from tasuki.fleet.database import Database
+from tasuki.fleet.outcomes import Outcomes
 
 GONE = 8.0
 """Seconds; the server's own patience is a minute."""
@@ -65,6 +71,39 @@ def test_a_database_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
             once(world, world.ends(id, seconds=40))
         finally:
             world.close()
+
+
+@pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
+def test_a_step_waits_however_long_the_database_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock on which an hour passes in a few seconds: the step is begun anew once it answers."""
+    real = time.monotonic
+    with postgres() as server:
+        database = Database(server.make())
+        outcomes = Outcomes(database, Changes(), None)  # type: ignore[arg-type]
+        monkeypatch.setattr(time, "monotonic", lambda: 1000 * real())
+        server.stop("fast")
+        done: list[bool | BaseException] = []
+
+        def carry_out() -> None:
+            try:
+                done.append(outcomes.carry_out("0" * 32, 1, "create"))
+            except BaseException as error:
+                done.append(error)
+
+        thread = threading.Thread(target=carry_out)
+        thread.start()
+        thread.join(GONE)
+        waited = list(done)
+        monkeypatch.undo()
+        waiting = set(outcomes.waiting)
+        server.start()
+        thread.join(20)
+        database.close()
+
+    assert ([], {"0" * 32}) == (waited, waiting)
+    assert isinstance(done[0], HandoffNotFound)  # what a database that answers says of it
 
 
 def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:

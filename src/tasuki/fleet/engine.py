@@ -6,6 +6,7 @@ under way at a crash is. It recovers at launch alone, so `sweep` starts again wh
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from dbos import DBOS, DBOSConfig, SetWorkflowID
 from tasuki.fleet import workflow
 from tasuki.fleet.database import engine, normal_url
 from tasuki.fleet.start_errors import check_file
+from tasuki.plain import one_line
 
 APPLICATION = "tasuki"
 """What DBOS calls the fleet, on every host."""
@@ -30,7 +32,10 @@ POLL_SECONDS = 0.25
 LARGEST = "operation_outputs"
 OWNED = ("workflow_status", LARGEST, "queues", "workflow_schedules", "application_versions")
 """Tables of DBOS whose rows are an application's; in the largest only where others had any."""
-UNDER_WAY = ("PENDING", "ENQUEUED", "DELAYED")
+WAITING = ("ENQUEUED", "DELAYED")
+UNDER_WAY = ("PENDING", *WAITING)
+ABSENT_SECONDS = 10.0
+"""How long a pending attempt may be without a thread: it may be about to get one."""
 MOST_RECOVERIES = 1_000_000
 """A handoff is carried on however often the server was killed."""
 
@@ -39,6 +44,10 @@ Begun = tuple[str, int, str, bool]
 
 _running: Callable[[str, int, str], bool] | None = None
 """What carries out one step; set while an engine is launched."""
+_alive: set[str] = set()
+"""The workflows that have a thread in this process."""
+_broken: dict[str, str] = {}
+"""The workflows whose thread ended before they did, and why."""
 
 
 @DBOS.workflow(name="handoff", max_recovery_attempts=MOST_RECOVERIES)
@@ -46,7 +55,15 @@ def _handoff(id: str, attempt: int, first: str, from_thread: bool) -> None:
     def carried_out(step: str) -> bool:
         return DBOS.run_step({"name": step}, _carry_out, id, attempt, step)
 
-    workflow.hand_off(carried_out, first, from_thread=from_thread)
+    name = _workflow_id(id, attempt)
+    _alive.add(name)
+    try:
+        workflow.hand_off(carried_out, first, from_thread=from_thread)
+    except Exception as error:  # a step could not be recorded: its thread ends here
+        _broken[name] = one_line(str(getattr(error, "orig", None) or error), 300)
+        raise
+    finally:
+        _alive.discard(name)
 
 
 def _carry_out(id: str, attempt: int, step: str) -> bool:
@@ -67,6 +84,7 @@ class Engine:
         self.carry_out = carry_out
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
+        self._absent: dict[str, float] = {}
 
     def launch(self, formers: Collection[str] = ()) -> None:
         """Begin; what was under way when the last server ended is carried on.
@@ -146,10 +164,44 @@ class Engine:
                 started.append(begun[0])
         return started
 
-    def is_broken(self, id: str, attempt: int) -> bool:
-        """Whether the engine gave an attempt up that should be under way."""
-        status: Any = DBOS.get_workflow_status(_workflow_id(id, attempt))
-        return status is not None and status.status not in UNDER_WAY
+    def why_broken(self, id: str, attempt: int) -> str:
+        """Why an attempt that should be under way is not carried out any more; empty while it is.
+
+        DBOS takes an attempt for pending for ever whose step it could not record: the thread is gone.
+        """
+        name = _workflow_id(id, attempt)
+        status: Any = DBOS.get_workflow_status(name)
+        if status is None or status.status in WAITING or name in _alive:
+            self._absent.pop(name, None)
+            return ""
+        if status.status != "PENDING" or name in _broken:
+            return _broken.get(name) or "The engine gave this attempt up."
+        since = self._absent.setdefault(name, time.monotonic())
+        is_gone = time.monotonic() - since > ABSENT_SECONDS and len(_alive) < THREADS
+        return "Its thread ended." if is_gone else ""
+
+    def count_broken(self) -> int:
+        """How many attempts have lost their thread, and are not known to have failed yet."""
+        return len(_broken)
+
+    def forget_broken(self, under_way: Iterable[Begun]) -> None:
+        """Forget the broken ones that are not under way any more."""
+        names = {_workflow_id(begun[0], begun[1]) for begun in under_way}
+        for name in set(_broken) - names:
+            _broken.pop(name, None)
+
+    def answers(self) -> bool:
+        """Whether its database answers now, and can be read; true before the launch."""
+        if self._engine is None:
+            return True
+        schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
+        queues = sa.table("queues", sa.column("name"), schema=schema)
+        try:
+            with self._engine.connect() as connection:
+                connection.execute(sa.select(queues.c.name).limit(1)).first()
+        except sa.exc.SQLAlchemyError:
+            return False
+        return True
 
     def close(self) -> None:
         """Stop; what is under way goes on at the next launch."""

@@ -160,10 +160,15 @@ class Fleet:
     def health(self) -> dict[str, Any]:
         """Whether the parts of the server work, for `/health`."""
         database = "ok" if self.database.answers() else "away"
-        if self.intake.hindered and database == "ok":
+        if database == "ok" and (self.intake.hindered or self.outcomes.waiting):
             database = "refuses"
-        status = "ok" if database == "ok" else "degraded"
-        return {"status": status, "database": database, "waiting": self.intake.waiting}
+        broken = self.engine.count_broken() or (database != "away" and not self.engine.answers())
+        workflows = "refuses" if broken else "ok"
+        status = "ok" if database == workflows == "ok" else "degraded"
+        return {
+            "status": status, "database": database, "workflows": workflows,
+            "waiting": self.intake.waiting,
+        }  # fmt: skip
 
     def note(
         self,
@@ -350,10 +355,12 @@ class Fleet:
     def _sweep(self) -> None:
         """Start what is written down as under way and unknown to the engine; note what it gave up."""
         for of in reading.handoffs(self.database, state="running", host=self.host):
-            if self.engine.is_broken(of.id, of.attempt):
-                self.outcomes.give_up(of)
-        running = reading.handoffs(self.database, state="running", host=self.host)
-        for id in self.engine.sweep(map(handing_off.begun, running)):
+            if why := self.engine.why_broken(of.id, of.attempt):
+                self.outcomes.give_up(of, why)
+        under_way = reading.handoffs(self.database, state="running", host=self.host)
+        running = [handing_off.begun(of) for of in under_way]
+        self.engine.forget_broken(running)
+        for id in self.engine.sweep(running):
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
 
     # -- events ------------------------------------------------------------------------
