@@ -1,5 +1,7 @@
 """The database is away for a while, in the middle of a handoff: nothing is lost, nothing happens twice."""
 
+import json
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -16,6 +18,7 @@ from tasuki.errors import HandoffNotFound
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database
 from tasuki.fleet.outcomes import Outcomes
+from tasuki.harness.hook_script import HUNG
 
 GONE = 8.0
 """Seconds; the server's own patience is a minute."""
@@ -136,3 +139,36 @@ def test_two_servers_for_one_folder_are_refused(world: World) -> None:
 
     assert done.returncode == 1
     assert world.address() in done.stderr
+
+
+def test_a_server_that_hangs_for_a_while_loses_no_event(world: World) -> None:
+    """It is stopped and goes on: each event is taken in once, in its order, and hooks ask again."""
+    world.serve()
+    world.install()
+    assert world.server
+    fleet = world.data / "fleet"
+
+    def tell(name: str, **more: str) -> None:
+        payload = {"hook_event_name": name, "session_id": "s-1", "cwd": str(world.work), **more}
+        subprocess.run(
+            ["sh", str(fleet / "hook.sh"), "claude"], input=json.dumps(payload).encode(),
+            env=world.env, check=True, timeout=20,
+        )  # fmt: skip
+
+    tell("SessionStart", source="startup")
+    world.server.send_signal(signal.SIGSTOP)
+    try:
+        for number in range(4):
+            tell("UserPromptSubmit", prompt=f"prompt {number}")
+            tell("Stop")
+        hung = (fleet / HUNG).exists()
+        spooled = len(list((fleet / "spool").iterdir()))
+    finally:
+        world.server.send_signal(signal.SIGCONT)
+    retry_until(lambda: not list((fleet / "spool").iterdir()), 20)
+    tell("UserPromptSubmit", prompt="prompt 4")
+    told = [line["text"] for line in world.log() if line["kind"] == "prompt"]
+
+    assert (True, 8) == (hung, spooled)
+    assert [f"prompt {number}" for number in range(5)] == told
+    assert not (fleet / HUNG).exists()

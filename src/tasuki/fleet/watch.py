@@ -17,6 +17,7 @@ from tasuki.fleet.intake import Intake, Overloaded
 from tasuki.fleet.lifecycle import Lifecycle
 from tasuki.fleet.rows import Agent
 from tasuki.fleet.signals import Signals
+from tasuki.harness.hook_script import HUNG
 from tasuki.harness.protocol import ThreadFile
 from tasuki.launch.panes import Panes, Survey
 from tasuki.launch.processes import is_alive
@@ -118,6 +119,7 @@ class Watch:
     def take_spool(self) -> None:
         """Take in what hooks kept while the server was away, the oldest first."""
         self._tell_dropped()
+        (self.spool_folder.parent / HUNG).unlink(missing_ok=True)  # hooks may ask again
         for path in spool.waiting(self.spool_folder):
             if self._stop.is_set():
                 return
