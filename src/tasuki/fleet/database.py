@@ -25,6 +25,9 @@ WAL_PAGES = 20_000
 before that `tidy` does it, beside the commits."""
 TIDY_PAGES = 2_000
 """Pages of SQLite's log behind which `tidy` begins it anew."""
+INCREMENTAL = 2
+CONVERTED_BYTES = 128 << 20
+"""Files of SQLite that are larger are not made to shrink at the start: that takes a second for each 100 MB."""
 WRITE_LOCK = 7_265_827
 """PostgreSQL's advisory lock under which everything is written: ids of the log in the order of commits,
 and no two that wait for each other's rows. SQLite has one writer anyway."""
@@ -89,6 +92,7 @@ def engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine:
 def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     cursor = connection.cursor()
     for pragma in (
+        "auto_vacuum=INCREMENTAL",  # of a new file alone: so that free pages can be given back
         "journal_mode=WAL",
         f"synchronous={'FULL' if synced else 'NORMAL'}",
         "foreign_keys=ON",
@@ -97,6 +101,41 @@ def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def make_shrinkable(database: sa.Engine) -> bool:
+    """Let a file of SQLite that an older tasuki made give free pages back; whether it can now.
+
+    That takes a copy of the file in place, so of a large one nothing is done.
+    """
+    path = Path(database.url.database or "")
+    if database.dialect.name != "sqlite" or not path.is_file():
+        return True
+    with database.connect() as connection:
+        raw = connection.connection.driver_connection
+        assert raw
+        raw.rollback()
+        if raw.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL:
+            return True
+        if path.stat().st_size > CONVERTED_BYTES:
+            log.info("%s does not shrink by itself. Once, while no server runs: sqlite3 %s 'PRAGMA auto_vacuum = 2; VACUUM'", path, path)  # fmt: skip
+            return False
+        raw.execute("VACUUM")
+    return True
+
+
+def give_back(connection: sa.Connection, pages: int) -> bool:
+    """Give some free pages of SQLite's file back to the disk; whether there are as many left."""
+    (kind,) = connection.exec_driver_sql("PRAGMA auto_vacuum").one()
+    (free,) = connection.exec_driver_sql("PRAGMA freelist_count").one()
+    if kind != INCREMENTAL or free < pages:
+        return False
+    raw = connection.connection.driver_connection
+    assert raw
+    raw.execute(
+        f"PRAGMA incremental_vacuum({pages})"
+    ).fetchall()  # a page for each row, of no columns
+    return True
 
 
 def is_gone(error: BaseException) -> bool:

@@ -8,13 +8,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet import workflow
-from tasuki.fleet.database import engine, normal_url
+from tasuki.fleet.database import engine, give_back, make_shrinkable, normal_url
 from tasuki.fleet.start_errors import check_file
 from tasuki.plain import one_line
 
@@ -34,6 +35,9 @@ OWNED = ("workflow_status", LARGEST, "queues", "workflow_schedules", "applicatio
 """Tables of DBOS whose rows are an application's; in the largest only where others had any."""
 WAITING = ("ENQUEUED", "DELAYED")
 UNDER_WAY = ("PENDING", *WAITING)
+ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+PIECE = 20
+"""Workflows that are deleted at once."""
 ABSENT_SECONDS = 10.0
 """How long a pending attempt may be without a thread: it may be about to get one."""
 MOST_RECOVERIES = 1_000_000
@@ -97,6 +101,7 @@ class Engine:
         # a step that it forgets with the machine is found done, and one that it never knew is begun
         self._engine = engine(self.url, synced=False)
         check_file(self._engine)
+        make_shrinkable(self._engine)
         self._take_over(self._engine, formers)
         config: DBOSConfig = {
             "name": APPLICATION,
@@ -189,6 +194,24 @@ class Engine:
         names = {_workflow_id(begun[0], begun[1]) for begun in under_way}
         for name in set(_broken) - names:
             _broken.pop(name, None)
+
+    def give_back(self, pages: int) -> bool:
+        """Give some free pages of its own file back to the disk; whether there are as many left."""
+        if self._engine is None or self._engine.dialect.name != "sqlite":
+            return False
+        with self._engine.begin() as connection:
+            return give_back(connection, pages)
+
+    def delete_ended(self, before: float) -> int:
+        """Delete some workflows of this host that ended before a time; how many."""
+        until = datetime.fromtimestamp(before, UTC).isoformat()
+        ended = DBOS.list_workflows(
+            status=list(ENDED), completed_before=until, queue_name=self.queue, limit=PIECE,
+            load_input=False, load_output=False,
+        )  # fmt: skip
+        if ended:
+            DBOS.delete_workflows([one.workflow_id for one in ended])
+        return len(ended)
 
     def answers(self) -> bool:
         """Whether its database answers now, and can be read; true before the launch."""

@@ -17,7 +17,7 @@ from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.claims import claim_of
 from tasuki.fleet.correlator import HookPost
-from tasuki.fleet.database import Database, normal_url, sqlite_url
+from tasuki.fleet.database import Database, make_shrinkable, normal_url, sqlite_url
 from tasuki.fleet.ending import Ending
 from tasuki.fleet.engine import Engine, queue_of
 from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
@@ -26,6 +26,7 @@ from tasuki.fleet.lifecycle import Lifecycle, check_folder, check_hooks
 from tasuki.fleet.limits import Limits
 from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.outcomes import Outcomes
+from tasuki.fleet.pruning import Pruner
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.sending import check_own, press, screen, send_message
 from tasuki.fleet.start_errors import check_file, explained
@@ -95,6 +96,8 @@ class Fleet:
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._sweep,
             self._automatic, self.threshold,
         )  # fmt: skip
+        self.keep_days = int(settings.keep_days)
+        self.pruner = Pruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
         self.lost = ""
         """Why this server may not go on; empty while it may."""
@@ -111,6 +114,7 @@ class Fleet:
         with explained(self.database.url):
             self.claim.take()
             check_file(self.database.engine)
+            make_shrinkable(self.database.engine)
             with self.claim.starting():
                 schema.upgrade(self.database)
                 formers = settle_hosts(
@@ -127,6 +131,7 @@ class Fleet:
             self._sweep()
         self.claim.watch(self._lose)
         self.watch.start()
+        self.pruner.start()
         self._launched = True
 
     def _lose(self, why: str) -> None:
@@ -134,6 +139,7 @@ class Fleet:
         self.lost = why
         self.changes.close()
         self.watch.stop()
+        self.pruner.stop()
         for callback in self._on_lost:
             callback()
 
@@ -145,6 +151,7 @@ class Fleet:
         """Stop; steps under way are carried out anew at the next start."""
         self.changes.close()
         if self._launched:
+            self.pruner.close(seconds / 2)
             self.watch.close(seconds / 2)
             self.intake.close(seconds / 2)
             self.engine.close()
@@ -200,6 +207,7 @@ class Fleet:
     def _settle(self, settings: config.Settings) -> None:
         threshold = float(settings.context_threshold)
         self.threshold = threshold
+        self.keep_days = int(settings.keep_days)
         self.guard.threshold = self.intake.threshold = self.watch.threshold = threshold
         self.notifier.take(settings.notify, config.alerts(settings))
 

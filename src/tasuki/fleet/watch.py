@@ -25,8 +25,6 @@ from tasuki.launch.processes import is_alive
 SPOOL_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 SWEEP_SECONDS = 15.0
-PRUNE_SECONDS = 86400.0
-PRUNE_PAUSE_SECONDS = 0.1
 AT_ONCE = 8
 """Agents that are looked at before a pause of `PAUSE_SECONDS`."""
 PAUSE_SECONDS = 0.001
@@ -80,7 +78,7 @@ class Watch:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        looked = swept = pruned = 0.0
+        looked = swept = 0.0
         while not self._stop.wait(SPOOL_SECONDS):
             self._safely(self.take_spool)
             now = time.monotonic()
@@ -92,9 +90,6 @@ class Watch:
             if now - swept >= SWEEP_SECONDS:
                 self._safely(self.sweep)
                 swept = time.monotonic()
-            if not pruned or now - pruned >= PRUNE_SECONDS:
-                self._safely(self.prune)
-                pruned = now
 
     def _safely(self, work: Callable[[], None]) -> None:
         try:
@@ -104,15 +99,6 @@ class Watch:
                 logger.exception("The watch")
         except Exception:
             logger.exception("The watch")
-
-    def prune(self) -> None:
-        """Take old lines out of the log, piece by piece, and what was left in the spool."""
-        spool.tidy(self.spool_folder)
-        while True:
-            with self.database.write(synced=False) as connection:
-                pruned = log.prune(connection) + alerts.prune(connection)
-            if not pruned or self._stop.wait(PRUNE_PAUSE_SECONDS):
-                return
 
     # -- the spool ---------------------------------------------------------------------
 
