@@ -1,12 +1,13 @@
 """What the fleet's server costs: events under load, a hundred handoffs at once, and doing nothing.
 
-    python bench/fleet.py [events] [handoffs] [idle] [--seconds N] [--agents N] [--write]
+    python bench/fleet.py [events] [handoffs] [idle] [prune] [--seconds N] [--agents N] [--write]
 
 A real server in a process of its own, on SQLite. Events: 200 agents send 400 a second, each by a
 connection of its own as `curl` does, while 50 streams of live events are open; measured is the time
 from connecting to the answer. Handoffs: scripted harnesses in real tmux panes, a hundred at once;
 tasuki's own share is the processor time of its server and of every tmux it calls, for each handoff.
 Idle: processor time and memory of a server that has nothing to do, with ten agents at rest.
+Prune: the same events while 500,000 old lines of the log are taken away.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import multiprocessing
 import os
 import re
 import resource
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -259,8 +261,66 @@ def idle(world: World, options: argparse.Namespace) -> list[Row]:
     ]
 
 
+# -- pruning ---------------------------------------------------------------------------
+
+OLD_EVENTS = 500_000
+PRUNED_WITHIN = 600.0
+_OLD = "SELECT count(*) FROM events WHERE received_at < 1000"
+
+
+def fill(path: Path) -> None:
+    """Write old lines into the log, as hooks write them."""
+    with sqlite3.connect(path) as file:
+        file.executemany(
+            "INSERT INTO events (event_id, at, received_at, kind, text, data) VALUES (?, 1, 1, 'prompt', ?, '{}')",
+            (
+                (f"old-{number}", "Fix the upload client, and test it. " * 3)
+                for number in range(OLD_EVENTS)
+            ),
+        )
+    file.close()
+
+
+async def load_until(load: Load, path: Path) -> float:
+    """The load, in pieces of two seconds, until no old line is left; the seconds that took."""
+    began = time.perf_counter()
+    while (took := time.perf_counter() - began) < PRUNED_WITHIN:
+        await load.run(2.0)
+        load.run_id = time.time_ns()
+        with sqlite3.connect(path, timeout=30) as file:
+            left = file.execute(_OLD).fetchone()[0]
+        file.close()
+        if not left:
+            return took
+    raise AssertionError(f"{left} old lines are left after {took:.0f} s")
+
+
+def prune(world: World, options: argparse.Namespace) -> list[Row]:
+    """Events while old lines of the log are taken away."""
+    path = world.data / "fleet.db"
+    world.serve()
+    world.kill(15)
+    fill(path)
+    size = path.stat().st_size
+    world.serve()
+    load = Load(world)
+    took = asyncio.run(load_until(load, path))
+    deadline = time.monotonic() + 60
+    while path.stat().st_size > size / 2 and time.monotonic() < deadline:
+        time.sleep(1.0)
+    ms = [1000 * t for t in load.took]
+    return [
+        (f"{OLD_EVENTS} old lines of the log are gone after", f"{took:.0f} s", ""),
+        ("event at 400/s meanwhile: p50", f"{quantile(ms, 0.5):.1f} ms", ""),
+        ("the same, p99", f"{quantile(ms, 0.99):.1f} ms", "≤ 10 ms"),
+        ("the same, longest", f"{max(ms):.0f} ms", ""),
+        ("events that were not taken in", str(load.failed), "0"),
+        ("the file before and after", f"{size >> 20} and {path.stat().st_size >> 20} MB", ""),
+    ]
+
+
 MEASURES: dict[str, Callable[[World, argparse.Namespace], list[Row]]] = {
-    "events": events, "handoffs": handoffs, "idle": idle,
+    "events": events, "handoffs": handoffs, "idle": idle, "prune": prune,
 }  # fmt: skip
 
 

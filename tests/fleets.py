@@ -65,6 +65,8 @@ class World:
             "SCRIPTED_LOG": str(self.journal),
         }  # fmt: skip
         self.server: subprocess.Popen[bytes] | None = None
+        self.prefix: list[str] = []
+        """Words before the server's command."""
         self._address = ""
         self.output = folder / "server.log"
         self.config(notify="")
@@ -129,7 +131,9 @@ class World:
 
     # -- the server --------------------------------------------------------------------
 
-    def serve(self, *, at: str = "", limits: str = "", later: str = "", port: int = 0) -> None:
+    def serve(
+        self, *options: str, at: str = "", limits: str = "", later: str = "", port: int = 0
+    ) -> None:
         """Start the server; `at` names a point of the code at which it stops and waits to be killed.
 
         `later`: it is a later version of tasuki. `port` 0 is a free one.
@@ -138,14 +142,27 @@ class World:
         (self.data / "fleet" / "address").unlink(missing_ok=True)
         self._address = "127.0.0.1:1"
         url = ["--database-url", self.database_url] if self.database_url else []
+        url += options
         env = {**self.env, "FLEET_STOP_AT": at, "FLEET_REACHED": str(self.reached),
                "FLEET_LIMITS": limits, "FLEET_LATER": later}  # fmt: skip
         with self.output.open("ab") as output:
             self.server = subprocess.Popen(
-                [sys.executable, str(SERVER), "serve", "--port", str(port), *url],
+                [*self.prefix, sys.executable, str(SERVER), "serve", "--port", str(port), *url],
                 env=env, cwd=self.folder, stdout=output, stderr=output,
             )  # fmt: skip
         retry_until(self._answers, 30)
+
+    def refused(self, *options: str) -> str:
+        """What a server says that does not start: one message, and no traceback."""
+        url = ["--database-url", self.database_url] if self.database_url else []
+        done = subprocess.run(
+            [sys.executable, str(SERVER), "serve", "--port", "0", *url, *options], env=self.env,
+            cwd=self.folder, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        assert (1, 1) == (done.returncode, said.count("tasuki: ")), said
+        assert "Traceback" not in said, said
+        return said
 
     @property
     def reached(self) -> Path:

@@ -11,7 +11,7 @@ from fleets import World
 from inboxes import Inbox
 from waiting import retry_until
 
-from tasuki.fleet import alerts, log, tables
+from tasuki.fleet import alerts, tables
 from tasuki.fleet.database import Database
 from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.rows import Alert
@@ -173,19 +173,14 @@ def test_one_that_hangs_does_not_hold_the_end_up(tmp_path: Path, database: Datab
 
 
 def test_seen_ones_are_counted_no_more(database: Database) -> None:
-    """What the operator has seen is not new; old ones go with the log."""
+    """What the operator has seen is not new."""
     for number in range(3):
         raised(database, key=str(number))
     newest = alerts.newest(database, 1)[0].id
     before = alerts.unseen(database)
     alerts.see(database, newest - 1)
-    with database.write() as connection:
-        connection.execute(
-            sa.update(tables.alerts).values(at=tables.alerts.c.at - log.KEPT_SECONDS)
-        )
-        pruned = alerts.prune(connection)
 
-    assert (before, pruned, alerts.unseen(database)) == (3, 3, 0)
+    assert (before, alerts.unseen(database)) == (3, 1)
 
 
 # -- where they come from --------------------------------------------------------------

@@ -1,7 +1,10 @@
 """The database is away for a while, in the middle of a handoff: nothing is lost, nothing happens twice."""
 
+import json
+import signal
 import sqlite3
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +13,12 @@ import pytest
 from databases import missing, postgres
 from fleets import World, once
 from waiting import retry_until
+
+from tasuki.errors import HandoffNotFound
+from tasuki.fleet.changes import Changes
+from tasuki.fleet.database import Database
+from tasuki.fleet.outcomes import Outcomes
+from tasuki.harness.hook_script import HUNG
 
 GONE = 8.0
 """Seconds; the server's own patience is a minute."""
@@ -67,6 +76,39 @@ def test_a_database_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
             world.close()
 
 
+@pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
+def test_a_step_waits_however_long_the_database_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock on which an hour passes in a few seconds: the step is begun anew once it answers."""
+    real = time.monotonic
+    with postgres() as server:
+        database = Database(server.make())
+        outcomes = Outcomes(database, Changes(), None)  # type: ignore[arg-type]
+        monkeypatch.setattr(time, "monotonic", lambda: 1000 * real())
+        server.stop("fast")
+        done: list[bool | BaseException] = []
+
+        def carry_out() -> None:
+            try:
+                done.append(outcomes.carry_out("0" * 32, 1, "create"))
+            except BaseException as error:
+                done.append(error)
+
+        thread = threading.Thread(target=carry_out)
+        thread.start()
+        thread.join(GONE)
+        waited = list(done)
+        monkeypatch.undo()
+        waiting = set(outcomes.waiting)
+        server.start()
+        thread.join(20)
+        database.close()
+
+    assert ([], {"0" * 32}) == (waited, waiting)
+    assert isinstance(done[0], HandoffNotFound)  # what a database that answers says of it
+
+
 def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:
     """While the database is away `/health` says so, and the API answers with 503, not with a fault."""
     if missing():
@@ -97,3 +139,36 @@ def test_two_servers_for_one_folder_are_refused(world: World) -> None:
 
     assert done.returncode == 1
     assert world.address() in done.stderr
+
+
+def test_a_server_that_hangs_for_a_while_loses_no_event(world: World) -> None:
+    """It is stopped and goes on: each event is taken in once, in its order, and hooks ask again."""
+    world.serve()
+    world.install()
+    assert world.server
+    fleet = world.data / "fleet"
+
+    def tell(name: str, **more: str) -> None:
+        payload = {"hook_event_name": name, "session_id": "s-1", "cwd": str(world.work), **more}
+        subprocess.run(
+            ["sh", str(fleet / "hook.sh"), "claude"], input=json.dumps(payload).encode(),
+            env=world.env, check=True, timeout=20,
+        )  # fmt: skip
+
+    tell("SessionStart", source="startup")
+    world.server.send_signal(signal.SIGSTOP)
+    try:
+        for number in range(4):
+            tell("UserPromptSubmit", prompt=f"prompt {number}")
+            tell("Stop")
+        hung = (fleet / HUNG).exists()
+        spooled = len(list((fleet / "spool").iterdir()))
+    finally:
+        world.server.send_signal(signal.SIGCONT)
+    retry_until(lambda: not list((fleet / "spool").iterdir()), 20)
+    tell("UserPromptSubmit", prompt="prompt 4")
+    told = [line["text"] for line in world.log() if line["kind"] == "prompt"]
+
+    assert (True, 8) == (hung, spooled)
+    assert [f"prompt {number}" for number in range(5)] == told
+    assert not (fleet / HUNG).exists()

@@ -2,18 +2,11 @@
 
 import os
 import threading
-import time
 from pathlib import Path
-from typing import Any
 
-import sqlalchemy as sa
-
-from tasuki.fleet import log, spool, tables
-from tasuki.fleet.changes import Changes
+from tasuki.fleet import log, spool
 from tasuki.fleet.database import Database, sqlite_url
-from tasuki.fleet.intake import Intake
-from tasuki.fleet.service import host_of
-from tasuki.fleet.watch import Watch
+from tasuki.fleet.hosts import identify_host
 
 FULL, NORMAL = 2, 1
 
@@ -30,24 +23,6 @@ def test_a_commit_waits_for_the_disk_unless_it_need_not(tmp_path: Path) -> None:
     database.close()
 
     assert seen == [FULL, NORMAL, NORMAL, FULL]
-
-
-def test_old_lines_of_the_log_are_pruned_piece_by_piece(database: Database) -> None:
-    """More of them than go in one transaction; the new one stays."""
-    row: dict[str, Any] = {"kind": "idle", "at": 1.0, "text": "", "data": {}}
-    old = [{**row, "received_at": 1.0}] * (2 * log.PRUNED + 1)
-    with database.write() as connection:
-        connection.execute(sa.insert(tables.events), [*old, {**row, "received_at": time.time()}])
-    intake = Intake(database, Changes(), "h", skill=str, threshold=80.0, after=lambda *_: None)
-    watch = Watch(
-        database, None, None, intake, Path("/nowhere"), lambda: None, lambda _: None, 80.0
-    )  # type: ignore[arg-type]  # fmt: skip
-    watch.prune()
-
-    with database.read() as connection:
-        left = connection.execute(sa.select(sa.func.count()).select_from(tables.events))
-
-        assert left.scalar_one() == 1
 
 
 def test_there_is_one_writer_at_a_time(database: Database) -> None:
@@ -97,8 +72,8 @@ def test_a_folder_that_another_machine_sees_knows_each(tmp_path: Path) -> None:
     ids = tmp_path / "a-id", tmp_path / "b-id"
     for path in ids:
         path.write_text(f"{path.name}\n")
-    a, b = (host_of(tmp_path, [path]) for path in ids)
-    without = host_of(tmp_path, [tmp_path / "missing"])
+    a, b = (identify_host(tmp_path, [path]).id for path in ids)
+    without = identify_host(tmp_path, [tmp_path / "missing"]).id
 
     assert len({a, b, without}) == 3
-    assert [host_of(tmp_path, [path]) for path in (*ids, tmp_path)] == [a, b, without]
+    assert [identify_host(tmp_path, [path]).id for path in (*ids, tmp_path)] == [a, b, without]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasuki.fleet import intents, log, reading, tables
+from tasuki.fleet import intents, reading, tables
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.correlator import HookPost, digest
 from tasuki.fleet.database import Database
@@ -460,19 +460,6 @@ def test_an_exit_is_not_proven_by_any_prompt(hooks: Hooks) -> None:
     hooks.say("UserPromptSubmit", prompt="anything")
 
     assert stands(hooks) == ("intended", False)
-
-
-def test_old_lines_of_the_log_are_pruned(hooks: Hooks) -> None:
-    """Lines older than a month go; the others stay."""
-    hooks.agent(session=SESSION)
-    hooks.say("UserPromptSubmit", prompt="one")
-    hooks.say("Stop")
-    with hooks.database.write() as connection:
-        old = sa.update(tables.events).where(tables.events.c.kind == "prompt")
-        connection.execute(old.values(received_at=time.time() - 31 * 86400))
-        pruned = log.prune(connection)
-
-    assert (pruned, [line.kind for line in hooks.log()]) == (1, ["idle"])
 
 
 def test_many_events_at_once_are_all_taken_in(hooks: Hooks, tmp_path: Path) -> None:

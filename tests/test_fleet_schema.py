@@ -1,5 +1,8 @@
 """The fleet's tables are made and brought up to date by migrations, on both kinds of database."""
 
+import os
+import resource
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,6 +11,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -125,3 +129,58 @@ def test_newer_tables_are_refused(database: Database) -> None:
 
     with pytest.raises(StoreFailed, match=r"newer tasuki \(revision 9999\)\. Upgrade this one"):
         schema.upgrade(database)
+
+
+# -- copies ----------------------------------------------------------------------------
+
+
+def older(folder: Path) -> Database:
+    """A database of SQLite with the tables of an older tasuki, and a line in its log."""
+    database = Database(f"sqlite:///{folder / 'fleet.db'}")
+    config = schema.configuration()
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        row = {"at": 1.0, "received_at": 1.0, "kind": "agent", "text": "kept"}
+        connection.execute(sa.insert(tables.events).values(**row))
+    return database
+
+
+def test_a_copy_is_kept_before_the_tables_are_changed(tmp_path: Path) -> None:
+    """It has the older revision and every row, is its owner's alone, and the last three stay."""
+    for number in range(4):
+        old = tmp_path / f"fleet.db.before-0000-2020010{number}"
+        old.write_text("")
+        os.utime(old, (number, number))
+    database = older(tmp_path)
+    schema.upgrade(database)
+    schema.upgrade(database)
+    database.close()
+    names = sorted(path.name for path in tmp_path.glob("*.before-*"))
+    (copy,) = tmp_path.glob("fleet.db.before-0001-*")
+    with sqlite3.connect(copy) as kept:
+        rows = kept.execute("SELECT version_num, text FROM fleet_schema, events").fetchall()
+    kept.close()
+
+    assert [("0001", "kept")] == rows
+    assert 0o600 == copy.stat().st_mode & 0o777
+    assert [copy.name, "fleet.db.before-0000-20200102", "fleet.db.before-0000-20200103"] == [
+        names[-1], *names[:-1],
+    ]  # fmt: skip
+
+
+def test_nothing_is_changed_where_no_copy_can_be_kept(tmp_path: Path) -> None:
+    """The disk takes no more: the tables stay as they are, and nothing half written lies about."""
+    database = older(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises((sa.exc.DBAPIError, sqlite3.Error, OSError)):
+            schema.upgrade(database)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with database.read() as connection:
+        assert "0001" == schema.revision(connection)
+    database.close()
+
+    assert [] == [path.name for path in tmp_path.iterdir() if "before" in path.name]

@@ -6,6 +6,7 @@ import resource
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tasuki.fleet import spool
 from tasuki.fleet.correlator import HookPost
 from tasuki.harness import hook_script
 from tasuki.harness.control import fleet_hook
-from tasuki.harness.hook_script import MOST_BYTES, write_hook_script
+from tasuki.harness.hook_script import HUNG, MOST_BYTES, REST_SECONDS, write_hook_script
 from tasuki.web.single import described
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
@@ -200,6 +201,47 @@ def test_a_server_that_hangs_is_not_waited_for(hook: Hook, server: HookServer) -
     assert said == b""
     assert kept
     assert kept.event_id == seen.headers["X-Tasuki-Event"]
+
+
+def test_one_hook_in_a_while_asks_a_server_that_hangs(hook: Hook, server: HookServer) -> None:
+    """The others keep their events at once; the one that asks again is the only one meanwhile."""
+    server.free.clear()
+    hook.at(server.address)
+    for _ in range(3):
+        hook.run()
+    asked = len(server.seen)
+    note = hook.folder / HUNG
+    pid, began, at = note.read_text().split()
+    note.write_text(f"{pid} {began} {int(at) - REST_SECONDS}\n")
+    for _ in range(2):
+        hook.run()
+    again, kept = len(server.seen), len(hook.kept())
+    server.free.set()
+    note.write_text(f"{pid} {began} {int(at) - REST_SECONDS}\n")
+    for _ in range(2):
+        hook.run()
+
+    assert (1, 2, 4) == (asked, again, len(server.seen))
+    assert (5, 5) == (kept, len(hook.kept()))
+    assert [] == [name for name in os.listdir(hook.folder) if name.startswith(HUNG)]
+
+
+@pytest.mark.parametrize("note", ["1 1 {now}", "{pid} {began} {later}", "nonsense", "", "{pid} {began} x"])  # fmt: skip
+def test_a_note_that_says_nothing_of_this_server_is_nothing(
+    hook: Hook, server: HookServer, note: str
+) -> None:
+    """Of another process, of the time to come, or damaged: the server is asked."""
+    hook.at(server.address)
+    pid, began = (hook.folder / "address").read_text().splitlines()[1].split()[:2]
+    now = int(time.time())
+    text = note.format(pid=pid, began=began, now=now, later=now + 100)
+    (hook.folder / HUNG).write_text(text)
+    hook.run()
+
+    assert (1, []) == (
+        len(server.seen),
+        [name for name in os.listdir(hook.folder) if name == "spool"],
+    )
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500, 503])

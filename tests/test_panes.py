@@ -1,7 +1,9 @@
 """The panes of a fleet, in a real tmux server: opened once, whoever is killed when; looked at, closed."""
 
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +53,29 @@ def test_the_session_is_made_where_it_is_missing(panes: Panes, log: Path) -> Non
 
     assert opened.window.startswith("tasuki:")
     assert panes.status().running
+
+
+def test_a_server_that_is_just_exiting(panes: Panes, terminal: Terminal, log: Path) -> None:
+    """Its last window is gone and it goes too, while a window is asked of it: a new one is started."""
+    terminal.run(("new-session", "-d", "-s", "tasuki", "sleep", "100"))
+    server = int(terminal.run(("display-message", "-p", "#{pid}")))
+    os.kill(server, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(prompt, panes, log)
+        retry_until(lambda: any("new-window" in line for line in commands_of(os.getpid())))
+        os.kill(server, signal.SIGKILL)
+        opened = opening.result(30)
+
+    assert runs(opened.pid)
+    assert 1 == len(events(log, "start"))
+
+
+def commands_of(pid: int) -> list[str]:
+    """The command lines of the processes that any thread of a process started."""
+    started = [word for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]  # fmt: skip
+    return [
+        Path(f"/proc/{one}/cmdline").read_bytes().replace(b"\0", b" ").decode() for one in started
+    ]
 
 
 def test_a_server_without_a_session(panes: Panes, terminal: Terminal, log: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_port_that_is_taken(server: Server) -> None:
         port = taken.getsockname()[1]
         code, said = server.refused("--port", str(port))
 
-    assert 2 == code
+    assert 1 == code
     assert (
         f"Port {port} of 127.0.0.1 cannot be listened on: Address already in use. Take another one"
         in said

@@ -88,6 +88,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Which events of the fleet are sent there, in words; the others are in its list alone."""
     context_threshold: int = 80
     """Percent of the context at which an agent of the fleet is over its threshold."""
+    keep_days: int = 30
+    """Days for which the fleet keeps its log, alerts and what is left of agents that ended; 0 for ever."""
     fleet_root: str = ""
     """Folder that holds `data/personas/`; empty for tasuki's data folder."""
     fleet_tmux: str = "default"
@@ -152,8 +154,8 @@ class Source(Struct, frozen=True):
 
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
-    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "fleet_root",
-    "fleet_tmux",
+    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "keep_days",
+    "fleet_root", "fleet_tmux",
 })  # fmt: skip
 """Settings that a repository cannot set; they are taken from the user's own file, the environment
 and flags alone."""

@@ -13,8 +13,10 @@ TasukiError                 base; `exit_code` 1
 ├── PersonaNotFound         no persona matches
 ├── NotPossible             it cannot be done to an agent, persona or handoff as it is
 ├── AlreadyUnderWay         it is being done, or was done, already
+├── OtherHost               an agent or handoff is another host's, and is left alone here
 ├── ServerAway              no server answers
-├── ServerRuns              another server has the data folder
+├── ServerRuns              another server has the data folder, or the database
+├── ServerFailed            the server cannot start, or cannot go on
 ├── HarnessMissing          the program of a harness is not installed
 ├── LaunchFailed            the successor could not be started
 │   └── PaneGone            a tmux pane, or tmux itself, is not there any more
@@ -93,12 +95,20 @@ class AlreadyUnderWay(TasukiError):
         self.details = {name: value for name, value in details.items() if value}
 
 
+class OtherHost(TasukiError):
+    """An agent or a handoff is another host's: nothing was done. The message names that host."""
+
+
 class ServerAway(TasukiError):
     """No server answers; the message says how to start it."""
 
 
 class ServerRuns(TasukiError):
-    """Another server has the data folder; the message says which."""
+    """Another server has the data folder, or the database; the message says which."""
+
+
+class ServerFailed(TasukiError):
+    """The server cannot start, or cannot go on; the message says why, and what mends it."""
 
 
 class HarnessMissing(TasukiError):

@@ -94,6 +94,14 @@ def limits() -> None:
         service.Fleet.__init__.__kwdefaults__["limits"] = Limits(**given)
 
 
+def named() -> None:
+    """Run on a machine of another name."""
+    if name := os.environ.get("FLEET_HOST_NAME"):
+        import socket
+
+        socket.gethostname = lambda: name
+
+
 def upgraded() -> None:
     """Be a later version of tasuki: another number, another code of the workflow."""
     if os.environ.get("FLEET_LATER"):
@@ -113,6 +121,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         points()
         limits()
+        named()
         upgraded()
     from tasuki.cli.main import main
 

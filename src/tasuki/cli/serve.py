@@ -23,7 +23,10 @@ NEEDED = frozenset({
               "A URL with a password belongs into TASUKI_DATABASE_URL.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True,
               help="Listen where other machines can reach it, unencrypted.")  # fmt: skip
-def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
+@click.option("--moved", is_flag=True,
+              help="The data folder came from another machine, or this one has a new id: agents that it "
+              "knows of there are this machine's now.")  # fmt: skip
+def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bool) -> None:
     """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
 
     The dashboard is opened by tasuki dashboard --open; on a terminal the start prints a link too. The
@@ -51,5 +54,5 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool) -> None:
         click.echo(f"tasuki: {problem}", err=True)
     run(
         data_folder() / "fleet", found, host=host, port=port, database_url=database_url,
-        say=click.echo, allow_remote=allow_remote, shows_link=sys.stdout.isatty(),
+        say=click.echo, allow_remote=allow_remote, moved=moved, shows_link=sys.stdout.isatty(),
     )  # fmt: skip

@@ -46,7 +46,7 @@ def adopt(
         )
     process = _program(pane, state.pid)
     with database.write() as connection:
-        id = _known(connection, pane, harness, session, process)
+        id = _known(connection, host, pane, harness, session, process)
         if persona:
             check_vacant(connection, persona, but=id)
         values: dict[str, Any] = {
@@ -79,9 +79,9 @@ def _program(pane: str, pid: int) -> int:
 
 
 def _known(
-    connection: sa.Connection, pane: str, harness: str, session: str, process: int
+    connection: sa.Connection, host: str, pane: str, harness: str, session: str, process: int
 ) -> int | None:
-    """The agent that is known in this pane, or with this session. Raises NotPossible if it has a persona.
+    """The agent of this host that is known in this pane, or with this session. Raises NotPossible if it has a persona.
 
     Of several in one pane it is the one whose process has the terminal: another is inside of it.
     """
@@ -89,7 +89,9 @@ def _known(
     same = agents.c.session == session if session else agents.c.pane == pane
     query = (
         sa.select(agents.c.id, agents.c.persona)
-        .where(same, agents.c.harness == harness, agents.c.ended_at.is_(None))
+        .where(
+            same, agents.c.host == host, agents.c.harness == harness, agents.c.ended_at.is_(None)
+        )
         .order_by((sa.func.coalesce(agents.c.process, 0) == process).desc(), agents.c.id.desc())
     )
     row = connection.execute(query).first()

@@ -110,12 +110,6 @@ def see(database: Database, up_to: int) -> None:
         connection.execute(query.values(seen_at=time.time()))
 
 
-def prune(connection: sa.Connection) -> int:
-    """Take alerts away that are older than the log is kept; how many."""
-    old = sa.delete(_TABLE).where(_TABLE.c.at < time.time() - log.KEPT_SECONDS)
-    return connection.execute(old).rowcount
-
-
 # -- sending ---------------------------------------------------------------------------
 
 

@@ -25,6 +25,9 @@ WAL_PAGES = 20_000
 before that `tidy` does it, beside the commits."""
 TIDY_PAGES = 2_000
 """Pages of SQLite's log behind which `tidy` begins it anew."""
+INCREMENTAL = 2
+CONVERTED_BYTES = 128 << 20
+"""Files of SQLite that are larger are not made to shrink at the start: that takes a second for each 100 MB."""
 WRITE_LOCK = 7_265_827
 """PostgreSQL's advisory lock under which everything is written: ids of the log in the order of commits,
 and no two that wait for each other's rows. SQLite has one writer anyway."""
@@ -48,8 +51,15 @@ def normal_url(url: str) -> str:
     """A URL as people write it, with the driver that tasuki brings. Raises StoreFailed."""
     for short in ("postgres://", "postgresql://"):
         if url.startswith(short):
-            return f"postgresql+psycopg://{url.removeprefix(short)}"
+            url = f"postgresql+psycopg://{url.removeprefix(short)}"
     if url.startswith(("postgresql+psycopg://", "sqlite:///")):
+        try:
+            sa.make_url(url).port  # noqa: B018 it may be no number
+        except (sa.exc.ArgumentError, ValueError) as error:
+            raise StoreFailed(
+                "The URL of the database cannot be understood: an odd character in the password is written as "
+                "%40 for @, and a port is a number. Mend --database-url, or TASUKI_DATABASE_URL."
+            ) from error
         return url
     raise StoreFailed(
         f"{url.partition(':')[0]!r} is no kind of database that tasuki uses. "
@@ -82,6 +92,7 @@ def engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine:
 def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     cursor = connection.cursor()
     for pragma in (
+        "auto_vacuum=INCREMENTAL",  # of a new file alone: so that free pages can be given back
         "journal_mode=WAL",
         f"synchronous={'FULL' if synced else 'NORMAL'}",
         "foreign_keys=ON",
@@ -90,6 +101,41 @@ def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def make_shrinkable(database: sa.Engine) -> bool:
+    """Let a file of SQLite that an older tasuki made give free pages back; whether it can now.
+
+    That takes a copy of the file in place, so of a large one nothing is done.
+    """
+    path = Path(database.url.database or "")
+    if database.dialect.name != "sqlite" or not path.is_file():
+        return True
+    with database.connect() as connection:
+        raw = connection.connection.driver_connection
+        assert raw
+        raw.rollback()
+        if raw.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL:
+            return True
+        if path.stat().st_size > CONVERTED_BYTES:
+            log.info("%s does not shrink by itself. Once, while no server runs: sqlite3 %s 'PRAGMA auto_vacuum = 2; VACUUM'", path, path)  # fmt: skip
+            return False
+        raw.execute("VACUUM")
+    return True
+
+
+def give_back(connection: sa.Connection, pages: int) -> bool:
+    """Give some free pages of SQLite's file back to the disk; whether there are as many left."""
+    (kind,) = connection.exec_driver_sql("PRAGMA auto_vacuum").one()
+    (free,) = connection.exec_driver_sql("PRAGMA freelist_count").one()
+    if kind != INCREMENTAL or free < pages:
+        return False
+    raw = connection.connection.driver_connection
+    assert raw
+    raw.execute(
+        f"PRAGMA incremental_vacuum({pages})"
+    ).fetchall()  # a page for each row, of no columns
+    return True
 
 
 def is_gone(error: BaseException) -> bool:
@@ -109,7 +155,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = normal_url(url)
         self.engine = engine(self.url)
-        self._is_away = False
+        self._is_away: bool | None = None
         self.is_sqlite = self.url.startswith("sqlite")
         self._turn = threading.RLock() if self.is_sqlite else nullcontext()
         if self.is_sqlite:
@@ -163,13 +209,13 @@ class Database:
                 return connection
 
     def _tell(self, *, away: bool) -> None:
-        """Say once that the database is away, and once that it is back."""
-        if away != self._is_away:
-            self._is_away = away
-            if away:
-                log.warning("The database does not answer. Events and handoffs wait for it.")
-            else:
-                log.info("The database answers again.")
+        """Say once that the database is away, and once that it is back; at the start others do."""
+        before = self._is_away
+        if away and before is False:
+            log.warning("The database does not answer. Events and handoffs wait for it.")
+        elif before and not away:
+            log.info("The database answers again.")
+        self._is_away = None if away and before is None else away
 
     def tidy(self) -> None:
         """Move SQLite's log into its file, so that no writer has to, and begin a long one anew.

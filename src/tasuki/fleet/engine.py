@@ -6,20 +6,40 @@ under way at a crash is. It recovers at launch alone, so `sweep` starts again wh
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet import workflow
-from tasuki.fleet.database import engine
+from tasuki.fleet.database import engine, give_back, make_shrinkable, normal_url
+from tasuki.fleet.start_errors import check_file
+from tasuki.plain import one_line
 
+APPLICATION = "tasuki"
+"""What DBOS calls the fleet, on every host."""
+FORMER_APPLICATION = "tasuki-%"
+"""What an older tasuki called it: the host's name was a part of it."""
 VERSION = "fleet-1"
-"""Pinned: handoffs that an older tasuki began are carried on by a newer one."""
+"""Pinned, for the whole fleet: handoffs that an older tasuki began are carried on by a newer one."""
+SCHEMA = "tasuki_workflows"
+"""Of PostgreSQL; SQLite has a file instead."""
 THREADS = 256
 """Handoffs that can be under way at once; each waits in a thread of its own."""
 POLL_SECONDS = 0.25
+LARGEST = "operation_outputs"
+OWNED = ("workflow_status", LARGEST, "queues", "workflow_schedules", "application_versions")
+"""Tables of DBOS whose rows are an application's; in the largest only where others had any."""
+WAITING = ("ENQUEUED", "DELAYED")
+UNDER_WAY = ("PENDING", *WAITING)
+ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+PIECE = 20
+"""Workflows that are deleted at once."""
+ABSENT_SECONDS = 10.0
+"""How long a pending attempt may be without a thread: it may be about to get one."""
 MOST_RECOVERIES = 1_000_000
 """A handoff is carried on however often the server was killed."""
 
@@ -28,6 +48,10 @@ Begun = tuple[str, int, str, bool]
 
 _running: Callable[[str, int, str], bool] | None = None
 """What carries out one step; set while an engine is launched."""
+_alive: set[str] = set()
+"""The workflows that have a thread in this process."""
+_broken: dict[str, str] = {}
+"""The workflows whose thread ended before they did, and why."""
 
 
 @DBOS.workflow(name="handoff", max_recovery_attempts=MOST_RECOVERIES)
@@ -35,7 +59,15 @@ def _handoff(id: str, attempt: int, first: str, from_thread: bool) -> None:
     def carried_out(step: str) -> bool:
         return DBOS.run_step({"name": step}, _carry_out, id, attempt, step)
 
-    workflow.hand_off(carried_out, first, from_thread=from_thread)
+    name = _workflow_id(id, attempt)
+    _alive.add(name)
+    try:
+        workflow.hand_off(carried_out, first, from_thread=from_thread)
+    except Exception as error:  # a step could not be recorded: its thread ends here
+        _broken[name] = one_line(str(getattr(error, "orig", None) or error), 300)
+        raise
+    finally:
+        _alive.discard(name)
 
 
 def _carry_out(id: str, attempt: int, step: str) -> bool:
@@ -50,37 +82,76 @@ class Engine:
     """
 
     def __init__(self, url: str, host: str, carry_out: Callable[[str, int, str], bool]) -> None:
-        self.url = url
+        self.url = normal_url(url)
         self.host = host
         self.queue = queue_of(host)
         self.carry_out = carry_out
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
+        self._absent: dict[str, float] = {}
 
-    def launch(self) -> None:
-        """Begin; what was under way when the last server ended is carried on."""
+    def launch(self, formers: Collection[str] = ()) -> None:
+        """Begin; what was under way when the last server ended is carried on.
+
+        `formers` are hosts whose handoffs are this host's from now on.
+        """
         global _running
         _running = self.carry_out
-        logging.getLogger("dbos").setLevel(logging.ERROR)
+        logging.getLogger("dbos").setLevel(logging.CRITICAL)  # who starts it says what went wrong
         # a step that it forgets with the machine is found done, and one that it never knew is begun
         self._engine = engine(self.url, synced=False)
+        check_file(self._engine)
+        make_shrinkable(self._engine)
+        self._take_over(self._engine, formers)
         config: DBOSConfig = {
-            "name": f"tasuki-{self.host}",
+            "name": APPLICATION,
             "system_database_url": self.url,
             "system_database_engine": self._engine,
-            "dbos_system_schema": "tasuki_workflows",
+            "dbos_system_schema": SCHEMA,
             "application_version": VERSION,
             "executor_id": self.host,
             "max_executor_threads": THREADS,
             "use_listen_notify": False,
-            "log_level": "ERROR",
+            "log_level": "CRITICAL",
             "enable_otlp": False,
         }
         DBOS(config=config)
-        DBOS.launch()
-        DBOS.register_queue(
-            self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
-        )
+        DBOS.listen_queues([self.queue])  # those of other hosts are theirs
+        try:
+            DBOS.launch()
+            DBOS.register_queue(
+                self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
+            )
+        except Exception:
+            self.close()
+            raise
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+
+    def _take_over(self, engine: sa.Engine, formers: Collection[str]) -> None:
+        """Give what an older tasuki wrote its present names, before DBOS looks for it."""
+        schema = None if engine.dialect.name == "sqlite" else SCHEMA
+        if not sa.inspect(engine).has_table(OWNED[-1], schema):
+            return
+        with engine.begin() as connection:
+            renamed = 0
+            for name in OWNED:
+                if name == LARGEST and not renamed:
+                    continue
+                owner = sa.column("application_name", sa.Text)
+                former = owner.like(FORMER_APPLICATION)
+                table = sa.update(sa.table(name, owner, schema=schema)).where(former)
+                renamed += connection.execute(table.values(application_name=APPLICATION)).rowcount
+            self._take_workflows(connection, schema, formers)
+
+    def _take_workflows(
+        self, connection: sa.Connection, schema: str | None, formers: Collection[str]
+    ) -> None:
+        names = ("executor_id", "queue_name", "status")
+        table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
+        for former in formers:
+            mine = table.c.status.in_(UNDER_WAY) & (table.c.queue_name == queue_of(former))
+            values = {"executor_id": self.host, "queue_name": self.queue}
+            connection.execute(sa.update(table).where(mine).values(values))
 
     def begin(self, begun: Begun) -> None:
         """Start a handoff, or an attempt of it; nothing happens where that was started before."""
@@ -98,10 +169,62 @@ class Engine:
                 started.append(begun[0])
         return started
 
-    def is_broken(self, id: str, attempt: int) -> bool:
-        """Whether the engine gave an attempt up that should be under way."""
-        status: Any = DBOS.get_workflow_status(_workflow_id(id, attempt))
-        return status is not None and status.status not in ("PENDING", "ENQUEUED", "DELAYED")
+    def why_broken(self, id: str, attempt: int) -> str:
+        """Why an attempt that should be under way is not carried out any more; empty while it is.
+
+        DBOS takes an attempt for pending for ever whose step it could not record: the thread is gone.
+        """
+        name = _workflow_id(id, attempt)
+        status: Any = DBOS.get_workflow_status(name)
+        if status is None or status.status in WAITING or name in _alive:
+            self._absent.pop(name, None)
+            return ""
+        if status.status != "PENDING" or name in _broken:
+            return _broken.get(name) or "The engine gave this attempt up."
+        since = self._absent.setdefault(name, time.monotonic())
+        is_gone = time.monotonic() - since > ABSENT_SECONDS and len(_alive) < THREADS
+        return "Its thread ended." if is_gone else ""
+
+    def count_broken(self) -> int:
+        """How many attempts have lost their thread, and are not known to have failed yet."""
+        return len(_broken)
+
+    def forget_broken(self, under_way: Iterable[Begun]) -> None:
+        """Forget the broken ones that are not under way any more."""
+        names = {_workflow_id(begun[0], begun[1]) for begun in under_way}
+        for name in set(_broken) - names:
+            _broken.pop(name, None)
+
+    def give_back(self, pages: int) -> bool:
+        """Give some free pages of its own file back to the disk; whether there are as many left."""
+        if self._engine is None or self._engine.dialect.name != "sqlite":
+            return False
+        with self._engine.begin() as connection:
+            return give_back(connection, pages)
+
+    def delete_ended(self, before: float) -> int:
+        """Delete some workflows of this host that ended before a time; how many."""
+        until = datetime.fromtimestamp(before, UTC).isoformat()
+        ended = DBOS.list_workflows(
+            status=list(ENDED), completed_before=until, queue_name=self.queue, limit=PIECE,
+            load_input=False, load_output=False,
+        )  # fmt: skip
+        if ended:
+            DBOS.delete_workflows([one.workflow_id for one in ended])
+        return len(ended)
+
+    def answers(self) -> bool:
+        """Whether its database answers now, and can be read; true before the launch."""
+        if self._engine is None:
+            return True
+        schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
+        queues = sa.table("queues", sa.column("name"), schema=schema)
+        try:
+            with self._engine.connect() as connection:
+                connection.execute(sa.select(queues.c.name).limit(1)).first()
+        except sa.exc.SQLAlchemyError:
+            return False
+        return True
 
     def close(self) -> None:
         """Stop; what is under way goes on at the next launch."""

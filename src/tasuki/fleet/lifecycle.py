@@ -22,6 +22,8 @@ from tasuki.fleet.prompts import render
 from tasuki.fleet.rows import Agent
 from tasuki.fleet.vacancies import check_vacant
 from tasuki.harness.control import TOKEN, AgentRequest, Control
+from tasuki.harness.hook_script import path_in
+from tasuki.harness.install import Installer
 from tasuki.launch.panes import Panes
 from tasuki.launch.prepare import command, environment
 from tasuki.vault.store import why
@@ -236,6 +238,21 @@ def check_folder(cwd: str) -> None:
     """Raises NotPossible where an agent cannot work in a folder."""
     if not os.path.isdir(cwd):
         raise NotPossible(f"There is no folder {cwd}. Name one that exists: --cwd")
+
+
+def check_hooks(data: Path, name: str) -> None:
+    """Raises NotPossible where a harness lacks the fleet's hooks: its agents would never be heard of."""
+    adapter = harnesses.get(name)
+    control = harnesses.control(adapter)
+    if control is None:
+        return
+    additions = control.additions(str(path_in(data)))
+    states = Installer(data.parent).states(f"{name}/fleet", additions)
+    if not path_in(data).exists() or any(s.state == "add" for s in states):
+        raise NotPossible(
+            f"The fleet's hooks are not in {adapter.title}: nothing would be heard of the agent. "
+            f"Put them there: tasuki install {name} --fleet"
+        )
 
 
 def _write_private(path: Path, content: bytes) -> None:

@@ -10,9 +10,6 @@ from tasuki.draft.redact import Redactor
 from tasuki.fleet import tables
 
 _INSERT = sa.insert(tables.events)
-KEPT_SECONDS = 30 * 86400.0
-PRUNED = 1000
-"""Lines that are taken out of the log in one transaction."""
 EXCERPT = 300
 """Characters of a prompt or an answer that the log keeps."""
 
@@ -45,14 +42,3 @@ def write(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Write lines of the log; each has every column but the id."""
     if rows:
         connection.execute(_INSERT, list(rows))
-
-
-def prune(connection: sa.Connection) -> int:
-    """Take lines older than `KEPT_SECONDS` out of the log, `PRUNED` at the most; how many.
-
-    Handoffs stay. Only the oldest lines are looked at: nobody is held up for long.
-    """
-    events = tables.events.c
-    oldest = sa.select(events.id, events.received_at).order_by(events.id).limit(PRUNED).subquery()
-    old = sa.select(oldest.c.id).where(oldest.c.received_at < time.time() - KEPT_SECONDS)
-    return connection.execute(sa.delete(tables.events).where(events.id.in_(old))).rowcount

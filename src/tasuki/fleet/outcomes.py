@@ -11,13 +11,13 @@ from tasuki.errors import LaunchFailed
 from tasuki.fleet import alerts, log, reading, tables
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database, is_gone
-from tasuki.fleet.failures import REMEDIES, UNCERTAIN, StepFailed, Stopped
+from tasuki.fleet.failures import REMEDIES, UNCERTAIN, Closing, StepFailed, Stopped
 from tasuki.fleet.rows import Failure, FleetHandoff
 from tasuki.fleet.steps import Steps
 from tasuki.plain import one_line
 
-AWAY_SECONDS = 600.0
-"""How long a step is begun anew while the database is away."""
+RETRY_SECONDS = 1.0
+"""How long a step waits for a database that is away before it is begun anew."""
 NOTE = 1000
 
 logger = logging.getLogger("tasuki.fleet")
@@ -30,18 +30,27 @@ class Outcomes:
         self.database = database
         self.changes = changes
         self.steps = steps
+        self.waiting: set[str] = set()
+        """Handoffs whose step waits for the database."""
 
     def carry_out(self, id: str, attempt: int, name: str) -> bool:
-        """Carry out a step; whether the next one may follow. A step that is done is not done again."""
-        deadline = time.monotonic() + AWAY_SECONDS
-        while True:
-            try:
-                return self._carried_out(id, attempt, name)
-            except sa.exc.DBAPIError as error:
-                if not is_gone(error) or time.monotonic() > deadline:
-                    raise
-                if self.changes.closing.wait(1.0):
-                    raise
+        """Carry out a step; whether the next one may follow. A step that is done is not done again.
+
+        While the database is away, or its disk is full, the step waits, however long that takes, and
+        is begun anew. Raises Closing where the server ends meanwhile.
+        """
+        try:
+            while True:
+                try:
+                    return self._carried_out(id, attempt, name)
+                except sa.exc.DBAPIError as error:
+                    if not is_gone(error):
+                        raise
+                    self.waiting.add(id)
+                    if self.changes.closing.wait(RETRY_SECONDS):
+                        raise Closing from error
+        finally:
+            self.waiting.discard(id)
 
     def _carried_out(self, id: str, attempt: int, name: str) -> bool:
         of = reading.handoff(self.database, id)
@@ -121,9 +130,10 @@ class Outcomes:
         self.changes.happened([of.agent_id])
         return False
 
-    def give_up(self, of: FleetHandoff) -> None:
-        """The engine gave up an attempt that should be under way: a failure like any other."""
-        self._fail(of, of.step, "unexpected", "The engine gave this attempt up.")
+    def give_up(self, of: FleetHandoff, why: str) -> None:
+        """The engine carries an attempt out no more that should be under way: a failure like any other."""
+        code = "no_room" if "full" in why else "unexpected"
+        self._fail(of, of.step, code, f"The engine stopped at this step: {why}")
 
     def _finish(self, of: FleetHandoff) -> None:
         with self.database.write() as connection:

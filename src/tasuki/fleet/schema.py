@@ -3,40 +3,60 @@
 Alembic is imported where something is to be done, which a start seldom finds: it holds 11 MB.
 """
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from tasuki.errors import StoreFailed
+from tasuki.fleet.copies import copy_file
 from tasuki.fleet.database import Database
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATIONS = Path(__file__).with_name("migrations")
-NEWEST = "0003"
+NEWEST = "0004"
 """The revision that the code works with; that of the last migration."""
+log = logging.getLogger("tasuki.fleet")
 VERSION_TABLE = "fleet_schema"
 """Holds the revision of the tables; not Alembic's own name, which another program may use."""
 
 
 def upgrade(database: Database) -> None:
-    """Make the tables, or bring older ones up to date, in one transaction.
+    """Make the tables, or bring older ones up to date, in one transaction. Of SQLite a copy is kept.
 
     Two that do it at once wait for each other. Raises StoreFailed where the tables were made by a
     newer tasuki; nothing is changed then.
     """
     with database.read() as connection:
-        if revision(connection) == NEWEST:
+        before = revision(connection)
+        if before == NEWEST:
             return
     from alembic import command
 
     config = configuration()
+    if before:
+        with database.read() as connection:
+            _refuse_newer(connection, config)
+        _keep_copy(database, before)
     with database.write() as connection:
         _refuse_newer(connection, config)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def _keep_copy(database: Database, before: str) -> None:
+    """Copy the tables before they are changed; of PostgreSQL say what does. No change without a copy."""
+    if database.is_sqlite:
+        path = copy_file(database.engine, before)
+        log.info("The tables are brought from %s to %s. As they were: %s", before, NEWEST, path)
+    else:
+        log.info(
+            "The tables are brought from %s to %s. Of PostgreSQL tasuki makes no copy: pg_dump does.",
+            before, NEWEST,
+        )  # fmt: skip
 
 
 def configuration() -> "Config":

@@ -2,38 +2,38 @@
 
 import logging
 import os
-import socket
 import sys
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tasuki import config, settings_file
-from tasuki import harness as harnesses
 from tasuki.config import Loaded
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
 from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.changes import Changes
+from tasuki.fleet.claims import claim_of
 from tasuki.fleet.correlator import HookPost
-from tasuki.fleet.database import Database, normal_url, sqlite_url
+from tasuki.fleet.database import Database, make_shrinkable, normal_url, sqlite_url
 from tasuki.fleet.ending import Ending
 from tasuki.fleet.engine import Engine, queue_of
+from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
 from tasuki.fleet.intake import Intake
-from tasuki.fleet.lifecycle import Lifecycle, check_folder
+from tasuki.fleet.lifecycle import Lifecycle, check_folder, check_hooks
 from tasuki.fleet.limits import Limits
 from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.outcomes import Outcomes
+from tasuki.fleet.pruning import Pruner
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.sending import check_own, press, screen, send_message
+from tasuki.fleet.start_errors import check_file, explained
 from tasuki.fleet.steps import Steps
 from tasuki.fleet.vacancies import check_vacant
 from tasuki.fleet.watch import Watch
 from tasuki.harness.hook_script import path_in, write_hook_script
-from tasuki.harness.install import Installer
 from tasuki.launch.panes import Panes
 from tasuki.launch.tmux import Tmux
 from tasuki.plain import plain
@@ -59,14 +59,17 @@ class Fleet:
         *,
         database_url: str = "",
         limits: Limits = Limits(),  # noqa: B008 a frozen struct
+        moved: bool = False,
     ) -> None:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.data, self.root, self.loaded = data, root, loaded
-        self.host = host_of(data)
+        self.known_host = identify_host(data)
+        self.host, self.moved = self.known_host.id, moved
         for path in () if database_url else (data.parent / "fleet.db", data / "workflows.db"):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # for their owner alone
         url = normal_url(database_url or sqlite_url(data.parent / "fleet.db"))
         self.database = Database(url)
+        self.claim = claim_of(url, self.known_host)
         self.changes = Changes()
         self.panes = Panes(
             Tmux(loaded.settings.fleet_tmux or "default"), data / "locks", stays=True
@@ -93,33 +96,68 @@ class Fleet:
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._sweep,
             self._automatic, self.threshold,
         )  # fmt: skip
+        self.keep_days = int(settings.keep_days)
+        self.pruner = Pruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
+        self.lost = ""
+        """Why this server may not go on; empty while it may."""
+        self._on_lost: list[Callable[[], None]] = []
 
     # -- life --------------------------------------------------------------------------
 
     def launch(self) -> None:
-        """Begin: the tables are brought up to date, handoffs under way are carried on."""
+        """Begin: the tables are brought up to date, handoffs under way are carried on.
+
+        Raises ServerRuns where another server of this host has the database, ServerFailed, StoreFailed.
+        """
         sys.setswitchinterval(SWITCH_SECONDS)
-        schema.upgrade(self.database)
-        if path_in(self.data).exists():
-            write_hook_script(self.data)  # that of an older tasuki may not know where we answer
-        self.notifier.start()
-        self.intake.start()
-        self.engine.launch()
-        self._resume_starts()
-        self._sweep()
+        with explained(self.database.url):
+            self.claim.take()
+            check_file(self.database.engine)
+            make_shrinkable(self.database.engine)
+            with self.claim.starting():
+                schema.upgrade(self.database)
+                formers = settle_hosts(
+                    self.database, self.known_host, queue_of(self.host), self.claim.refuse_running,
+                    moved=self.moved,
+                )  # fmt: skip
+                if path_in(self.data).exists():
+                    write_hook_script(self.data)  # an older tasuki's may not know where we answer
+                self.notifier.start()
+                self.intake.start()
+                with explained(self.engine.url, "workflows"):
+                    self.engine.launch(formers)
+            self._resume_starts()
+            self._sweep()
+        self.claim.watch(self._lose)
         self.watch.start()
+        self.pruner.start()
         self._launched = True
+
+    def _lose(self, why: str) -> None:
+        """Another server has taken this one's place: nothing is done from here on."""
+        self.lost = why
+        self.changes.close()
+        self.watch.stop()
+        self.pruner.stop()
+        for callback in self._on_lost:
+            callback()
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """Call this, from any thread, when another server has taken this one's place; `lost` says how."""
+        self._on_lost.append(callback)
 
     def close(self, seconds: float = 5.0) -> None:
         """Stop; steps under way are carried out anew at the next start."""
         self.changes.close()
         if self._launched:
+            self.pruner.close(seconds / 2)
             self.watch.close(seconds / 2)
             self.intake.close(seconds / 2)
             self.engine.close()
             self.notifier.close(seconds / 4)
         self.panes.leave()
+        self.claim.release()
         self.database.close()
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -129,10 +167,15 @@ class Fleet:
     def health(self) -> dict[str, Any]:
         """Whether the parts of the server work, for `/health`."""
         database = "ok" if self.database.answers() else "away"
-        if self.intake.hindered and database == "ok":
+        if database == "ok" and (self.intake.hindered or self.outcomes.waiting):
             database = "refuses"
-        status = "ok" if database == "ok" else "degraded"
-        return {"status": status, "database": database, "waiting": self.intake.waiting}
+        broken = self.engine.count_broken() or (database != "away" and not self.engine.answers())
+        workflows = "refuses" if broken else "ok"
+        status = "ok" if database == workflows == "ok" else "degraded"
+        return {
+            "status": status, "database": database, "workflows": workflows,
+            "waiting": self.intake.waiting,
+        }  # fmt: skip
 
     def note(
         self,
@@ -164,6 +207,7 @@ class Fleet:
     def _settle(self, settings: config.Settings) -> None:
         threshold = float(settings.context_threshold)
         self.threshold = threshold
+        self.keep_days = int(settings.keep_days)
         self.guard.threshold = self.intake.threshold = self.watch.threshold = threshold
         self.notifier.take(settings.notify, config.alerts(settings))
 
@@ -189,28 +233,14 @@ class Fleet:
                 check_vacant(connection, persona)
             self.lifecycle.skill(persona)  # one that cannot be given is told before anything begins
         check_folder(cwd or os.getcwd())
-        self._check_hooks(harness, persona)
+        name = harness or (reading.persona(self.database, persona).harness if persona else "claude")
+        check_hooks(self.data, name)
         agent = self.lifecycle.create_agent(
             persona_slug=persona, harness=harness, cwd=cwd or os.getcwd(), model=model,
             permission=permission, goal=plain(goal), arguments=arguments,
         )  # fmt: skip
         self.changes.happened([agent.id])
         return agent
-
-    def _check_hooks(self, harness: str, persona: str) -> None:
-        """An agent whose hooks are not there would never be heard of. Raises NotPossible."""
-        name = harness or (reading.persona(self.database, persona).harness if persona else "claude")
-        adapter = harnesses.get(name)
-        control = harnesses.control(adapter)
-        if control is None:
-            return
-        additions = control.additions(str(path_in(self.data)))
-        states = Installer(self.data.parent).states(f"{name}/fleet", additions)
-        if not path_in(self.data).exists() or any(s.state == "add" for s in states):
-            raise NotPossible(
-                f"The fleet's hooks are not in {adapter.title}: nothing would be heard of the agent. "
-                f"Put them there: tasuki install {name} --fleet"
-            )
 
     def adopt(self, *, pane: str, harness: str, persona: str = "", session: str = "") -> Agent:
         """Take on an agent that runs in a pane already. Raises NotPossible."""
@@ -222,26 +252,29 @@ class Fleet:
         return agent
 
     def send(self, agent_id: int, text: str) -> dict[str, Any]:
-        """Type a text to an agent as a prompt. Raises AgentNotFound, NotPossible."""
+        """Type a text to an agent as a prompt. Raises AgentNotFound, OtherHost, NotPossible."""
+        self._check_agent(agent_id)
         return send_message(self.database, self.bridge, agent_id, text)
 
     def screen(self, agent_id: int) -> str:
-        """What the pane of an agent shows, without secrets. Raises AgentNotFound, NotPossible."""
-        return screen(self.panes, reading.agent(self.database, agent_id))
+        """What the pane of an agent shows, without secrets. Raises AgentNotFound, OtherHost, NotPossible."""
+        return screen(self.panes, self._check_agent(agent_id))
 
     def press(self, agent_id: int, key: str) -> None:
-        """Press a key in an agent's pane. Raises AgentNotFound, NotPossible."""
+        """Press a key in an agent's pane. Raises AgentNotFound, OtherHost, NotPossible."""
+        self._check_agent(agent_id)
         press(self.database, self.bridge, agent_id, key)
         self.changes.happened([agent_id])
 
     def stop_agent(self, agent_id: int) -> Agent:
-        """End an agent in its own words. Raises AgentNotFound, NotPossible, StepFailed."""
+        """End an agent in its own words. Raises AgentNotFound, OtherHost, NotPossible, StepFailed."""
+        agent = self._check_agent(agent_id)
         if under_way := handing_off.under_way(self.database, agent_id):
             raise AlreadyUnderWay(
                 f"Handoff {under_way.id[:8]} of agent {agent_id} is under way. Cancel it first: "
                 f"tasuki agent cancel {under_way.id[:8]}"
             )
-        if (agent := reading.agent(self.database, agent_id)).ended_at is None:
+        if agent.ended_at is None:
             check_own(agent)
         self.ending.shutdown_agent(agent_id)
         self.changes.happened([agent_id])
@@ -259,7 +292,11 @@ class Fleet:
         from_thread: bool = False,
         automatic: bool = False,
     ) -> FleetHandoff:
-        """Begin to hand an agent off; returns at once. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
+        """Begin to hand an agent off; returns at once.
+
+        Raises AgentNotFound, OtherHost, NotPossible, AlreadyUnderWay.
+        """
+        self._check_agent(agent_id)
         made = handing_off.begin(
             self.database, agent_id, host=self.host, queue=queue_of(self.host), reason=reason,
             context=context, force=force, from_thread=from_thread, automatic=automatic,
@@ -269,22 +306,39 @@ class Fleet:
         return made
 
     def retry(self, handoff_id: str) -> FleetHandoff:
-        """Carry a failed handoff on. Raises HandoffNotFound, NotPossible."""
+        """Carry a failed handoff on. Raises HandoffNotFound, OtherHost, NotPossible."""
+        self._check_handoff(handoff_id)
         again = handing_off.retry(self.database, handoff_id)
         self._begin(again)
         return again
 
     def cancel(self, handoff_id: str) -> FleetHandoff:
-        """End a handoff where it is; nothing that was done is undone."""
+        """End a handoff where it is; nothing that was done is undone. Raises HandoffNotFound, OtherHost."""
+        self._check_handoff(handoff_id)
         return self._settled(handing_off.cancel(self.database, handoff_id))
 
     def finish(self, handoff_id: str) -> FleetHandoff:
-        """The operator did the rest by hand, or saw that it arrived: the handoff is done."""
+        """The operator did the rest by hand, or saw that it arrived: the handoff is done. Raises HandoffNotFound, OtherHost."""
+        self._check_handoff(handoff_id)
         return self._settled(handing_off.finish(self.database, handoff_id))
 
     def skip(self, handoff_id: str) -> FleetHandoff:
-        """Do without the acknowledgement."""
+        """Do without the acknowledgement. Raises HandoffNotFound, OtherHost."""
+        self._check_handoff(handoff_id)
         return self._settled(handing_off.skip(self.database, handoff_id))
+
+    def _check_agent(self, id: int) -> Agent:
+        """The agent, if it is this host's. Raises AgentNotFound, OtherHost."""
+        with self.database.read() as connection:
+            agent = reading.agent_in(connection, id)
+            check_host(connection, f"Agent {id}", agent.host, self.host)
+        return agent
+
+    def _check_handoff(self, id: str) -> None:
+        """Raises HandoffNotFound, OtherHost."""
+        with self.database.read() as connection:
+            of = reading.handoff_in(connection, id)
+            check_host(connection, f"Handoff {of.id[:8]}", of.host, self.host)
 
     def _begin(self, of: FleetHandoff) -> None:
         self.changes.happened([of.agent_id])
@@ -309,10 +363,12 @@ class Fleet:
     def _sweep(self) -> None:
         """Start what is written down as under way and unknown to the engine; note what it gave up."""
         for of in reading.handoffs(self.database, state="running", host=self.host):
-            if self.engine.is_broken(of.id, of.attempt):
-                self.outcomes.give_up(of)
-        running = reading.handoffs(self.database, state="running", host=self.host)
-        for id in self.engine.sweep(map(handing_off.begun, running)):
+            if why := self.engine.why_broken(of.id, of.attempt):
+                self.outcomes.give_up(of, why)
+        under_way = reading.handoffs(self.database, state="running", host=self.host)
+        running = [handing_off.begun(of) for of in under_way]
+        self.engine.forget_broken(running)
+        for id in self.engine.sweep(running):
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
 
     # -- events ------------------------------------------------------------------------
@@ -344,38 +400,6 @@ class Fleet:
                     self.hand_off(id, reason="context_limit", automatic=True)
                 except (NotPossible, AlreadyUnderWay) as error:
                     logger.info("Agent %s is not handed off by itself: %s", id, error)
-
-
-MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
-
-
-def host_of(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> str:
-    """The name under which this machine's agents are kept: its own when it first used the folder.
-
-    A machine may get another name later; its agents stay its own. A folder that was copied, or that
-    several machines see, knows each by the id of its system. Where a system has none, it is the one
-    without. Lines of the file: that id and the name.
-    """
-    path = data / "hosts"
-    machine = next(filter(None, map(_machine_id, machine_ids)), "-")
-    known: dict[str, str] = {}
-    with suppress(OSError):
-        pairs = (line.partition(" ") for line in path.read_text("utf-8").splitlines())
-        known = {id: name for id, _, name in pairs if name}
-    if machine not in known:
-        name = socket.gethostname() or "localhost"
-        if name in known.values():  # a machine that was copied too
-            name = f"{name}-{machine[:8]}"
-        known[machine] = name
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{machine} {name}\n")
-    return known[machine]
-
-
-def _machine_id(path: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError):
-        return "".join(path.read_text("utf-8").split())
-    return ""
 
 
 def open_fleet(data: Path, database_url: str, loaded: Loaded, **options: Any) -> Fleet:

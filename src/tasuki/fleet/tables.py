@@ -185,3 +185,12 @@ browser_sessions = sa.Table(
     sqlite_autoincrement=True,
 )
 sa.Index("browser_sessions_by_host", browser_sessions.c.host)
+
+hosts = sa.Table(
+    "hosts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, nullable=False),  # the machine's name
+    sa.Column("version", sa.Text, nullable=False),  # of tasuki
+    sa.Column("started_at", sa.Double, nullable=False),  # its server, the last time
+)

@@ -17,6 +17,7 @@ from tasuki.fleet.intake import Intake, Overloaded
 from tasuki.fleet.lifecycle import Lifecycle
 from tasuki.fleet.rows import Agent
 from tasuki.fleet.signals import Signals
+from tasuki.harness.hook_script import HUNG
 from tasuki.harness.protocol import ThreadFile
 from tasuki.launch.panes import Panes, Survey
 from tasuki.launch.processes import is_alive
@@ -24,8 +25,6 @@ from tasuki.launch.processes import is_alive
 SPOOL_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 SWEEP_SECONDS = 15.0
-PRUNE_SECONDS = 86400.0
-PRUNE_PAUSE_SECONDS = 0.1
 AT_ONCE = 8
 """Agents that are looked at before a pause of `PAUSE_SECONDS`."""
 PAUSE_SECONDS = 0.001
@@ -69,13 +68,17 @@ class Watch:
         """Begin to look."""
         self._thread.start()
 
-    def close(self, seconds: float) -> None:
-        """Stop looking."""
+    def stop(self) -> None:
+        """Look no more from now on."""
         self._stop.set()
+
+    def close(self, seconds: float) -> None:
+        """Stop looking, and wait for the last look."""
+        self.stop()
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        looked = swept = pruned = 0.0
+        looked = swept = 0.0
         while not self._stop.wait(SPOOL_SECONDS):
             self._safely(self.take_spool)
             now = time.monotonic()
@@ -87,9 +90,6 @@ class Watch:
             if now - swept >= SWEEP_SECONDS:
                 self._safely(self.sweep)
                 swept = time.monotonic()
-            if not pruned or now - pruned >= PRUNE_SECONDS:
-                self._safely(self.prune)
-                pruned = now
 
     def _safely(self, work: Callable[[], None]) -> None:
         try:
@@ -100,20 +100,12 @@ class Watch:
         except Exception:
             logger.exception("The watch")
 
-    def prune(self) -> None:
-        """Take old lines out of the log, piece by piece, and what was left in the spool."""
-        spool.tidy(self.spool_folder)
-        while True:
-            with self.database.write(synced=False) as connection:
-                pruned = log.prune(connection) + alerts.prune(connection)
-            if not pruned or self._stop.wait(PRUNE_PAUSE_SECONDS):
-                return
-
     # -- the spool ---------------------------------------------------------------------
 
     def take_spool(self) -> None:
         """Take in what hooks kept while the server was away, the oldest first."""
         self._tell_dropped()
+        (self.spool_folder.parent / HUNG).unlink(missing_ok=True)  # hooks may ask again
         for path in spool.waiting(self.spool_folder):
             if self._stop.is_set():
                 return

@@ -6,6 +6,9 @@ one lives, and an answer counts only with status 200 and the proof of the third 
 `X-Tasuki`. A server in another PID namespace (a container) cannot be looked at: there the event is
 sent, and the proof alone decides whether it was taken in. Everything else is kept in the spool.
 
+Where a server does not answer in time, the next hooks keep their events without asking it: one of them
+asks again after `REST_SECONDS`, and a server that works takes the file away that says so.
+
 Of a status line, told every few seconds, the spool keeps the newest of each session. Its last tenth
 is for starts, ends of turns and ends of sessions: the others are not worth their loss.
 """
@@ -22,6 +25,10 @@ MOST_SPOOLED = 64 << 20
 """Bytes that they take on the disk."""
 MOST_BYTES = 1 << 20
 """Bytes of a payload; a larger one (a whole file in a tool's result) is not sent."""
+REST_SECONDS = 5
+"""How long hooks keep their events at once, where one had no answer in time; then one tries again."""
+HUNG = "hung"
+"""The file that says so: the server's process, when it began, and the time in seconds."""
 
 SCRIPT = r"""#!/bin/sh
 # Written by tasuki install --fleet. Usage: hook.sh HARNESS [status], the payload on standard input.
@@ -55,15 +62,28 @@ there() {
   fi
   X=$(readlink /proc/self/ns/pid) && [ -n "$X" ] && [ "${G:--}" != - ] && [ "$X" != "$G" ]
 }
+rests() {
+  [ -e "$F/hung" ] && read -r X I J < "$F/hung" || return 1
+  case $J in ''|*[!0-9]*) return 1 ;; esac
+  [ "$X $I" = "$D $Y" ] && [ "$E" -ge "$J" ] || return 1
+  [ $((E - J)) -ge @REST@ ] || return 0
+  mv "$F/hung" "$F/hung-$N" || return 0
+  hangs; rm -f "$F/hung-$N"
+  return 1
+}
+hangs() {
+  printf '%s %s %s\n' "$D" "$Y" "$E" > "$F/hung"
+}
 N= A= D= Y= B= G= Q= K=
 read -r N < /proc/sys/kernel/random/uuid || N=$(uuidgen) || N=$$-$(date +%s)
 T=$(date +%s.%N)
 case $T in *N*|'') T=$(date +%s) ;; esac
+E=${T%%.*}
 [ -r "$F/address" ] && { read -r A; read -r D Y B G; read -r Q; } < "$F/address"
 [ -r "$F/hook-token" ] && read -r K < "$F/hook-token"
 L='
 '
-if [ -n "$A" ] && [ -n "$K" ] && [ -n "$Q" ] && there; then
+if [ -n "$A" ] && [ -n "$K" ] && [ -n "$Q" ] && there && ! rests; then
   S=$(printf %s "$P" | curl -q -s -f -i -m 1 --noproxy '*' -K /dev/fd/3 --data-binary @- "http://$A/api/hooks/$1" 3<<EOF
 header = "Authorization: Bearer $K"
 header = "X-Tasuki-Agent: $W"
@@ -75,8 +95,12 @@ header = "X-Tasuki-Pid: $PPID"
 header = "Content-Type: application/json"
 header = "Expect:"
 EOF
-  ) && case ${S%%"$L"?"$L"*} in
+  )
+  X=$?
+  [ "$X" != 28 ] || hangs
+  [ "$X" = 0 ] && case ${S%%"$L"?"$L"*} in
     HTTP/1.[01]\ 200[!0-9]*"$L"[Xx]-[Tt]asuki:\ "$Q"*)
+      [ ! -e "$F/hung" ] || rm -f "$F/hung"
       case $S in *"$L"?"$L"*) printf '%s\n' "${S#*"$L"?"$L"}" ;; esac
       exit 0 ;;
   esac
@@ -121,7 +145,7 @@ def hook_script(folder: Path) -> str:
     most, many = MOST_SPOOLED >> 10, MOST_SPOOLED * 9 // 10
     bounds = {
         "@FILES@": MOST_FILES, "@MANY@": MOST_FILES * 9 // 10, "@LARGEST@": most, "@LARGE@": many >> 10,
-        "@FEW@": many // MOST_BYTES, "@MOST@": MOST_BYTES, "@OVER@": MOST_BYTES + 1,
+        "@REST@": REST_SECONDS, "@FEW@": many // MOST_BYTES, "@MOST@": MOST_BYTES, "@OVER@": MOST_BYTES + 1,
     }  # fmt: skip
     text = SCRIPT
     for name, bound in bounds.items():

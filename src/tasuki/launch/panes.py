@@ -23,7 +23,7 @@ from tasuki.errors import LaunchFailed, PaneGone
 from tasuki.harness.control import Look
 from tasuki.launch.control_mode import ControlMode, Unanswered
 from tasuki.launch.pasting import PANE, Marks, Pasting, checked
-from tasuki.launch.tmux import CHILD, SESSION, Tmux
+from tasuki.launch.tmux import CHILD, EXITING, POLL_SECONDS, SESSION, Tmux
 
 SIZE = ("-x", "200", "-y", "50")
 """Columns and lines of a window that nobody looks at."""
@@ -32,6 +32,8 @@ TAKEN_SECONDS = 45.0
 _NO_SESSION = re.compile(
     "can't find session|no current target|no server running|error connecting to"
 )
+EXITING_SECONDS = 10.0
+"""How long a window is asked for again where the tmux server is just exiting, with its last window."""
 SURVEY_SECONDS = 0.25
 AT_ONCE_SECONDS = 0.05
 """How long a program is given to end at once, before it counts as started."""
@@ -217,18 +219,22 @@ class Panes(Pasting):
         )
         window = ("new-window", "-d", "-t", f"={SESSION}:", "-n", tag, *child)
         session = ("new-session", "-d", "-s", SESSION, *SIZE, "-n", tag, *child)
-        try:
-            self.tmux.run(window, *after, cwd=cwd)
-            return
-        except LaunchFailed as error:
-            if not _NO_SESSION.search(str(error)):
-                raise
-        try:
-            self.tmux.run(session, *after, cwd=cwd)
-        except LaunchFailed as error:
-            if "duplicate session" not in str(error):
-                raise
-            self.tmux.run(window, *after, cwd=cwd)  # somebody else has made it meanwhile
+        deadline = time.monotonic() + EXITING_SECONDS
+        has_session = True
+        while True:
+            try:
+                self.tmux.run(window if has_session else session, *after, cwd=cwd)
+            except LaunchFailed as error:
+                if time.monotonic() > deadline:
+                    raise
+                is_doubled = "duplicate session" in str(error)  # somebody has made it meanwhile
+                if is_doubled or _NO_SESSION.search(str(error)):
+                    has_session = is_doubled
+                elif not (EXITING.search(str(error)) and order_file.exists()):
+                    raise
+                time.sleep(POLL_SECONDS)
+            else:
+                return
 
     def _await_taken(self, order_file: Path, tag: str) -> None:
         """Wait until a window has taken an order; LaunchFailed where none will."""

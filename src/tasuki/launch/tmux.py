@@ -37,6 +37,8 @@ CHILD = Path(__file__).with_name("child.py")
 _GONE = re.compile(
     "can't find pane|no server running|error connecting to|server exited|lost server|no current target"
 )
+EXITING = re.compile("server exited|lost server")
+"""What tmux says where its server ends while a command is asked of it: the next one starts a new server."""
 
 
 class Screen(Struct, frozen=True):
@@ -127,7 +129,14 @@ class Tmux:
             made = ("new-window", "-t", f"={SESSION}:", "-n", label, *form, *argv)
         else:
             made = ("new-session", "-d", "-s", SESSION, *_size(), "-n", label, *form, *argv)
-        pane, target, pid = self.run(made, cwd=cwd, env=env).strip().split("\t")
+        try:
+            said = self.run(made, cwd=cwd, env=env)
+        except PaneGone as error:
+            if self.inside or not EXITING.search(str(error)):
+                raise
+            made = ("new-session", "-d", "-s", SESSION, *_size(), "-n", label, *form, *argv)
+            said = self.run(made, cwd=cwd, env=env)
+        pane, target, pid = said.strip().split("\t")
         attach = () if self.inside else (*self._shown_base(), "attach", "-t", target)
         return Launched("tmux", target=target, pane=pane, pid=int(pid), attach=attach)
 

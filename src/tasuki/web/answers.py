@@ -28,6 +28,7 @@ STATUS: Mapping[type[errors.TasukiError], int] = {
     errors.UsageError: 400,
     errors.HarnessMissing: 400,
     errors.AlreadyUnderWay: 409,
+    errors.OtherHost: 409,
     errors.Refused: 409,
     StepFailed: 409,
     errors.LaunchFailed: 502,

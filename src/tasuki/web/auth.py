@@ -18,6 +18,7 @@ from litestar.handlers.base import BaseRouteHandler
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed
+from tasuki.vault.store import why
 
 TOKEN, HOOK_TOKEN = "token", "hook-token"  # names of files
 _BEARER = b"bearer "
@@ -61,7 +62,9 @@ def _token(path: Path) -> str:
             mode = stat.S_IMODE(os.fstat(number).st_mode)
             token = file.read(1024).decode("ascii", "replace").strip()
     except OSError as error:
-        raise StoreFailed(f"The token {path} cannot be used: {error.strerror}.") from error
+        raise StoreFailed(
+            f"The token {path} cannot be used: {why(error)}. Mend that, then start again."
+        ) from error
     if mode & 0o077:
         raise StoreFailed(
             f"Others can read the token {path} (mode {mode:o}). Remove it; the next start makes a new one."

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from tasuki.errors import UsageError
+from tasuki.errors import ServerFailed, UsageError
 from tasuki.web.gate import ANY
 
 BACKLOG = 512
@@ -18,7 +18,7 @@ _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPO
 
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets that listen on an address of this machine. Raises UsageError with what to do.
+    """Sockets that listen on an address of this machine. Raises UsageError, ServerFailed with what to do.
 
     On loopback the same port of the other loopback address is taken too: a browser asks `[::1]`
     first for a name under `localhost`, and would send its cookie to whoever listens there.
@@ -32,7 +32,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
                 break
             try:
                 second = _open_other_loopback(other, first.getsockname()[1])
-            except UsageError:
+            except ServerFailed:
                 if port or not tries_left:
                     raise
                 continue
@@ -66,7 +66,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise UsageError(
+        raise ServerFailed(
             f"Port {port} of {host} cannot be listened on: {os.strerror(error.errno or 0)}. "
             "Take another one: tasuki serve --port 8788, or --port 0 for any."
         ) from error
@@ -77,7 +77,7 @@ def _open_other_loopback(host: str, port: int) -> socket.socket | None:
     """A socket on the other loopback address; None where this machine has none of its kind."""
     try:
         return _open_socket(host, port)
-    except UsageError as error:
+    except (ServerFailed, UsageError) as error:
         cause = error.__cause__
         no_address = isinstance(cause, OSError) and cause.errno in _NO_SUCH_ADDRESS
         if no_address or isinstance(cause, socket.gaierror):

@@ -17,8 +17,9 @@ from litestar import Litestar
 from litestar.concurrency import set_asyncio_executor
 
 from tasuki.config import Loaded
-from tasuki.errors import UsageError
+from tasuki.errors import ServerFailed, UsageError
 from tasuki.fleet.service import open_fleet
+from tasuki.fleet.start_errors import describe_os
 from tasuki.web import single
 from tasuki.web.application import application
 from tasuki.web.auth import TOKEN, tokens
@@ -50,13 +51,15 @@ def serve(
     database_url: str,
     say: Say,
     allow_remote: bool = False,
+    moved: bool = False,
     shows_link: bool = False,
 ) -> None:
     """Serve the fleet whose own files are in `folder`; returns once it was told to stop.
 
     `port` 0 takes a free one. `say` is told the address once it answers; with `shows_link`, which
-    is for a terminal alone, also a link that signs a browser in. Raises ServerRuns,
-    StoreFailed, UsageError for an address that cannot be listened on.
+    is for a terminal alone, also a link that signs a browser in. `moved`: agents of other machines
+    that used the folder are this one's. Raises ServerRuns, ServerFailed, StoreFailed, UsageError
+    for an address that there is not.
     """
     if not allow_remote and not is_loopback(host):
         raise UsageError(
@@ -68,8 +71,9 @@ def serve(
     with single.alone(folder) as lock, listen(host, port) as listeners:
         address = address_of(host, listeners[0])
         single.say(lock, f"process {os.getpid()}, http://{address}")
-        secrets = tokens(folder)
-        fleet = open_fleet(folder, database_url, loaded)
+        with _files():
+            secrets = tokens(folder)
+            fleet = open_fleet(folder, database_url, loaded, moved=moved)
         try:
             fleet.launch()
             app = application(fleet, secrets, host)
@@ -84,11 +88,24 @@ def serve(
                 say(f"The fleet is served at http://{address}. Its token: {folder / TOKEN}")
                 say(_tell_dashboard(app, address, shows_link=shows_link))
 
-            _Server(config, app, known, tell_address).run(sockets=listeners)
+            server = _Server(config, app, known, tell_address)
+            fleet.on_lost(server.stop)
+            server.run(sockets=listeners)
         finally:
             fleet.close(CLOSING_SECONDS)
+    if fleet.lost:
+        logger.error(fleet.lost)
     logger.info("Stopped.")
-    _leave()
+    _leave(int(bool(fleet.lost)))
+
+
+@contextmanager
+def _files() -> Iterator[None]:
+    """Raise ServerFailed where a file of the server cannot be made or read."""
+    try:
+        yield
+    except OSError as error:
+        raise ServerFailed(describe_os(error)) from error
 
 
 def _tell_dashboard(app: Litestar, address: str, *, shows_link: bool) -> str:
@@ -116,6 +133,10 @@ class _Server(uvicorn.Server):
         self.known = known
         self.answers = answers
 
+    def stop(self) -> None:
+        """End it, from any thread."""
+        self.should_exit = True
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.collect()
@@ -142,11 +163,13 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def _leave() -> None:
-    """End now, even if a thread still waits for tmux: all that it does can be done anew."""
+def _leave(code: int) -> None:
+    """End now with an exit code, even if a thread still waits for tmux: all that it does can be done anew."""
     stuck = [t for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
     if stuck:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(0)
+        os._exit(code)
+    if code:
+        sys.exit(code)

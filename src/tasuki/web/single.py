@@ -27,7 +27,9 @@ def alone(folder: Path) -> Iterator[TextIO]:
         private_folder(folder)
         number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreFailed(f"The lock {path} cannot be made: {why(error)}.") from error
+        raise StoreFailed(
+            f"The lock {path} cannot be made: {why(error)}. Mend that, or name another data folder: TASUKI_DATA"
+        ) from error
     with os.fdopen(number, "r+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

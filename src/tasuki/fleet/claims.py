@@ -1,0 +1,270 @@
+"""One server for a database and a host: held by a lock that goes with the process.
+
+SQLite: a locked file beside the database file, so there is one server for it. PostgreSQL: an advisory
+lock by the host's id, held by a connection of its own; each host has one server.
+"""
+
+import fcntl
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.errors import ServerRuns, StoreFailed
+from tasuki.fleet.hosts import FILE, Host
+from tasuki.plain import one_line
+from tasuki.vault.store import why
+
+BESIDE = ".server"
+"""What is added to the path of SQLite's file: the name of the file that is locked."""
+LOOK_SECONDS = 1.0
+"""How often the connection that holds PostgreSQL's lock is looked at."""
+PATIENCE = 3.0
+"""Seconds for which a lock is asked for again: a server that was killed leaves it a moment later."""
+CLASS = 0x7A51
+"""The first two bytes of the number of an advisory lock; the other six are the host's id."""
+STARTING = CLASS << 48
+"""The advisory lock under which servers start one after the other: the tables are made once."""
+_SETTINGS = (
+    "SET tcp_keepalives_idle = 10", "SET tcp_keepalives_interval = 5",
+    "SET tcp_keepalives_count = 3",
+)  # fmt: skip
+"""PostgreSQL notices within half a minute that a machine went without a word, and frees its lock."""
+_HOLDER = sa.text(
+    "SELECT a.pid, a.application_name, a.client_addr, a.backend_start FROM pg_locks l "
+    "JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted "
+    "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND l.classid = :high AND l.objid = :low AND l.objsubid = 1"
+)
+
+log = logging.getLogger("tasuki.fleet")
+Lost = Callable[[str], None]
+
+
+class Claim(Protocol):
+    """The right to be the server of a host on a database."""
+
+    def take(self) -> None:
+        """Take it. Raises ServerRuns where another server has it, StoreFailed."""
+
+    def watch(self, lost: Lost) -> None:
+        """Begin to look after it; `lost` is called with a sentence once another server has it."""
+
+    def starting(self) -> Any:
+        """A context in which no other host's server starts."""
+
+    def refuse_running(self, host: str, label: str) -> None:
+        """Raises ServerRuns where a server of another host runs on the same database."""
+
+    def release(self) -> None:
+        """Give it back."""
+
+
+def claim_of(url: str, host: Host) -> Claim:
+    """The claim of a host on the database of a URL."""
+    if url.startswith("sqlite"):
+        return FileClaim(Path(make_url(url).database or ""))
+    return AdvisoryClaim(url, host)
+
+
+class FileClaim:
+    """A locked file beside a database of SQLite; links to the database lead to the same one."""
+
+    def __init__(self, database: Path) -> None:
+        real = Path(os.path.realpath(database))
+        self.database = real
+        self.path = real.with_name(real.name + BESIDE)
+        self._number: int | None = None
+
+    def take(self) -> None:
+        """Lock the file. Raises ServerRuns, StoreFailed."""
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            number = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            raise StoreFailed(
+                f"The lock {self.path} cannot be made: {why(error)}. Mend that, or name another database: "
+                "tasuki serve --database-url"
+            ) from error
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = os.pread(number, 200, 0).decode("utf-8", "replace")
+            os.close(number)
+            raise ServerRuns(_refusal(str(self.database), who)) from None
+        with suppress(OSError):  # a full disk: the lock holds, and only its holder is not named
+            os.ftruncate(number, 0)
+            os.pwrite(number, f"process {os.getpid()}".encode(), 0)
+        self._number = number
+
+    def watch(self, lost: Lost) -> None:
+        """Nothing takes the lock of a file away from a process that lives."""
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """There is one server anyway."""
+        yield
+
+    def refuse_running(self, host: str, label: str) -> None:
+        """There is one server anyway."""
+
+    def release(self) -> None:
+        """Unlock the file."""
+        if self._number is not None:
+            with suppress(OSError):
+                os.ftruncate(self._number, 0)
+            os.close(self._number)
+            self._number = None
+
+
+def _refusal(database: str, who: str) -> str:
+    pid = who.removeprefix("process ")
+    end = f", or end it first: kill {pid}" if pid.isdigit() else ""
+    return (
+        f"A server has the database {database} already ({one_line(who, 80) or 'it is starting'}), "
+        f"with another data folder. Use that one{end}."
+    )
+
+
+class AdvisoryClaim:
+    """An advisory lock of PostgreSQL, held by a connection for the life of the server."""
+
+    def __init__(self, url: str, host: Host) -> None:
+        self.host = host
+        self.name = f"tasuki {host.id} {secrets.token_hex(8)}"
+        """What the connection calls itself: by it a server knows its own one that broke."""
+        self._engine = sa.create_engine(
+            url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT",
+            connect_args={
+                "connect_timeout": 5, "application_name": self.name, "keepalives_idle": 10,
+                "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15000,
+            },
+        )  # fmt: skip
+        self._connection: sa.Connection | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self) -> None:
+        """Take the lock. Raises ServerRuns; DBAPIError where the database does not answer."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._is_taken():
+            if time.monotonic() > deadline:
+                raise ServerRuns(self._refusal())
+            time.sleep(0.1)
+
+    def watch(self, lost: Lost) -> None:
+        """Begin to look after the connection, in a thread."""
+        self._thread = threading.Thread(target=self._look, args=(lost,), name="claim", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """No other host's server starts meanwhile."""
+        assert self._connection
+        number = {"number": STARTING}
+        self._connection.execute(sa.text("SELECT pg_advisory_lock(:number)"), number)
+        try:
+            yield
+        finally:
+            with suppress(DBAPIError):
+                self._connection.execute(sa.text("SELECT pg_advisory_unlock(:number)"), number)
+
+    def refuse_running(self, host: str, label: str) -> None:
+        """Raises ServerRuns where a server of another host holds its lock."""
+        assert self._connection
+        if (number := lock_number(host)) is None or not self._holder(self._connection, number):
+            return
+        raise ServerRuns(
+            f"The server of {label} runs on this database: its agents are not taken from it. "
+            "End it first, or start without --moved."
+        )
+
+    def release(self) -> None:
+        """Give the lock back, by closing the connection."""
+        self._stop.set()
+        if self._thread:
+            self._thread.join(LOOK_SECONDS)
+        self._drop()
+
+    def _is_taken(self) -> bool:
+        """Try to take the lock with a new connection, which is kept where that succeeds."""
+        number = lock_number(self.host.id) or 0
+        connection = self._engine.connect()
+        try:
+            for setting in _SETTINGS:
+                connection.exec_driver_sql(setting)
+            query = sa.text("SELECT pg_try_advisory_lock(:number)")
+            if connection.execute(query, {"number": number}).scalar_one():
+                self._connection = connection
+                return True
+            holder = self._holder(connection, number)
+            if holder and holder.application_name == self.name:  # our own, behind a broken line
+                end = sa.text("SELECT pg_terminate_backend(:pid)")
+                connection.execute(end, {"pid": holder.pid})
+        finally:
+            if connection is not self._connection:
+                connection.close()
+        return False
+
+    def _holder(self, connection: sa.Connection, number: int) -> Any:
+        halves = {"high": number >> 32, "low": number & 0xFFFFFFFF}
+        return connection.execute(_HOLDER, halves).first()
+
+    def _refusal(self) -> str:
+        said = ""
+        with suppress(DBAPIError), self._engine.connect() as connection:
+            if holder := self._holder(connection, lock_number(self.host.id) or 0):
+                where = f"from {holder.client_addr}" if holder.client_addr else "from this machine"
+                said = f", {where}, since {holder.backend_start:%Y-%m-%d %H:%M}"
+        return (
+            f"A server of this host ({self.host.id}) has this database already{said}. Use that one, or end "
+            f"it first. If this data folder is a copy of another one that is in use: remove {FILE} from "
+            "the copy's folder `fleet`, and it is a host of its own."
+        )
+
+    def _look(self, lost: Lost) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            try:
+                if self._connection:
+                    self._connection.exec_driver_sql("SELECT 1")
+                    continue
+            except DBAPIError:
+                self._drop()
+            try:
+                if self._is_taken():
+                    log.info("The lock on the database is held again.")
+                    continue
+                with self._engine.connect() as connection:
+                    holder = self._holder(connection, lock_number(self.host.id) or 0)
+            except DBAPIError:
+                continue  # it is away: nobody can take the lock
+            if holder and holder.application_name != self.name:
+                lost(
+                    "While the connection to the database was broken, another server of this host took "
+                    "its place. This one ends."
+                )
+                return
+
+    def _drop(self) -> None:
+        if self._connection:
+            with suppress(DBAPIError):
+                self._connection.invalidate()
+                self._connection.close()
+            self._connection = None
+
+
+def lock_number(host: str) -> int | None:
+    """The number of a host's advisory lock; None for a host that an older tasuki named."""
+    digits = host[1:]
+    if host[:1] != "h" or len(digits) != 12 or set(digits) - set("0123456789abcdef"):
+        return None
+    return (CLASS << 48) | int(digits, 16)

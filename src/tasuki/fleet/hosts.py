@@ -1,0 +1,210 @@
+"""Which host this is: an id that is made once and kept in the data folder, and a name for people."""
+
+import json
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki import __version__
+from tasuki.errors import OtherHost, StoreFailed
+from tasuki.fleet import tables
+from tasuki.fleet.database import Database
+from tasuki.plain import one_line, plain
+from tasuki.vault.store import why
+
+MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+FILE = "hosts.json"
+FORMER_FILE = "hosts"
+"""Where tasuki kept hosts by their names: a line for each, the machine's id and the name."""
+WITHOUT_ID = "-"
+"""Stands for the id of a machine whose system has none."""
+MOST_LABEL = 100
+
+log = logging.getLogger("tasuki.fleet")
+
+
+class KnownHost(Struct, frozen=True):
+    """What a data folder keeps of a machine that used it."""
+
+    id: str
+    """`h` and 12 hexadecimal digits."""
+    label: str = ""
+    """The name of the machine when its server last started."""
+    former: str = ""
+    """The name by which an older tasuki knew the host; empty where there was none."""
+
+
+class Host(Struct, frozen=True):
+    """This host, and the others that used the same data folder."""
+
+    id: str
+    label: str
+    former: str = ""
+    others: tuple[KnownHost, ...] = ()
+
+
+def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Host:
+    """Return the host that this machine is for a data folder; its id is made at the first call.
+
+    The machine may get another name: its agents stay its own. A folder that was copied, or that several
+    machines see, knows each by a digest of its system's id; machines without one count as one.
+    Raises StoreFailed where the file cannot be read or written.
+    """
+    path = data / FILE
+    machine = next(filter(None, map(_read_machine_id, machine_ids)), WITHOUT_ID)
+    known, former = _read_known(path), _read_former(data / FORMER_FILE)
+    own = known.get(_key(machine)) or KnownHost(_make_id(), former=former.pop(machine, ""))
+    own = msgspec.structs.replace(own, label=machine_label())
+    names = {host.former for host in known.values()}
+    for other, name in former.items():  # of those that no server of this version ran on
+        if other != machine and name not in names:
+            known.setdefault(_key(other), KnownHost(name, label=name, former=name))
+    if known.get(_key(machine)) != own:
+        _write_known(path, known | {_key(machine): own})
+    others = tuple(host for key, host in known.items() if key != _key(machine))
+    return Host(own.id, own.label, own.former, others)
+
+
+def machine_label() -> str:
+    """Return the machine's name for people; any letters, at most `MOST_LABEL` of them."""
+    name = plain(socket.gethostname()).encode("utf-8", "replace").decode()
+    return one_line(name, MOST_LABEL) or "localhost"
+
+
+def _make_id() -> str:
+    return f"h{secrets.token_hex(6)}"
+
+
+def _key(machine: str) -> str:
+    """A digest of a machine's id: the id itself is nobody else's business."""
+    return machine if machine == WITHOUT_ID else sha256(machine.encode()).hexdigest()[:16]
+
+
+def _read_known(path: Path) -> dict[str, KnownHost]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, KnownHost])
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StoreFailed(f"The list of hosts {path} cannot be read: {why(error)}.") from error
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise StoreFailed(
+            f"The list of hosts {path} is damaged: {error}. Put it back from a copy; or move it away, "
+            "and this host starts as a new one: tasuki serve --moved then takes its agents along."
+        ) from error
+
+
+def _write_known(path: Path, known: dict[str, KnownHost]) -> None:
+    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    try:
+        number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            json.dump(msgspec.to_builtins(known), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise StoreFailed(f"The list of hosts {path} cannot be written: {why(error)}.") from error
+
+
+def _read_former(path: Path) -> dict[str, str]:
+    """The names that an older tasuki gave to machines, by their ids."""
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(" ") for line in lines)
+    return {machine: name for machine, _, name in pairs if name}
+
+
+def _read_machine_id(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return "".join(path.read_text("utf-8").split())
+    return ""
+
+
+# -- in the database -------------------------------------------------------------------
+
+
+def settle_hosts(
+    database: Database, host: Host, queue: str, refuse_running: Callable[[str, str], None], *,
+    moved: bool,
+) -> list[str]:  # fmt: skip
+    """Write down that a server of this host starts, and make its own what is known by another id or name.
+
+    That is the name that an older tasuki used, and with `moved` the ids of the other machines that used
+    the data folder; `refuse_running` raises ServerRuns where one of them has a server. Returns them.
+    """
+    formers = {host.former}
+    for other in host.others if moved else ():
+        refuse_running(other.id, other.label)
+        formers |= {other.id, other.former}
+    formers.discard("")
+    with database.write() as connection:
+        enrol_host(connection, host)
+        taken = sum(take_over_host(connection, x, host.id, queue) for x in sorted(formers))
+        left = count_alive(connection, [other.id for other in host.others])
+    if taken:
+        log.info("%d agents that were kept by another name are this host's now.", taken)
+    if left:
+        names = ", ".join(sorted({other.label or other.id for other in host.others}))
+        log.warning(
+            "This data folder was used on %s before. %d agents of there have not ended, and are left alone "
+            "here. If this is the same machine, or that one is gone: tasuki serve --moved", names, left,
+        )  # fmt: skip
+    return sorted(formers)
+
+
+def enrol_host(connection: sa.Connection, host: Host) -> None:
+    """Write down that a server of this host starts."""
+    hosts = tables.hosts
+    values = {"label": host.label, "version": __version__, "started_at": time.time()}
+    done = connection.execute(sa.update(hosts).where(hosts.c.id == host.id).values(**values))
+    if not done.rowcount:
+        connection.execute(sa.insert(hosts).values(id=host.id, **values))
+
+
+def take_over_host(connection: sa.Connection, former: str, host: str, queue: str) -> int:
+    """Make the agents, handoffs and alerts of a former host those of a host; how many agents."""
+    agents, handoffs, alerts = tables.agents, tables.handoffs, tables.alerts
+    moved = sa.update(handoffs).where(handoffs.c.host == former).values(host=host, queue=queue)
+    connection.execute(moved)
+    connection.execute(sa.update(alerts).where(alerts.c.host == former).values(host=host))
+    taken = connection.execute(sa.update(agents).where(agents.c.host == former).values(host=host))
+    connection.execute(sa.delete(tables.hosts).where(tables.hosts.c.id == former))
+    return taken.rowcount
+
+
+def count_alive(connection: sa.Connection, hosts: Collection[str]) -> int:
+    """How many agents of some hosts have not ended."""
+    agents = tables.agents
+    query = sa.select(sa.func.count()).select_from(agents)
+    query = query.where(agents.c.ended_at.is_(None), agents.c.host.in_(sorted(hosts)))
+    return int(connection.execute(query).scalar_one())
+
+
+def host_label(connection: sa.Connection, id: str) -> str:
+    """The name of a host for people; its id where none is known."""
+    query = sa.select(tables.hosts.c.label).where(tables.hosts.c.id == id)
+    return str(connection.execute(query).scalar() or id)
+
+
+def check_host(connection: sa.Connection, what: str, host: str, here: str) -> None:
+    """Raise OtherHost where `what` ("Agent 7") is of another host than this one."""
+    if host != here:
+        label = host_label(connection, host)
+        raise OtherHost(
+            f"{what} runs on the host {label}, not on this one: nothing was done. "
+            f"Order it on {label}, by its own server."
+        )

@@ -1,0 +1,103 @@
+"""The disk is full while a handoff is under way: it is told, it waits or fails with a name, and goes on."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleets import World, once
+from waiting import retry_until
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="root alone may mount a small disk"
+)
+
+
+class SmallDisk:
+    """A file system of 2 MB in a namespace of the server's own, seen from outside by its process."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.path = world.folder / "small"
+        self.path.mkdir()
+        mount = f'mount -t tmpfs -o size=2m tmpfs "{self.path}" && exec "$@"'
+        world.prefix = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+
+    @property
+    def _fill(self) -> Path:
+        assert self.world.server
+        return Path(f"/proc/{self.world.server.pid}/root{self.path}/fill")
+
+    def fill(self) -> None:
+        """Leave no byte."""
+        with self._fill.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"x" * 4096)
+            except OSError:
+                pass
+
+    def free(self) -> None:
+        """Make room again."""
+        self._fill.unlink()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A fleet on SQLite."""
+    made = World(tmp_path)
+    (made.data / "fleet").mkdir(parents=True)
+    yield made
+    made.close()
+
+
+def under_way(world: World) -> tuple[str, Path]:
+    """A handoff whose agent writes its document once a file is there."""
+    hold = world.folder / "go"
+    world.serve()
+    world.install()
+    world.script(document=[["wait_for", str(hold)], ["document", "{path}"], ["say", "written"]])
+    id = world.hand_off(world.worked(world.started()))
+    retry_until(lambda: world.prompts("Write a handoff document"), 20)
+    retry_until(lambda: world.handoff(id)["step"] == "await_turn", 20)
+    return id, hold
+
+
+def health(world: World) -> Any:
+    """What `/health` says."""
+    return world.api("GET", "/health", token=False)["status"]
+
+
+def test_a_step_that_cannot_be_recorded_fails_with_a_name(world: World) -> None:
+    """The disk of the workflows is full: `/health` says so, an alarm is raised, and `retry` carries on."""
+    disk = SmallDisk(world)
+    (world.data / "fleet" / "workflows.db").symlink_to(disk.path / "workflows.db")
+    id, hold = under_way(world)
+    disk.fill()
+    hold.touch()
+    retry_until(lambda: health(world) == "degraded", 20)
+    failed = world.ends(id, "failed")
+    disk.free()
+    world.api("POST", f"/api/handoffs/{id}/retry")
+
+    once(world, world.ends(id))
+    assert ("no_room", "await_turn") == (failed["failure"]["code"], failed["failure"]["step"])
+    assert "full" in failed["failure"]["sentence"]
+    assert ["no_room"] == [alarm["data"]["code"] for alarm in world.alarms()]
+    assert "ok" == health(world)
+
+
+def test_a_step_waits_for_room(world: World) -> None:
+    """The disk of the fleet's own tables is full: `/health` says so, and the handoff goes on by itself."""
+    disk = SmallDisk(world)
+    (world.data / "fleet.db").symlink_to(disk.path / "fleet.db")
+    id, hold = under_way(world)
+    disk.fill()
+    hold.touch()
+    retry_until(lambda: health(world) == "degraded", 20)
+    disk.free()
+
+    once(world, world.ends(id))
+    assert "ok" == health(world)

@@ -1,0 +1,330 @@
+"""Hosts of one database: any name of a machine, two at once, moved folders, one server for each."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from databases import Postgres
+from fleets import TASUKI, World, once, refusal
+from waiting import retry_until
+
+from tasuki.fleet.database import Database, sqlite_url
+from tasuki.fleet.hosts import FILE, MOST_LABEL, identify_host
+
+NAMES = ["Anns-MacBook-Pro.local", "web1.example.com", "x" * 200, "büro-höhle-日本", "A"]
+
+
+@pytest.fixture
+def worlds() -> Iterator[ExitStack]:
+    """Ends the fleets of a test."""
+    with ExitStack() as made:
+        yield made
+
+
+def world_at(worlds: ExitStack, folder: Path, url: str = "", name: str = "") -> World:
+    """A fleet in a folder of its own, on a machine of some name."""
+    folder.mkdir(exist_ok=True)
+    made = World(folder, url)
+    worlds.callback(made.close)
+    made.env["FLEET_HOST_NAME"] = name
+    return made
+
+
+def known(world: World) -> dict[str, dict[str, str]]:
+    """What a data folder keeps of the machines that used it."""
+    found: dict[str, dict[str, str]] = json.loads((world.data / "fleet" / FILE).read_text())
+    return found
+
+
+# -- names -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_starts_on_a_machine_of_any_name(tmp_path: Path, worlds: ExitStack, name: str) -> None:
+    """Upper case, dots, 200 characters, letters of any script: the name is for people alone."""
+    world = world_at(worlds, tmp_path, name=name)
+    world.serve()
+    (host,) = known(world).values()
+
+    assert "ok" == world.api("GET", "/health", token=False)["status"]
+    assert (13, "h") == (len(host["id"]), host["id"][0])
+    assert name.startswith(host["label"].rstrip("…")[:MOST_LABEL])
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="root alone may name it")
+def test_it_starts_where_the_machine_itself_has_such_a_name(tmp_path: Path) -> None:
+    """The kernel's own host name, in a namespace of the test's own."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TASUKI_DATA": str(tmp_path / "data"),
+           "TASUKI_CONFIG": str(tmp_path / "none.toml"), "LANG": "C.UTF-8"}  # fmt: skip
+    script = f"hostname Anns-MacBook-Pro.local && exec {TASUKI} serve --port 0"
+    running = subprocess.Popen(
+        ["unshare", "--uts", "sh", "-c", script], env=env, cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert running.stdout
+        said = running.stdout.readline()
+    finally:
+        running.terminate()
+        _, complaints = running.communicate(timeout=20)
+
+    assert "The fleet is served at" in said, complaints
+    assert "Anns-MacBook-Pro.local" in (tmp_path / "data" / "fleet" / FILE).read_text()
+
+
+def test_a_host_keeps_its_id_when_its_machine_gets_another_name(tmp_path: Path) -> None:
+    """The id is made once and kept in the data folder."""
+    first = identify_host(tmp_path, [])
+    again = identify_host(tmp_path, [])
+
+    assert (first.id, ()) == (again.id, again.others)
+    assert 0o600 == (tmp_path / FILE).stat().st_mode & 0o777
+
+
+# -- two hosts on one database ---------------------------------------------------------
+
+
+def test_two_hosts_on_one_database(tmp_path: Path, worlds: ExitStack, postgres: Postgres) -> None:
+    """Each starts, hands its own agents off, and leaves the other's alone."""
+    url = postgres.make()
+    worlds.callback(postgres.drop, url)
+    one = world_at(worlds, tmp_path / "one", url, "Anns-MacBook-Pro.local")
+    two = world_at(worlds, tmp_path / "two", url, "web1.example.com")
+    agents = []
+    for number, world in enumerate((one, two)):
+        world.serve()
+        world.install()
+        world.script(document=[["document", "{path}"], ["say", "written"]])
+        persona = world.api(
+            "POST", "/api/personas", {"role": "developer", "name": f"c{number}", "skill": "Be."}
+        )["slug"]
+        agents.append(world.worked(world.started(persona=persona)))
+    ids = [world.hand_off(agent) for world, agent in zip((one, two), agents, strict=True)]
+
+    for world, id in zip((one, two), ids, strict=True):
+        once(world, world.ends(id))
+    assert 2 == len({row["host"] for row in one.agent_rows()})
+
+
+def test_an_order_for_another_hosts_agent_is_refused(
+    tmp_path: Path, worlds: ExitStack, postgres: Postgres
+) -> None:
+    """409 with that host's name: nothing is typed, ended, shown or written; nobody is given up."""
+    url = postgres.make()
+    worlds.callback(postgres.drop, url)
+    one = world_at(worlds, tmp_path / "one", url, "Anns-MacBook-Pro.local")
+    two = world_at(worlds, tmp_path / "two", url, "web1.example.com")
+    one.serve()
+    one.install()
+    one.script(document=[["say", "no"]])
+    agent = one.worked(one.started())
+    of = one.hand_off(agent)
+    one.ends(of, "failed")
+    two.serve()
+    before = [one.agent_rows(), one.sql("SELECT * FROM handoffs"), len(one.seen("prompt"))]
+    orders = [
+        (f"/api/agents/{agent}/send", {"text": "hello"}), (f"/api/agents/{agent}/stop", {}),
+        (f"/api/agents/{agent}/keys", {"key": "Enter"}),
+        (f"/api/agents/{agent}/handoff", {"reason": "context_limit"}),
+        *((f"/api/handoffs/{of}/{order}", {}) for order in ("retry", "cancel", "finish", "skip")),
+    ]  # fmt: skip
+    said = [refusal(two, path, body) for path, body in orders]
+    with pytest.raises(AssertionError, match=r"409.*Anns-MacBook-Pro\.local"):
+        two.api("GET", f"/api/agents/{agent}/screen")
+    retry_until(lambda: two.sql("SELECT 1 FROM hosts WHERE label = 'web1.example.com'"))
+    after = [one.agent_rows(), one.sql("SELECT * FROM handoffs"), len(one.seen("prompt"))]
+
+    assert {409} == {status for status, _ in said}
+    assert all("on the host Anns-MacBook-Pro.local" in sentence for _, sentence in said), said
+    assert before == after
+
+
+# -- a database of an older tasuki -----------------------------------------------------
+
+
+def test_what_an_older_tasuki_began_is_carried_on(
+    tmp_path: Path, worlds: ExitStack, database_url: str
+) -> None:
+    """Its agents, handoffs and workflows were kept by the host's name: they are this host's."""
+    world = world_at(worlds, tmp_path, "" if database_url.startswith("sqlite") else database_url)
+    world.serve()
+    world.install()
+    world.script(document=[["document", "{path}"], ["say", "written"]])
+    agent = world.worked(world.started())
+    world.kill()
+    world.serve(at="check:before")
+    of = world.hand_off(agent)
+    world.kill_at_point()
+    make_old(world)
+
+    world.serve()
+
+    once(world, world.ends(of))
+    assert [] == world.sql("SELECT id FROM agents WHERE host = 'vm'")
+
+
+def make_old(world: World) -> None:
+    """Write a database and a data folder as tasuki did that knew hosts by their names."""
+    machine = next(
+        p.read_text().strip() for p in (Path("/etc/machine-id"), Path("/dev/null")) if p.exists()
+    )
+    (host,) = known(world).values()
+    (world.data / "fleet" / FILE).unlink()
+    (world.data / "fleet" / "hosts").write_text(f"{machine or '-'} vm\n")
+    for table, more in (("agents", ""), ("handoffs", ", queue = 'host-vm'"), ("alerts", "")):
+        world.sql(f"UPDATE {table} SET host = 'vm'{more} WHERE host = '{host['id']}'")
+    world.sql("DROP TABLE hosts")
+    world.sql("UPDATE fleet_schema SET version_num = '0002'")
+    file = sqlite_url(world.data / "fleet" / "workflows.db")
+    database = Database(world.database_url or file)
+    schema = "tasuki_workflows." if world.database_url else ""
+    with database.write() as connection:
+        for table in ("workflow_status", "operation_outputs", "queues", "application_versions"):
+            connection.execute(
+                sa.text(f"UPDATE {schema}{table} SET application_name = 'tasuki-vm'")
+            )
+        connection.execute(sa.text(
+            f"UPDATE {schema}workflow_status SET executor_id = 'vm', queue_name = 'host-vm'"
+        ))  # fmt: skip
+        connection.execute(sa.text(f"UPDATE {schema}queues SET name = 'host-vm'"))
+    database.close()
+
+
+# -- a folder that was moved, restored or copied ---------------------------------------
+
+
+def test_a_folder_on_another_machine_leaves_the_agents_alone_until_it_is_told(
+    tmp_path: Path, worlds: ExitStack
+) -> None:
+    """It starts and says what to do; with `--moved` the agents are its own, and the gone ones lost."""
+    world = world_at(worlds, tmp_path, name="old.example")
+    world.serve()
+    world.install()
+    alive, gone = world.started(), world.started(persona="", harness="claude")
+    world.kill(15)
+    world.tmux("kill-pane", "-t", world.agent_rows()[gone - 1]["pane"])
+    file = world.data / "fleet" / FILE
+    file.write_text(json.dumps({"another machine": next(iter(known(world).values()))}))
+
+    world.serve()
+    refused = refusal(world, f"/api/agents/{alive}/stop", {})
+    world.kill(15)
+    left = [row["ended_at"] for row in world.agent_rows()]
+    said = world.output.read_text()
+    world.serve("--moved")
+    retry_until(lambda: world.agent(gone)["ended_at"], 20)
+
+    assert (409, [None, None]) == (refused[0], left)
+    assert "This data folder was used on old.example before. 2 agents of there" in said
+    assert "tasuki serve --moved" in said
+    assert None is world.agent(alive)["ended_at"]
+    assert "ended" == world.api("POST", f"/api/agents/{alive}/stop")["state"]
+
+
+def test_a_moved_folder_on_the_same_machine_is_the_same_host(
+    tmp_path: Path, worlds: ExitStack
+) -> None:
+    """Its agents are still its own."""
+    world = world_at(worlds, tmp_path)
+    world.serve()
+    world.install()
+    agent = world.started()
+    world.kill(15)
+    world.data = world.data.rename(tmp_path / "elsewhere")
+    world.env["TASUKI_DATA"] = str(world.data)
+    world.serve()
+
+    assert "ended" == world.api("POST", f"/api/agents/{agent}/stop")["state"]
+
+
+def test_a_damaged_list_of_hosts_is_told(tmp_path: Path, worlds: ExitStack) -> None:
+    """One sentence with what to do, and the file stays."""
+    world = world_at(worlds, tmp_path)
+    (world.data / "fleet").mkdir(parents=True)
+    (world.data / "fleet" / FILE).write_text("{")
+
+    assert "is damaged" in world.refused()
+    assert "{" == (world.data / "fleet" / FILE).read_text()
+
+
+# -- one server ------------------------------------------------------------------------
+
+
+def test_two_servers_of_one_file_are_refused(tmp_path: Path, worlds: ExitStack) -> None:
+    """Two data folders with one SQLite file by its URL, of which one is a link to it."""
+    one = world_at(worlds, tmp_path / "one", sqlite_url(tmp_path / "shared.db"))
+    (tmp_path / "link.db").symlink_to(tmp_path / "shared.db")
+    two = world_at(worlds, tmp_path / "two", sqlite_url(tmp_path / "link.db"))
+    one.serve()
+    assert one.server
+    said = two.refused()
+    one.kill()
+    two.serve()
+
+    assert f"A server has the database {tmp_path / 'shared.db'} already" in said
+    assert f"end it first: kill {one.server.pid}" in said
+
+
+@pytest.fixture
+def copied(tmp_path: Path, worlds: ExitStack, postgres: Postgres) -> tuple[World, World, str]:
+    """A data folder whose server runs on PostgreSQL, and a copy of it."""
+    url = postgres.make()
+    worlds.callback(postgres.drop, url)
+    one = world_at(worlds, tmp_path / "one", url)
+    one.serve()
+    two = world_at(worlds, tmp_path / "two", url)
+    (two.data / "fleet").mkdir(parents=True)
+    shutil.copy(one.data / "fleet" / FILE, two.data / "fleet" / FILE)
+    return one, two, url
+
+
+def test_a_copied_folder_whose_original_runs_is_refused(copied: tuple[World, World, str]) -> None:
+    """One database and one host id: it says how the copy becomes a host of its own."""
+    one, two, _ = copied
+    said = two.refused()
+    (two.data / "fleet" / FILE).unlink()
+    two.serve()
+
+    assert "A server of this host" in said
+    assert f"remove {FILE}" in said
+    assert "ok" == one.api("GET", "/health", token=False)["status"]
+
+
+CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'tasuki h%'"
+)
+
+
+def test_a_lock_whose_connection_broke_is_taken_again(copied: tuple[World, World, str]) -> None:
+    """The server goes on, and a second one is still refused."""
+    one, two, _ = copied
+    one.sql(CUT)
+    retry_until(lambda: "The lock on the database is held again." in one.output.read_text(), 20)
+
+    assert "A server of this host" in two.refused()
+    assert "ok" == one.api("GET", "/health", token=False)["status"]
+
+
+def test_a_server_whose_lock_another_has_taken_ends(copied: tuple[World, World, str]) -> None:
+    """It says so, with exit code 1, and does nothing any more."""
+    one, _, url = copied
+    (host,) = known(one).values()
+    number = (0x7A51 << 48) | int(host["id"][1:], 16)
+    database = Database(url)
+    with database.engine.connect() as other:
+        other.execute(sa.text(CUT))
+        taken = sa.text(f"SELECT pg_try_advisory_lock({number})")
+        retry_until(lambda: other.execute(taken).scalar_one(), 5)
+        assert one.server
+        code = one.server.wait(20)
+    database.close()
+
+    assert 1 == code
+    assert "another server of this host took its place" in one.output.read_text()
