@@ -12,6 +12,7 @@ from fleet_rows import ID, agent, handoff
 from tasuki.config import Loaded, Settings
 from tasuki.fleet import documents
 from tasuki.fleet.failures import StepFailed
+from tasuki.fleet.thread_documents import write_from_thread
 from tasuki.testing import ThreadBuilder
 
 NOW = 1_760_000_000.0
@@ -245,19 +246,19 @@ def test_without_its_thread_a_document_is_kept_and_that_is_told(path: Path, tmp_
 
 def test_d16_a_document_from_the_thread_says_so(path: Path, thread: Path) -> None:
     """D16: what is written from the thread is marked as such and holds what the thread says."""
-    author = documents.from_thread(
+    written = write_from_thread(
         path, agent(thread=str(thread)), handoff(from_thread=True), Loaded(Settings())
     )
     text = path.read_text()
 
-    assert author == "thread (offline)"
+    assert written.author == "thread (offline)"
     assert "The agent did not write this" in text
     assert "src/upload/client.py" in text
 
 
 def test_d16_no_word_is_put_into_the_users_mouth(path: Path, thread: Path) -> None:
     """Where nobody gave a goal, the document has none."""
-    documents.from_thread(path, agent(thread=str(thread)), handoff(), Loaded(Settings()))
+    write_from_thread(path, agent(thread=str(thread)), handoff(), Loaded(Settings()))
 
     assert "## Goal" not in path.read_text()
 
@@ -265,7 +266,7 @@ def test_d16_no_word_is_put_into_the_users_mouth(path: Path, thread: Path) -> No
 def test_d16_without_a_thread_it_fails_by_name(path: Path) -> None:
     """An agent whose thread nobody knows cannot be handed off from it."""
     with pytest.raises(StepFailed) as failure:
-        documents.from_thread(path, agent(), handoff(), Loaded(Settings()))
+        write_from_thread(path, agent(), handoff(), Loaded(Settings()))
 
     assert code(failure) == "thread_missing"
 

@@ -172,12 +172,16 @@ class Lifecycle:
         return reading.agent(self.database, agent.id)
 
     def _first_prompt(self, agent: Agent, control: Control) -> str:
-        """Its persona's skill where that cannot be given at the session's start, and its goal."""
+        """Its persona's skill where that cannot be given at the session's start, and its goal.
+
+        A successor gets its task with its predecessor's document, in a prompt of its own.
+        """
+        goal = agent.goal if agent.previous_agent_id is None else ""
         if not agent.persona or control.skill_at_start:
-            return agent.goal
+            return goal
         if not (skill := self.skill(agent.persona)):
-            return agent.goal or (render("skill_wait") if control.starts_at_prompt else "")
-        then = f"Your task:\n\n{agent.goal}" if agent.goal else render("skill_wait")
+            return goal or (render("skill_wait") if control.starts_at_prompt else "")
+        then = f"Your task:\n\n{goal}" if goal else render("skill_wait")
         return render("skill", persona=agent.persona, skill=skill, then=then)
 
     def skill(self, slug: str) -> str:

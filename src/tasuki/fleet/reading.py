@@ -182,6 +182,20 @@ def handoffs_of_in(connection: sa.Connection, agents: Collection[int]) -> list[F
     return [_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
 
 
+def handoff_to(database: Database, successor_id: int) -> FleetHandoff | None:
+    """The handoff by which an agent came; None for one that is no successor."""
+    with database.read() as connection:
+        return handoff_to_in(connection, successor_id)
+
+
+def handoff_to_in(connection: sa.Connection, successor_id: int) -> FleetHandoff | None:
+    """The same within a transaction."""
+    table = tables.handoffs
+    query = sa.select(table).where(table.c.successor_id == successor_id)
+    row = connection.execute(query.order_by(table.c.created_at.desc())).mappings().first()
+    return _row(FleetHandoff, row) if row else None
+
+
 def handoff(database: Database, prefix: str) -> FleetHandoff:
     """The handoff whose id begins with `prefix`, of 4 digits or more. Raises HandoffNotFound."""
     with database.read() as connection:

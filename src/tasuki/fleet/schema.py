@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATIONS = Path(__file__).with_name("migrations")
-NEWEST = "0002"
+NEWEST = "0005"
 """The revision that the code works with; that of the last migration."""
 VERSION_TABLE = "fleet_schema"
 """Holds the revision of the tables; not Alembic's own name, which another program may use."""

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.sending import check_own, press, screen, send_message
 from tasuki.fleet.steps import Steps
 from tasuki.fleet.vacancies import check_vacant
+from tasuki.fleet.vault_records import follow_order
 from tasuki.fleet.watch import Watch
 from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.harness.install import Installer
@@ -79,7 +81,8 @@ class Fleet:
         settings = loaded.settings
         self.notifier = Notifier(self.database, self.host, settings.notify, config.alerts(settings))
         steps = Steps(
-            self.lifecycle, self.bridge, self.ending, limits, loaded,
+            self.lifecycle, self.bridge, self.ending, limits,
+            load_settings=partial(config.loaded, Path.cwd()),
             unheard=lambda: self.intake.waiting > 0 or any(spool.waiting(data / "spool")),
         )  # fmt: skip
         self.outcomes = Outcomes(self.database, self.changes, steps)
@@ -255,15 +258,16 @@ class Fleet:
         *,
         reason: str,
         context: str = "",
+        goal: str = "",
         force: bool = False,
         from_thread: bool = False,
         automatic: bool = False,
     ) -> FleetHandoff:
         """Begin to hand an agent off; returns at once. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
         made = handing_off.begin(
-            self.database, agent_id, host=self.host, queue=queue_of(self.host), reason=reason,
-            context=context, force=force, from_thread=from_thread, automatic=automatic,
-            new_id=uuid.uuid4().hex,
+            self.database, agent_id,
+            handing_off.HandoffRequest(reason, context, goal, force, from_thread, automatic),
+            host=self.host, queue=queue_of(self.host), new_id=uuid.uuid4().hex,
         )  # fmt: skip
         self._begin(made)
         return made
@@ -291,6 +295,7 @@ class Fleet:
         self.engine.begin(handing_off.begun(of))
 
     def _settled(self, of: FleetHandoff) -> FleetHandoff:
+        follow_order(of)
         ids = [of.agent_id, *([of.successor_id] if of.successor_id is not None else [])]
         self.changes.happened(ids)
         return of

@@ -167,7 +167,8 @@ class Successor(Step):
             old = reading.agent_in(connection, of.agent_id)
             id = self.lifecycle.enrol(
                 connection, persona_slug=of.persona, previous_agent_id=old.id, harness=old.harness,
-                cwd=old.cwd, model=old.model, permission=old.permission, goal="",
+                cwd=old.cwd, model=old.model, permission=old.permission,
+                goal=handoff.goal or old.goal,
                 arguments=tuple(old.arguments),
             )  # fmt: skip
             connection.execute(

@@ -98,7 +98,7 @@ def hand_off(
     again here; one that failed behind it is carried on by `/api/handoffs/{id}/retry`.
     """
     made = fleet.hand_off(
-        id, reason=data.reason, context=data.context, force=data.force,
+        id, reason=data.reason, context=data.context, goal=data.goal, force=data.force,
         from_thread=data.source == "thread",
     )  # fmt: skip
     return {"status": "initiated", **views.handoff(made)}

@@ -90,11 +90,14 @@ class Key(_Body, frozen=True):
 class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
     """Why an agent is handed off. `context` is for its successor; `force` does not wait for what it runs.
 
+    `goal` is what the successor is to do; without one it goes on with its predecessor's task.
+
     `"from": "thread"`: the document is written from the agent's thread, for an agent that is dead,
     has no pane or is out of its quota.
     """
 
     reason: Reason
     context: Context = ""
+    goal: Context = ""
     force: bool = False
     source: Literal["agent", "thread"] = "agent"

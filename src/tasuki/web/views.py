@@ -13,7 +13,7 @@ T = TypeVar("T", Agent, FleetHandoff)
 MOST_DOCUMENT = 1 << 20
 """Bytes of a handoff document that are shown."""
 _WRITTEN = ("goal", "arguments", "end_reason", "waiting_for", "children", "last_words")
-_SAID = ("reason", "context", "injection_prompt", "failure", "notes")
+_SAID = ("reason", "context", "goal", "injection_prompt", "failure", "notes")
 
 
 def agent(of: Agent) -> dict[str, Any]:
