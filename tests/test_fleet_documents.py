@@ -101,15 +101,34 @@ def test_fr9_a_missing_document_is_a_failure(path: Path) -> None:
     assert code(failure) == "document_missing"
 
 
-@pytest.mark.parametrize("content", ["", " \n\t\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        " \n\t\n",
+        "\ufeff",
+        "\ufeff \u200b\n",
+        "#\n\n##\n",
+        "# Handoff\n\n## Next steps\n",
+        "\u00a0\n---\n",
+    ],
+)
 def test_fr10_an_empty_document_is_a_failure(path: Path, content: str) -> None:
-    """FR10: an empty file, or one of blanks, is the same failure."""
-    path.write_text(content)
+    """FR10: an empty file, one of blanks, invisible characters or headings alone is no document anywhere."""
+    path.write_text(content, "utf-8")
 
     with pytest.raises(StepFailed) as failure:
         documents.read(path)
 
-    assert code(failure) == "document_empty"
+    assert (code(failure), documents.is_ready(path)) == ("document_empty", False)
+
+
+@pytest.mark.parametrize("content", ["x", "# A\n\n- b", "#hashtag", "1", "…"])
+def test_a_word_is_a_document(path: Path, content: str) -> None:
+    """Whatever says something can be used, however little it is."""
+    path.write_text(content, "utf-8")
+
+    assert (documents.read(path), documents.is_ready(path)) == (content, True)
 
 
 def test_a_document_that_grows_is_waited_for(path: Path) -> None:

@@ -143,11 +143,14 @@ def retry(database: Database, id: str) -> FleetHandoff:
                 f"Agent {other} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
                 f"Give it up (tasuki agent cancel {of.id[:8]}), or call it done (tasuki agent finish {of.id[:8]})."
             )
-        return _running(connection, of, _resumed_at(of))
+        return _running(connection, of, _resumed_at(connection, of))
 
 
-def _resumed_at(of: FleetHandoff) -> str:
+def _resumed_at(connection: sa.Connection, of: FleetHandoff) -> str:
     code = of.failure.code if of.failure else ""
+    if of.successor_id is not None and of.step in workflow.SUCCESSOR:
+        ended = reading.agent_in(connection, of.successor_id).ended_at is not None
+        code = "successor_died" if ended else code
     return workflow.resumed_at(of.step, code, from_thread=of.from_thread)
 
 

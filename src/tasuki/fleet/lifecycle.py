@@ -224,7 +224,7 @@ class Lifecycle:
             states.end(row, state, time.time(), reason)
             connection.execute(sa.update(tables.agents).where(tables.agents.c.id == id).values(row))
             log.note(connection, "agent", f"Agent {id} {state}: {reason}", agent_id=id)
-            if state == "lost":
+            if state == "lost" and not reading.is_handed_off_in(connection, id):
                 text = f"Agent {id} ({row['persona'] or row['harness']}) is lost: {reason}"
                 log.note(connection, "alarm", text, agent_id=id, data={"code": "agent_lost"})
                 alerts.of_agent(connection, "failed", row, row["ended_at"], f"Agent {id}: {reason}")

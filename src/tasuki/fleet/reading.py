@@ -219,6 +219,14 @@ def handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
     raise HandoffNotFound(f"{why} with {shown!r}. List them: tasuki handoffs --agents")
 
 
+def is_handed_off_in(connection: sa.Connection, agent_id: int) -> bool:
+    """Whether a handoff is under way that an agent leaves or comes by: its failure tells of the agent's."""
+    table = tables.handoffs
+    mine = (table.c.agent_id == agent_id) | (table.c.successor_id == agent_id)
+    query = sa.select(table.c.id).where(mine, table.c.state == "running")
+    return connection.execute(query).first() is not None
+
+
 def is_under_way(database: Database, handoff_id: str, attempt: int) -> bool:
     """Whether this attempt of a handoff is wanted: nobody cancelled it, or began another one."""
     with database.read() as connection:

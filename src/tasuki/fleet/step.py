@@ -107,6 +107,7 @@ class Step:
 
     def _lost(self, of: FleetHandoff, agent: Agent, why: str) -> StepFailed:
         code = "agent_gone" if agent.id == of.agent_id else "successor_died"
+        self.lifecycle.gone(agent.id, "lost", why)
         return StepFailed(code, f"Agent {agent.id} is gone: {why}")
 
     def _agent(self, id: int) -> Agent:

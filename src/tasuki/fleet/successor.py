@@ -9,6 +9,7 @@ from tasuki.errors import (
     HarnessMissing,
     LaunchFailed,
     NotPossible,
+    PaneGone,
     PersonaNotFound,
     StoreFailed,
     TasukiError,
@@ -37,6 +38,7 @@ class Successor(Step):
             self.lifecycle.skill(
                 of.persona
             )  # one that cannot be given is told before anything begins
+            self._note_death(of)
             id = self._successor_id(of)
             agent = self._started(id)
         except _NOT_STARTED as error:
@@ -153,6 +155,17 @@ class Successor(Step):
                 f"Agent {agent.id} ended before it took over ({agent.end_reason}).",
             )
         return agent
+
+    def _note_death(self, of: FleetHandoff) -> None:
+        """Look whether the successor of an earlier attempt lives: a new one is started where it does not."""
+        if of.successor_id is None:
+            return
+        agent = self._agent(of.successor_id)
+        if agent.ended_at is None and agent.pane:
+            try:
+                self.bridge.sight(agent)
+            except PaneGone as error:
+                self.lifecycle.gone(agent.id, "lost", str(error))
 
     def _successor_id(self, of: FleetHandoff) -> int:
         """The row of the successor; a new one where there is none, or the last one has ended."""
