@@ -58,7 +58,12 @@ T = TypeVar("T")
 
 
 class Server(MCPServer[Any]):
-    """An MCP server whose resources are the newest handoffs."""
+    """An MCP server whose resources are the newest handoffs.
+
+    `by_fleet` hands off the agent of the fleet that calls, and says so; empty where none does.
+    """
+
+    by_fleet: Callable[[str, Sequence[str]], str] = staticmethod(lambda goal, sessions: "")
 
     async def list_resources(self) -> list[Resource]:
         """The newest handoffs, each under its id."""
@@ -74,9 +79,11 @@ class Server(MCPServer[Any]):
         ]
 
 
-def serve() -> None:
-    """Serve until standard input ends."""
-    made().run("stdio")
+def serve(by_fleet: Callable[[str, Sequence[str]], str]) -> None:
+    """Serve until standard input ends. `by_fleet` is as in `Server`."""
+    server = made()
+    server.by_fleet = by_fleet
+    server.run("stdio")
 
 
 def made() -> Server:
@@ -170,6 +177,16 @@ def _caller(context: Context[Any, Any]) -> Harness | None:
     return next((h for h in adapters if name and h.caller.client == name), None)
 
 
+def _handed_off_by_fleet(goal: str, context: Context[Any, Any]) -> str:
+    """Hand off the agent of the fleet that calls; empty where none does."""
+    server = context.mcp_server
+    if not isinstance(server, Server):
+        return ""
+    caller = _caller(context)
+    named = _named_thread(caller.caller, context) if caller else ""
+    return server.by_fleet(goal, [named] if named else [])
+
+
 def _bounded(parts: Iterator[str], more: str) -> str:
     text = ""
     for part in parts:
@@ -200,13 +217,16 @@ def handoff(
     """Draft a handoff of this conversation to a fresh thread, and return its brief for the user's review.
 
     Nothing is sent to the successor: the user reviews the brief and starts it. The goal is marked
-    as proposed by you. Show the user the brief, or its gist, and how to start it.
+    as proposed by you. Show the user the brief, or its gist, and how to start it. An agent of a
+    fleet is handed off by the fleet instead: then end your turn.
     """
     loaded = config.loaded(Path.cwd(), {"to": to or None})
     settings = loaded.settings
     wanted = check_goal(goal, min_length=settings.min_goal_length, said_by_model=True)
     if secret := handoffs.secrets_in(goal):
         raise GoalHasSecret(f"{secret} Take it out.")
+    if not thread and (by_fleet := _handed_off_by_fleet(goal, context)):
+        return by_fleet
     harness, path = catalog.find(thread, Path.cwd()) if thread else _own_thread(context)
     successor = harnesses.get(settings.to or harness.name)
     if not successor.can_start:

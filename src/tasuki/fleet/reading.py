@@ -132,6 +132,13 @@ def agent_in(connection: sa.Connection, id: int) -> Agent:
     return _struct(Agent, row)
 
 
+def agent_of_token(database: Database, token_hash: str) -> int | None:
+    """The id of the agent that was started with a token, by the token's digest."""
+    query = sa.select(tables.agents.c.id).where(tables.agents.c.token_hash == token_hash)
+    with database.read() as connection:
+        return connection.execute(query).scalars().first()
+
+
 # -- handoffs --------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
 from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
+from tasuki.fleet.callers import find_caller
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.correlator import HookPost
 from tasuki.fleet.database import Database, normal_url, sqlite_url
@@ -223,6 +224,12 @@ class Fleet:
         )  # fmt: skip
         self.changes.happened([agent.id])
         return agent
+
+    def find_caller(
+        self, token: str, sessions: Sequence[str], processes: Sequence[int]
+    ) -> Agent | None:
+        """The running agent that a caller on this host is a part of; None where it is in none."""
+        return find_caller(self.database, self.host, token, sessions, processes)
 
     def send(self, agent_id: int, text: str) -> dict[str, Any]:
         """Type a text to an agent as a prompt. Raises AgentNotFound, NotPossible."""

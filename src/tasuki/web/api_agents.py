@@ -11,7 +11,7 @@ from tasuki.fleet.reading import GREATEST_ID
 from tasuki.fleet.service import Fleet
 from tasuki.web import views
 from tasuki.web.auth import operator_only
-from tasuki.web.bodies import Adoption, Key, Message, NewAgent, NewHandoff
+from tasuki.web.bodies import Adoption, Caller, Key, Message, NewAgent, NewHandoff
 
 One = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
 """The id of an agent."""
@@ -61,6 +61,13 @@ def adopt_agent(fleet: NamedDependency[Fleet], data: JSONBody[Adoption]) -> dict
     return views.agent(agent)
 
 
+@post("/agents/own", status_code=200, sync_to_thread=True)
+def own_agent(fleet: NamedDependency[Fleet], data: JSONBody[Caller]) -> dict[str, Any]:
+    """The running agent that a caller on this machine is a part of; null where it is in none."""
+    found = fleet.find_caller(data.token, data.sessions, data.processes)
+    return {"agent": views.agent(found) if found else None}
+
+
 @post("/agents/{id:int}/send", status_code=200, sync_to_thread=True)
 def send(
     fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[Message]
@@ -107,7 +114,7 @@ def hand_off(
 router = Router(
     "/api",
     route_handlers=[
-        list_agents, show_agent, start_agent, adopt_agent, send, screen, keys, stop_agent, hand_off,
+        list_agents, show_agent, start_agent, adopt_agent, own_agent, send, screen, keys, stop_agent, hand_off,
     ],
     guards=[operator_only],
     tags=["agents"],

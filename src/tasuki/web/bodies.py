@@ -87,6 +87,16 @@ class Key(_Body, frozen=True):
     key: Short
 
 
+class Caller(_Body, frozen=True):
+    """Who asks whether it is inside an agent: what its environment and its processes tell."""
+
+    token: Short = ""
+    sessions: Annotated[tuple[Path, ...], Meta(max_length=16)] = ()
+    processes: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=2**31 - 1)], ...], Meta(max_length=64)
+    ] = ()
+
+
 class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
     """Why an agent is handed off. `context` is for its successor; `force` does not wait for what it runs.
 
