@@ -54,7 +54,7 @@ def begin(
     with database.write() as connection:
         agent = reading.agent_in(connection, agent_id)
         if old := _standing(connection, agent_id):
-            return _again(connection, old, agent, wanted)
+            return _again(connection, old, agent, {**wanted, "queue": queue})
         _check(agent, from_thread=request.from_thread)
         _check_took_over(connection, agent)
         if agent.persona and agent.ended_at is not None:
@@ -127,8 +127,8 @@ def _retry_of(of: FleetHandoff) -> str:
     return f"POST /api/handoffs/{of.id}/retry" if failed else ""
 
 
-def retry(database: Database, id: str) -> FleetHandoff:
-    """Carry a failed handoff on from where that makes sense.
+def retry(database: Database, id: str, queue: str = "") -> FleetHandoff:
+    """Carry a failed handoff on from where that makes sense, on its own queue or another one.
 
     Raises HandoffNotFound; NotPossible for one that has not failed, or behind which others worked on.
     """
@@ -143,7 +143,8 @@ def retry(database: Database, id: str) -> FleetHandoff:
                 f"Agent {other} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
                 f"Give it up (tasuki agent cancel {of.id[:8]}), or call it done (tasuki agent finish {of.id[:8]})."
             )
-        return _running(connection, of, _resumed_at(connection, of))
+        moved = {"queue": queue} if queue else {}
+        return _running(connection, of, _resumed_at(connection, of), **moved)
 
 
 def _resumed_at(connection: sa.Connection, of: FleetHandoff) -> str:
@@ -229,7 +230,7 @@ def under_way(database: Database, agent_id: int) -> FleetHandoff | None:
 
 def begun(of: FleetHandoff) -> Begun:
     """What the engine is told of a handoff that is under way."""
-    return of.id, of.attempt, of.step, of.from_thread
+    return of.id, of.attempt, of.step, of.from_thread, of.queue
 
 
 def _note(connection: sa.Connection, text: str, agent_id: int, id: str, state: str) -> None:

@@ -18,7 +18,6 @@ from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
 from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
-from tasuki.fleet.callers import find_caller
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.correlator import HookPost
 from tasuki.fleet.database import Database, normal_url, sqlite_url
@@ -27,6 +26,7 @@ from tasuki.fleet.engine import Engine, queue_of
 from tasuki.fleet.intake import Intake
 from tasuki.fleet.lifecycle import Lifecycle, check_folder
 from tasuki.fleet.limits import Limits
+from tasuki.fleet.lost_agents import check_gone
 from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.outcomes import Outcomes
 from tasuki.fleet.rows import Agent, FleetHandoff
@@ -225,12 +225,6 @@ class Fleet:
         self.changes.happened([agent.id])
         return agent
 
-    def find_caller(
-        self, token: str, sessions: Sequence[str], processes: Sequence[int]
-    ) -> Agent | None:
-        """The running agent that a caller on this host is a part of; None where it is in none."""
-        return find_caller(self.database, self.host, token, sessions, processes)
-
     def send(self, agent_id: int, text: str) -> dict[str, Any]:
         """Type a text to an agent as a prompt. Raises AgentNotFound, NotPossible."""
         return send_message(self.database, self.bridge, agent_id, text)
@@ -269,19 +263,23 @@ class Fleet:
         force: bool = False,
         from_thread: bool = False,
         automatic: bool = False,
+        queue: str = "",
     ) -> FleetHandoff:
         """Begin to hand an agent off; returns at once. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
+        request = handing_off.HandoffRequest(reason, context, goal, force, from_thread, automatic)
+        agent = reading.agent(self.database, agent_id)
+        if from_thread and agent.ended_at is not None and agent.host == self.host:
+            check_gone(self.panes, agent)
         made = handing_off.begin(
-            self.database, agent_id,
-            handing_off.HandoffRequest(reason, context, goal, force, from_thread, automatic),
-            host=self.host, queue=queue_of(self.host), new_id=uuid.uuid4().hex,
+            self.database, agent_id, request, host=self.host, queue=queue or queue_of(self.host),
+            new_id=uuid.uuid4().hex,
         )  # fmt: skip
         self._begin(made)
         return made
 
-    def retry(self, handoff_id: str) -> FleetHandoff:
+    def retry(self, handoff_id: str, queue: str = "") -> FleetHandoff:
         """Carry a failed handoff on. Raises HandoffNotFound, NotPossible."""
-        again = handing_off.retry(self.database, handoff_id)
+        again = handing_off.retry(self.database, handoff_id, queue)
         self._begin(again)
         return again
 

@@ -97,6 +97,12 @@ class Caller(_Body, frozen=True):
     ] = ()
 
 
+class Recovery(_Body, frozen=True):
+    """Why lost agents are carried on."""
+
+    reason: Reason = "it was lost"
+
+
 class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
     """Why an agent is handed off. `context` is for its successor; `force` does not wait for what it runs.
 
