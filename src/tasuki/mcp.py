@@ -37,8 +37,9 @@ from tasuki.threads import catalog, opening, search
 from tasuki.threads.index import Index
 from tasuki.threads.query import parse
 from tasuki.threads.safe import Cleaner
-from tasuki.vault import Vault, draw
+from tasuki.vault import Vault, data_folder, draw
 from tasuki.vault import lineage as chains
+from tasuki.vault.fleet_records import read_fleet_file
 
 MAX_TEXT = 40_000
 """Characters of one answer; what is left out is said, with how to go on."""
@@ -332,7 +333,8 @@ def lineage(
     ] = "",
 ) -> str:
     """The chain of threads and handoffs: what was handed on to what."""
-    return Cleaner().text(draw(chains(Vault(), id or None))) or "No handoffs yet."
+    records = read_fleet_file(data_folder() / "fleet.db")
+    return Cleaner().text(draw(chains(Vault(), id or None, records))) or "No handoffs yet."
 
 
 # -- resources and the prompt ----------------------------------------------------------

@@ -226,6 +226,19 @@ def handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
     raise HandoffNotFound(f"{why} with {shown!r}. List them: tasuki handoffs --agents")
 
 
+def needed_handoffs(database: Database) -> set[str]:
+    """Ids of handoffs that may still be carried on, or whose successor works."""
+    handoffs, agents = tables.handoffs, tables.agents
+    works = agents.c.id.is_not(None) & agents.c.ended_at.is_(None)
+    query = (
+        sa.select(handoffs.c.id)
+        .join(agents, agents.c.id == handoffs.c.successor_id, isouter=True)
+        .where(handoffs.c.state.in_(("running", "failed", "uncertain")) | works)
+    )
+    with database.read() as connection:
+        return set(connection.execute(query).scalars())
+
+
 def is_handed_off_in(connection: sa.Connection, agent_id: int) -> bool:
     """Whether a handoff is under way that an agent leaves or comes by: its failure tells of the agent's."""
     table = tables.handoffs
