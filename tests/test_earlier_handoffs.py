@@ -10,6 +10,7 @@ from fleet_rows import agent, handoff
 from tasuki.config import Loaded, Settings
 from tasuki.draft.earlier_handoffs import LABELS, fold_earlier_handoffs
 from tasuki.fleet import documents
+from tasuki.fleet.thread_documents import write_from_thread
 from tasuki.harness import of_file
 from tasuki.harness.jsonl import HANDOFF_CLOSING
 from tasuki.testing import ThreadBuilder
@@ -251,7 +252,7 @@ def from_thread(built: ThreadBuilder, folder: Path, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     thread = built.write(folder / built.file_name())
     document = folder / name
-    documents.from_thread(
+    write_from_thread(
         document, agent(thread=str(thread)), handoff(from_thread=True), Loaded(Settings())
     )
     return document

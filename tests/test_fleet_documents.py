@@ -12,6 +12,7 @@ from fleet_rows import ID, agent, handoff
 from tasuki.config import Loaded, Settings
 from tasuki.fleet import documents
 from tasuki.fleet.failures import StepFailed
+from tasuki.fleet.thread_documents import write_from_thread
 from tasuki.testing import ThreadBuilder
 
 NOW = 1_760_000_000.0
@@ -100,15 +101,34 @@ def test_fr9_a_missing_document_is_a_failure(path: Path) -> None:
     assert code(failure) == "document_missing"
 
 
-@pytest.mark.parametrize("content", ["", " \n\t\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        " \n\t\n",
+        "\ufeff",
+        "\ufeff \u200b\n",
+        "#\n\n##\n",
+        "# Handoff\n\n## Next steps\n",
+        "\u00a0\n---\n",
+    ],
+)
 def test_fr10_an_empty_document_is_a_failure(path: Path, content: str) -> None:
-    """FR10: an empty file, or one of blanks, is the same failure."""
-    path.write_text(content)
+    """FR10: an empty file, one of blanks, invisible characters or headings alone is no document anywhere."""
+    path.write_text(content, "utf-8")
 
     with pytest.raises(StepFailed) as failure:
         documents.read(path)
 
-    assert code(failure) == "document_empty"
+    assert (code(failure), documents.is_ready(path)) == ("document_empty", False)
+
+
+@pytest.mark.parametrize("content", ["x", "# A\n\n- b", "#hashtag", "1", "…"])
+def test_a_word_is_a_document(path: Path, content: str) -> None:
+    """Whatever says something can be used, however little it is."""
+    path.write_text(content, "utf-8")
+
+    assert (documents.read(path), documents.is_ready(path)) == (content, True)
 
 
 def test_a_document_that_grows_is_waited_for(path: Path) -> None:
@@ -245,19 +265,19 @@ def test_without_its_thread_a_document_is_kept_and_that_is_told(path: Path, tmp_
 
 def test_d16_a_document_from_the_thread_says_so(path: Path, thread: Path) -> None:
     """D16: what is written from the thread is marked as such and holds what the thread says."""
-    author = documents.from_thread(
+    written = write_from_thread(
         path, agent(thread=str(thread)), handoff(from_thread=True), Loaded(Settings())
     )
     text = path.read_text()
 
-    assert author == "thread (offline)"
+    assert written.author == "thread (offline)"
     assert "The agent did not write this" in text
     assert "src/upload/client.py" in text
 
 
 def test_d16_no_word_is_put_into_the_users_mouth(path: Path, thread: Path) -> None:
     """Where nobody gave a goal, the document has none."""
-    documents.from_thread(path, agent(thread=str(thread)), handoff(), Loaded(Settings()))
+    write_from_thread(path, agent(thread=str(thread)), handoff(), Loaded(Settings()))
 
     assert "## Goal" not in path.read_text()
 
@@ -265,7 +285,7 @@ def test_d16_no_word_is_put_into_the_users_mouth(path: Path, thread: Path) -> No
 def test_d16_without_a_thread_it_fails_by_name(path: Path) -> None:
     """An agent whose thread nobody knows cannot be handed off from it."""
     with pytest.raises(StepFailed) as failure:
-        documents.from_thread(path, agent(), handoff(), Loaded(Settings()))
+        write_from_thread(path, agent(), handoff(), Loaded(Settings()))
 
     assert code(failure) == "thread_missing"
 

@@ -216,6 +216,18 @@ def test_fr9_a_failed_one_may_be_retried(world: World) -> None:
     assert (of["attempt"], len(world.prompts("Write a handoff document"))) == (2, 2)
 
 
+def test_fr10_behind_a_blank_document_it_is_instructed_again(world: World) -> None:
+    """A document of blanks is none: the retry asks for it again, and uses what is written then."""
+    blank = [["write", "{path}", "\ufeff\n##  \n"], ["say", "written"]]
+    world.rules(document_rule(do=blank, times=1, ignore_enter=0))
+    id = world.hand_off(world.worked(world.started()))
+    code = world.failed(id)
+    world.api("POST", f"/api/handoffs/{id}/retry")
+    world.ends(id)
+
+    assert (code, len(world.prompts("Write a handoff document"))) == ("document_empty", 2)
+
+
 def test_fr9_the_button_begins_a_failed_one_anew(world: World) -> None:
     """The same call as before begins a handoff anew that failed before its record."""
     world.rules(document_rule(do=[["say", "not now"]], times=1, ignore_enter=0))

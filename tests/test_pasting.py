@@ -71,6 +71,18 @@ def test_a_text_is_typed_once(panes: Panes, log: Path) -> None:
     assert panes.tmux.run(("list-buffers",)) == ""
 
 
+def test_what_was_pasted_over_is_known(panes: Panes, log: Path) -> None:
+    """A pane remembers each text that was pasted into it, also behind another one."""
+    pane = prompt(panes, log).pane
+    for id in ("t-1", "t-2"):
+        panes.submit(pane, id, id, 0.01)
+
+    assert panes.marks(pane) == Marks("t-2", "t-2")
+    assert [panes.was_pasted(pane, id) for id in ("t-1", "t-2", "t-3", "1")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
 def test_a_second_enter(panes: Panes, log: Path) -> None:
     """`id+` presses Enter for a second time, and never for a third one."""
     pane = prompt(panes, log).pane

@@ -286,3 +286,19 @@ def test_the_first_page_is_small(served: Served) -> None:
     assert page.count('<li class="card') == 40
     assert "more</a>" in page
     assert signed_in(served, "/?whole=true").body.count(b'<li class="card') == 201
+
+
+def test_lost_agents_are_carried_on_from_the_fleets_page(served: Served) -> None:
+    """The page offers it while there are any; the form says which, and why one cannot be."""
+    database = served.fleet.database
+    before = signed_in(served).body
+    fleet_records.persona(database, "developer-kim-1")
+    id = fleet_records.agent(
+        database, persona="developer-kim-1", state="lost", ended_at=2.0, host=served.fleet.host
+    )
+    offered, form = signed_in(served).body, signed_in(served, "/agents/recover").body
+    done = posted(served, "/agents/recover", session(served), Origin=f"http://{served.host}")
+
+    assert (b"/agents/recover" in before, b"/agents/recover" in offered) == (False, True)
+    assert (f"/agents/{id}".encode() in form, b"No thread of agent" in form) == (True, True)
+    assert (done.status, b"No thread of agent" in done.body) == (200, True)

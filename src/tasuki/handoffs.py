@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -124,9 +125,11 @@ def offer(
     vault: Vault,
     must_keep: bool,
     report: Callable[[str], None] = lambda phase: None,
+    id: str = "",
 ) -> Offer:
-    """Make a handoff from a thread file and keep it as a draft.
+    """Make a handoff from a thread file and keep it as a draft, under `id` or a new one.
 
+    A draft of that id, left by an attempt that did not come to its end, is replaced.
     Raises NothingToHandOff, ThreadUnreadable, StoreFailed, ModelUnavailable where a model is to
     write and none can be used, and with the setting `strict` AuthorFailed.
     """
@@ -136,7 +139,7 @@ def offer(
         path,
         goal,
         loaded,
-        handoff_id=new_id(),
+        handoff_id=id or new_id(),
         to=successor.name if successor.can_start else "",
         report=report,
         resolve_parent=lambda prefix: whole_id(vault, prefix),
@@ -156,8 +159,16 @@ def offer(
         warnings=[*loaded.problems, *warnings_of(made)],
         told=authored(made),
     )
+    if id:
+        _drop_draft(vault, id)
     result.keep(must=must_keep)
     return result
+
+
+def _drop_draft(vault: Vault, id: str) -> None:
+    with suppress(HandoffNotFound, StoreFailed):
+        if vault.state(id) == "draft":
+            vault.remove(id)
 
 
 def kept(vault: Vault, id: str, to: str = "") -> Offer:

@@ -37,8 +37,9 @@ from tasuki.threads import catalog, opening, search
 from tasuki.threads.index import Index
 from tasuki.threads.query import parse
 from tasuki.threads.safe import Cleaner
-from tasuki.vault import Vault, draw
+from tasuki.vault import Vault, data_folder, draw
 from tasuki.vault import lineage as chains
+from tasuki.vault.fleet_records import read_fleet_file
 
 MAX_TEXT = 40_000
 """Characters of one answer; what is left out is said, with how to go on."""
@@ -58,7 +59,12 @@ T = TypeVar("T")
 
 
 class Server(MCPServer[Any]):
-    """An MCP server whose resources are the newest handoffs."""
+    """An MCP server whose resources are the newest handoffs.
+
+    `by_fleet` hands off the agent of the fleet that calls, and says so; empty where none does.
+    """
+
+    by_fleet: Callable[[str, Sequence[str]], str] = staticmethod(lambda goal, sessions: "")
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -97,9 +103,11 @@ def _misfit(tool: str, error: ValidationError) -> str:
     return f"{tool}: {' '.join(told)}"
 
 
-def serve() -> None:
-    """Serve until standard input ends."""
-    made().run("stdio")
+def serve(by_fleet: Callable[[str, Sequence[str]], str]) -> None:
+    """Serve until standard input ends. `by_fleet` is as in `Server`."""
+    server = made()
+    server.by_fleet = by_fleet
+    server.run("stdio")
 
 
 def made() -> Server:
@@ -193,6 +201,16 @@ def _caller(context: Context[Any, Any]) -> Harness | None:
     return next((h for h in adapters if name and h.caller.client == name), None)
 
 
+def _handed_off_by_fleet(goal: str, context: Context[Any, Any]) -> str:
+    """Hand off the agent of the fleet that calls; empty where none does."""
+    server = context.mcp_server
+    if not isinstance(server, Server):
+        return ""
+    caller = _caller(context)
+    named = _named_thread(caller.caller, context) if caller else ""
+    return server.by_fleet(goal, [named] if named else [])
+
+
 def _bounded(parts: Iterator[str], more: str) -> str:
     text = ""
     for part in parts:
@@ -223,13 +241,16 @@ def handoff(
     """Draft a handoff of this conversation to a fresh thread, and return its brief for the user's review.
 
     Nothing is sent to the successor: the user reviews the brief and starts it. The goal is marked
-    as proposed by you. Show the user the brief, or its gist, and how to start it.
+    as proposed by you. Show the user the brief, or its gist, and how to start it. An agent of a
+    fleet is handed off by the fleet instead: then end your turn.
     """
     loaded = config.loaded(Path.cwd(), {"to": to or None})
     settings = loaded.settings
     wanted = check_goal(goal, min_length=settings.min_goal_length, said_by_model=True)
     if secret := handoffs.secrets_in(goal):
         raise GoalHasSecret(f"{secret} Take it out.")
+    if not thread and (by_fleet := _handed_off_by_fleet(goal, context)):
+        return by_fleet
     harness, path = catalog.find(thread, Path.cwd()) if thread else _own_thread(context)
     successor = harnesses.get(settings.to or harness.name)
     if not successor.can_start:
@@ -335,7 +356,8 @@ def lineage(
     ] = "",
 ) -> str:
     """The chain of threads and handoffs: what was handed on to what."""
-    return Cleaner().text(draw(chains(Vault(), id or None))) or "No handoffs yet."
+    records = read_fleet_file(data_folder() / "fleet.db")
+    return Cleaner().text(draw(chains(Vault(), id or None, records))) or "No handoffs yet."
 
 
 # -- resources and the prompt ----------------------------------------------------------

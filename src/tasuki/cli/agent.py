@@ -223,6 +223,35 @@ def handoff(
     return 0
 
 
+@agent.command()
+@click.option("--reason", default="it was lost", show_default=True, metavar="TEXT",
+              help="Why, in a word or a sentence.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say which they are, begin nothing.")
+@click.option("--watch", is_flag=True, help="Wait for all of them; exit code 1 where one fails.")
+@AS_JSON
+def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
+    """Carry every lost agent on from its thread, as after a restart of the machine.
+
+    A few at once, each as `tasuki agent handoff ID --from-thread` does. One whose program still runs is
+    refused. Exit code 1 where an agent cannot be carried on.
+    """
+    from tasuki.cli.fleet_watch import await_handoffs, print_recovery
+
+    server = client()
+    if dry_run:
+        found = server.get("agents", "lost")["agents"]
+    else:
+        found = server.post("agents", "recover", body={"reason": reason})["agents"]
+    if watch and not dry_run:
+        await_handoffs(server, found)
+    if as_json:
+        print_json({"agents": found})
+    else:
+        print_recovery(found)
+    failed = any((one["handoff"] or {}).get("state") in ("failed", "uncertain") for one in found)
+    return int(failed or any(one["refused"] for one in found))
+
+
 def _refuse_at_work(found: dict[str, Any]) -> None:
     """D15: what runs, or a compaction, would be lost or cut off. Raises Refused."""
     id = found["id"]

@@ -146,6 +146,41 @@ def print_handoffs(found: list[dict[str, Any]]) -> None:
             click.echo(f"    {said}")
 
 
+def await_handoffs(server: Client, found: list[dict[str, Any]]) -> None:
+    """Wait until the handoffs of some lost agents are no longer under way; each is put in as it is then."""
+    for one in found:
+        while one["handoff"] and one["handoff"]["state"] == "running":
+            id = one["handoff"]["id"]
+            one["handoff"] = server.patiently("handoffs", id, seconds=AWAY_SECONDS, away=_say_away)
+            if one["handoff"]["state"] == "running":
+                time.sleep(LOOK_SECONDS)
+
+
+def print_recovery(found: list[dict[str, Any]]) -> None:
+    """A line for each lost agent: what carries it on, or why nothing does."""
+    if not found:
+        click.echo("No agent is lost that nobody succeeded.", err=True)
+    for one in found:
+        of, made = one["agent"], one["handoff"]
+        name = f"Agent {of['id']} ({one_line(of['persona'], 80)})"
+        if one["refused"]:
+            click.echo(f"{name}: refused. {one_line(one['refused'], 500)}")
+        elif made is None:
+            how = f"by handoff {one['retried'][:8]}" if one["retried"] else "from its thread"
+            click.echo(f"{name}: can be carried on {how}.")
+        elif made["state"] == "running":
+            click.echo(f"{name}: handoff {made['id'][:8]} is under way.")
+        elif made["state"] == "done":
+            click.echo(
+                f"{name}: handoff {made['id'][:8]} is done, agent {made['successor_id']} works on."
+            )
+        else:
+            said = " ".join(_failure(made))
+            click.echo(
+                f"{name}: handoff {made['id'][:8]} {made['state']} at {made['step']}. {said}"
+            )
+
+
 def _failure(of: dict[str, Any]) -> Iterable[str]:
     if failure := of["failure"]:
         yield one_line(failure["sentence"], 500)

@@ -11,6 +11,7 @@ from tasuki import harness as harnesses
 from tasuki.cli.progress import BYTES_PER_SECOND, Progress
 from tasuki.cli.starting import Starting, confirm_secrets, say_warnings
 from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, why_vague
+from tasuki.errors import UsageError
 from tasuki.harness import plans
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal
@@ -41,12 +42,20 @@ class Hand:
         copied: bool,
         model: str | None,
         force: bool,
+        no_fleet: bool,
     ) -> None:
         self.source = source
         self.printed = printed
         self.as_json = as_json
         self.copied = copied
         self.force = force
+        self.fleet_may = not (no_fleet or printed or as_json or copied)
+        """A brief that is only shown is nobody's successor."""
+        self.own_flags = [name for name, value in (
+            ("--to", to), ("--author", author), ("--author-model", author_model), ("--budget", budget),
+            ("--editor", editor), ("--send", send), ("--tmux", tmux), ("--model", model),
+            ("-- ARGUMENTS", arguments),
+        ) if value]  # fmt: skip
         flags = {"budget": budget, "author": author, "to": to, "model": author_model,
                  "strict": strict}  # fmt: skip
         self.loaded = config.loaded(Path.cwd(), flags)
@@ -68,6 +77,8 @@ class Hand:
         """Do it; the exit code."""
         if self.settings.to:
             harnesses.get(self.settings.to)
+        if self.fleet_may and self._is_handed_off_by_fleet(goal_text):
+            return 0
         harness, path, elsewhere = catalog.find_near(self.source, Path.cwd())
         successor = harnesses.get(self.settings.to or harness.name)
         only_shown = self.printed or self.as_json or self.copied
@@ -91,6 +102,23 @@ class Hand:
         else:
             self._print()
         return 0
+
+    def _is_handed_off_by_fleet(self, goal_text: str | None) -> bool:
+        """Hand off the agent of the fleet that this runs in, if it does and is what is to be handed off."""
+        from tasuki.cli import inside_fleet
+
+        agent = inside_fleet.find_own_agent(inside_fleet.calling_sessions())
+        if agent is None:
+            return False
+        if self.source and str(catalog.find(self.source, Path.cwd())[1]) != agent["thread"]:
+            return False
+        if self.own_flags:
+            raise UsageError(
+                f"The fleet hands agent {agent['id']} off as it was started; it takes no "
+                f"{', '.join(self.own_flags)}.\n{inside_fleet.HOW_OUTSIDE}"
+            )
+        click.echo(inside_fleet.hand_off_own(agent, self._goal(goal_text).text))
+        return True
 
     # -- the goal ----------------------------------------------------------------------
 

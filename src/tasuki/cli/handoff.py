@@ -78,6 +78,10 @@ class AfterDashes(click.Command):
 )
 @click.option("--model", metavar="MODEL", help="Model of the successor, as its harness names it.")
 @click.option("--force", is_flag=True, help="Accept a vague goal, and a goal that holds a secret.")
+@click.option(
+    "--no-fleet", is_flag=True,
+    help="Inside an agent of the fleet: start a successor that the fleet does not know.",
+)  # fmt: skip
 @click.pass_context
 def handoff(
     ctx: click.Context,
@@ -95,6 +99,8 @@ def handoff(
 
     In a terminal the draft is shown for review and the successor starts with it filled in, not yet
     sent. Without a terminal the brief is printed and nothing is started.
+
+    Inside an agent of the fleet, the fleet hands that agent off with the goal: `tasuki agent handoff`.
     """
     import gc
 

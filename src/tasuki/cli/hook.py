@@ -12,9 +12,10 @@ def hook(harness: str) -> None:
 
     Harnesses call this; `tasuki install HARNESS` puts it into their hooks.
     """
+    from tasuki.cli.inside_fleet import hand_off_caller
     from tasuki.session.hook import MAX_PAYLOAD, answered
 
-    said = answered(harness, sys.stdin.buffer.read(MAX_PAYLOAD))
+    said = answered(harness, sys.stdin.buffer.read(MAX_PAYLOAD), hand_off_caller)
     if said:
         click.echo(said, color=True)
 

@@ -12,9 +12,11 @@ from tasuki.cli.threads import age, visible
 from tasuki.plain import one_line, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from tasuki.cli.fleet_kept import PersonaDocument
     from tasuki.model import Handoff
+    from tasuki.threads.kept import Candidate
     from tasuki.vault import Vault
 
 
@@ -73,23 +75,45 @@ def _of_agents(limit: int, as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Search the briefs of all handoffs; those that hold most of the words come first."""
-    from tasuki.threads.kept import search
+    """Search all handoffs; those that hold most of the words come first.
+
+    Searched are the briefs that were kept, and the documents of the fleet's personas.
+    """
+    from tasuki.cli.fleet_kept import PersonaDocument
+    from tasuki.threads.kept import rank
     from tasuki.vault import Vault
 
     vault = Vault()
-    found = search(vault, " ".join(words), limit)
+    found = rank(_candidates(vault), " ".join(words), limit)
     _say_problems(vault)
     if as_json:
-        _print_list(vault, found)
+        _print_list(
+            vault, [(one, lines) for one, lines in found if not isinstance(one, PersonaDocument)],
+            [(one, lines) for one, lines in found if isinstance(one, PersonaDocument)],
+        )  # fmt: skip
         return
     if not found:
         click.echo("No handoff holds these words. In all threads: tasuki find WORDS", err=True)
         raise SystemExit(1)
-    for handoff, lines in found:
-        click.echo(_row(vault, handoff))
+    for one, lines in found:
+        shown = _document_row(one) if isinstance(one, PersonaDocument) else _row(vault, one)
+        click.echo(shown)
         for line in lines:
             click.echo(f"    {visible(line)}")
+
+
+def _candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDocument]]":
+    """What can be searched: kept briefs, and documents of personas that are no such brief."""
+    from tasuki.cli.fleet_kept import find_documents, read_fleet_history
+    from tasuki.threads.kept import stored
+
+    briefs = list(stored(vault))
+    yield from briefs
+    known = {handoff.id for handoff, *_ in briefs}
+    for document in find_documents(read_fleet_history()):
+        record = document.record
+        if record is None or record.id not in known:
+            yield document, document.created, record.goal if record else "", document.read()
 
 
 @handoffs.command()
@@ -105,44 +129,44 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
 def prune(
     days: int | None, keep: int, drafts: bool, unreadable: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Delete old handoffs. Threads are never touched.
+    """Delete old handoffs, and old documents of the fleet's personas. Threads are never touched.
 
-    Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain.
+    Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain. What a
+    handoff of the fleet that is not over may need stays, and the document that a working agent began with.
     """
-    from tasuki.threads.kept import prunable
-    from tasuki.vault import Vault
-
-    vault = Vault()
     if unreadable:
-        _set_aside(vault, dry_run)
+        from tasuki.vault import Vault
+
+        _set_aside(Vault(), dry_run)
     if days is None and not drafts and not keep:
         if unreadable:
             return
         raise click.UsageError("Say which: --older-than DAYS, --drafts or --keep N.")
-    going = prunable(vault, days=days or 0, keep=keep, only_drafts=drafts, now=time.time())
-    _say_problems(vault)
-    for handoff in going:
-        click.echo(_row(vault, handoff))
-    if vault.problems:
+    from tasuki.cli.kept_prune import Choice, chosen
+
+    choice = Choice(days or 0, keep, drafts)
+    going = chosen(choice)
+    for problem in going.problems:
+        click.echo(f"tasuki: {visible(problem)}", err=True)
+    for handoff in going.handoffs:
+        click.echo(_row(going.vault, handoff))
+    for document in going.documents:
+        click.echo(_document_row(document))
+    if going.vault.problems:
         click.echo(
             "Nothing is deleted while a handoff cannot be read: it may descend from any.", err=True
         )
         raise SystemExit(1)
-    if not going:
+    if not going.count:
         click.echo("Nothing to delete.", err=True)
     elif dry_run:
-        click.echo(f"{len(going)} would be deleted.", err=True)
+        click.echo(f"{going.count} would be deleted.", err=True)
     else:
         if not yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise click.UsageError("Without a terminal, say --yes or --dry-run.")
-            click.confirm(f"Delete {len(going)} handoffs for good?", abort=True, err=True)
-        now = prunable(vault, days=days or 0, keep=keep, only_drafts=drafts, now=time.time())
-        still = {handoff.id for handoff in now}  # as things are after the question
-        going = [handoff for handoff in going if handoff.id in still]
-        for handoff in going:
-            vault.remove(handoff.id)
-        click.echo(f"Deleted {len(going)}.", err=True)
+            click.confirm(f"Delete {going.count} handoffs for good?", abort=True, err=True)
+        click.echo(f"Deleted {going.delete(chosen(choice))}.", err=True)
 
 
 def _set_aside(vault: "Vault", dry_run: bool) -> None:
@@ -159,14 +183,33 @@ def _say_problems(vault: "Vault") -> None:
         click.echo(f"tasuki: {visible(problem)}", err=True)
 
 
-def _print_list(vault: "Vault", found: "Sequence[tuple[Handoff, Sequence[str]]]") -> None:
+def _print_list(
+    vault: "Vault", found: "Sequence[tuple[Handoff, Sequence[str]]]",
+    documents: "Sequence[tuple[PersonaDocument, Sequence[str]]]" = (),
+) -> None:  # fmt: skip
     rows = [
         {"id": h.id, "created": h.created, "state": vault.state(h.id), "goal": h.goal.text,
          "to": h.to, "predecessor": h.predecessor, "tokens": h.tokens, "parent": h.parent,
          **({"lines": lines} if lines else {})}
         for h, lines in found
     ]  # fmt: skip
-    print_json({"handoffs": rows})
+    of_personas = [
+        {"persona": d.persona, "path": str(d.path), "created": d.created,
+         "handoff": d.record.id if d.record else "", "lines": lines}
+        for d, lines in documents
+    ]  # fmt: skip
+    print_json({"handoffs": rows, **({"documents": of_personas} if of_personas else {})})
+
+
+def _document_row(document: "PersonaDocument") -> str:
+    record = document.record
+    id = record.id[:8] if record else "-" * 8
+    state = record.state if record else "document"
+    what = f"{document.persona}: {record.line if record else document.path.name}"
+    route = f"agent {record.agent_id}" if record else ""
+    if record and record.successor_id is not None:
+        route += f" → {record.successor_id}"
+    return f"{id}  {_age(document.created):>4}  {state:<12}  {route:<16}  {one_line(what, 70)}"
 
 
 def _row(vault: "Vault", handoff: "Handoff") -> str:
@@ -221,12 +264,18 @@ def show(id: str, only_brief: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("id", required=False)
 def lineage(id: str | None) -> None:
-    """Draw the chain of threads and handoffs, of all or of the one that ID belongs to."""
+    """Draw the chain of threads and handoffs, of all or of the one that ID belongs to.
+
+    Handoffs of the fleet's agents are part of it.
+    """
+    from tasuki.cli.fleet_kept import read_fleet_history
     from tasuki.vault import Vault, draw
     from tasuki.vault import lineage as chains
 
-    vault = Vault()
-    drawn = draw(chains(vault, id))
+    vault, history = Vault(), read_fleet_history()
+    drawn = draw(chains(vault, id, history.records))
+    if history.problem:
+        click.echo(f"tasuki: {visible(history.problem)}", err=True)
     for problem in vault.problems:
         click.echo(f"tasuki: {visible(problem)}", err=True)
     if drawn:

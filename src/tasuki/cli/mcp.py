@@ -1,6 +1,7 @@
 """`tasuki mcp`: the MCP server on standard input and output."""
 
 import sys
+from functools import partial
 
 import click
 
@@ -21,6 +22,7 @@ def mcp() -> None:
     An agent starts this itself and speaks to it on standard input and output. Tools: handoff,
     read_thread, find_threads, lineage. Resources: handoff://ID. Prompt: handoff.
     """
+    from tasuki.cli.inside_fleet import hand_off_caller
     from tasuki.errors import ExtraMissing
 
     try:
@@ -39,4 +41,4 @@ def mcp() -> None:
         ) from error
     if sys.stdin.isatty():
         click.echo("Waiting for an agent on standard input; end with Ctrl-D.", err=True)
-    serve()
+    serve(partial(hand_off_caller, by_model=True))

@@ -115,6 +115,11 @@ def fold_earlier_handoffs(entries: Sequence[Entry]) -> tuple[tuple[Quote, ...], 
     return tuple(q for _, q in sorted(kept, key=lambda pair: pair[0])), parent
 
 
+def fold_document(text: str) -> list[str]:
+    """What still counts of one document that nobody showed in a thread, in its order."""
+    return [line for line in _lines(text) if binding(line) is not None]
+
+
 def is_open(text: str) -> bool:
     """Whether a folded line speaks of work that may be done since."""
     return text.startswith((*_OPEN, "Pending", GOAL_THEN))

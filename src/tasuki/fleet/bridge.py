@@ -125,6 +125,8 @@ class Bridge:
         if not _is_in_front(agent):
             return "", BEHIND
         marks = self.panes.marks(agent.pane, _pid(agent))
+        if marks.paste != intent.id and self.panes.was_pasted(agent.pane, intent.id):
+            return "", ""  # another text came after it: only its proof can tell what became of it
         if marks.paste != intent.id:
             sight = self.sight(agent) if at_once else self._ready(agent)
             if not at_once and (why := _HINDRANCES.get(sight.state, "")):

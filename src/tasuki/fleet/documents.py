@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tasuki import harness as harnesses
-from tasuki.config import Loaded
 from tasuki.draft import earlier_handoffs
 from tasuki.draft.entries import users_words
 from tasuki.errors import TasukiError
@@ -21,9 +20,9 @@ from tasuki.fleet.prompts import render
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.harness.typed_prompts import (
     GOAL_LABEL,
+    NEXT_LABEL,
     OPERATOR_LABEL,
     asks_for_handoff_document,
-    named_document,
 )
 from tasuki.plain import plain
 
@@ -42,6 +41,10 @@ MARK = "<!-- tasuki: added for handoff {} -->"
 MOST_ADDED, MOST_EARLIER = 24, 40
 """Lines of facts that are added to a document, and of what earlier handoffs tell."""
 _SECOND = "%Y%m%dT%H%M%S"
+_SAYS_NOTHING = re.compile(
+    r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*(?:#{1,6}(?:\s.*)?|[-=*_#\s]*)", re.DOTALL
+)
+"""A line without a word: blank or invisible, a heading, a rule."""
 
 
 def folder(root: Path, slug: str) -> Path:
@@ -109,30 +112,32 @@ def _os_failure(error: OSError, path: Path) -> StepFailed:
 def is_ready(path: Path) -> bool:
     """Whether a document stands there that could be used."""
     try:
-        return bool(_looked_at(path)[0])
+        _looked_at(path)
+        return not is_blank(_content(path))
     except StepFailed:
         return False
+
+
+def is_blank(text: str) -> bool:
+    """Whether a document says nothing: blanks, characters that nobody sees, headings alone."""
+    return all(_SAYS_NOTHING.fullmatch(line) for line in text.splitlines())
 
 
 def read(path: Path) -> str:
     """The document, once it stays as it is. Raises StepFailed: missing, empty, growing, unsafe."""
     deadline = time.monotonic() + GROWING_SECONDS
-    size, changed = _looked_at(path)
-    while time.time() - changed < STILL_SECONDS or not size:
-        if not size and time.time() - changed >= STILL_SECONDS:
-            raise StepFailed("document_empty", f"The agent's turn ended, and {path} is empty.")
+    while time.time() - _looked_at(path) < STILL_SECONDS:
         if time.monotonic() > deadline:
             raise StepFailed("document_growing", f"{path} is still being written to.")
         time.sleep(0.05)
-        size, changed = _looked_at(path)
     text = _content(path)
-    if not text.strip():
-        raise StepFailed("document_empty", f"The agent's turn ended, and {path} holds nothing.")
+    if is_blank(text):
+        raise StepFailed("document_empty", f"The agent's turn ended, and {path} says nothing.")
     return text
 
 
-def _looked_at(path: Path) -> tuple[int, float]:
-    """Size in bytes, and when it changed (not in the future). Raises StepFailed."""
+def _looked_at(path: Path) -> float:
+    """When it changed, in seconds since 1970 and not in the future. Raises StepFailed."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -147,7 +152,7 @@ def _looked_at(path: Path) -> tuple[int, float]:
         raise StepFailed(
             "document_unsafe", f"{path} is larger than {MOST_BYTES >> 20} MB; that is no document."
         )
-    return found.st_size, min(found.st_mtime, time.time())
+    return min(found.st_mtime, time.time())
 
 
 def _content(path: Path) -> str:
@@ -162,16 +167,19 @@ def _content(path: Path) -> str:
 # -- what it lacks ---------------------------------------------------------------------
 
 
-def completed(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[str, ...]:
+def completed(
+    path: Path, agent: Agent, handoff: FleetHandoff, received: Path | None = None
+) -> tuple[str, ...]:
     """Check a document against the agent's thread and append what it lacks; notes for the operator.
 
-    The agent's own words stay: what is missing goes under a heading of its own, once.
+    The agent's own words stay: what is missing goes under a heading of its own, once. `received` is
+    the document that the agent itself was to begin with: what binds of it stays, whether it read it or not.
     """
     text = read(path)
     if MARK.format(handoff.id[:8]) in text:
         return ()
     try:
-        quality, earlier = _quality(text, agent)
+        quality, earlier = _quality(text, agent, received)
     except TasukiError as error:
         return (f"The document could not be checked against the thread: {error}",)
     missing = [p for p in quality.facts.points if not p.ok]
@@ -190,7 +198,7 @@ def completed(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[str, ...
     return tuple(notes)
 
 
-def _quality(text: str, agent: Agent) -> tuple["Quality", list[str]]:
+def _quality(text: str, agent: Agent, received: Path | None) -> tuple["Quality", list[str]]:
     """The quality of a document, and the rulings of earlier handoffs that it does not tell.
 
     It is compared with the thread without the turns in which a document was asked for, so that no
@@ -207,7 +215,8 @@ def _quality(text: str, agent: Agent) -> tuple["Quality", list[str]]:
     thread = replace(thread, entries=tuple(_without_asked_turns(thread.entries)))
     task = Task(thread, derive(thread, None, agent.goal), Goal(text=agent.goal), {})
     told = Telling(parse(text), agent.goal)
-    earlier = [line for line in _earlier_rulings(thread) if told.said(line) is None]
+    rulings = earlier_rulings(thread, received)
+    earlier = [line for line in rulings if told.said(line) is None]
     return quality.score(text, thread, task, agent.goal), earlier
 
 
@@ -221,13 +230,20 @@ def _without_asked_turns(entries: Iterable["Entry"]) -> Iterator["Entry"]:
             yield entry
 
 
-def _earlier_rulings(thread: "Thread") -> list[str]:
-    """What earlier handoffs of a thread tell of the user's wishes and of decisions, without secrets."""
+def earlier_rulings(thread: "Thread", received: Path | None = None) -> list[str]:
+    """What earlier handoffs tell of the user's wishes and of decisions, without secrets, at most 40 lines.
+
+    They are those that the thread shows, and the document that its agent received.
+    """
     from tasuki.draft.redact import Redactor
 
     redactor = Redactor()
     folded, _ = earlier_handoffs.fold_earlier_handoffs(thread.entries)
-    rulings = [q.text for q in folded if earlier_handoffs.binding(q.text) in (0, 1)]
+    told = [quote.text for quote in folded]
+    if received and is_ready(received):
+        told += earlier_handoffs.fold_document(_content(received))
+    rulings = [text for text in dict.fromkeys(told) if earlier_handoffs.binding(text) in (0, 1)]
+    rulings.sort(key=lambda text: earlier_handoffs.binding(text) or 0)
     return [redactor.redact(text) for text in rulings[:MOST_EARLIER]]
 
 
@@ -249,6 +265,14 @@ def _append(path: Path, addition: str) -> None:
     """Put an addition behind a document: whole or not at all, and nothing before it changes."""
     try:
         _replace(path, path.read_bytes() + addition.encode(), stat.S_IMODE(path.lstat().st_mode))
+    except OSError as error:
+        raise _os_failure(error, path) from error
+
+
+def write(path: Path, text: str) -> None:
+    """Write a document that nobody else writes: whole or not at all. Raises StepFailed."""
+    try:
+        _replace(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise _os_failure(error, path) from error
 
@@ -281,6 +305,7 @@ def injection(handoff: FleetHandoff, predecessor: Agent, path: Path) -> str:
     """What the successor begins with, after its skill."""
     about = [
         *([f"{GOAL_LABEL} {plain(predecessor.goal)}"] if predecessor.goal else []),
+        *([f"{NEXT_LABEL} {plain(handoff.goal)}"] if handoff.goal else []),
         *([f"{OPERATOR_LABEL} {plain(handoff.context)}"] if handoff.context else []),
     ]
     return render(
@@ -304,56 +329,3 @@ def reference(handoff: FleetHandoff) -> str:
 def acknowledgement(handoff: FleetHandoff) -> str:
     """The line that the successor's first answer begins with."""
     return f"handoff {handoff.id[:8]}"
-
-
-# -- from the thread -------------------------------------------------------------------
-
-
-def from_thread(path: Path, agent: Agent, handoff: FleetHandoff, loaded: Loaded) -> str:
-    """Write the document from the agent's thread, by the ladder of authors; who wrote it."""
-    from tasuki import handoffs
-    from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable
-    from tasuki.model import Goal
-    from tasuki.vault import Vault
-
-    if not agent.thread:
-        raise StepFailed("thread_missing", f"No thread of agent {agent.id} is known.")
-    harness = harnesses.get(agent.harness)
-    goal = plain(handoff.context or agent.goal)  # the operator's words, or none
-    try:
-        offer = handoffs.offer(
-            harness, Path(agent.thread), Goal(text=goal, forced=True), loaded,
-            successor=harness, vault=Vault(), must_keep=False,
-        )  # fmt: skip
-    except (ThreadNotFound, ThreadUnreadable) as error:
-        raise StepFailed("thread_missing", str(error)) from error
-    except NothingToHandOff as error:
-        raise StepFailed("thread_unusable", str(error)) from error
-    author = offer.handoff.draft.authorship.author
-    head = (
-        f"# Handoff of agent {agent.id}, written from its thread\n\n"
-        f"The agent did not write this: tasuki did ({author}), from {agent.thread}.\n"
-        f"Reason: {plain(handoff.reason)}\n"
-    )
-    _write(path, f"{head}{_earlier(offer.thread, offer.brief)}\n{offer.brief}")
-    return f"thread ({author})"
-
-
-def _earlier(thread: "Thread", brief: str) -> str:
-    """The document that a thread began with, and what it tells of rulings that the brief has no room for."""
-    named = (named_document(e.text) for e in thread.entries if e.kind == "user")
-    document = next((path for path in named if path), "")
-    began = f"It had itself begun with the document {plain(document)}.\n" if document else ""
-    lost = [line for line in _earlier_rulings(thread) if line.strip('"') not in brief]
-    if not lost:
-        return began
-    lines = "\n".join(f"- {' '.join(plain(line).split())}" for line in lost)
-    return f"{began}\n## {earlier_handoffs.HANDED_ON}\n\n{lines}\n"
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a document that nobody else writes: whole or not at all."""
-    try:
-        _replace(path, text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise _os_failure(error, path) from error

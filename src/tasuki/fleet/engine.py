@@ -43,8 +43,10 @@ ABSENT_SECONDS = 10.0
 MOST_RECOVERIES = 1_000_000
 """A handoff is carried on however often the server was killed."""
 
-Begun = tuple[str, int, str, bool]
-"""Id and attempt of a handoff, the step it begins with, and whether it is written from the thread."""
+Begun = tuple[str, int, str, bool, str]
+"""Id and attempt of a handoff, the step it begins with, whether it is written from the thread; its queue."""
+LOST_AT_ONCE = 3
+"""Handoffs of lost agents that are under way at once; the others wait, also over a restart."""
 
 _running: Callable[[str, int, str], bool] | None = None
 """What carries out one step; set while an engine is launched."""
@@ -116,12 +118,18 @@ class Engine:
             "enable_otlp": False,
         }
         DBOS(config=config)
-        DBOS.listen_queues([self.queue])  # those of other hosts are theirs
+        DBOS.listen_queues(
+            [self.queue, lost_queue_of(self.host)]
+        )  # those of other hosts are theirs
         try:
             DBOS.launch()
             DBOS.register_queue(
                 self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
             )
+            DBOS.register_queue(
+                lost_queue_of(self.host), worker_concurrency=LOST_AT_ONCE,
+                polling_interval_sec=POLL_SECONDS, on_conflict="always_update",
+            )  # fmt: skip
         except Exception:
             self.close()
             raise
@@ -149,15 +157,19 @@ class Engine:
         names = ("executor_id", "queue_name", "status")
         table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
         for former in formers:
-            mine = table.c.status.in_(UNDER_WAY) & (table.c.queue_name == queue_of(former))
-            values = {"executor_id": self.host, "queue_name": self.queue}
-            connection.execute(sa.update(table).where(mine).values(values))
+            for old, new in (
+                (queue_of(former), self.queue),
+                (lost_queue_of(former), lost_queue_of(self.host)),
+            ):
+                mine = table.c.status.in_(UNDER_WAY) & (table.c.queue_name == old)
+                values = {"executor_id": self.host, "queue_name": new}
+                connection.execute(sa.update(table).where(mine).values(values))
 
     def begin(self, begun: Begun) -> None:
         """Start a handoff, or an attempt of it; nothing happens where that was started before."""
-        id, attempt, first, from_thread = begun
+        id, attempt, first, from_thread, queue = begun
         with self._lock, SetWorkflowID(_workflow_id(id, attempt)):
-            DBOS.enqueue_workflow(self.queue, _handoff, id, attempt, first, from_thread)
+            DBOS.enqueue_workflow(queue, _handoff, id, attempt, first, from_thread)
 
     def sweep(self, under_way: Iterable[Begun]) -> list[str]:
         """Start those that should be under way and are not; their ids."""
@@ -238,6 +250,11 @@ class Engine:
 def queue_of(host: str) -> str:
     """The queue on which the handoffs of one host run."""
     return f"host-{host}"
+
+
+def lost_queue_of(host: str) -> str:
+    """The queue on which lost agents of one host are carried on, a few at once."""
+    return f"lost-{host}"
 
 
 def _workflow_id(id: str, attempt: int) -> str:

@@ -1,5 +1,8 @@
 """Every way in which a step of a handoff can fail: its name, and what the operator can do."""
 
+import errno
+
+from tasuki import errors
 from tasuki.errors import TasukiError
 
 REMEDIES = {
@@ -19,6 +22,8 @@ REMEDIES = {
     "document_unreadable": "Make the file readable, then retry.",
     "thread_missing": "Its thread cannot be found, so nothing can be written from it. Write the document yourself, then retry.",
     "thread_unusable": "Its thread says too little. Write the document yourself at that path, then retry.",
+    "author_failed": "Mend the settings of the author (tasuki config, tasuki doctor), then retry: they are read anew. Nothing was lost.",
+    "settings_invalid": "Mend that setting, then retry: the settings are read anew. Nothing was lost.",
     "no_room": "Free some space, then retry. Nothing was lost.",
     "shutdown_failed": "End the program in its pane yourself, then retry. The record and the document are kept.",
     "successor_not_started": "Mend that, then retry. The record and the document are kept.",
@@ -31,6 +36,8 @@ REMEDIES = {
     "prompt_uncertain": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
     "not_delivered": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
     "not_acknowledged": "Look at its pane. If it works on: skip. Else type to it there.",
+    "persona_unusable": "Put that back or make it readable, then retry. Nothing was lost.",
+    "not_possible": "Mend that, then retry. Nothing was lost.",
     "tmux_failed": "Look at tmux, then retry. Nothing was lost.",
     "unexpected": "Nothing was lost. Retry; if it comes again, the server's log says more.",
 }
@@ -46,6 +53,31 @@ class StepFailed(TasukiError):
         super().__init__(sentence)
         assert code in REMEDIES, code
         self.code = code
+
+
+_CODES: dict[type[TasukiError], str] = {
+    errors.LaunchFailed: "tmux_failed",
+    errors.PersonaNotFound: "persona_unusable",
+    errors.StoreFailed: "persona_unusable",
+    errors.ConfigInvalid: "settings_invalid",
+    errors.ThreadNotFound: "thread_missing",
+    errors.ThreadUnreadable: "thread_missing",
+    errors.TasukiError: "not_possible",
+}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def name_failure(error: Exception) -> tuple[str, str]:
+    """The name of a failure of which a step said nothing itself, and a sentence without names of code."""
+    if isinstance(error, StepFailed):
+        return error.code, str(error)
+    if isinstance(error, TasukiError):
+        return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), str(error)
+    if isinstance(error, OSError):
+        code = "no_room" if error.errno in _FULL else "not_possible"
+        where = f"{error.filename}: " if error.filename else ""
+        return code, f"{where}{error.strerror or error}."
+    return "unexpected", "A fault of tasuki's own."
 
 
 class Stopped(TasukiError):

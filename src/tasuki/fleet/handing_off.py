@@ -8,50 +8,67 @@ import time
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet import log, reading, tables, workflow
 from tasuki.fleet.database import Database
 from tasuki.fleet.engine import Begun
 from tasuki.fleet.rows import Agent, FleetHandoff
-from tasuki.fleet.vacancies import check_vacant, worked_since
+from tasuki.fleet.vacancies import UNFINISHED, check_vacant, worked_since
 from tasuki.plain import plain
 
 MOST_CHARACTERS = 4000
 """Of a reason, and of what the operator adds."""
 
 
+class HandoffRequest(Struct, frozen=True):
+    """What is asked for: why, what the successor should know and do, and from what."""
+
+    reason: str
+    context: str = ""
+    goal: str = ""
+    force: bool = False
+    from_thread: bool = False
+    automatic: bool = False
+
+    def values(self) -> dict[str, Any]:
+        """The columns that say so; PostgreSQL keeps no NUL."""
+        return {
+            "reason": plain(self.reason), "context": plain(self.context), "goal": plain(self.goal),
+            "force": self.force, "from_thread": self.from_thread,
+        }  # fmt: skip
+
+
 def begin(
     database: Database,
     agent_id: int,
+    request: HandoffRequest,
     *,
     host: str,
     queue: str,
-    reason: str,
-    context: str,
-    force: bool,
-    from_thread: bool,
-    automatic: bool,
     new_id: str,
 ) -> FleetHandoff:
     """Write a handoff down as under way. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
-    reason, context = plain(reason), plain(context)  # PostgreSQL keeps no NUL
+    wanted = request.values()
     with database.write() as connection:
         agent = reading.agent_in(connection, agent_id)
         if old := _standing(connection, agent_id):
-            return _again(connection, old, agent, reason, context, force, from_thread)
-        _check(agent, from_thread=from_thread)
+            return _again(connection, old, agent, {**wanted, "queue": queue})
+        _check(agent, from_thread=request.from_thread)
+        _check_took_over(connection, agent)
         if agent.persona and agent.ended_at is not None:
             check_vacant(connection, agent.persona, succeeds=True)
-        first = workflow.steps(from_thread=from_thread)[0]
+        first = workflow.steps(from_thread=request.from_thread)[0]
         values: dict[str, Any] = {
-            "id": new_id, "agent_id": agent_id, "persona": agent.persona, "reason": reason,
-            "context": context, "force": force, "from_thread": from_thread, "automatic": automatic,
-            "state": "running", "step": first, "attempt": 1, "created_at": time.time(),
-            "host": host, "queue": queue,
+            **wanted, "id": new_id, "agent_id": agent_id, "persona": agent.persona,
+            "automatic": request.automatic, "state": "running", "step": first, "attempt": 1,
+            "created_at": time.time(), "host": host, "queue": queue,
         }  # fmt: skip
         connection.execute(sa.insert(tables.handoffs).values(**values))
-        text = f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {reason}"
+        text = (
+            f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {wanted['reason']}"
+        )
         _note(connection, text, agent_id, new_id, "initiated")
         return reading.handoff_in(connection, new_id)
 
@@ -70,16 +87,39 @@ def _standing(connection: sa.Connection, agent_id: int) -> FleetHandoff | None:
     return next((of for of in found if of.state != "cancelled"), None)
 
 
+def _check_took_over(connection: sa.Connection, agent: Agent) -> None:
+    """Raises AlreadyUnderWay for a successor whose own handoff has not come to its prompt.
+
+    It would write its document before it has read its predecessor's, and hand nothing on.
+    """
+    of = reading.handoff_to_in(connection, agent.id)
+    if of is None or of.state not in UNFINISHED:
+        return
+    if of.state == "running":
+        raise AlreadyUnderWay(
+            f"Agent {agent.id} is the successor of handoff {of.id[:8]}, which is under way at {of.step}. "
+            f"Wait until it is done, or end it: tasuki agent cancel {of.id[:8]}"
+            + (f", tasuki agent skip {of.id[:8]}" if of.step == "acknowledge" else ""),
+            handoff=of.id,
+        )
+    if of.step != "acknowledge":
+        raise AlreadyUnderWay(
+            f"Agent {agent.id} has not taken over: handoff {of.id[:8]} {of.state} at {of.step}. Carry it on "
+            f"(tasuki agent retry {of.id[:8]}), call it done (tasuki agent finish {of.id[:8]}), or give it "
+            f"up (tasuki agent cancel {of.id[:8]}).",
+            handoff=of.id, retry=_retry_of(of),
+        )  # fmt: skip
+
+
 def _again(
-    connection: sa.Connection, old: FleetHandoff, agent: Agent, reason: str, context: str,
-    force: bool, from_thread: bool,
-) -> FleetHandoff:  # fmt: skip
+    connection: sa.Connection, old: FleetHandoff, agent: Agent, wanted: dict[str, Any]
+) -> FleetHandoff:
     """A handoff that failed before its record begins anew, as it is wanted now."""
     if old.state not in ("failed", "uncertain") or old.recorded_at is not None:
         raise AlreadyUnderWay("Handoff already in progress", handoff=old.id, retry=_retry_of(old))
+    from_thread = bool(wanted["from_thread"])
     _check(agent, from_thread=from_thread)
-    values = {"reason": reason, "context": context, "force": force, "from_thread": from_thread}
-    return _running(connection, old, workflow.steps(from_thread=from_thread)[0], **values)
+    return _running(connection, old, workflow.steps(from_thread=from_thread)[0], **wanted)
 
 
 def _retry_of(of: FleetHandoff) -> str:
@@ -87,8 +127,8 @@ def _retry_of(of: FleetHandoff) -> str:
     return f"POST /api/handoffs/{of.id}/retry" if failed else ""
 
 
-def retry(database: Database, id: str) -> FleetHandoff:
-    """Carry a failed handoff on from where that makes sense.
+def retry(database: Database, id: str, queue: str = "") -> FleetHandoff:
+    """Carry a failed handoff on from where that makes sense, on its own queue or another one.
 
     Raises HandoffNotFound; NotPossible for one that has not failed, or behind which others worked on.
     """
@@ -103,11 +143,15 @@ def retry(database: Database, id: str) -> FleetHandoff:
                 f"Agent {other} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
                 f"Give it up (tasuki agent cancel {of.id[:8]}), or call it done (tasuki agent finish {of.id[:8]})."
             )
-        return _running(connection, of, _resumed_at(of))
+        moved = {"queue": queue} if queue else {}
+        return _running(connection, of, _resumed_at(connection, of), **moved)
 
 
-def _resumed_at(of: FleetHandoff) -> str:
+def _resumed_at(connection: sa.Connection, of: FleetHandoff) -> str:
     code = of.failure.code if of.failure else ""
+    if of.successor_id is not None and of.step in workflow.SUCCESSOR:
+        ended = reading.agent_in(connection, of.successor_id).ended_at is not None
+        code = "successor_died" if ended else code
     return workflow.resumed_at(of.step, code, from_thread=of.from_thread)
 
 
@@ -186,7 +230,7 @@ def under_way(database: Database, agent_id: int) -> FleetHandoff | None:
 
 def begun(of: FleetHandoff) -> Begun:
     """What the engine is told of a handoff that is under way."""
-    return of.id, of.attempt, of.step, of.from_thread
+    return of.id, of.attempt, of.step, of.from_thread, of.queue
 
 
 def _note(connection: sa.Connection, text: str, agent_id: int, id: str, state: str) -> None:

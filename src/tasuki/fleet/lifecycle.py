@@ -174,12 +174,16 @@ class Lifecycle:
         return reading.agent(self.database, agent.id)
 
     def _first_prompt(self, agent: Agent, control: Control) -> str:
-        """Its persona's skill where that cannot be given at the session's start, and its goal."""
+        """Its persona's skill where that cannot be given at the session's start, and its goal.
+
+        A successor gets its task with its predecessor's document, in a prompt of its own.
+        """
+        goal = agent.goal if agent.previous_agent_id is None else ""
         if not agent.persona or control.skill_at_start:
-            return agent.goal
+            return goal
         if not (skill := self.skill(agent.persona)):
-            return agent.goal or (render("skill_wait") if control.starts_at_prompt else "")
-        then = f"Your task:\n\n{agent.goal}" if agent.goal else render("skill_wait")
+            return goal or (render("skill_wait") if control.starts_at_prompt else "")
+        then = f"Your task:\n\n{goal}" if goal else render("skill_wait")
         return render("skill", persona=agent.persona, skill=skill, then=then)
 
     def skill(self, slug: str) -> str:
@@ -222,7 +226,7 @@ class Lifecycle:
             states.end(row, state, time.time(), reason)
             connection.execute(sa.update(tables.agents).where(tables.agents.c.id == id).values(row))
             log.note(connection, "agent", f"Agent {id} {state}: {reason}", agent_id=id)
-            if state == "lost":
+            if state == "lost" and not reading.is_handed_off_in(connection, id):
                 text = f"Agent {id} ({row['persona'] or row['harness']}) is lost: {reason}"
                 log.note(connection, "alarm", text, agent_id=id, data={"code": "agent_lost"})
                 alerts.of_agent(connection, "failed", row, row["ended_at"], f"Agent {id}: {reason}")

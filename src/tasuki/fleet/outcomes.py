@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from tasuki.errors import LaunchFailed
 from tasuki.fleet import alerts, log, reading, tables
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database, is_gone
-from tasuki.fleet.failures import REMEDIES, UNCERTAIN, Closing, StepFailed, Stopped
+from tasuki.fleet.failures import REMEDIES, UNCERTAIN, Closing, Stopped, name_failure
 from tasuki.fleet.rows import Failure, FleetHandoff
 from tasuki.fleet.steps import Steps
+from tasuki.fleet.vault_records import follow_failure, follow_step
 from tasuki.plain import one_line
 
 RETRY_SECONDS = 1.0
@@ -65,19 +65,18 @@ class Outcomes:
             note = getattr(self.steps, name)(of)
         except Stopped:
             return False
-        except StepFailed as error:
-            return self._fail(of, name, error.code, str(error))
-        except LaunchFailed as error:
-            return self._fail(of, name, "tmux_failed", str(error))
         except sa.exc.DBAPIError as error:
             if is_gone(error):
                 raise
             logger.exception("Step %s of handoff %s", name, id[:8])
             return self._fail(of, name, "unexpected", f"The database refused: {error.orig}")
         except Exception as error:
-            logger.exception("Step %s of handoff %s", name, id[:8])
-            return self._fail(of, name, "unexpected", f"{type(error).__name__}: {error}")
+            code, sentence = name_failure(error)
+            if code == "unexpected":
+                logger.exception("Step %s of handoff %s", name, id[:8])
+            return self._fail(of, name, code, sentence)
         self._end(of, name, note)
+        follow_step(self.database, of, name)
         return True
 
     def _begin(self, of: FleetHandoff, name: str) -> bool:
@@ -127,6 +126,7 @@ class Outcomes:
                 f"Handoff of {of.persona} {state}", f"{sentence} {remedy}",
                 host=of.host, agent_id=of.agent_id, handoff_id=of.id,
             )  # fmt: skip
+        follow_failure(of, name, state, sentence)
         self.changes.happened([of.agent_id])
         return False
 

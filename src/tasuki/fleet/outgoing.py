@@ -7,11 +7,12 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from tasuki.errors import PaneGone
-from tasuki.fleet import documents, log, tables
+from tasuki.fleet import documents, log, reading, tables
 from tasuki.fleet.failures import StepFailed
 from tasuki.fleet.intents import Intent
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.step import READY_POLL, Step
+from tasuki.fleet.thread_documents import write_from_thread
 from tasuki.plain import one_line
 
 
@@ -91,7 +92,7 @@ class Outgoing(Step):
             raise StepFailed("document_missing", "No path for a document was reserved.")
         path = Path(of.file_path)
         documents.read(path)
-        notes = documents.completed(path, agent, of)
+        notes = documents.completed(path, agent, of, self._received(agent))
         self._set(of, author=of.author or "agent", notes=[*of.notes, *notes])
         return " ".join(notes)
 
@@ -100,8 +101,10 @@ class Outgoing(Step):
         agent = self._agent(of.agent_id)
         path = self._path(of, agent)
         if not documents.is_ready(path):
-            author = documents.from_thread(path, agent, of, self.loaded)
-            self._set(of, author=author)
+            loaded = self.load_settings()
+            written = write_from_thread(path, agent, of, loaded, self._received(agent))
+            notes = [note for note in written.notes if note not in of.notes]
+            self._set(of, author=written.author, notes=[*of.notes, *notes])
         return f"written from {agent.thread}"
 
     def record(self, of: FleetHandoff) -> str:
@@ -119,6 +122,11 @@ class Outgoing(Step):
         return self.ending.shutdown_agent(
             of.agent_id, handoff_id=of.id, key=key, wanted=lambda: self._is_under_way(of)
         )
+
+    def _received(self, agent: Agent) -> Path | None:
+        """The document with which an agent itself took over; None for the first of a chain."""
+        of = reading.handoff_to(self.database, agent.id)
+        return Path(of.file_path) if of and of.file_path else None
 
     def _is_ready(self, agent: Agent) -> bool:
         """Whether an agent shows that it is ready, and everything that its hooks told is known."""

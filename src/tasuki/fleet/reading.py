@@ -132,6 +132,13 @@ def agent_in(connection: sa.Connection, id: int) -> Agent:
     return _struct(Agent, row)
 
 
+def agent_of_token(database: Database, token_hash: str) -> int | None:
+    """The id of the agent that was started with a token, by the token's digest."""
+    query = sa.select(tables.agents.c.id).where(tables.agents.c.token_hash == token_hash)
+    with database.read() as connection:
+        return connection.execute(query).scalars().first()
+
+
 # -- handoffs --------------------------------------------------------------------------
 
 
@@ -182,6 +189,20 @@ def handoffs_of_in(connection: sa.Connection, agents: Collection[int]) -> list[F
     return [_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
 
 
+def handoff_to(database: Database, successor_id: int) -> FleetHandoff | None:
+    """The handoff by which an agent came; None for one that is no successor."""
+    with database.read() as connection:
+        return handoff_to_in(connection, successor_id)
+
+
+def handoff_to_in(connection: sa.Connection, successor_id: int) -> FleetHandoff | None:
+    """The same within a transaction."""
+    table = tables.handoffs
+    query = sa.select(table).where(table.c.successor_id == successor_id)
+    row = connection.execute(query.order_by(table.c.created_at.desc())).mappings().first()
+    return _row(FleetHandoff, row) if row else None
+
+
 def handoff(database: Database, prefix: str) -> FleetHandoff:
     """The handoff whose id begins with `prefix`, of 4 digits or more. Raises HandoffNotFound."""
     with database.read() as connection:
@@ -203,6 +224,27 @@ def handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
         return _struct(FleetHandoff, rows[0])
     why = "More than one handoff begins" if rows else "No handoff of an agent begins"
     raise HandoffNotFound(f"{why} with {shown!r}. List them: tasuki handoffs --agents")
+
+
+def needed_handoffs(database: Database) -> set[str]:
+    """Ids of handoffs that may still be carried on, or whose successor works."""
+    handoffs, agents = tables.handoffs, tables.agents
+    works = agents.c.id.is_not(None) & agents.c.ended_at.is_(None)
+    query = (
+        sa.select(handoffs.c.id)
+        .join(agents, agents.c.id == handoffs.c.successor_id, isouter=True)
+        .where(handoffs.c.state.in_(("running", "failed", "uncertain")) | works)
+    )
+    with database.read() as connection:
+        return set(connection.execute(query).scalars())
+
+
+def is_handed_off_in(connection: sa.Connection, agent_id: int) -> bool:
+    """Whether a handoff is under way that an agent leaves or comes by: its failure tells of the agent's."""
+    table = tables.handoffs
+    mine = (table.c.agent_id == agent_id) | (table.c.successor_id == agent_id)
+    query = sa.select(table.c.id).where(mine, table.c.state == "running")
+    return connection.execute(query).first() is not None
 
 
 def is_under_way(database: Database, handoff_id: str, attempt: int) -> bool:

@@ -161,6 +161,8 @@ class FleetHandoff(Struct, frozen=True):
     queue: str
     context: str = ""
     """What the operator added for the successor."""
+    goal: str = ""
+    """What the successor is to do; empty where it goes on with its predecessor's task."""
     force: bool = False
     from_thread: bool = False
     automatic: bool = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATIONS = Path(__file__).with_name("migrations")
-NEWEST = "0004"
+NEWEST = "0005"
 """The revision that the code works with; that of the last migration."""
 log = logging.getLogger("tasuki.fleet")
 VERSION_TABLE = "fleet_schema"

@@ -22,6 +22,8 @@ KEYS = (
 )  # fmt: skip
 """Keys that can be pressed in a pane, by tmux's names: what dialogs of agents take."""
 SCREEN_LINES = 60
+BEFORE_PROMPT = ("create", "register", "skill", "prompt")
+"""Steps of a handoff in which its successor is typed to."""
 
 
 def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -> dict[str, Any]:
@@ -42,6 +44,7 @@ def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -
     check_own(agent)
     if of := handing_off.under_way(database, agent_id):
         raise NotPossible(f"Handoff {of.id[:8]} of agent {agent_id} is under way.")
+    check_prompted(database, agent_id)
     with database.write() as connection:
         intent = intents.intend(
             connection, f"message-{secrets.token_hex(8)}", agent=agent, kind="message",
@@ -52,6 +55,15 @@ def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -
     with database.write() as connection:
         log.note(connection, "message", said, agent_id=agent_id, data={"state": sent.state})
     return {"state": sent.state, "why": sent.why, "leftover": sent.leftover}
+
+
+def check_prompted(database: Database, agent_id: int) -> None:
+    """Raises NotPossible for a successor that is still to be told its task: nothing comes before that."""
+    of = reading.handoff_to(database, agent_id)
+    if of and of.state == "running" and of.step in BEFORE_PROMPT:
+        raise NotPossible(
+            f"Agent {agent_id} is being told its task by handoff {of.id[:8]}, which is at {of.step}. Send it when that is done."
+        )
 
 
 def screen(panes: Panes, agent: Agent) -> str:

@@ -5,6 +5,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
 from tasuki.fleet.intake import Intake
 from tasuki.fleet.lifecycle import Lifecycle, check_folder, check_hooks
 from tasuki.fleet.limits import Limits
+from tasuki.fleet.lost_agents import check_gone
 from tasuki.fleet.notifying import Notifier
 from tasuki.fleet.outcomes import Outcomes
 from tasuki.fleet.pruning import Pruner
@@ -32,6 +34,7 @@ from tasuki.fleet.sending import check_own, press, screen, send_message
 from tasuki.fleet.start_errors import check_file, explained
 from tasuki.fleet.steps import Steps
 from tasuki.fleet.vacancies import check_vacant
+from tasuki.fleet.vault_records import follow_order
 from tasuki.fleet.watch import Watch
 from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.launch.panes import Panes
@@ -82,7 +85,8 @@ class Fleet:
         settings = loaded.settings
         self.notifier = Notifier(self.database, self.host, settings.notify, config.alerts(settings))
         steps = Steps(
-            self.lifecycle, self.bridge, self.ending, limits, loaded,
+            self.lifecycle, self.bridge, self.ending, limits,
+            load_settings=partial(config.loaded, Path.cwd()),
             unheard=lambda: self.intake.waiting > 0 or any(spool.waiting(data / "spool")),
         )  # fmt: skip
         self.outcomes = Outcomes(self.database, self.changes, steps)
@@ -288,27 +292,32 @@ class Fleet:
         *,
         reason: str,
         context: str = "",
+        goal: str = "",
         force: bool = False,
         from_thread: bool = False,
         automatic: bool = False,
+        queue: str = "",
     ) -> FleetHandoff:
         """Begin to hand an agent off; returns at once.
 
         Raises AgentNotFound, OtherHost, NotPossible, AlreadyUnderWay.
         """
         self._check_agent(agent_id)
+        request = handing_off.HandoffRequest(reason, context, goal, force, from_thread, automatic)
+        agent = reading.agent(self.database, agent_id)
+        if from_thread and agent.ended_at is not None and agent.host == self.host:
+            check_gone(self.panes, agent)
         made = handing_off.begin(
-            self.database, agent_id, host=self.host, queue=queue_of(self.host), reason=reason,
-            context=context, force=force, from_thread=from_thread, automatic=automatic,
+            self.database, agent_id, request, host=self.host, queue=queue or queue_of(self.host),
             new_id=uuid.uuid4().hex,
         )  # fmt: skip
         self._begin(made)
         return made
 
-    def retry(self, handoff_id: str) -> FleetHandoff:
+    def retry(self, handoff_id: str, queue: str = "") -> FleetHandoff:
         """Carry a failed handoff on. Raises HandoffNotFound, OtherHost, NotPossible."""
         self._check_handoff(handoff_id)
-        again = handing_off.retry(self.database, handoff_id)
+        again = handing_off.retry(self.database, handoff_id, queue)
         self._begin(again)
         return again
 
@@ -345,6 +354,7 @@ class Fleet:
         self.engine.begin(handing_off.begun(of))
 
     def _settled(self, of: FleetHandoff) -> FleetHandoff:
+        follow_order(of)
         ids = [of.agent_id, *([of.successor_id] if of.successor_id is not None else [])]
         self.changes.happened(ids)
         return of

@@ -34,7 +34,7 @@ class Step:
         bridge: Bridge,
         ending: Ending,
         limits: Limits,
-        loaded: Loaded,
+        load_settings: Callable[[], Loaded],
         *,
         unheard: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -44,7 +44,8 @@ class Step:
         self.bridge = bridge
         self.ending = ending
         self.limits = limits
-        self.loaded = loaded
+        self.load_settings = load_settings
+        """Gives the settings as they are now: a retry works with what was mended."""
         self.unheard = unheard
         """Whether events of hooks wait to be taken in: what is known of agents is old then."""
 
@@ -106,6 +107,7 @@ class Step:
 
     def _lost(self, of: FleetHandoff, agent: Agent, why: str) -> StepFailed:
         code = "agent_gone" if agent.id == of.agent_id else "successor_died"
+        self.lifecycle.gone(agent.id, "lost", why)
         return StepFailed(code, f"Agent {agent.id} is gone: {why}")
 
     def _agent(self, id: int) -> Agent:

@@ -9,6 +9,7 @@ from tasuki.errors import (
     HarnessMissing,
     LaunchFailed,
     NotPossible,
+    PaneGone,
     PersonaNotFound,
     StoreFailed,
     TasukiError,
@@ -37,6 +38,7 @@ class Successor(Step):
             self.lifecycle.skill(
                 of.persona
             )  # one that cannot be given is told before anything begins
+            self._note_death(of)
             id = self._successor_id(of)
             agent = self._started(id)
         except _NOT_STARTED as error:
@@ -154,6 +156,17 @@ class Successor(Step):
             )
         return agent
 
+    def _note_death(self, of: FleetHandoff) -> None:
+        """Look whether the successor of an earlier attempt lives: a new one is started where it does not."""
+        if of.successor_id is None:
+            return
+        agent = self._agent(of.successor_id)
+        if agent.ended_at is None and agent.pane:
+            try:
+                self.bridge.sight(agent)
+            except PaneGone as error:
+                self.lifecycle.gone(agent.id, "lost", str(error))
+
     def _successor_id(self, of: FleetHandoff) -> int:
         """The row of the successor; a new one where there is none, or the last one has ended."""
         with self.database.write(synced=False) as connection:
@@ -167,7 +180,8 @@ class Successor(Step):
             old = reading.agent_in(connection, of.agent_id)
             id = self.lifecycle.enrol(
                 connection, persona_slug=of.persona, previous_agent_id=old.id, harness=old.harness,
-                cwd=old.cwd, model=old.model, permission=old.permission, goal="",
+                cwd=old.cwd, model=old.model, permission=old.permission,
+                goal=handoff.goal or old.goal,
                 arguments=tuple(old.arguments),
             )  # fmt: skip
             connection.execute(

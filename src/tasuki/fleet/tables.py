@@ -94,6 +94,7 @@ handoffs = sa.Table(
     sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("context", sa.Text, nullable=False, server_default=""),
+    sa.Column("goal", sa.Text, nullable=False, server_default=""),
     sa.Column("force", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("from_thread", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),

@@ -6,7 +6,8 @@ from tasuki.errors import AlreadyUnderWay
 from tasuki.fleet import reading, tables
 from tasuki.fleet.rows import FleetHandoff
 
-_UNFINISHED = ("running", "failed", "uncertain")
+UNFINISHED = ("running", "failed", "uncertain")
+"""States of a handoff that may still be carried on."""
 
 
 def check_vacant(
@@ -42,7 +43,7 @@ def check_settled(connection: sa.Connection, slug: str) -> None:
         sa.select(handoffs.id)
         .join(tables.agents, agents.id == handoffs.agent_id)
         .where(
-            handoffs.persona == slug, handoffs.state.in_(_UNFINISHED), agents.ended_at.is_not(None)
+            handoffs.persona == slug, handoffs.state.in_(UNFINISHED), agents.ended_at.is_not(None)
         )
     )
     for id in connection.execute(unfinished).scalars().all():

@@ -32,6 +32,8 @@ SILENT_SECONDS = 86400.0
 """After which an agent is given up of which neither pane nor process is known."""
 MISSED = 2
 """Looks in a row in which a pane must be missing before its agent is given up."""
+ENDED = "its program ended"
+"""Begins what is said of a pane that is there, and whose program is not: one look is enough."""
 
 logger = logging.getLogger("tasuki.fleet")
 
@@ -147,7 +149,7 @@ class Watch:
                 self._missed.pop(agent.id, None)
                 continue
             self._missed[agent.id] = self._missed.get(agent.id, 0) + 1
-            if self._missed[agent.id] >= MISSED:
+            if self._missed[agent.id] >= MISSED or why.startswith(ENDED):
                 self._gone(agent, why)
         there = [agent for agent in agents if agent.id not in self._missed]
         self.signals.look(_gently(there))
@@ -169,7 +171,7 @@ class Watch:
         if state is None or (agent.pid and state.pid != agent.pid):
             return "its pane is gone" if survey.running else "tmux is gone with all its panes"
         if state.dead:
-            return f"its program ended with status {'?' if state.status is None else state.status}"
+            return f"{ENDED} with status {'?' if state.status is None else state.status}"
         return ""
 
     def _gone(self, agent: Agent, why: str) -> None:

@@ -10,9 +10,10 @@ import re
 from msgspec import Struct
 
 GOAL_LABEL = "What it was asked to do:"
+NEXT_LABEL = "What the user wants next:"
 OPERATOR_LABEL = "From the operator:"
 TASK_LABEL = "Your task:"
-"""Labels of what people wrote inside such a prompt: the predecessor's goal, a note, the agent's goal."""
+"""Labels of what people wrote inside such a prompt: the predecessor's goal, the next one, a note, the agent's goal."""
 
 CLOSING = "(tasuki handoff {{reference}})"
 """The last line of the prompts of a fleet handoff."""
@@ -65,7 +66,9 @@ _LAST_LINE = re.compile(_pattern(CLOSING, r"[\w/-]{4,80}"))
 _INSTRUCTION = re.compile(_pattern(INSTRUCTION), re.DOTALL)
 _INJECTION = re.compile(_pattern(INJECTION), re.DOTALL)
 _SKILL = re.compile(_pattern(SKILL), re.DOTALL)
-_ABOUT = re.compile(rf"(?:\A|\s)(?:{_pattern(GOAL_LABEL)}|{_pattern(OPERATOR_LABEL)})\s+(?=\S)")
+_ABOUT = re.compile(
+    rf"(?:\A|\s)(?:{'|'.join(map(_pattern, (GOAL_LABEL, NEXT_LABEL, OPERATOR_LABEL)))})\s+(?=\S)"
+)
 _STEPS = re.compile(rf"\s{_pattern('1. Begin your answer with this line, by itself:')}")
 _TASK = re.compile(rf"(?m)^[^\S\n]*{_pattern(TASK_LABEL)}[^\S\n]*$")
 _DOCUMENT = re.compile(

@@ -7,7 +7,8 @@ A text goes in three steps, each of them one call that may be made again:
     enter    a carriage return, and the mark `@tasuki_enter ID` (`ID+` the second time)
 
 After a crash anywhere the marks tell what was done: another paste mark, and the text was never
-pasted; the paste mark alone, and it stands in the input; both, and it was submitted.
+pasted, unless `@tasuki_pasted` names it, which lists the last texts of a pane; the paste mark alone,
+and it stands in the input; both, and it was submitted.
 
 Condition, paste and mark are one command (`if-shell -F`) that the server carries out before it
 looks at anything else: the client sends it whole, so that it happens whole or not at all, whenever
@@ -34,6 +35,8 @@ LOCK_SECONDS = 60.0
 PANE = re.compile(r"%[0-9]{1,9}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEY = re.compile(r"(?:[CMS]-){0,3}(?:[A-Za-z0-9]|[A-Z][A-Za-z0-9]{1,9})")
+_REMEMBERED = 4000
+"""Characters of the ids of what was pasted into a pane that it remembers."""
 _MARKS = (
     "#{pane_id}\t#{pane_dead}\t#{pane_input_off}\t#{pane_pid}\t#{@tasuki_paste}\t#{@tasuki_enter}"
 )
@@ -86,6 +89,12 @@ class Pasting:
         """What was typed into a pane last."""
         return self._told(pane, pid, self._run(_marks(checked(pane))))
 
+    def was_pasted(self, pane: str, id: str) -> bool:
+        """Whether a text was pasted into a pane at any time, also if another one was pasted after it."""
+        _buffer(id)  # only letters that mean nothing in a pattern
+        known = f"#{{m:*/{id}/*,#{{@tasuki_pasted}}}}"
+        return self._run(("display-message", "-p", "-t", checked(pane), known)).strip() == "1"
+
     def _run(self, *commands: Sequence[str]) -> str:
         """Run commands that do no harm when they are given again; what they print."""
         return self.tmux.run(*commands)
@@ -109,7 +118,8 @@ class Pasting:
         buffer = _buffer(id)
         commands = (
             f"copy-mode -q -t {pane} ; paste-buffer -p -d -b {buffer} -t {pane} ; "
-            f"set-option -p -t {pane} @tasuki_paste {id}"
+            f"set-option -p -t {pane} @tasuki_paste {id} ; "
+            f'set-option -pF -t {pane} @tasuki_pasted "#{{=-{_REMEMBERED}:@tasuki_pasted}}/{id}/"'
         )
         wanted = (_is_not("@tasuki_paste", id),)
         # Given twice, the second one finds no buffer; so it is made, in order to be deleted.

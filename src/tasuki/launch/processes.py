@@ -34,6 +34,16 @@ def is_below(pid: int, above: int) -> bool:
     return False
 
 
+def above(pid: int) -> list[int]:
+    """A process and those that it was started by, the nearest first."""
+    found: list[int] = []
+    while pid > 1 and len(found) < MOST:
+        found.append(pid)
+        known = _parent_and_name(pid)
+        pid = known[0] if known else 0
+    return found
+
+
 def _parent_and_name(pid: int) -> tuple[int, str] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

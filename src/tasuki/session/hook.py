@@ -7,7 +7,7 @@ draft for review, and the successor starts beside it; elsewhere the draft is mad
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,10 @@ OF_THE_AGENT = (
 )  # fmt: skip
 """Variables that an agent sets for what it starts; a successor that inherits them takes itself for
 a part of the old session, and keeps no thread."""
+OUTSIDE = "--no-fleet"
+"""Before the goal: hand off to a successor that the fleet does not know."""
+ByFleet = Callable[[str, Sequence[str]], str]
+"""Takes a goal and names of the calling thread."""
 IN_A_WINDOW = """\
 folder=$1; shift
 "$@"; code=$?
@@ -49,8 +53,10 @@ exit $code"""
 """What runs in the new window: the review, and a moment to read why nothing was started."""
 
 
-def answered(name: str, payload: bytes) -> str:
+def answered(name: str, payload: bytes, by_fleet: ByFleet = lambda goal, sessions: "") -> str:
     """What a hook of a harness prints, for what it gave on standard input; empty for nothing.
+
+    `by_fleet` hands off the agent of the fleet that calls, and says so; empty where none does.
 
     Nothing that goes wrong is raised but UsageError for a harness without hooks: a hook that fails
     would let the command through to the model.
@@ -64,7 +70,9 @@ def answered(name: str, payload: bytes) -> str:
         return ""
     try:
         answer = (
-            _handed_off(harness, call) if call.kind == "handoff" else _turn(harness, call, made)
+            _handed_off(harness, call, by_fleet)
+            if call.kind == "handoff"
+            else _turn(harness, call, made)
         )
     except TasukiError as error:
         answer = HookAnswer(f"{error}", blocked=True)
@@ -109,15 +117,18 @@ def _turn(harness: Harness, call: HookCall, made: Integration) -> HookAnswer:
 # -- the command -----------------------------------------------------------------------
 
 
-def _handed_off(harness: Harness, call: HookCall) -> HookAnswer:
+def _handed_off(harness: Harness, call: HookCall, by_fleet: ByFleet) -> HookAnswer:
     """Begin the handoff that the user asked for; what they are told."""
     from tasuki.draft.goal import check_goal
 
     cwd = folder_of(call)
     loaded = config.loaded(Path(cwd))
     goal = call.text.encode("utf-8", "replace").decode()  # half a pair is no character
-    check_goal(goal, min_length=loaded.settings.min_goal_length)
-    path = written(call.path)
+    words = goal.removeprefix(OUTSIDE).lstrip() if goal.startswith(f"{OUTSIDE} ") else goal
+    check_goal(words, min_length=loaded.settings.min_goal_length)
+    if goal == words and (said := by_fleet(goal, [call.thread_id, call.path])):
+        return HookAnswer(said, blocked=True)
+    goal, path = words, written(call.path)
     if os.environ.get("TMUX"):
         try:
             return HookAnswer(_in_window(path, goal, cwd, loaded), blocked=True)
@@ -172,7 +183,7 @@ def _in_window(path: Path, goal: str, cwd: str, loaded: Loaded) -> str:
     file = os.path.join(folder, "goal")
     with open(file, "w", encoding="utf-8", newline="") as stream:
         stream.write(goal)
-    arguments = ("handoff", "--from", str(path), "--goal-file", file)
+    arguments = ("handoff", OUTSIDE, "--from", str(path), "--goal-file", file)
     try:
         where = open_window(arguments, cwd, loaded, folder)
     except BaseException:

@@ -1,6 +1,6 @@
 """The chains that stored handoffs form, derived from the handoffs themselves."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -8,18 +8,20 @@ from msgspec import Struct
 from tasuki.errors import HandoffNotFound
 from tasuki.model import Handoff
 from tasuki.plain import one_line
+from tasuki.vault.fleet_records import FleetRecord
 from tasuki.vault.store import State, Vault, state_of
 
-Link = Literal["", "parent", "revises", "thread"]
+Link = Literal["", "parent", "revises", "thread", "agent"]
 GOAL_WIDTH = 60
 
 
 class Node(Struct, frozen=True):
-    """A handoff in its lineage; `handoff` is None where only its id is known.
+    """A handoff in its lineage; `handoff` is None where only its id is known, or an agent's handoff is no brief.
 
     `link` says how it hangs on the node above: its thread began with that handoff (`parent`),
-    it is an edited revision of it (`revises`), or its thread is the one that the events of that
-    handoff name (`thread`).
+    it is an edited revision of it (`revises`), its thread is the one that the events of that
+    handoff name (`thread`), or its agent took over by that one (`agent`). `fleet` is what the fleet
+    knows of it.
     """
 
     id: str
@@ -27,6 +29,7 @@ class Node(Struct, frozen=True):
     link: Link = ""
     state: State = "draft"
     children: tuple[str, ...] = ()
+    fleet: FleetRecord | None = None
 
 
 class Lineage(Struct, frozen=True):
@@ -45,15 +48,22 @@ class Lineage(Struct, frozen=True):
         return chain[::-1]
 
 
-def lineage(vault: Vault, id: str | None = None, *, printed: bool = False) -> Lineage:
+def lineage(
+    vault: Vault,
+    id: str | None = None,
+    records: Sequence[FleetRecord] = (),
+    *,
+    printed: bool = False,
+) -> Lineage:
     """The trees of all stored handoffs, or the one tree that the handoff `id` belongs to.
 
+    `records` are handoffs of a fleet's agents, the oldest first: they and the stored ones are one lineage.
     What was only printed is left out where nothing descends from it, unless `printed`.
-
     Where links run in a circle, the oldest handoff of the circle becomes the root. Raises
     HandoffNotFound for an unknown `id`.
     """
-    focus = vault.get(id).id if id else ""
+    fleet = {record.id: record for record in records}
+    focus = _focus(vault, id, fleet) if id else ""
     handoffs = {handoff.id: handoff for handoff in reversed(vault.all())}
     states: dict[str, State] = {}
     begun_by: dict[str, str] = {}
@@ -66,12 +76,24 @@ def lineage(vault: Vault, id: str | None = None, *, printed: bool = False) -> Li
         for event in events:
             if thread := event.detail.get("successor_thread"):
                 begun_by.setdefault(thread, handoff.id)
-    above = _without_circles(
-        {h.id: _above(h, begun_by, _whole(h.parent, handoffs)) for h in handoffs.values()}
-    )
+    for record in records:
+        if record.successor_session:
+            begun_by.setdefault(record.successor_session, record.id)
+    came_by = {r.successor_id: r.id for r in records if r.successor_id is not None}
+    links: dict[str, tuple[str, Link]] = {}
+    created = {h.id: h.created for h in handoffs.values()}
+    for at in sorted(
+        fleet.keys() | handoffs.keys(), key=lambda at: (created.get(at) or fleet[at].created, at)
+    ):
+        links[at] = ("", "")
+        if stored := handoffs.get(at):
+            links[at] = _above(stored, begun_by, _whole(stored.parent, {*handoffs, *fleet}))
+        if not links[at][0] and at in fleet:
+            links[at] = _above_of_agent(fleet[at], begun_by, came_by)
+    above = _without_circles(links)
     if not printed:
         _leave_out_printed(above, states, focus)
-    whole = _assemble({id: handoffs[id] for id in above}, states, above)
+    whole = _assemble(handoffs, states, above, fleet)
     return _tree_of(whole, focus) if focus else whole
 
 
@@ -80,11 +102,34 @@ def _leave_out_printed(
 ) -> None:
     while True:
         parents = {parent for parent, _ in above.values()}
-        ends = [id for id in above if states[id] == "printed" and id not in parents and id != focus]
+        ends = [
+            id for id in above if states.get(id) == "printed" and id not in parents and id != focus
+        ]
         if not ends:
             return
         for id in ends:
             del above[id]
+
+
+def _focus(vault: Vault, id: str, fleet: Mapping[str, FleetRecord]) -> str:
+    """The whole id of a handoff, of the vault or of the fleet. Raises HandoffNotFound."""
+    try:
+        return vault.get(id).id
+    except HandoffNotFound:
+        found = [known for known in fleet if known.startswith(id.strip().lower())]
+        if len(found) == 1 and len(id.strip()) >= 4:
+            return found[0]
+        raise
+
+
+def _above_of_agent(
+    record: FleetRecord, begun_by: Mapping[str, str], came_by: Mapping[int, str]
+) -> tuple[str, Link]:
+    """What the handoff of an agent hangs on: the one by which the agent came."""
+    if before := came_by.get(record.agent_id):
+        return before, "agent"
+    by_thread = begun_by.get(record.session, "") if record.session else ""
+    return (by_thread, "thread") if by_thread not in ("", record.id) else ("", "")
 
 
 def draw(lineage: Lineage) -> str:
@@ -133,13 +178,21 @@ def _assemble(
     handoffs: Mapping[str, Handoff],
     states: Mapping[str, State],
     above: Mapping[str, tuple[str, Link]],
+    fleet: Mapping[str, FleetRecord],
 ) -> Lineage:
     children: dict[str, list[str]] = {}
     for id, (parent, _) in above.items():
         children.setdefault(parent, []).append(id)
     nodes = {
-        id: Node(id, handoff, above[id][1], states[id], tuple(children.get(id, ())))
-        for id, handoff in handoffs.items()
+        id: Node(
+            id,
+            handoffs.get(id),
+            link,
+            states.get(id, "draft"),
+            tuple(children.get(id, ())),
+            fleet.get(id),
+        )
+        for id, (_, link) in above.items()
     }
     missing = [parent for parent in children if parent and parent not in nodes]
     nodes |= {id: Node(id, children=tuple(children[id])) for id in missing}
@@ -177,6 +230,8 @@ def _walk(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
 
 def _line(node: Node, focus: bool) -> str:
     mark = "◆" if focus else "●"
+    if node.fleet:
+        return _line_of_agent(node.fleet, mark)
     if (handoff := node.handoff) is None:
         return f"○ {one_line(node.id, 8)}  (not stored here)"
     revision = "revision  " if node.link == "revises" else ""
@@ -188,5 +243,17 @@ def _line(node: Node, focus: bool) -> str:
         one_line(way, 40),
         node.state,
         revision + one_line(handoff.goal.shown, GOAL_WIDTH),
+    )
+    return "  ".join(parts)
+
+
+def _line_of_agent(record: FleetRecord, mark: str) -> str:
+    successor = f" → agent {record.successor_id}" if record.successor_id is not None else ""
+    parts = (
+        f"{mark} {record.id[:8]}",
+        record.created.replace("T", " ")[:16],
+        one_line(f"{record.persona}: agent {record.agent_id}{successor}", 60),
+        record.state,
+        record.line,
     )
     return "  ".join(parts)

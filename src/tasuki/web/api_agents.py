@@ -7,11 +7,13 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from tasuki.fleet import reading
+from tasuki.fleet.callers import find_caller
+from tasuki.fleet.lost_agents import find_lost_agents, recover_lost_agents
 from tasuki.fleet.reading import GREATEST_ID
 from tasuki.fleet.service import Fleet
 from tasuki.web import views
 from tasuki.web.auth import operator_only
-from tasuki.web.bodies import Adoption, Key, Message, NewAgent, NewHandoff
+from tasuki.web.bodies import Adoption, Caller, Key, Message, NewAgent, NewHandoff, Recovery
 
 One = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
 """The id of an agent."""
@@ -61,6 +63,13 @@ def adopt_agent(fleet: NamedDependency[Fleet], data: JSONBody[Adoption]) -> dict
     return views.agent(agent)
 
 
+@post("/agents/own", status_code=200, sync_to_thread=True)
+def own_agent(fleet: NamedDependency[Fleet], data: JSONBody[Caller]) -> dict[str, Any]:
+    """The running agent that a caller on this machine is a part of; null where it is in none."""
+    found = find_caller(fleet.database, fleet.host, data.token, data.sessions, data.processes)
+    return {"agent": views.agent(found) if found else None}
+
+
 @post("/agents/{id:int}/send", status_code=200, sync_to_thread=True)
 def send(
     fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[Message]
@@ -88,6 +97,23 @@ def stop_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, An
     return views.agent(fleet.stop_agent(id))
 
 
+@get("/agents/lost", sync_to_thread=True)
+def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
+    """Agents that were lost and that nobody succeeded, the oldest first; why one cannot be carried on."""
+    return {
+        "agents": [
+            views.lost_agent(lost)
+            for lost in find_lost_agents(fleet.database, fleet.panes, fleet.host)
+        ]
+    }
+
+
+@post("/agents/recover", status_code=200, sync_to_thread=True)
+def recover(fleet: NamedDependency[Fleet], data: JSONBody[Recovery]) -> dict[str, Any]:
+    """Carry every lost agent on from its thread, a few at once; answers at once with what begins."""
+    return {"agents": [views.lost_agent(*one) for one in recover_lost_agents(fleet, data.reason)]}
+
+
 @post("/agents/{id:int}/handoff", status_code=200, sync_to_thread=True)
 def hand_off(
     fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewHandoff]
@@ -98,7 +124,7 @@ def hand_off(
     again here; one that failed behind it is carried on by `/api/handoffs/{id}/retry`.
     """
     made = fleet.hand_off(
-        id, reason=data.reason, context=data.context, force=data.force,
+        id, reason=data.reason, context=data.context, goal=data.goal, force=data.force,
         from_thread=data.source == "thread",
     )  # fmt: skip
     return {"status": "initiated", **views.handoff(made)}
@@ -107,7 +133,8 @@ def hand_off(
 router = Router(
     "/api",
     route_handlers=[
-        list_agents, show_agent, start_agent, adopt_agent, send, screen, keys, stop_agent, hand_off,
+        list_agents, show_agent, start_agent, adopt_agent, own_agent, list_lost_agents,
+        recover, send, screen, keys, stop_agent, hand_off,
     ],
     guards=[operator_only],
     tags=["agents"],

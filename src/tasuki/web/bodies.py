@@ -87,8 +87,26 @@ class Key(_Body, frozen=True):
     key: Short
 
 
+class Caller(_Body, frozen=True):
+    """Who asks whether it is inside an agent: what its environment and its processes tell."""
+
+    token: Short = ""
+    sessions: Annotated[tuple[Path, ...], Meta(max_length=16)] = ()
+    processes: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=2**31 - 1)], ...], Meta(max_length=64)
+    ] = ()
+
+
+class Recovery(_Body, frozen=True):
+    """Why lost agents are carried on."""
+
+    reason: Reason = "it was lost"
+
+
 class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
     """Why an agent is handed off. `context` is for its successor; `force` does not wait for what it runs.
+
+    `goal` is what the successor is to do; without one it goes on with its predecessor's task.
 
     `"from": "thread"`: the document is written from the agent's thread, for an agent that is dead,
     has no pane or is out of its quota.
@@ -96,5 +114,6 @@ class NewHandoff(_Body, frozen=True, rename={"source": "from"}):
 
     reason: Reason
     context: Context = ""
+    goal: Context = ""
     force: bool = False
     source: Literal["agent", "thread"] = "agent"

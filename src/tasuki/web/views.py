@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasuki.draft.redact import Redactor
+from tasuki.fleet.lost_agents import LostAgent
 from tasuki.fleet.reading import Chain
 from tasuki.fleet.rows import Agent, FleetHandoff
 
@@ -13,7 +14,7 @@ T = TypeVar("T", Agent, FleetHandoff)
 MOST_DOCUMENT = 1 << 20
 """Bytes of a handoff document that are shown."""
 _WRITTEN = ("goal", "arguments", "end_reason", "waiting_for", "children", "last_words")
-_SAID = ("reason", "context", "injection_prompt", "failure", "notes")
+_SAID = ("reason", "context", "goal", "injection_prompt", "failure", "notes")
 
 
 def agent(of: Agent) -> dict[str, Any]:
@@ -24,6 +25,14 @@ def agent(of: Agent) -> dict[str, Any]:
 def handoff(of: FleetHandoff) -> dict[str, Any]:
     """A handoff."""
     return _redacted(of, _SAID)
+
+
+def lost_agent(of: LostAgent, made: FleetHandoff | None = None) -> dict[str, Any]:
+    """A lost agent, why it cannot be carried on, and the handoff that does."""
+    return {
+        "agent": agent(of.agent), "refused": of.refused, "retried": of.retried.id if of.retried else "",
+        "handoff": handoff(made) if made else None,
+    }  # fmt: skip
 
 
 def redacted(of: T) -> T:

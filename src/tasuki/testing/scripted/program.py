@@ -185,6 +185,8 @@ class Program:
         """The user has pressed Enter: a prompt, a command, or something for the queue."""
         self.journal.tell("submitted", text=text)
         found = _COMMAND.match(text)
+        if found and _is_users_own(found[0]):
+            found = None  # a prompt, which hooks see as it was typed
         if found and found[0] not in COMMANDS:
             self.view.say("  ", f"Unknown command: {found[0]}")
         elif found and found[0] in ENDS:
@@ -316,3 +318,8 @@ def _first_line(text: str) -> str:
     """The first line of a prompt; the mark of a paste is none."""
     lines = (line for line in text.split("\n") if line and not line.startswith("<pasted_content "))
     return next(lines, "")
+
+
+def _is_users_own(command: str) -> bool:
+    """Whether a command is one of the files that the user has for that: `/handoff`."""
+    return os.path.isfile(os.path.expanduser(f"~/.claude/commands/{command[1:]}.md"))

@@ -1,15 +1,19 @@
 """One agent: what it does, its screen, and what the operator can do with it."""
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
+from msgspec.structs import replace
 
 from tasuki import harness as harnesses
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet import reading
+from tasuki.fleet.lost_agents import LostAgent, find_lost_agents, recover_lost_agents
+from tasuki.fleet.rows import FleetHandoff
 from tasuki.fleet.sending import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.web import answers, views
@@ -148,6 +152,26 @@ def hand_off(request: Asked, fleet: NamedDependency[Fleet], id: FromPath[int], f
     return frame.moved(request, f"/handoffs/{made.id}")
 
 
+@get("/agents/recover", sync_to_thread=True, include_in_schema=False)
+def recover_form(request: Asked, fleet: NamedDependency[Fleet]) -> Page:
+    """Asks whether lost agents are to be carried on, and shows which."""
+    lost = find_lost_agents(fleet.database, fleet.panes, fleet.host)
+    return _recovery(request, [(one, None) for one in lost], done=False)
+
+
+@post("/agents/recover", sync_to_thread=True, include_in_schema=False)
+def recover(request: Asked, fleet: NamedDependency[Fleet]) -> Page:
+    """Carry lost agents on; what becomes of each is shown then."""
+    return _recovery(request, recover_lost_agents(fleet, "it was lost"), done=True)
+
+
+def _recovery(
+    request: Asked, found: Sequence[tuple[LostAgent, FleetHandoff | None]], *, done: bool
+) -> Page:
+    shown = [(replace(one, agent=views.redacted(one.agent)), made) for one, made in found]
+    return frame.page(request, "recover_form.html", found=shown, done=done)
+
+
 def _known(fleet: Fleet, id: int) -> list[int]:
     """The id of an agent that there is. Raises AgentNotFound."""
     return [reading.agent(fleet.database, id).id]
@@ -240,5 +264,5 @@ def adopt(request: Asked, fleet: NamedDependency[Fleet], form: Form) -> Page:
 
 HANDLERS = (
     agent_page, screen, thread, send, keys, handoff_form, hand_off, stop_form, stop, new_agent,
-    start_agent, adopt,
+    start_agent, adopt, recover_form, recover,
 )  # fmt: skip

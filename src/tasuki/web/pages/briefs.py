@@ -15,6 +15,8 @@ from tasuki import harness as harnesses
 from tasuki.draft import brief as briefs
 from tasuki.draft.redact import redact
 from tasuki.errors import GoalHasSecret, NotPossible, TasukiError, UsageError
+from tasuki.fleet import reading
+from tasuki.fleet.service import Fleet
 from tasuki.model import Handoff
 from tasuki.plain import shown
 from tasuki.threads import kept, opening
@@ -72,18 +74,19 @@ def _line(vault: Vault, handoff: Handoff, lines: Sequence[str] = ()) -> Line:
 @get("/briefs/prune", sync_to_thread=True, include_in_schema=False)
 def prune_form(
     request: Asked,
+    fleet: NamedDependency[Fleet],
     days: FromQuery[str] = "30",
     keep: FromQuery[str] = "0",
     drafts: FromQuery[str] = "1",
 ) -> Page:
     """Which handoffs would go, before they do."""
-    return _prune_form(request, {"days": days, "keep": keep, "drafts": drafts})
+    return _prune_form(request, fleet, {"days": days, "keep": keep, "drafts": drafts})
 
 
-def _prune_form(request: Asked, given: dict[str, str], said: str = "") -> Page:
+def _prune_form(request: Asked, fleet: Fleet, given: dict[str, str], said: str = "") -> Page:
     vault, refused = Vault(), ""
     try:
-        going = _prunable(vault, given)
+        going = _prunable(vault, fleet, given)
     except TasukiError as error:
         going, refused = [], str(error)
     return frame.page(
@@ -92,7 +95,7 @@ def _prune_form(request: Asked, given: dict[str, str], said: str = "") -> Page:
     )  # fmt: skip
 
 
-def _prunable(vault: Vault, given: dict[str, str]) -> list[Handoff]:
+def _prunable(vault: Vault, fleet: Fleet, given: dict[str, str]) -> list[Handoff]:
     """What would go. Raises NotPossible."""
     numbers = [given.get(name, "").strip() or "0" for name in ("days", "keep")]
     if not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
@@ -103,7 +106,10 @@ def _prunable(vault: Vault, given: dict[str, str]) -> list[Handoff]:
         raise NotPossible(
             "Say which: those older than some days, drafts alone, or all but the newest."
         )
-    found = kept.prunable(vault, days=days, keep=keep, only_drafts=only_drafts, now=time.time())
+    needed = reading.needed_handoffs(fleet.database)
+    found = kept.prunable(
+        vault, days=days, keep=keep, only_drafts=only_drafts, now=time.time(), needed=needed
+    )
     if vault.problems:
         raise NotPossible(
             f"Nothing is deleted while a handoff cannot be read, for it may descend from any: {vault.problems[0]}"
@@ -112,13 +118,13 @@ def _prunable(vault: Vault, given: dict[str, str]) -> list[Handoff]:
 
 
 @post("/briefs/prune", sync_to_thread=True, include_in_schema=False)
-def prune(request: Asked, form: Form) -> Page:
+def prune(request: Asked, fleet: NamedDependency[Fleet], form: Form) -> Page:
     """Delete those that were shown, as far as they may still go; threads are never touched."""
     vault, agreed = Vault(), set(form.get("ids", "").split())
-    going = [handoff for handoff in _prunable(vault, form) if handoff.id in agreed]
+    going = [handoff for handoff in _prunable(vault, fleet, form) if handoff.id in agreed]
     for handoff in going:
         vault.remove(handoff.id)
-    return _prune_form(request, form, said=f"Deleted {len(going)}.")
+    return _prune_form(request, fleet, form, said=f"Deleted {len(going)}.")
 
 
 # -- one -------------------------------------------------------------------------------

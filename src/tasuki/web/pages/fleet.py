@@ -11,6 +11,7 @@ from litestar.params import FromQuery, QueryParameter
 from msgspec import Struct
 
 from tasuki import harness as harnesses
+from tasuki.fleet.lost_agents import find_lost_agents
 from tasuki.fleet.service import Fleet
 from tasuki.web.pages import alert_list, cards, frame
 from tasuki.web.pages.cards import GROUPS, Card
@@ -52,6 +53,7 @@ def fleet_page(
         projects=sorted({card.project for card in found}),
         harnesses=[(name, harnesses.get(name).title) for name in sorted({c.harness for c in found})],
         alerts=alert_list.newest(fleet.database),
+        lost=len(find_lost_agents(fleet.database, fleet.panes, fleet.host)),
     )  # fmt: skip
 
 

@@ -1,0 +1,97 @@
+"""Handoffs of a fleet's agents as its database tells them, read without its server.
+
+Only the file of SQLite is read here, with the standard library alone; where the fleet has another
+database, its server is asked (`cli/fleet_kept.py`).
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from tasuki.errors import StoreFailed
+from tasuki.plain import one_line
+
+UNFINISHED = ("running", "failed", "uncertain")
+SECONDS = 5.0
+"""How long a database that is being written to is waited for."""
+
+
+class FleetRecord(Struct, frozen=True):
+    """A handoff from one agent to another. Times are seconds since 1970, UTC."""
+
+    id: str
+    persona: str
+    agent_id: int
+    session: str
+    """The thread of the agent that was handed off."""
+    created_at: float
+    state: str
+    reason: str = ""
+    goal: str = ""
+    document: str = ""
+    """Whole path of its document; empty for none."""
+    successor_id: int | None = None
+    successor_session: str = ""
+    successor_runs: bool = False
+
+    @property
+    def created(self) -> str:
+        """When it began: UTC, ISO 8601 to the second."""
+        return datetime.fromtimestamp(self.created_at, UTC).isoformat(timespec="seconds")
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether its document, and what the vault keeps of it, may still be asked for."""
+        return self.state in UNFINISHED or self.successor_runs
+
+    @property
+    def line(self) -> str:
+        """What it was for, in a few words."""
+        return one_line(self.goal or self.reason, 60)
+
+
+def read_fleet_file(path: Path) -> list[FleetRecord]:
+    """The handoffs in the fleet's file of SQLite, the oldest first; none where there is no file, or no table yet.
+
+    Raises StoreFailed where it cannot be read.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return []
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=SECONDS)
+        try:
+            connection.row_factory = sqlite3.Row
+            names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+            if not {"handoffs", "agents"} <= names:
+                return []
+            agents = [dict(row) for row in connection.execute("SELECT * FROM agents")]
+            handoffs = [dict(row) for row in connection.execute("SELECT * FROM handoffs")]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise StoreFailed(f"The fleet's database {path} cannot be read: {error}.") from error
+    return fleet_records(handoffs, agents)
+
+
+def fleet_records(
+    handoffs: Iterable[Mapping[str, Any]], agents: Iterable[Mapping[str, Any]]
+) -> list[FleetRecord]:
+    """Rows of the fleet as records, the oldest first; agents that are not among the rows are not known."""
+    by_id = {agent["id"]: agent for agent in agents}
+    nobody: Mapping[str, Any] = {"session": "", "ended_at": 0.0}
+    made = []
+    for row in handoffs:
+        successor = by_id.get(row["successor_id"], nobody)
+        made.append(FleetRecord(
+            id=row["id"], persona=row["persona"], agent_id=row["agent_id"],
+            session=by_id.get(row["agent_id"], nobody)["session"], created_at=row["created_at"],
+            state=row["state"], reason=row["reason"], goal=row.get("goal") or "",
+            document=row["file_path"], successor_id=row["successor_id"],
+            successor_session=successor["session"], successor_runs=successor["ended_at"] is None,
+        ))  # fmt: skip
+    return sorted(made, key=lambda record: (record.created_at, record.id))
