@@ -20,10 +20,10 @@ PATIENCE = 2.0
 
 Steps and events wait longer, by beginning anew (`outcomes.py`, `intake.py`)."""
 BUSY_SECONDS = 30.0
-WAL_PAGES = 20_000
+WAL_PAGES = 40_000
 """Pages of SQLite's log behind which a commit itself moves them into the file, which takes some 100 ms;
 before that `tidy` does it, beside the commits."""
-TIDY_PAGES = 2_000
+TIDY_PAGES = 8_000
 """Pages of SQLite's log behind which `tidy` begins it anew."""
 INCREMENTAL = 2
 CONVERTED_BYTES = 128 << 20
@@ -229,12 +229,16 @@ class Database:
             assert raw
             _, pages, _ = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             if pages > TIDY_PAGES:
-                raw.execute("PRAGMA busy_timeout=50")  # for readers of the old one
-                try:
-                    with self._turn:
-                        raw.execute("PRAGMA wal_checkpoint(RESTART)")
-                finally:
-                    raw.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+                self._begin_log_anew(raw)
+
+    def _begin_log_anew(self, raw: Any) -> None:
+        """Writers wait meanwhile, for the disk too: some 10 to 100 ms."""
+        raw.execute("PRAGMA busy_timeout=50")  # for readers of the old one
+        try:
+            with self._turn:
+                raw.execute("PRAGMA wal_checkpoint(RESTART)")
+        finally:
+            raw.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
     def answers(self) -> bool:
         """Whether it answers now."""
