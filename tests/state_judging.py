@@ -293,7 +293,7 @@ def _judge_check(cut: Cut, kind: str, text: str) -> _Opinion:
         return "wrong", "no such check is labelled"
     if label.result == "unclear":
         return UNJUDGED
-    says = re.search(r"` (passed|FAILED)(?=[:;])", text)
+    says = re.search(r"` (passed|FAILED)(?=[:;,])", text)
     if says is None or says[1].lower() != label.result:
         return "wrong", f"it is labelled {label.result}"
     edited = not text.endswith("; nothing edited since")
