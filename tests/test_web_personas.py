@@ -13,6 +13,7 @@ from visitors import Visitor, words
 from web_servers import serving
 
 from tasuki.fleet import personas, reading
+from tasuki.fleet.lessons import propose_lessons
 
 HOSTILE = "<script>alert(1)</script>\u202e\n\n[x](javascript:alert(1)) ![y](http://127.0.0.2/z)\n"
 
@@ -251,3 +252,21 @@ def test_a_form_of_another_page_changes_nothing(visitor: Visitor, folder: Path) 
 def test_an_unknown_persona_is_told(visitor: Visitor, slug: str) -> None:
     """With a sentence, and never by a fault."""
     assert 404 == visitor.get(f"/personas/{slug}").status
+
+
+def test_a_proposed_lesson_is_accepted_on_its_page(visitor: Visitor, folder: Path) -> None:
+    """The page shows what is proposed; once it is accepted it stands in the experience, as text alone."""
+    fleet = visitor.served.fleet
+    id = fleet_records.agent(fleet.database, persona=SLUG)
+    fleet_records.handoff(fleet.database, "ab" * 16, id)
+    document = "## Lessons for good\n\n- <b>Lint</b> before the tests\n"
+    propose_lessons(
+        fleet.database, fleet.root, reading.handoff(fleet.database, "ab" * 16), document
+    )
+    page = visitor.page(f"/personas/{SLUG}")
+    visitor.post(f"/personas/{SLUG}/lessons", id="1", order="accept")
+    after = visitor.page(f"/personas/{SLUG}")
+
+    assert ("Proposed lessons" in page, "&lt;b&gt;Lint" in page) == (True, True)
+    assert "Proposed lessons" not in after
+    assert (folder / "experience.md").read_text().endswith(": <b>Lint</b> before the tests\n")

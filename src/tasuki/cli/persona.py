@@ -150,6 +150,38 @@ def edit(
 
 @persona.command()
 @click.argument("slug")
+@click.argument("ids", nargs=-1, type=int, metavar="[IDS]…")
+@click.option("--accept", "order", flag_value="accept", help="Add them to its experience.")
+@click.option("--drop", "order", flag_value="drop", help="Do without them.")
+@AS_JSON
+def lessons(slug: str, ids: tuple[int, ...], order: str | None, as_json: bool) -> None:
+    """Review what its agents propose that later ones should know for good.
+
+    Without --accept or --drop they are listed. IDS are some of them; without any, all are meant.
+    What is accepted is added to experience.md with its date, and each later agent is given it.
+    """
+    server = client()
+    if order:
+        body = {"order": order, "ids": list(ids)}
+        found = server.post("personas", slug, "lessons", body=body)["lessons"]
+    else:
+        told = server.get("personas", slug, "lessons")["lessons"]
+        found = [
+            one for one in told if one["state"] == "proposed" and (not ids or one["id"] in ids)
+        ]
+    if as_json:
+        print_json({"lessons": found})
+        return
+    for one in found:
+        click.echo(f"{one['id']:>4}  {one['state']}  agent {one['agent_id']}: {_line(one['text'])}")
+    if not found:
+        click.echo("No lessons are proposed.", err=True)
+    elif not order:
+        click.echo(f"Accept or drop them: tasuki persona lessons {slug} --accept", err=True)
+
+
+@persona.command()
+@click.argument("slug")
 def retire(slug: str) -> None:
     """Start no more agents of a persona.
 

@@ -297,7 +297,11 @@ def _replace(path: Path, content: bytes, mode: int = 0o600) -> None:
 def instruction(handoff: FleetHandoff, path: Path) -> str:
     """What the outgoing agent is asked for."""
     return render(
-        "instruction", reason=plain(handoff.reason), path=path, reference=reference(handoff)
+        "instruction",
+        reason=plain(handoff.reason),
+        path=path,
+        persona=handoff.persona,
+        reference=reference(handoff),
     )
 
 

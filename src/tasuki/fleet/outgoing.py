@@ -10,6 +10,7 @@ from tasuki.errors import PaneGone
 from tasuki.fleet import documents, log, reading, tables
 from tasuki.fleet.failures import StepFailed
 from tasuki.fleet.intents import Intent
+from tasuki.fleet.lessons import propose_lessons
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.step import READY_POLL, Step
 from tasuki.fleet.thread_documents import write_from_thread
@@ -93,6 +94,13 @@ class Outgoing(Step):
         path = Path(of.file_path)
         documents.read(path)
         notes = documents.completed(path, agent, of, self._received(agent))
+        if proposed := propose_lessons(
+            self.database, self.lifecycle.root, of, documents.read(path)
+        ):
+            notes = (
+                *notes,
+                f"Lessons that it proposes: {proposed}. Review them: tasuki persona lessons {of.persona}",
+            )
         self._set(of, author=of.author or "agent", notes=[*of.notes, *notes])
         return " ".join(notes)
 

@@ -175,6 +175,16 @@ def skill(root: Path, slug: str) -> str:
     return f"{text}\n\n# Experience\n\n{experience}".strip()
 
 
+def experience_text(root: Path, slug: str) -> str:
+    """What stands in `experience.md`; empty where there is none. Raises as `skill`."""
+    return _read(root, folder(root, slug) / EXPERIENCE, missing=b"").decode("utf-8", "replace")
+
+
+def write_experience(root: Path, slug: str, text: str) -> None:
+    """Replace `experience.md`, whole or not at all. Raises as `skill`."""
+    _write(folder(root, slug), EXPERIENCE, text.encode("utf-8", "replace"))
+
+
 def skill_text(root: Path, slug: str) -> str:
     """What stands in `skill.md`, without control characters. Raises as `skill`."""
     content = _read(root, folder(root, slug) / SKILL)

@@ -132,6 +132,20 @@ class Failure(Struct, frozen=True):
     """What to do next, as a sentence."""
 
 
+class Lesson(Struct, frozen=True):
+    """What an agent proposes that every later one of its persona should know; the operator decides."""
+
+    id: int
+    persona: str
+    handoff_id: str
+    agent_id: int
+    text: str
+    """One line, without secrets."""
+    state: Literal["proposed", "accepted", "dropped"]
+    proposed_at: float
+    decided_at: float | None = None
+
+
 class StepRun(Struct, frozen=True):
     """One step of a handoff as it was carried out."""
 

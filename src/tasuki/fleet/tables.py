@@ -94,7 +94,6 @@ handoffs = sa.Table(
     sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("context", sa.Text, nullable=False, server_default=""),
-    sa.Column("goal", sa.Text, nullable=False, server_default=""),
     sa.Column("force", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("from_thread", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),
@@ -113,6 +112,7 @@ handoffs = sa.Table(
     sa.Column("finished_at", sa.Double),
     sa.Column("failure", sa.JSON(none_as_null=True)),
     sa.Column("notes", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("goal", sa.Text, nullable=False, server_default=""),
 )
 sa.Index(
     "one_handoff_per_agent",
@@ -122,6 +122,20 @@ sa.Index(
     postgresql_where=handoffs.c.state != "cancelled",
 )
 sa.Index("handoffs_by_state", handoffs.c.state)
+
+lessons = sa.Table(
+    "lessons",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
+    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), nullable=False),
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # proposed, accepted, dropped
+    sa.Column("proposed_at", sa.Double, nullable=False),
+    sa.Column("decided_at", sa.Double),
+)
+sa.Index("lessons_by_persona", lessons.c.persona, lessons.c.id)
 
 steps = sa.Table(
     "steps",

@@ -9,11 +9,12 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from msgspec import UNSET
 
 from tasuki.fleet import personas, reading
-from tasuki.fleet.rows import Persona
+from tasuki.fleet.lessons import decide_lessons, list_lessons
+from tasuki.fleet.rows import Lesson, Persona
 from tasuki.fleet.service import Fleet
 from tasuki.web import views
 from tasuki.web.auth import operator_only
-from tasuki.web.bodies import NewPersona, PersonaChange
+from tasuki.web.bodies import LessonOrder, NewPersona, PersonaChange
 
 
 @get("/personas", sync_to_thread=True)
@@ -70,6 +71,24 @@ def retire_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Person
     return retired
 
 
+@get("/personas/{slug:str}/lessons", sync_to_thread=True)
+def list_persona_lessons(
+    fleet: NamedDependency[Fleet], slug: FromPath[str]
+) -> dict[str, list[Lesson]]:
+    """What agents of a persona proposed that later ones should know, the oldest first."""
+    return {"lessons": list_lessons(fleet.database, slug)}
+
+
+@post("/personas/{slug:str}/lessons", status_code=200, sync_to_thread=True)
+def decide_persona_lessons(
+    fleet: NamedDependency[Fleet], slug: FromPath[str], data: JSONBody[LessonOrder]
+) -> dict[str, list[Lesson]]:
+    """Accept proposed lessons, which adds them to `experience.md`, or drop them."""
+    decided = decide_lessons(fleet.database, fleet.root, slug, data.order, data.ids)
+    fleet.changes.happened()
+    return {"lessons": decided}
+
+
 @get("/lineage/{slug:str}", sync_to_thread=True)
 def lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str, Any]:
     """The chains of a persona's agents, with the handoffs between them; the oldest first."""
@@ -80,6 +99,7 @@ router = Router(
     "/api",
     route_handlers=[
         list_personas, show_persona, add_persona, edit_persona, retire_persona, lineage,
+        list_persona_lessons, decide_persona_lessons,
     ],
     guards=[operator_only],
     tags=["personas"],

@@ -38,6 +38,13 @@ class PersonaChange(_Body, frozen=True):
     automatic: bool | UnsetType = UNSET
 
 
+class LessonOrder(_Body, frozen=True):
+    """What becomes of lessons that agents proposed; without ids all of them."""
+
+    order: Literal["accept", "drop"]
+    ids: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**31 - 1)], ...], Meta(max_length=1000)] = ()
+
+
 class NewAgent(_Body, frozen=True):
     """An agent to start. `cwd` is a whole path; `arguments` go to the program as they are."""
 

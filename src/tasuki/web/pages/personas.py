@@ -13,11 +13,12 @@ from tasuki import harness as harnesses
 from tasuki.draft.redact import Redactor
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet import persona_files, personas, reading
+from tasuki.fleet.lessons import decide_lessons, list_lessons
 from tasuki.fleet.rows import Agent, FleetHandoff, Persona
 from tasuki.fleet.service import Fleet
 from tasuki.plain import plain
 from tasuki.web import answers, views
-from tasuki.web.bodies import NewPersona, PersonaChange
+from tasuki.web.bodies import LessonOrder, NewPersona, PersonaChange
 from tasuki.web.pages import forms, frame, handoffs, shapes
 from tasuki.web.pages.frame import Asked, Page
 from tasuki.web.pages.lineage_words import harness_title, reason
@@ -139,7 +140,7 @@ def _one(
         threshold=fleet.threshold, values=values or _values(of), refused=refused, at=at,
         skill=Redactor().redact(skill), missing=missing, before=_print(skill),
         typed=_to_edit(skill if typed is None else typed), is_typing=typed is not None,
-        experience=_experience(fleet, slug),
+        experience=_experience(fleet, slug), lessons=list_lessons(fleet.database, slug, proposed=True),
         agents=[(views.redacted(a), shapes.OF_AGENT[a.state], harness_title(a.harness)) for a in agents],
         handoffs=[(views.redacted(h), shapes.OF_HANDOFF[h.state]) for h in ends], reason=reason,
         documents=found[:LISTED], more=max(len(found) - LISTED, 0), unlisted=unlisted,
@@ -237,6 +238,21 @@ def edit_skill(
     return frame.moved(request, f"/personas/{slug}#skill")
 
 
+@post("/personas/{slug:str}/lessons", sync_to_thread=True, include_in_schema=False)
+def decide(request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str], form: Form) -> Page:
+    """Accept or drop one lesson that an agent proposed, or all of them."""
+    id = form.get("id", "").strip()
+    try:
+        body = forms.filled(
+            LessonOrder, {"order": form.get("order", ""), "ids": [id] if id else []}
+        )
+        decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
+    except TasukiError as error:
+        return _one(request, fleet, slug, refused=str(error), at="lessons", status=answers.status_of(error))  # fmt: skip
+    fleet.changes.happened()
+    return frame.moved(request, f"/personas/{slug}#lessons")
+
+
 @get("/personas/{slug:str}/retire", sync_to_thread=True, include_in_schema=False)
 def retire_form(request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Page:
     """Asks whether a persona is to be retired."""
@@ -303,5 +319,5 @@ def _startable() -> list[tuple[str, str]]:
 
 
 HANDLERS: tuple[Any, ...] = (
-    personas_page, add, persona_page, edit, edit_skill, retire_form, retire, document, raw,
+    personas_page, add, persona_page, edit, edit_skill, decide, retire_form, retire, document, raw,
 )  # fmt: skip
