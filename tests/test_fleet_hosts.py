@@ -193,6 +193,11 @@ def make_old(world: World) -> None:
         connection.execute(sa.text(
             f"UPDATE {schema}workflow_status SET executor_id = 'vm', queue_name = 'host-vm'"
         ))  # fmt: skip
+        connection.execute(
+            sa.text(
+                f"DELETE FROM {schema}queues WHERE name LIKE 'lost-%'"
+            )  # an older tasuki had none
+        )
         connection.execute(sa.text(f"UPDATE {schema}queues SET name = 'host-vm'"))
     database.close()
 
