@@ -180,7 +180,9 @@ def make_old(world: World) -> None:
     (world.data / "fleet" / "hosts").write_text(f"{machine or '-'} vm\n")
     for table, more in (("agents", ""), ("handoffs", ", queue = 'host-vm'"), ("alerts", "")):
         world.sql(f"UPDATE {table} SET host = 'vm'{more} WHERE host = '{host['id']}'")
-    world.sql("DROP TABLE hosts")
+    for later in ("DROP TABLE hosts", "DROP TABLE browser_sessions", "DROP TABLE lessons",
+                  "ALTER TABLE handoffs DROP COLUMN goal"):  # fmt: skip
+        world.sql(later)
     world.sql("UPDATE fleet_schema SET version_num = '0002'")
     file = sqlite_url(world.data / "fleet" / "workflows.db")
     database = Database(world.database_url or file)
@@ -193,11 +195,7 @@ def make_old(world: World) -> None:
         connection.execute(sa.text(
             f"UPDATE {schema}workflow_status SET executor_id = 'vm', queue_name = 'host-vm'"
         ))  # fmt: skip
-        connection.execute(
-            sa.text(
-                f"DELETE FROM {schema}queues WHERE name LIKE 'lost-%'"
-            )  # an older tasuki had none
-        )
+        connection.execute(sa.text(f"DELETE FROM {schema}queues WHERE name LIKE 'lost-%'"))
         connection.execute(sa.text(f"UPDATE {schema}queues SET name = 'host-vm'"))
     database.close()
 
