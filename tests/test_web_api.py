@@ -371,3 +371,30 @@ def test_it_can_be_monitored(served: Served) -> None:
     assert 'tasuki_agents{harness="pi",state="busy"}' in text
     assert "tasuki_hook_seconds_bucket" in text
     assert "tasuki_events_waiting 0.0" in text
+
+
+def test_lists_go_page_by_page_to_the_oldest(served: Served, slug: str) -> None:
+    """Every handoff and agent is reached, once, whatever number there is; counts are of all that are kept."""
+    agents = [records.agent(served.fleet.database, persona=slug, ended_at=2.0) for _ in range(25)]
+    ids = [f"{number:032x}" for number in range(0xA000, 0xA019)]
+    for number, (id, agent) in enumerate(zip(ids, agents, strict=True)):
+        records.handoff(
+            served.fleet.database, id, agent, persona=slug, state="failed" if number == 0 else "done",
+            created_at=100.0 + number // 3,
+        )  # fmt: skip
+
+    seen: list[str] = []
+    query = f"persona={slug}&limit=7"
+    page = served.ask("GET", f"/api/handoffs?{query}").json
+    while True:
+        seen += [of["id"] for of in page["handoffs"]]
+        if page["next"] is None:
+            break
+        page = served.ask("GET", f"/api/handoffs?{query}&before={page['next']}").json
+    first = served.ask("GET", f"/api/agents?{query}").json
+    second = served.ask("GET", f"/api/agents?{query}&before={first['next']}").json
+
+    assert sorted(seen) == ids
+    assert page["counts"]["failed"] >= 1
+    assert [a["id"] for a in first["agents"] + second["agents"]] == agents[::-1][:14]
+    assert served.ask("GET", "/api/handoffs?before=zz").status == 404

@@ -10,8 +10,11 @@ from urllib.parse import urlencode
 
 import fleet_records
 import pytest
+import sqlalchemy as sa
 from waiting import retry_until
 from web_servers import Answer, Served, serving
+
+from tasuki.fleet import tables
 
 
 @pytest.fixture
@@ -297,8 +300,49 @@ def test_lost_agents_are_carried_on_from_the_fleets_page(served: Served) -> None
         database, persona="developer-kim-1", state="lost", ended_at=2.0, host=served.fleet.host
     )
     offered, form = signed_in(served).body, signed_in(served, "/agents/recover").body
-    done = posted(served, "/agents/recover", session(served), Origin=f"http://{served.host}")
+    done = posted(served, "/agents/recover", session(served), Origin=served.origin)
 
     assert (b"/agents/recover" in before, b"/agents/recover" in offered) == (False, True)
     assert (f"/agents/{id}".encode() in form, b"No thread of agent" in form) == (True, True)
     assert (done.status, b"No thread of agent" in done.body) == (200, True)
+
+
+def test_an_old_failed_handoff_is_seen_behind_any_number_of_newer_ones(served: Served) -> None:
+    """Failed ones stand first and are counted over all; others go page by page."""
+    database = served.fleet.database
+    old = "f" * 32
+    with database.write() as connection:
+        row = {
+            "agent_id": 1,
+            "persona": fleet_records.SLUG,
+            "reason": "r",
+            "step": "verify",
+            "host": "h",
+            "queue": "q",
+        }
+        rows = [
+            {**row, "id": f"{n:032x}", "state": "cancelled", "created_at": 1000.0 + n}
+            for n in range(620)
+        ]
+        connection.execute(sa.insert(tables.handoffs), [*rows, {**row, "id": old, "state": "failed", "created_at": 1.0}])  # fmt: skip
+
+    def links(page: str) -> set[str]:
+        return set(re.findall(r'rel="(\w+)"', page)) & {"next", "prev"}
+
+    first = signed_in(served, "/handoffs").body.decode()
+    done = [
+        signed_in(served, f"/handoffs?show=cancelled&page={n}").body.decode() for n in (1, 7, 8)
+    ]
+
+    assert old in first
+    assert re.search(r'Failed <span class="num">1<', first)
+    assert re.search(r'Cancelled <span class="num">620<', first)
+    assert "Page 1 of 7" in done[0]
+    assert [("next" in kinds, "prev" in kinds) for kinds in map(links, done)] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    assert f"{0:032x}" in done[1]
+    assert "None here" in done[2]
+    assert signed_in(served, "/handoffs?page=0").status == 400

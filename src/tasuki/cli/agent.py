@@ -65,7 +65,7 @@ def start(
 def list_agents(everything: bool, persona: str, limit: int, as_json: bool) -> None:
     """List the agents, the newest first."""
     ended = None if everything else False
-    found = client().get("agents", ended=ended, persona=persona or None, limit=limit)["agents"]
+    found = client().get_pages("agents", limit, ended=ended, persona=persona or None)
     if as_json:
         print_json({"agents": found})
     elif not found:

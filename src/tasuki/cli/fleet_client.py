@@ -16,6 +16,8 @@ from tasuki.data_folder import data_folder
 from tasuki.errors import ServerAway, TasukiError
 from tasuki.web.single import is_stale
 
+PAGE = 1000
+"""Rows of one answer."""
 SECONDS = 150.0
 """Time limit of an answer: to end an agent takes the longest."""
 MOST_LINE = 4 << 20
@@ -36,6 +38,21 @@ class Client:
         """`GET /api/PATH`; parameters of the query that are None are left out."""
         given = {name: _word(value) for name, value in query.items() if value is not None}
         return self._asked("GET", path, query=urlencode(given))
+
+    def get_pages(
+        self, what: str, limit: int | None = None, **query: object
+    ) -> list[dict[str, Any]]:
+        """All of `GET /api/WHAT`, page after page, or the newest `limit` of them."""
+        found: list[dict[str, Any]] = []
+        before: object = None
+        while limit is None or len(found) < limit:
+            size = PAGE if limit is None else min(limit - len(found), PAGE)
+            page = self.get(what, limit=size, before=before, **query)
+            found += page[what]
+            before = page["next"]
+            if before is None:
+                break
+        return found
 
     def post(self, *path: object, body: Mapping[str, object] | None = None) -> Told:
         """`POST /api/PATH`."""

@@ -11,8 +11,6 @@ from tasuki.errors import ServerAway, StoreFailed
 from tasuki.vault import data_folder
 from tasuki.vault.fleet_records import FleetRecord, fleet_records, read_fleet_file
 
-MOST = 1000
-"""Handoffs and agents that a server is asked for."""
 MOST_BYTES = 1 << 20
 DAY = 86_400.0
 JUST_NOW = 3600.0
@@ -57,8 +55,8 @@ def read_fleet_history() -> FleetHistory:
     if (folder / "fleet" / "address").exists():
         try:
             client = Client()
-            handoffs = client.get("handoffs", limit=MOST)["handoffs"]
-            agents = client.get("agents", limit=MOST)["agents"]
+            handoffs = client.get_pages("handoffs")
+            agents = client.get_pages("agents")
             return FleetHistory(tuple(fleet_records(handoffs, agents)))
         except ServerAway:
             pass  # its database may be a file

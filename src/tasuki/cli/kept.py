@@ -57,7 +57,7 @@ def _of_agents(limit: int, as_json: bool) -> None:
     from tasuki.cli.fleet_client import Client
     from tasuki.cli.fleet_watch import print_handoffs
 
-    found = Client().get("handoffs", limit=min(limit, 1000))["handoffs"]
+    found = Client().get_pages("handoffs", limit)
     if as_json:
         print_json({"handoffs": found})
     elif not found:

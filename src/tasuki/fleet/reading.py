@@ -85,10 +85,16 @@ def agents(
     persona: str = "",
     host: str = "",
     limit: int = 0,
+    before: int = 0,
 ) -> list[Agent]:
-    """Agents, the newest first: of a persona, of a host, running or ended, where that is said."""
+    """Agents, the newest first: of a persona, of a host, running or ended, where that is said.
+
+    `before`: the id of the last one of a page, whose next page this is.
+    """
     table = tables.agents
     query = sa.select(table).order_by(table.c.id.desc())
+    if before:
+        query = query.where(table.c.id < before)
     if ended is not None:
         query = query.where(table.c.ended_at.is_not(None) if ended else table.c.ended_at.is_(None))
     if persona:
@@ -150,12 +156,37 @@ def handoffs(
     state: str = "",
     host: str = "",
     limit: int = 0,
+    before: str = "",
 ) -> list[FleetHandoff]:
-    """Handoffs, the newest first: of an agent, a persona, a state, a host, where that is said."""
+    """Handoffs, the newest first: of an agent, a persona, a state, a host, where that is said.
+
+    `before`: the id of the last one of a page, whose next page this is. Raises HandoffNotFound.
+    """
     with database.read() as connection:
         return handoffs_in(
-            connection, agent_id=agent_id, persona=persona, state=state, host=host, limit=limit
-        )
+            connection, agent_id=agent_id, persona=persona, state=state, host=host, limit=limit,
+            before=before,
+        )  # fmt: skip
+
+
+def page_of_handoffs(
+    database: Database, states: Collection[str], *, limit: int, skip: int
+) -> list[FleetHandoff]:
+    """Handoffs in some states: what is not under way first, then the newest; `skip` of them left out."""
+    table = tables.handoffs
+    runs = sa.case((table.c.state == "running", 1), else_=0)
+    query = sa.select(table).where(table.c.state.in_(sorted(states)))
+    query = query.order_by(runs, table.c.created_at.desc(), table.c.id).limit(limit).offset(skip)
+    with database.read() as connection:
+        return [_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
+
+
+def count_handoffs(database: Database) -> dict[str, int]:
+    """How many handoffs there are of each state, of all that are kept."""
+    table = tables.handoffs
+    query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
+    with database.read() as connection:
+        return {str(row[0]): int(row[1]) for row in connection.execute(query)}
 
 
 def handoffs_in(
@@ -166,10 +197,15 @@ def handoffs_in(
     state: str = "",
     host: str = "",
     limit: int = 0,
+    before: str = "",
 ) -> list[FleetHandoff]:
     """The same within a transaction."""
     table = tables.handoffs
     query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
+    if before:
+        last = handoff_in(connection, before)
+        same = (table.c.created_at == last.created_at) & (table.c.id > last.id)
+        query = query.where((table.c.created_at < last.created_at) | same)
     wanted: dict[str, Any] = {
         "agent_id": agent_id, "persona": _safe(persona) or None, "state": _safe(state) or None,
         "host": host or None,

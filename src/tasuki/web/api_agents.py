@@ -26,10 +26,17 @@ def list_agents(
     ended: FromQuery[bool | None] = None,
     persona: FromQuery[str] = "",
     limit: Limit = 200,
+    before: One = None,
 ) -> dict[str, Any]:
-    """Agents, the newest first; `ended=false` for those that run."""
-    found = reading.agents(fleet.database, ended=ended, persona=persona, limit=limit)
-    return {"agents": list(map(views.agent, found))}
+    """Agents, the newest first; `ended=false` for those that run.
+
+    Where there are more, `next` is what `before` of the next page is, else null.
+    """
+    found = reading.agents(
+        fleet.database, ended=ended, persona=persona, limit=limit + 1, before=before or 0
+    )
+    next_id = found[limit - 1].id if len(found) > limit else None
+    return {"agents": list(map(views.agent, found[:limit])), "next": next_id}
 
 
 @get("/agents/{id:int}", sync_to_thread=True)

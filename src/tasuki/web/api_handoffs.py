@@ -23,12 +23,23 @@ def list_handoffs(
     persona: FromQuery[str] = "",
     in_state: Annotated[HandoffState | None, QueryParameter(name="state")] = None,
     limit: Limit = 200,
+    before: FromQuery[str] = "",
 ) -> dict[str, Any]:
-    """Handoffs of agents, the newest first."""
+    """Handoffs of agents, the newest first.
+
+    Where there are more, `next` is what `before` of the next page is, else null. `counts` are all
+    that are kept, by state.
+    """
     found = reading.handoffs(
-        fleet.database, agent_id=agent, persona=persona, state=in_state or "", limit=limit
-    )
-    return {"handoffs": list(map(views.handoff, found))}
+        fleet.database, agent_id=agent, persona=persona, state=in_state or "", limit=limit + 1,
+        before=before,
+    )  # fmt: skip
+    more = len(found) > limit
+    return {
+        "handoffs": list(map(views.handoff, found[:limit])),
+        "next": found[limit - 1].id if more else None,
+        "counts": reading.count_handoffs(fleet.database),
+    }
 
 
 @get("/handoffs/{id:str}", sync_to_thread=True)

@@ -1,10 +1,10 @@
 """Handoffs of agents: the list, and one followed live with what the operator can do."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Response, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery
+from litestar.params import FromPath, FromQuery, QueryParameter
 
 from tasuki.fleet import reading
 from tasuki.fleet.service import Fleet
@@ -21,22 +21,30 @@ TABS = {
 }
 SHOWN = 12
 """Handoffs that are shown with all their steps; the others are lines of a table."""
-LISTED = 500
+LISTED = 100
+"""Handoffs of one page."""
 
 
 @get("/handoffs", sync_to_thread=True, include_in_schema=False)
 def handoffs_page(
-    request: Asked, fleet: NamedDependency[Fleet], show: FromQuery[str] = "open"
+    request: Asked,
+    fleet: NamedDependency[Fleet],
+    show: FromQuery[str] = "open",
+    page: Annotated[int, QueryParameter(ge=1, le=100_000)] = 1,
 ) -> Page:
     """Handoffs by their state; the open ones with their steps, those that failed first."""
     show = show if show in TABS else "open"
-    found = reading.handoffs(fleet.database, limit=LISTED)
-    counts = {key: sum(of.state in states for of in found) for key, (_, states) in TABS.items()}
-    wanted = [of for of in found if of.state in TABS[show][1]]
-    wanted.sort(key=lambda of: of.state == "running")
-    whole = wanted[:SHOWN] if show in ("open", "failed") else []
+    by_state = reading.count_handoffs(fleet.database)
+    counts = {
+        key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in TABS.items()
+    }
+    wanted = reading.page_of_handoffs(
+        fleet.database, TABS[show][1], limit=LISTED, skip=(page - 1) * LISTED
+    )
+    whole = wanted[:SHOWN] if show in ("open", "failed") and page == 1 else []
     return frame.page(
         request, "handoffs.html", live="handoffs", show=show,
+        page=page, pages=max(1, -(-counts[show] // LISTED)),
         tabs=[(key, word, counts[key]) for key, (word, _) in TABS.items()],
         panels=[timeline.timeline(fleet, of.id) for of in whole],
         rows=[(views.redacted(of), shapes.OF_HANDOFF[of.state], shapes.failed_step(of)) for of in wanted[len(whole):]],
