@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki import harness as harnesses
+from tasuki.draft.screen_redaction import redact_screen
 from tasuki.errors import NotPossible, PaneGone, TasukiError
 from tasuki.fleet import intents, log
 from tasuki.fleet.changes import Changes
@@ -95,6 +96,7 @@ class Bridge:
             return Sent("proven")
         with self.panes.lock(agent.pane):
             leftover, why = self._typed(agent, intent, text, wanted, at_once=at_once)
+            leftover = redact_screen(leftover)
             if why:
                 return Sent("refused", leftover, why)
             with self.database.write(synced=False) as connection:
@@ -133,7 +135,10 @@ class Bridge:
                 return "", why
             leftover, before = self._emptied(agent, control, sight.typed)
             if before and leftover:
-                return leftover, f"something stands in its input: {one_line(before, 80)!r}"
+                return (
+                    leftover,
+                    f"something stands in its input: {one_line(redact_screen(before), 80)!r}",
+                )
             check_wanted(wanted)
             if not _is_in_front(agent):
                 return leftover, BEHIND
@@ -162,7 +167,7 @@ class Bridge:
         """
         if not first or not control.clear_keys:
             return first, first
-        said = f"What stood unsent in the input of agent {agent.id}: {first}"
+        said = f"What stood unsent in the input of agent {agent.id}: {redact_screen(first)}"
         with self.database.write() as connection:
             log.note(connection, "leftover", said, agent_id=agent.id)
         now, same = first, 0

@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from tasuki.draft.redact import Redactor
+from tasuki.draft.screen_redaction import redact_screen
 from tasuki.errors import NotPossible, PaneGone
 from tasuki.fleet import handing_off, intents, log, reading
 from tasuki.fleet.bridge import Bridge
@@ -24,6 +24,8 @@ KEYS = (
 SCREEN_LINES = 60
 BEFORE_PROMPT = ("create", "register", "skill", "prompt")
 """Steps of a handoff in which its successor is typed to."""
+LINES_ABOVE = 8
+"""Lines over the screen that are looked at for the beginning of a secret which ends on it."""
 
 
 def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -> dict[str, Any]:
@@ -71,10 +73,10 @@ def screen(panes: Panes, agent: Agent) -> str:
     if not agent.pane:
         raise NotPossible("Agent has no tmux pane")
     try:
-        text = panes.look(agent.pane).text
+        look = panes.look(agent.pane, above=LINES_ABOVE)
     except PaneGone as error:
         raise NotPossible(str(error)) from error
-    lines = Redactor().redact(shown(text)).rstrip().split("\n")
+    lines = redact_screen(shown(look.text), shown(look.above)).rstrip().split("\n")
     return "\n".join(lines[-SCREEN_LINES:])
 
 

@@ -4,6 +4,7 @@ import time
 
 import sqlalchemy as sa
 
+from tasuki.draft.screen_redaction import redact_screen
 from tasuki.errors import (
     AlreadyUnderWay,
     HarnessMissing,
@@ -20,7 +21,7 @@ from tasuki.fleet.failures import StepFailed, Stopped
 from tasuki.fleet.lifecycle import Died
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.step import Step
-from tasuki.plain import one_line
+from tasuki.plain import one_line, shown
 
 _NOT_STARTED = (
     AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, PersonaNotFound, StoreFailed,
@@ -211,7 +212,8 @@ class Successor(Step):
 
     def _last_words(self, agent: Agent) -> str:
         try:
-            lines = [x for x in self.bridge.panes.look(agent.pane).text.splitlines() if x.strip()]
+            text = redact_screen(shown(self.bridge.panes.look(agent.pane).text))
+            lines = [line for line in text.splitlines() if line.strip()]
         except TasukiError as error:
             return str(error)
         return one_line(" / ".join(lines[-6:]), 400) or "(nothing)"

@@ -94,12 +94,16 @@ class AgentRequest(Struct, frozen=True):
 
 
 class Look(Struct, frozen=True):
-    """One look at a pane: its screen as plain text, title, process, and the session in it."""
+    """One look at a pane: its screen as plain text, title, process, and the session in it.
+
+    `above` are the lines over the screen, where they were asked for.
+    """
 
     text: str
     title: str = ""
     pid: int = 0
     session: str = ""
+    above: str = ""
 
 
 class Sight(Struct, frozen=True):

@@ -11,6 +11,7 @@ a crash they tell what was done, so that nothing is done twice:
 
 import os
 import re
+import secrets
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tasuki.draft.screen_redaction import redact_screen
 from tasuki.errors import LaunchFailed, PaneGone
 from tasuki.harness.control import Look
 from tasuki.launch.control_mode import ControlMode, Unanswered
@@ -164,25 +166,34 @@ class Panes(Pasting):
         lines = self._run(("list-panes", "-a", "-F", _FORM)).splitlines()
         return {state.pane: state for state in map(_state, lines) if state}
 
-    def look(self, pane: str) -> Look:
-        """The screen of a pane as plain text, its title and process, in one call.
+    def look(self, pane: str, above: int = 0) -> Look:
+        """The screen of a pane as plain text, its title and process, and the lines above, in one call.
 
         Raises PaneGone where the pane is gone or its program has ended.
         """
+        mark = f"above-{secrets.token_hex(8)}"
+        over = (
+            ("capture-pane", "-p", "-J", "-S", str(-above), "-E", "-1", "-t", checked(pane)),
+            ("display-message", "-p", "-t", pane, mark),
+        )
         out = self._run(
+            *(over if above else ()),
             ("capture-pane", "-p", "-J", "-t", checked(pane)),
             ("display-message", "-p", "-t", pane, _LOOK),
         )
+        lines_above = ""
+        if above:
+            lines_above, _, out = out.partition(f"{mark}\n")
         text, _, last = out.removesuffix("\n").rpartition("\n")
         found, dead, pid, title = (*last.split("\t", 3), "", "", "")[:4]
         if found != pane or dead == "1":
             raise PaneGone(f"The agent's tmux pane {pane} is gone, or its program has ended.")
-        return Look(text, title, int(pid))
+        return Look(text, title, int(pid), above=lines_above)
 
     def last_words(self, pane: str, lines: int = 12) -> str:
-        """The last lines that a pane shows, for people; empty where it is gone."""
+        """The last lines that a pane shows, for people and without secrets; empty where it is gone."""
         with suppress(PaneGone):
-            return self.tmux.screen(checked(pane), above=lines).last_lines(lines)
+            return redact_screen(self.tmux.screen(checked(pane), above=lines).last_lines(lines))
         return ""
 
     def socket_path(self) -> str:
