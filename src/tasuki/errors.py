@@ -17,6 +17,7 @@ TasukiError                 base; `exit_code` 1
 ├── ServerAway              no server answers
 ├── ServerRuns              another server has the data folder, or the database
 ├── ServerFailed            the server cannot start, or cannot go on
+├── ServerEnds              the server is ending; what was asked for is to be asked again
 ├── HarnessMissing          the program of a harness is not installed
 ├── LaunchFailed            the successor could not be started
 │   └── PaneGone            a tmux pane, or tmux itself, is not there any more
@@ -109,6 +110,10 @@ class ServerRuns(TasukiError):
 
 class ServerFailed(TasukiError):
     """The server cannot start, or cannot go on; the message says why, and what mends it."""
+
+
+class ServerEnds(TasukiError):
+    """The server was told to stop while it did what was asked; the message says what is known."""
 
 
 class HarnessMissing(TasukiError):

@@ -10,7 +10,7 @@ import click
 from tasuki.cli.persona import AS_JSON, client
 from tasuki.cli.printing import print_json, table
 from tasuki.cli.threads import age, short_folder
-from tasuki.errors import NotPossible, Refused
+from tasuki.errors import NotPossible, Refused, ServerAway
 from tasuki.plain import one_line
 
 WIDTH = 200
@@ -127,14 +127,30 @@ def attach(id: int) -> None:
 @agent.command()
 @click.argument("id", type=int)
 @click.argument("text", nargs=-1, required=True, metavar="TEXT…|-")
+@click.option(
+    "--key",
+    metavar="KEY",
+    help="A name of this sending: under it the text is typed once, however often you ask.",
+)
 @AS_JSON
-def send(id: int, text: tuple[str, ...], as_json: bool) -> int:
+def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
     """Type a text to an agent as a prompt.
 
     Exit code 1 where nothing shows that its turn began. - reads standard input.
     """
+    from secrets import token_hex
+
     words = sys.stdin.read() if text == ("-",) else " ".join(text)
-    told = client().post("agents", id, "send", body={"text": words})
+    key = key or token_hex(8)
+    try:
+        told = client().post("agents", id, "send", body={"text": words}, key=key)
+    except ServerAway as error:
+        if not error.__cause__ or isinstance(error.__cause__, ConnectionRefusedError):
+            raise  # it was not asked
+        raise ServerAway(
+            f"uncertain: the server went away before it said whether the text was typed. Ask again with --key {key}: "
+            "it is not typed twice."
+        ) from error
     state = told["state"]
     if as_json:
         print_json({"sent": told})

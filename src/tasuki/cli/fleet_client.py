@@ -54,9 +54,9 @@ class Client:
                 break
         return found
 
-    def post(self, *path: object, body: Mapping[str, object] | None = None) -> Told:
-        """`POST /api/PATH`."""
-        return self._asked("POST", path, body=body or {})
+    def post(self, *path: object, body: Mapping[str, object] | None = None, key: str = "") -> Told:
+        """`POST /api/PATH`; `key` names what is asked for, so that it is done once."""
+        return self._asked("POST", path, body=body or {}, key=key)
 
     def patch(self, *path: object, body: Mapping[str, object]) -> Told:
         """`PATCH /api/PATH`."""
@@ -103,9 +103,10 @@ class Client:
         *,
         query: str = "",
         body: Mapping[str, object] | None = None,
+        key: str = "",
     ) -> Told:
         where = "/".join(quote(str(part), safe="") for part in ("api", *path))
-        connection, answer = self._answer(method, f"/{where}?{query}".rstrip("?"), body)
+        connection, answer = self._answer(method, f"/{where}?{query}".rstrip("?"), body, key=key)
         try:
             told = json.loads(answer.read())
         except (OSError, HTTPException, ValueError) as error:
@@ -117,7 +118,12 @@ class Client:
         return told
 
     def _answer(
-        self, method: str, path: str, body: Mapping[str, object] | None, timeout: float = SECONDS
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        timeout: float = SECONDS,
+        key: str = "",
     ) -> tuple[HTTPConnection, HTTPResponse]:
         """A connection with an answer that is none of an error."""
         described = self._file("address")
@@ -125,6 +131,8 @@ class Client:
         if is_stale(described):  # whoever has its port now is not told the token
             raise ServerAway(f"The server at http://{address} is gone. Start one: tasuki serve")
         headers = {"Authorization": f"Bearer {self._file('token')}"}
+        if key:
+            headers["Idempotency-Key"] = key
         content = None
         if body is not None:
             content = json.dumps(body).encode()

@@ -1,13 +1,18 @@
 """What the operator sees of an agent's pane, and types into it."""
 
+import hashlib
+import logging
 import secrets
 from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.draft.screen_redaction import redact_screen
 from tasuki.errors import NotPossible, PaneGone
 from tasuki.fleet import handing_off, intents, log, reading
 from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.database import Database
+from tasuki.fleet.failures import Closing
 from tasuki.fleet.rows import Agent
 from tasuki.launch.panes import Panes
 from tasuki.plain import one_line, plain, shown
@@ -16,22 +21,28 @@ PROOF_SECONDS = 8.0
 MOST_CHARACTERS = 100_000
 PROOF = 60
 """Characters of a text by which its prompt is known."""
+logger = logging.getLogger("tasuki.fleet")
 KEYS = (
     "Enter", "Escape", "Tab", "BTab", "Up", "Down", "Left", "Right", "Space", "BSpace", "C-c", "y",
     "n", *"0123456789",
 )  # fmt: skip
 """Keys that can be pressed in a pane, by tmux's names: what dialogs of agents take."""
 SCREEN_LINES = 60
+LOST_SIGHT = "the server or its database went away while it was typed; look at the pane before you send it again"
 BEFORE_PROMPT = ("create", "register", "skill", "prompt")
 """Steps of a handoff in which its successor is typed to."""
 LINES_ABOVE = 8
 """Lines over the screen that are looked at for the beginning of a secret which ends on it."""
 
 
-def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -> dict[str, Any]:
+def send_message(
+    database: Database, bridge: Bridge, agent_id: int, text: str, key: str = ""
+) -> dict[str, Any]:
     """Type a text to an agent as a prompt; what became of it: proven, uncertain or refused.
 
-    Raises AgentNotFound, NotPossible: it has ended, has no pane, or its handoff is under way.
+    `key` names this sending: asked for once more under it, nothing is typed a second time. What fails
+    once typing may have begun is `uncertain`, never an error. Raises AgentNotFound, NotPossible: it has
+    ended, has no pane, its handoff is under way, or the key named another text.
     """
     agent = reading.agent(database, agent_id)
     text = plain(text).strip()
@@ -47,15 +58,33 @@ def send_message(database: Database, bridge: Bridge, agent_id: int, text: str) -
     if of := handing_off.under_way(database, agent_id):
         raise NotPossible(f"Handoff {of.id[:8]} of agent {agent_id} is under way.")
     check_prompted(database, agent_id)
+    proof = text.split("\n")[0][:PROOF]
+    name = hashlib.sha256(f"{agent_id} {key}".encode("utf-8", "replace")).hexdigest()[:16]
     with database.write() as connection:
         intent = intents.intend(
-            connection, f"message-{secrets.token_hex(8)}", agent=agent, kind="message",
-            proof=text.split("\n")[0][:PROOF],
+            connection, f"message-{name if key else secrets.token_hex(8)}", agent=agent,
+            kind="message", proof=proof,
         )  # fmt: skip
-    sent = bridge.deliver(agent, intent, text, PROOF_SECONDS, at_once=agent.state == "busy")
-    said = f"A text was typed to agent {agent_id}: {sent.state}."
-    with database.write() as connection:
-        log.note(connection, "message", said, agent_id=agent_id, data={"state": sent.state})
+    if intent.proof != proof or intent.pane != agent.pane:
+        raise NotPossible("This key was used for another text, or in another pane. Take a new one.")
+    return _typed(database, bridge, agent, intent, text)
+
+
+def _typed(
+    database: Database, bridge: Bridge, agent: Agent, intent: intents.Intent, text: str
+) -> dict[str, Any]:
+    try:
+        sent = bridge.deliver(agent, intent, text, PROOF_SECONDS, at_once=agent.state == "busy")
+        said = f"A text was typed to agent {agent.id}: {sent.state}."
+        with database.write() as connection:
+            log.note(connection, "message", said, agent_id=agent.id, data={"state": sent.state})
+    except (
+        Closing,
+        SQLAlchemyError,
+        RuntimeError,
+    ) as error:  # the database is away, or the server is ending
+        logger.warning("What became of a text for agent %s is not known: %s", agent.id, error)
+        return {"state": "uncertain", "why": LOST_SIGHT, "leftover": ""}
     return {"state": sent.state, "why": sent.why, "leftover": sent.leftover}
 
 

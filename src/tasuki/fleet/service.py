@@ -11,7 +11,7 @@ from typing import Any
 
 from tasuki import config, settings_file
 from tasuki.config import Loaded
-from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
+from tasuki.errors import AlreadyUnderWay, NotPossible, ServerEnds, TasukiError
 from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
@@ -21,6 +21,7 @@ from tasuki.fleet.correlator import HookPost
 from tasuki.fleet.database import Database, make_shrinkable, normal_url, sqlite_url
 from tasuki.fleet.ending import Ending
 from tasuki.fleet.engine import Engine, queue_of
+from tasuki.fleet.failures import Closing
 from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
 from tasuki.fleet.intake import Intake
 from tasuki.fleet.lifecycle import Lifecycle, check_folder, check_hooks
@@ -255,10 +256,10 @@ class Fleet:
         self.changes.happened([agent.id])
         return agent
 
-    def send(self, agent_id: int, text: str) -> dict[str, Any]:
-        """Type a text to an agent as a prompt. Raises AgentNotFound, OtherHost, NotPossible."""
+    def send(self, agent_id: int, text: str, key: str = "") -> dict[str, Any]:
+        """Type a text to an agent as a prompt, once for each key. Raises AgentNotFound, OtherHost, NotPossible."""
         self._check_agent(agent_id)
-        return send_message(self.database, self.bridge, agent_id, text)
+        return send_message(self.database, self.bridge, agent_id, text, key)
 
     def screen(self, agent_id: int) -> str:
         """What the pane of an agent shows, without secrets. Raises AgentNotFound, OtherHost, NotPossible."""
@@ -280,7 +281,12 @@ class Fleet:
             )
         if agent.ended_at is None:
             check_own(agent)
-        self.ending.shutdown_agent(agent_id)
+        try:
+            self.ending.shutdown_agent(agent_id)
+        except Closing as error:
+            raise ServerEnds(
+                f"The server ends before agent {agent_id} did. Stop it again once the server runs: nothing is done twice."
+            ) from error
         self.changes.happened([agent_id])
         return reading.agent(self.database, agent_id)
 

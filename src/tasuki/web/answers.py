@@ -33,6 +33,7 @@ STATUS: Mapping[type[errors.TasukiError], int] = {
     StepFailed: 409,
     errors.LaunchFailed: 502,
     Overloaded: 503,
+    errors.ServerEnds: 503,
     errors.StoreFailed: 507,
 }
 """By the class of an error, or of one that it descends from; 500 for others."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from litestar import Router, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
 from tasuki.fleet import reading
 from tasuki.fleet.callers import find_caller
@@ -79,10 +79,16 @@ def own_agent(fleet: NamedDependency[Fleet], data: JSONBody[Caller]) -> dict[str
 
 @post("/agents/{id:int}/send", status_code=200, sync_to_thread=True)
 def send(
-    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[Message]
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    data: JSONBody[Message],
+    key: Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)] = "",
 ) -> dict[str, Any]:
-    """Type a text to an agent as a prompt; whether its turn began: `proven`, `uncertain`, `refused`."""
-    return fleet.send(id, data.text)
+    """Type a text to an agent as a prompt; whether its turn began: `proven`, `uncertain`, `refused`.
+
+    Sent again with the same `Idempotency-Key`, it is not typed again; the answer is what is known then.
+    """
+    return fleet.send(id, data.text, key)
 
 
 @get("/agents/{id:int}/screen", sync_to_thread=True)

@@ -88,7 +88,7 @@ def serve(
                 say(f"The fleet is served at http://{address}. Its token: {folder / TOKEN}")
                 say(_tell_dashboard(app, address, shows_link=shows_link))
 
-            server = _Server(config, app, known, tell_address)
+            server = _Server(config, app, known, tell_address, fleet.changes.close)
             fleet.on_lost(server.stop)
             server.run(sockets=listeners)
         finally:
@@ -126,8 +126,10 @@ class _Server(uvicorn.Server):
         app: Litestar,
         known: AbstractContextManager[None],
         answers: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         super().__init__(config)
+        self.wake = wake
         self.live: Live = app.state.live
         self.live_pages: LivePages = app.state.live_pages
         self.known = known
@@ -148,6 +150,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         logger.info("Stopping.")
         self.known.__exit__(None, None, None)  # from here on hooks keep their events themselves
+        self.wake()  # who waits for a pane answers now, before the time for answers is over
         self.live_pages.close()
         await self.live.close()
         await super().shutdown(sockets)
