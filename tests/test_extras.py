@@ -24,6 +24,9 @@ class _Installed:
     ("told", "line"),
     [
         (None, "pip install 'tasuki[mcp]'"),
+        ([], "pip install 'tasuki[mcp]'"),
+        ({"url": "https://example.com/t.git", "vcs_info": {"vcs": "git"}, "dir_info": None},
+         "pip install 'tasuki[mcp] @ git+https://example.com/t.git'"),
         ({"url": "file:///home/ann/my%20code", "dir_info": {}}, "pip install '/home/ann/my code[mcp]'"),
         ({"url": "file:///src/tasuki", "dir_info": {"editable": True}}, "pip install -e '/src/tasuki[mcp]'"),
         ({"url": "file:///dist/tasuki-1-py3-none-any.whl", "archive_info": {}},

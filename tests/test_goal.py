@@ -18,7 +18,10 @@ from tasuki.errors import GoalTooVague
         "pick up the conversation where we stopped", "do the next step of the plan", "go on with the implementation",
         "bring die Arbeit bitte zu Ende", "mach mit dem nächsten Schritt weiter",
         "reprends là où on s'était arrêté", "sigue donde lo dejamos por favor", "continue de onde paramos",
-        "riprendi da dove abbiamo lasciato", "aaaa aaaa aaaa aaaa", "improvements", "Weiterentwicklung!",
+        "riprendi da dove abbiamo lasciato", "请继续之前的工作", "前回の続きをお願いします", "1234567890123",
+        "продолжай с того места где остановились", "lorem ipsum dolor sit amet", "$1 $ARGUMENTS", "GOAL GOES HERE",
+        "take over from here, thanks", "do the thing we talked about", "führe die Arbeit fort",
+        "finish the remaining work and then stop", "weitermachen wie besprochen", "aaaa aaaa aaaa aaaa", "improvements", "Weiterentwicklung!",
         "", "   \n\t", "???", "...!!!", "ok", "yes do it",
     ],
 )  # fmt: skip
@@ -39,7 +42,8 @@ def test_vague_goals_are_refused_with_the_guidance(text: str) -> None:
         "fix the race in SessionStore.flush and add a regression test",
         "Schreibe Tests für den Parser", "把超时改成可配置的并补测试", "リトライ回数を設定可能にする",
         "make upload.py retry on 429", "src/upload/client.py", "SessionStore.flush()", "continue with the retry tests",
-        "finish the CSV export", "pick up the flaky login test", "ทำให้จำนวนครั้งที่ลองใหม่ตั้งค่าได้",
+        "finish the CSV export", "resume the previous session on start", "wrap all errors with context",
+        "keep the last session on start", "plan the agent task", "pick up the flaky login test", "ทำให้จำนวนครั้งที่ลองใหม่ตั้งค่าได้",
         "where is the token refreshed?", "explain what the last commit does", "mach den Parser schneller",
     ],
 )  # fmt: skip

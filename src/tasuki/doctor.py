@@ -341,7 +341,7 @@ def _whose(programs: set[str]) -> str:
 
 def _fleet(examined: Sequence[Examined]) -> FleetState | None:
     folder = data_folder() / "fleet"
-    if not folder.exists() and not any(is_in(harness.fleet) for harness in examined):
+    if not os.path.lexists(folder) and not any(is_in(harness.fleet) for harness in examined):
         return None
     try:
         written = path_in(folder).read_text("utf-8")

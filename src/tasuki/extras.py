@@ -16,18 +16,19 @@ def install_line(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        told: dict[str, Any] = json.loads(
-            distribution("tasuki").read_text("direct_url.json") or "{}"
-        )
+        read = json.loads(distribution("tasuki").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError, OSError):
-        told = {}
-    address = str(told.get("url", ""))
+        read = {}
+    told: dict[str, Any] = read if isinstance(read, dict) else {}
+    address, about = str(told.get("url", "")), told.get("dir_info")
     path = unquote(urlsplit(address).path) if address.startswith("file:") else ""
-    if path.endswith(".whl"):
+    if isinstance(source := told.get("vcs_info"), dict) and source.get("vcs"):
+        address = f"{source['vcs']}+{address}"
+    if path.endswith(".whl") or (address and not path):
         what = f"tasuki[{extra}] @ {address}"
     else:
         what = f"{path or 'tasuki'}[{extra}]"
-    editable = "-e " if told.get("dir_info", {}).get("editable") else ""
+    editable = "-e " if isinstance(about, dict) and about.get("editable") else ""
     return f"{_installer()} {editable}{shlex.quote(what)}"
 
 

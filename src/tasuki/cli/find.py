@@ -42,7 +42,8 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     Words in "double quotes" stand together, -WORD must not occur near. Filters: file:PATH (read or
     changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
     newest come first. The index is brought up to date first; it lies in tasuki's data folder, holds
-    words and places and no text but redacted titles, and may be deleted at any time. Secrets are redacted.
+    words and places and no text but redacted titles, and may be deleted at any time. Tokens of known
+    issuers are not among its words; a password may be. What is printed is redacted.
     """
     import gc
 

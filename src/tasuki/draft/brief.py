@@ -59,7 +59,7 @@ def reference(handoff_id: str) -> str:
 
 def thread_reference(thread: Thread) -> str:
     """The command that opens an entry of a thread itself, where no handoff is kept."""
-    return f"tasuki read {shlex.quote(thread.id or thread.path)}#n"
+    return f"tasuki read {shlex.quote(thread.path)}#n"
 
 
 def handoff_of(brief: str) -> str:

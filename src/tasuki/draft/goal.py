@@ -18,17 +18,17 @@ _VAGUE = frozenset(
     "stuff things thing everything all rest remaining task tasks job todo todos just now and then try retry yes ok okay "
     "sure help me handle start begin make better improve done with our my your to step one a an from here code project "
     "what was were doing let's lets let us of in on is be get back "
-    "pick start started stopped leaving leave where's previous last earlier prior old former thread session conversation chat "
-    "agent context steps stage phase part goal goals goal's next's following wrap wrapping finalize finalise conclude "
-    "coding programming implementing implementation keep kept carrying onward onwards forward further along way its there then "
-    "work's above below mentioned discussed planned plan something anything somewhere like said so should would could can "
-    "will need needs needed want wants must have has had been are am "
-    "asdf asdfasdf asdfasdfasdf qwer qwerty qwertz asd qwe foo bar baz blah bla lorem ipsum hello hi hey "
+    "pick start started stopped leaving leave where's previous last earlier prior former thread conversation chat "
+    "steps stage phase part goal goals goes next's following wrapping finalize finalise conclude remaining stop "
+    "coding programming implementing implementation carrying onward onwards forward further along way its there then "
+    "work's above below mentioned discussed plan planned something anything somewhere like said so should would could can "
+    "will need needs needed want wants must have has had been are am take over thanks thank talked about "
+    "dolor sit amet asdf asdfasdf asdfasdfasdf qwer qwerty qwertz asd qwe foo bar baz blah bla lorem ipsum hello hi hey "
     # German
     "weiter weitermachen machen mach mache fortsetzen fortfahren fertig bitte den die das fehler beheben behebe reparieren "
     "rest alles und nun jetzt aufgabe so wie vorher da wo wir ich du ihr es waren war aufgehört haben hast letzten letzte "
     "letztes vorherigen vorige voriger gespräch sitzung faden arbeit an am im mit bei dem der ein eine noch mal einfach "
-    "nächste nächsten schritt schritte bring bringe ende zu "
+    "nächste nächsten schritt schritte bring bringe ende zu führe fort besprochen "
     # French
     "continuer continuez continue poursuivre poursuis reprendre reprends corrige corriger le la les bogue bogues erreur erreurs "
     "suite finir termine terminer tout s'il te vous plaît là où on nous en était s'était arrêté arrêtés avons travail "
@@ -40,13 +40,20 @@ _VAGUE = frozenset(
     "de onde paramos parámos trabalho próximos próximo passos passo riprendi da dove eravamo abbiamo lasciato lavoro "
     "prossimo prossimi passi passo finisci "
     # Dutch, Polish, Russian, Turkish
-    "doorgaan verder ga maak af kontynuuj dalej napraw продолжай продолжить продолжи дальше исправь исправить ошибку "
+    "doorgaan verder ga maak af kontynuuj dalej napraw продолжай продолжить продолжи дальше с того места где мы остановились работу исправь исправить ошибку "
     "devam et düzelt".split()
 )
 _VAGUE_PHRASES = re.compile(
-    r"^(?:继续|继续吧|接着做|接着|下一步|修复|修一下|修复一下|修bug|完成|请继续|続けて|続けてください|続き|続行|直して|修正|"
+    r"^(?:(?:请)?(?:继续|续上|接着做?)(?:之前|上次|刚才)?的?(?:工作|任务|内容)?|前回の続き(?:を)?(?:お願いします)?|继续|继续吧|接着做|接着|下一步|修复|修一下|修复一下|修bug|完成|请继续|続けて|続けてください|続き|続行|直して|修正|"
     r"修正して|次|お願いします|계속|계속해|계속해줘|고쳐|고쳐줘|수정|다음)[。.!！~〜\s]*$"
 )
+_CARRY_ON = re.compile(
+    r"(?i)(?:please\s+|just\s+|can you\s+)*(?:continue|resume|carry on|go on|keep going|pick (?:it |this |things |the \w+ )?up|take over)\b"
+    r".{0,40}\b(?:left off|stopped|ended|were|was|broke off)\b[\s.!]*$"
+)
+_WRAP_UP = re.compile(r"(?i)wrap (?:this |it |things |everything )?up\b(?: now| please)?[\s.!]*$")
+_VARIABLE = re.compile(r"\$\w+")
+"""Of a command that was not filled in."""
 _WORD = re.compile(r"[\w'’-]+")
 _ONE_WORD = re.compile(r"[A-Za-zÀ-ɏͰ-ϿЀ-ӿ]?[a-zß-ɏͰ-ϿЀ-ӿ]+[.!?…]*")
 """A word as in prose; a path, a name in code and a word of a script without blanks are more."""
@@ -76,14 +83,14 @@ def why_vague(text: str, min_length: int = MIN_LENGTH) -> str:
     if _VAGUE_PHRASES.match(bare):
         return f"The goal {bare!r} does not say what to do."
     said = bare if len(bare) <= 60 else f"{bare[:59]}…"
-    words = [w.lower().replace("’", "'") for w in _WORD.findall(bare)]
-    if not words:
+    words = [w.lower().replace("’", "'") for w in _WORD.findall(_VARIABLE.sub("", bare))]
+    if not any(c.isalpha() for word in words for c in word):
         return f"The goal {said!r} has no words."
     if len(set(words)) == 1 and len(words) > 1:
         return f"The goal {said!r} says one word again and again."
     if len(words) == 1 and _ONE_WORD.fullmatch(bare):
         return f"The goal {said!r} is one word."
-    if all(w in _VAGUE for w in words):
+    if _CARRY_ON.match(bare) or _WRAP_UP.match(bare) or all(w in _VAGUE for w in words):
         return f"The goal {said!r} does not say what to do."
     if len(bare) + 2 * len(_WIDE.findall(bare)) < min_length:
         return f"The goal {said!r} is too short ({len(bare)} of {min_length} characters)."

@@ -40,7 +40,7 @@ _ELEMENT = (
     + _QUOTED
     + r"(?=\\{0,8}[\"'`]\s{0,9}(?:\\[nrt]\s{0,9}){0,4}[,\]})])"
 )
-_BLOCK = 800  # characters of a list or mapping that are looked at
+_BLOCK = 400  # characters of a list or mapping that are looked at
 
 
 def elements(text: str, at: int, kind: str) -> list[Span]:

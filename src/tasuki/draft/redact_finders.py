@@ -32,18 +32,26 @@ _RUN_CHARS = bytes(
 )
 
 
+_DIGITLESS = (
+    r"hf_|(?<![A-Za-z0-9])A(?:KIA|SIA|BIA|CCA)[A-Z]{16}(?![A-Za-z0-9])"
+    r"|gh[pousr]_|glpat-|xox[a-z]-|[sr]k_(?:live|test)_|GOCSPX-|hv[sbr]\.|gsk_|npm_|sk-ant-"
+)
+"""Shapes of which one in thirty has no digit."""
+
+
 def tokens(text: str, narrow: bytes) -> Iterator[Span]:
     """Tokens of a known shape; `narrow` is the text with one byte for each character.
 
-    Only runs of 20 or more token characters are looked at, which `bytes.find` skips to; all known shapes but Hugging
-    Face's have a digit, so other runs without one are passed over.
+    Only runs of 20 or more token characters are looked at, which `bytes.find` skips to. Runs without a digit are passed
+    over unless they begin as a shape does of which some have none.
     """
     mask, digit = narrow.translate(_RUN_CHARS), compiled(r"\d").search
+    digitless = compiled(_DIGITLESS).search
     at = mask.find(_NEEDLE)
     while at >= 0:
         end = mask.find(b" ", at + _RUN)
         end = len(mask) if end < 0 else end
-        if digit(text, at, end) or text.find("hf_", at, end) >= 0:
+        if digit(text, at, end) or digitless(text, at, end):
             yield from _issued(text, at, end)
         at = mask.find(_NEEDLE, end)
 

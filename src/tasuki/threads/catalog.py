@@ -112,16 +112,20 @@ class Found(NamedTuple):
 
 def find_near(spec: str, cwd: Path) -> Found:
     """As `find`; where `cwd` has no thread, the newest of its project, and a sentence that says so."""
+    with noted_unreadable() as closed:
+        try:
+            return _near(spec, cwd)
+        except ThreadNotFound as error:
+            raise ThreadNotFound(" ".join((str(error), *closed))) from error
+
+
+def _near(spec: str, cwd: Path) -> Found:
     if not (spec in harnesses.names() or _PLACE.fullmatch(spec or "@1")):
         return Found(*find(spec, cwd), "")
     name = spec if spec in harnesses.names() else None
     n = 1 if name or not spec else int(spec[1:])
-    with noted_unreadable() as closed:
-        found, folder = heads_near(name, cwd, n)
-    try:
-        return Found(*_nth(n, found, cwd, name), tell_folder(folder, cwd))
-    except ThreadNotFound as error:
-        raise ThreadNotFound(" ".join((str(error), *closed))) from error
+    found, folder = heads_near(name, cwd, n)
+    return Found(*_nth(n, found, cwd, name), tell_folder(folder, cwd))
 
 
 def find(spec: str, cwd: Path) -> tuple[Harness, Path]:

@@ -37,7 +37,7 @@ def _worktrees(root: Path) -> Iterator[Path]:
     common = _common(root / ".git")
     if common is None:
         return
-    if common.name == ".git":
+    if common.name == ".git" or (common.parent / ".git").is_file():
         yield common.parent
     try:
         names = sorted(os.listdir(common / "worktrees"))[:MOST_WORKTREES]
@@ -57,7 +57,9 @@ def _common(git: Path) -> Path | None:
     if not named or not own.is_dir():
         return None
     shared = _pointed(own / "commondir")
-    return Path(os.path.realpath(own / shared)) if shared else None
+    if not shared and not (own / "HEAD").is_file():
+        return None
+    return Path(os.path.realpath(own / shared if shared else own))
 
 
 def _pointed(file: Path) -> str:
