@@ -530,6 +530,20 @@ def test_the_document_is_the_same_at_every_run(world: World) -> None:
     assert world.document(world.cases) == world.document(world.cases)
 
 
+@pytest.mark.parametrize("harness", ["specstory", "aider"])
+def test_a_thread_that_names_no_folder_makes_the_same_brief_twice(
+    world: World, harness: str
+) -> None:
+    """Where the thread's file lay for a moment stands nowhere, so labels of one run fit the next."""
+    case = CASE.replace('harness = "claude"', f'harness = "{harness}"').replace("code = 1\n", "")
+    (world.cases / "retry.toml").write_text(case)
+    first, second = world.document(world.cases), world.document(world.cases)
+
+    assert first == second
+    assert "tasuki-judge-" not in json.dumps([r.body for r in world.server.log])
+    assert "- Folder: `/home/dev/uploader`" in world.asked("from the brief alone")[0].turns[1].text
+
+
 # -- what is judged ------------------------------------------------------------------------
 
 

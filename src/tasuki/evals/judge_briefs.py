@@ -5,7 +5,7 @@ Made one at a time, since a thread may be large.
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -29,7 +29,11 @@ from tasuki.threads.safe import Cleaner
 
 
 class Subject:
-    """A brief with the thread it was made of, and what tells how good it is: a case, or the future."""
+    """A brief with the thread it was made of, and what tells how good it is: a case, or the future.
+
+    `folder` is where the file of a case's thread lay. Formats that name no folder take it for the
+    thread's own, and aider makes the thread's id of it; what is shown has the case's instead.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class Subject:
         *,
         case: Case | None = None,
         future: Sequence[Entry] = (),
+        folder: str = "",
     ) -> None:
         self.name = name
         self.thread: Thread = made.thread
@@ -46,11 +51,20 @@ class Subject:
         self.by: Authorship = made.handoff.draft.authorship
         self.case = case
         self.future = future
-        self.clean: Callable[[str], str] = Cleaner().text
-        """Takes secrets and control characters out of what leaves this machine."""
+        self._instead: dict[str, str] = {}
+        if case and folder and self.thread.cwd == folder:
+            own_id = f"{self.thread.harness}-{case.id}"
+            self._instead = {folder: case.cwd, self.thread.id: own_id}
+        self._cleaner = Cleaner()
         self.goal_to_the_letter = goal
         self.brief = self.clean(briefs.join(made.context, goal))
         self.goal = self.clean(goal)
+
+    def clean(self, text: str) -> str:
+        """A text without secrets, control characters and the folder of a moment, as it is shown."""
+        for passing, own in self._instead.items():
+            text = text.replace(passing, own)
+        return self._cleaner.text(text)
 
     @cached_property
     def targets(self) -> metric.Targets:
@@ -114,7 +128,7 @@ class Source:
                     harness = harnesses.of_file(path)
                     goal = case.goal
                     made = _made(harness, path, goal, settings, f"{case.id}/0")
-                yield Subject(case.id, goal, made, case=case)
+                yield Subject(case.id, goal, made, case=case, folder=folder)
 
     def _of_threads(self, paths: Iterable[Path]) -> Iterator[Subject]:
         settings = case_runs.settings(self.loaded)
