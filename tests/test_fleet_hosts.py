@@ -247,6 +247,17 @@ def test_a_moved_folder_on_the_same_machine_is_the_same_host(
     assert "ended" == world.api("POST", f"/api/agents/{agent}/stop")["state"]
 
 
+def test_an_agent_of_another_host_is_not_attached_to(tmp_path: Path, worlds: ExitStack) -> None:
+    """`tasuki agent attach` names that host; the pane of the same number here is somebody else's."""
+    world = world_at(worlds, tmp_path)
+    world.serve()
+    world.install()
+    agent = world.started()
+    world.sql(f"UPDATE agents SET host = 'elsewhere' WHERE id = {agent}")
+
+    assert "not on this one" in world.tasuki("agent", "attach", str(agent), code=1)
+
+
 def test_a_damaged_list_of_hosts_is_told(tmp_path: Path, worlds: ExitStack) -> None:
     """One sentence with what to do, and the file stays."""
     world = world_at(worlds, tmp_path)

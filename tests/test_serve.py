@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -239,3 +240,15 @@ def test_without_the_extra_it_says_what_to_install(server: Server) -> None:
     assert (1, f"tasuki: The server needs the extra `server`. Install it: {install_line('server')}\n") == (
         done.returncode, done.stderr,
     )  # fmt: skip
+
+
+def test_a_machine_without_tmux_is_told(server: Server, tmp_path: Path) -> None:
+    """The server starts, and says once what cannot be done without tmux."""
+    lonely = tmp_path / "lonely"
+    lonely.mkdir()
+    for name in ("sh", "env"):
+        (lonely / name).symlink_to(str(shutil.which(name)))
+    server.env["PATH"] = str(lonely)
+    server.start()
+
+    assert "tmux is not there" in server.said

@@ -187,3 +187,12 @@ def test_in_a_chain_only_the_check_that_failed_has_failed() -> None:
 
     assert results_of(before, tests) == {"test": (2, False), "lint": (1, True)}
     assert results_of(before, lint) == {"test": (1, True), "lint": (3, False)}
+
+
+def test_a_thread_without_an_entry_has_no_state() -> None:
+    """A thread of which nothing is left, as of an agent that was given no prompt, is no error."""
+    from tasuki.model import Thread
+
+    empty = Thread(harness="claude", id="a", path="/nowhere")
+
+    assert list(state.items(empty, derive(empty).facts)) == []

@@ -114,6 +114,8 @@ def attach(id: int) -> None:
     from tasuki.launch.attaching import attach as go
 
     found = client().get("agents", id)
+    if found["elsewhere"]:
+        raise NotPossible(_line(found["elsewhere"]))
     if not found["pane"] or found["ended_at"] is not None:
         why = (
             f"Agent {id} has ended."

@@ -164,7 +164,7 @@ def _refused(thread: Thread) -> Iterator[Item]:
     newest = thread.entries[-REFUSED_WITHIN:]
     refused = [
         e
-        for e, after in zip(newest, [*newest[1:], None], strict=True)
+        for e, after in zip(newest, [*newest[1:], None], strict=False)  # none of none
         if e.tool and e.tool.status == "refused" and not (after and after.origin == "answer")
     ]
     for entry in refused[-2:]:

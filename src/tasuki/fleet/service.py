@@ -11,7 +11,7 @@ from typing import Any
 
 from tasuki import config, settings_file
 from tasuki.config import Loaded
-from tasuki.errors import AlreadyUnderWay, NotPossible, ServerEnds, TasukiError
+from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
 from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
 from tasuki.fleet.bridge import Bridge
@@ -348,6 +348,14 @@ class Fleet:
             agent = reading.agent_in(connection, id)
             check_host(connection, f"Agent {id}", agent.host, self.host)
         return agent
+
+    def tell_elsewhere(self, agent_id: int) -> str:
+        """A sentence where an agent is another host's; empty for this one's. Raises AgentNotFound."""
+        try:
+            self._check_agent(agent_id)
+        except OtherHost as error:
+            return str(error)
+        return ""
 
     def _check_handoff(self, id: str) -> None:
         """Raises HandoffNotFound, OtherHost."""

@@ -41,13 +41,14 @@ def list_agents(
 
 @get("/agents/{id:int}", sync_to_thread=True)
 def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
-    """An agent, its handoffs, and the path of the socket of its tmux server."""
+    """An agent, its handoffs, the path of the socket of its tmux server, and why it cannot be attached to from here."""
     found = reading.agent(fleet.database, id)
     handoffs = reading.handoffs(fleet.database, agent_id=id)
     return {
         **views.agent(found),
         "handoffs": list(map(views.handoff, handoffs)),
         "tmux": fleet.panes.socket_path() if found.pane else "",
+        "elsewhere": fleet.tell_elsewhere(id),
     }
 
 

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -76,6 +77,10 @@ def serve(
             fleet = open_fleet(folder, database_url, loaded, moved=moved)
         try:
             fleet.launch()
+            if not shutil.which("tmux"):
+                say(
+                    "tmux is not there: agents cannot be started, typed to or looked at. Install it (3.2 or newer) and start the server again."
+                )
             app = application(fleet, secrets, host)
             config = uvicorn.Config(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
