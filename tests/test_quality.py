@@ -12,6 +12,7 @@ from tasuki.cli.main import cli
 from tasuki.draft.authors.task import Task
 from tasuki.draft.facts import derive
 from tasuki.evals import quality
+from tasuki.evals.needed import Telling
 from tasuki.evals.quality import Quality, Share
 from tasuki.evals.written import parse
 from tasuki.model import Goal
@@ -417,3 +418,22 @@ def test_a_placeholder_or_an_instruction_to_the_author_is_named(text: str, tmp_p
 def test_honest_lines_are_no_placeholders(text: str, tmp_path: Path) -> None:
     """An item that begins with TODO, code, quotes and `none` are left alone."""
     assert scored(f"# Context\n{text}", tmp_path).leftovers == ()
+
+
+@pytest.mark.parametrize(
+    ("wish", "document", "told"),
+    [
+        ("Never use port 23.", "never use port 80", False),
+        ("Never use port 23.", "The user said: port 23 is never used.", True),
+        ("Keep the timeout at 2.5 seconds", "keep the timeout at 2 seconds", False),
+        ("Keep the timeout at 2.5 seconds", "the timeout is to be kept at 2.5 seconds", True),
+        ("1. Never touch the vendored folder", "never touch the vendored folder", True),
+    ],
+)
+def test_a_wish_with_a_number_is_told_with_that_number(
+    wish: str, document: str, told: bool
+) -> None:
+    """A line that says the same of another number does not tell it."""
+    found = Telling(parse(f"## Rules\n\n- {document}\n"), "").said(wish)
+
+    assert (found is not None) == told

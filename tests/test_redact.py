@@ -286,3 +286,20 @@ def test_kubeconfig_certificates_stay() -> None:
 
     assert clean.count(f"data: {coded}\n") == 2
     assert "client-key-data: [REDACTED:key]\n" in clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AWS Access Key ID [None]: AKIAXWRZXXKWMBZLTNFH\nAWS Secret Access Key [None]: zQ7pLk2vXw9ZrYb4NcMd8HsJf1Gu6AeRi3To5KxF",
+        "AWS Secret Access Key [None]: zQ7pLk2vXw9ZrYb4NcMd8HsJf1Gu6AeRi3To5KxF",
+        "push with ghp_aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgHiJ",
+    ],
+)
+def test_a_token_without_a_digit_is_caught(text: str) -> None:
+    """One id of AWS in thirty has no digit, and its secret stands beside it in what `aws configure` prints."""
+    clean = redact(text)[0]
+
+    assert "AKIAXWRZ" not in clean
+    assert "zQ7pLk2vXw9ZrYb4" not in clean
+    assert "ghp_aBcDeFgH" not in clean

@@ -1,9 +1,11 @@
 """`tasuki serve` that cannot start: one message that says what mends it, exit code 1, no traceback."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from databases import Postgres, missing, postgres
@@ -38,6 +40,8 @@ def one_message(code: int, said: str) -> str:
         ("postgresql://me:hunter2@host.invalid/x", "failed to resolve host 'host.invalid'"),
         ("postgresql://me:hunter2@/x?host=/nowhere", "It does not answer. Start it"),
         ("postgresql://me:hunter2@h:port/x", "cannot be understood"),
+        ("sqlite:///", "so it needs a file: sqlite:////WHOLE/PATH"),
+        ("sqlite:///:memory:", "so it needs a file: sqlite:////WHOLE/PATH"),
         ("sqlite:////nowhere/fleet.db", "name another database: tasuki serve --database-url"),
     ],
 )  # fmt: skip
@@ -46,6 +50,27 @@ def test_a_database_that_is_away(server: Server, url: str, words: str) -> None:
     said = refusal(server, "--database-url", url)
 
     assert words in said
+
+
+def test_a_file_with_two_names_is_refused(server: Server, tmp_path: Path) -> None:
+    """Under its other name a second server would write to it; nothing is left beside a folder either."""
+    first, second = tmp_path / "one.db", tmp_path / "two.db"
+    first.touch()
+    second.hardlink_to(first)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    assert "hard links" in refusal(server, "--database-url", f"sqlite:///{second}")
+    assert "is no file" in refusal(server, "--database-url", f"sqlite:///{folder}")
+    assert not (tmp_path / "folder.server").exists()
+
+
+def test_a_database_that_a_url_names_is_its_owners_alone(server: Server, tmp_path: Path) -> None:
+    """The file, and what SQLite keeps beside it, can be read by nobody else."""
+    server.start("--database-url", f"sqlite:///{tmp_path / 'mine.db'}")
+
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("mine.db*")}
+    assert modes == {0o600}
 
 
 @pytest.fixture(scope="module")

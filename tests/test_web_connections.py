@@ -15,6 +15,7 @@ import uvicorn
 from test_serve import TASUKI, Server
 from waiting import retry_until
 
+import tasuki
 from tasuki.web import connections
 from tasuki.web.connections import ConnectionLimits, limit_protocol, set_file_limit
 
@@ -50,8 +51,13 @@ def half_sent(port: int, count: int, words: bytes = HALF) -> Iterator[list[socke
     opened = []
     try:
         for _ in range(count):
-            one = socket.create_connection(("127.0.0.1", port), timeout=30)
+            one = socket.socket()
             opened.append(one)
+            one.settimeout(30)
+            one.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, 2048
+            )  # so that answers wait in the server
+            one.connect(("127.0.0.1", port))
             with contextlib.suppress(OSError):
                 one.sendall(words)
         yield opened
@@ -84,12 +90,33 @@ def test_half_sent_requests_hold_nobody_up(flooded: Flooded) -> None:
         still_closed = [is_closed(one) for one in opened]
     running.terminate()
     _, said = running.communicate(timeout=30)
-    lines = [line for line in said.splitlines() if "without a whole request" in line]
+    lines = [line for line in said.splitlines() if "that send no whole request" in line]
 
     assert answers == ["ok"] * 20
     assert held < 700
     assert all(still_closed)
     assert len(lines) == 1
+    assert "Traceback" not in said
+
+
+def test_programs_that_do_not_read_hold_nobody_up(flooded: Flooded) -> None:
+    """A server answers although 1,100 connections ask for much, in whole requests, and read nothing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < FLOOD + 300:
+        pytest.skip("this machine allows too few open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, FLOOD + 300), hard))
+    running = flooded.start()
+    port = int(flooded.address.rpartition(":")[2])
+    vendored = Path(tasuki.__file__).parent / "web" / "static" / "vendor"
+    script = next(vendored.glob("htmx-2*.js")).name
+    asked = f"GET /static/{script} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 60
+    with half_sent(port, FLOOD, asked):
+        answers = [flooded.health() for _ in range(5)]
+    running.terminate()
+    _, said = running.communicate(timeout=30)
+
+    assert answers == ["ok"] * 5
+    assert "do not read" in said
     assert "Traceback" not in said
 
 

@@ -64,6 +64,10 @@ class Needed(Struct, frozen=True):
     why: str = ""
 
 
+_FIGURE = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?![\w.)])|(?<![\w.])\d+(?:\.\d+)*(?=[.!?]\W*$)")
+"""A number in a sentence, without that of a list's item before it."""
+
+
 class Telling:
     """Looks up in one document whether it tells what a thread did."""
 
@@ -86,12 +90,17 @@ class Telling:
         return None
 
     def spoken(self, words: str, most: float = MOST) -> int | None:
-        """The line that holds most of the telling words of a sentence; None if none does."""
+        """The line that holds most of the telling words of a sentence, and its numbers; None if none does."""
         weights = telling(words)
         whole = sum(weights.values())
+        figures = [
+            re.compile(rf"(?<![\d.]){re.escape(n)}(?!\.?\d)") for n in _FIGURE.findall(words)
+        ]
         best, at = 0.0, None
         for number, text in self.low:
             for part in _windows(text):
+                if not all(figure.search(part) for figure in figures):
+                    continue  # "never use port 80" does not tell of port 23
                 share = sum(w for stem, w in weights.items() if stem in part) / (whole or 1.0)
                 if share > best:
                     best, at = share, number

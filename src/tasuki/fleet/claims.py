@@ -8,6 +8,7 @@ import fcntl
 import logging
 import os
 import secrets
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -86,7 +87,8 @@ class FileClaim:
         self._number: int | None = None
 
     def take(self) -> None:
-        """Lock the file. Raises ServerRuns, StoreFailed."""
+        """Lock the file, and make a missing database for its owner alone. Raises ServerRuns, StoreFailed."""
+        self._check_database()
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             number = os.open(self.path, flags, 0o600)
@@ -105,6 +107,27 @@ class FileClaim:
             os.ftruncate(number, 0)
             os.pwrite(number, f"process {os.getpid()}".encode(), 0)
         self._number = number
+
+    def _check_database(self) -> None:
+        """Raises StoreFailed where the path names no file, or the file has a second name."""
+        try:
+            found = os.stat(self.database)
+        except FileNotFoundError:
+            found = None
+        except OSError as error:
+            raise StoreFailed(
+                f"The database {self.database} cannot be used: {why(error)}."
+            ) from error
+        if found and not stat.S_ISREG(found.st_mode):
+            raise StoreFailed(f"{self.database} is no file. Name one: tasuki serve --database-url")
+        if found and found.st_nlink > 1:
+            raise StoreFailed(
+                f"The database {self.database} has {found.st_nlink} names (hard links): under another one a second "
+                "server would damage it. Remove the others."
+            )
+        if found is None:
+            with suppress(OSError):  # whoever opens it tells why it cannot be made
+                os.close(os.open(self.database, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
     def watch(self, lost: Lost) -> None:
         """Nothing takes the lock of a file away from a process that lives."""

@@ -54,12 +54,17 @@ def normal_url(url: str) -> str:
             url = f"postgresql+psycopg://{url.removeprefix(short)}"
     if url.startswith(("postgresql+psycopg://", "sqlite:///")):
         try:
-            sa.make_url(url).port  # noqa: B018 it may be no number
+            made = sa.make_url(url)
+            made.port  # noqa: B018 it may be no number
         except (sa.exc.ArgumentError, ValueError) as error:
             raise StoreFailed(
                 "The URL of the database cannot be understood: an odd character in the password is written as "
                 "%40 for @, and a port is a number. Mend --database-url, or TASUKI_DATABASE_URL."
             ) from error
+        if url.startswith("sqlite") and made.database in (None, "", ":memory:"):
+            raise StoreFailed(
+                "A fleet outlives its server, so it needs a file: sqlite:////WHOLE/PATH"
+            )
         return url
     raise StoreFailed(
         f"{url.partition(':')[0]!r} is no kind of database that tasuki uses. "
@@ -91,8 +96,10 @@ def engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine:
 
 def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     cursor = connection.cursor()
+    if cursor.execute("PRAGMA page_count").fetchone()[0] == 0:
+        # So that free pages can be given back. Said of a file that has pages, it writes each time.
+        cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
     for pragma in (
-        "auto_vacuum=INCREMENTAL",  # of a new file alone: so that free pages can be given back
         "journal_mode=WAL",
         f"synchronous={'FULL' if synced else 'NORMAL'}",
         "foreign_keys=ON",

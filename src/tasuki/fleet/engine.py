@@ -217,13 +217,16 @@ class Engine:
     def delete_ended(self, before: float) -> int:
         """Delete some workflows of this host that ended before a time; how many."""
         until = datetime.fromtimestamp(before, UTC).isoformat()
-        ended = DBOS.list_workflows(
-            status=list(ENDED), completed_before=until, queue_name=self.queue, limit=PIECE,
-            load_input=False, load_output=False,
-        )  # fmt: skip
-        if ended:
-            DBOS.delete_workflows([one.workflow_id for one in ended])
-        return len(ended)
+        deleted = 0
+        for queue in (self.queue, lost_queue_of(self.host)):
+            ended = DBOS.list_workflows(
+                status=list(ENDED), completed_before=until, queue_name=queue, limit=PIECE,
+                load_input=False, load_output=False,
+            )  # fmt: skip
+            if ended:
+                DBOS.delete_workflows([one.workflow_id for one in ended])
+            deleted += len(ended)
+        return deleted
 
     def answers(self) -> bool:
         """Whether its database answers now, and can be read; true before the launch."""

@@ -127,6 +127,11 @@ class Lifecycle:
             return agent
         tag, order = self.tag(id), self._order(id)
         found = self.panes.find(tag)
+        if found and agent.ordered_at is None:  # the order is written down before the pane is made
+            raise Died(
+                f"Pane {found.pane} holds agent {id} of an earlier fleet of this folder, so no other one was started. "
+                "End it there, or give this fleet another data folder."
+            )
         if found is None:
             if agent.ordered_at is None:
                 agent = self._ordered(agent, order)

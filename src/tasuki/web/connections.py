@@ -2,7 +2,7 @@
 
 Every user of the machine can open connections. One that is silent, or sends its request byte by
 byte, costs a file descriptor: it has a time limit, and where many wait the oldest of them makes
-room. A request that came whole is under nobody's limit but its own.
+room. So does one that does not read what it asked for. A request that came whole is under nobody's limit but its own.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class WaitingConnections:
         if (now := time.monotonic()) - self._told_at >= LOG_SECONDS:
             self._told_at = now
             logger.warning(
-                "Connections without a whole request are closed, %d since the start. %s "
+                "Connections that send no whole request, or do not read, are closed, %d since the start. %s "
                 "Which program opens them: ss -tnp, as root.", self.closed, why,
             )  # fmt: skip
 
@@ -176,11 +176,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self.waiting.add(self)  # who asks and does not read makes room, too
         self._await_reader()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._clear_reader_timer()
+        if self.cycle and not self.cycle.response_complete:
+            self.waiting.discard(self)
 
     def _await_reader(self) -> None:
         """End the connection unless what was written is taken in time."""

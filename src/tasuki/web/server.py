@@ -71,8 +71,8 @@ def serve(
     set_asyncio_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="api"))
     with single.alone(folder) as lock, listen(host, port) as listeners:
         address = address_of(host, listeners[0])
-        single.say(lock, f"process {os.getpid()}, http://{address}")
         with _files():
+            single.say(lock, f"process {os.getpid()}, http://{address}")
             secrets = tokens(folder)
             fleet = open_fleet(folder, database_url, loaded, moved=moved)
         try:
