@@ -276,6 +276,33 @@ def test_threads_of_the_project_are_found_from_its_subfolders_and_worktrees(home
     assert catalog.find_near("@1", root).told == ""
 
 
+def test_worktrees_beside_their_repository_are_found(home: Path) -> None:
+    """A `.git` file that names the repository itself leads to its worktrees, and they lead back."""
+    root, tree = home / "proj", home / "proj" / "feat"
+    root.mkdir()
+    _git("init", "-q", "--bare", ".bare", cwd=root)
+    (root / ".git").write_text("gitdir: ./.bare\n")
+    blob = subprocess.run(
+        ["git", "hash-object", "-t", "tree", "-w", "/dev/null"], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.strip()  # fmt: skip
+    _git("update-ref", "refs/heads/main", _commit(root, blob), cwd=root)
+    _git("worktree", "add", "-q", str(tree), "main", cwd=root)
+    ours = claude_thread(home, tree, 1, 1000)
+    assert [h.path for h in catalog.heads_near(None, root)[0]] == [str(ours)]
+
+    ours.unlink()
+    main = claude_thread(home, root, 2, 1000)
+    assert [h.path for h in catalog.heads_near(None, tree)[0]] == [str(main)]
+
+
+def _commit(root: Path, tree: str) -> str:
+    identity = ("-c", "user.name=dev", "-c", "user.email=dev@example.com")
+    done = subprocess.run(
+        ["git", *identity, "commit-tree", tree, "-m", "one"], cwd=root, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
 def test_without_a_repository_threads_above_are_found_below_the_home_folder(home: Path) -> None:
     """A folder without a repository finds the threads of those above it, but not of the home folder."""
     deep = home / "notes" / "2026"

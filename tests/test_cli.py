@@ -291,7 +291,7 @@ def test_a_brief_that_is_not_kept_names_the_thread_itself(world: World) -> None:
     named = done.stdout.split("open one with `tasuki read ")[1].split("#n`")[0]
     opened = world.run("read", f"{named}#1")
 
-    assert path.stem == named
+    assert named == str(path)
     assert opened.returncode == 0, opened.stderr
     assert "── #1 user" in opened.stdout
 
