@@ -219,7 +219,10 @@ def test_a_persona_whose_folder_is_gone_can_be_looked_at(visitor: Visitor) -> No
     fleet_records.persona(visitor.served.fleet.database)
     page = visitor.page(f"/personas/{SLUG}")
 
-    assert "is missing. Put it back, or retire the persona" in words(page)
+    assert (
+        "is missing. Put it back, or, unless another host of this fleet has it, retire the persona"
+        in words(page)
+    )
     assert f'action="/personas/{SLUG}"' in page
 
 

@@ -269,7 +269,7 @@ def _read(root: Path, path: Path, missing: bytes | None = None) -> bytes:
             return missing
         gone = path.parent if not path.parent.is_dir() else path
         raise PersonaNotFound(
-            f"{gone} is missing. Put it back, or retire the persona: tasuki persona retire "
+            f"{gone} is missing. Put it back, or, unless another host of this fleet has it, retire the persona: tasuki persona retire "
             f"{path.parent.name}"
         ) from None
     except OSError as error:
