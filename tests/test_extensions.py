@@ -115,7 +115,7 @@ def test_the_review_leads_to_the_successor(stage: Stage) -> None:
     ]  # fmt: skip
     assert stage.called("start")[1:] == ["ab12cd34", "--to", "pi", "--prepare"]
     assert done == [
-        ["status", "Writing the handoff…"],
+        ["status", "Analyzing conversation..."],
         ["status", ""],
         ["notify", "warning", "Redacted: 1 token"],
         ["editor", "Handoff ab12cd34: look it over. Nothing is sent yet.", BRIEF],

@@ -168,7 +168,7 @@ def test_workflows_that_ended_go(tmp_path: Path) -> None:
     engine.launch()
     try:
         for id in ("old", "new", "slow"):
-            engine.begin((id, 1, "acknowledge", False))
+            engine.begin((id, 1, "acknowledge", False, engine.queue))
         assert engine._engine
         query = sa.text("SELECT workflow_uuid, status FROM workflow_status")
 

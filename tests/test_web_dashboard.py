@@ -316,7 +316,7 @@ def test_an_old_failed_handoff_is_seen_behind_any_number_of_newer_ones(served: S
             "agent_id": 1,
             "persona": fleet_records.SLUG,
             "reason": "r",
-            "step": "verify",
+            "step": "deliver",
             "host": "h",
             "queue": "q",
         }

@@ -88,10 +88,10 @@ def why_vague(text: str, min_length: int = MIN_LENGTH) -> str:
         return f"The goal {said!r} has no words."
     if len(set(words)) == 1 and len(words) > 1:
         return f"The goal {said!r} says one word again and again."
-    if len(words) == 1 and _ONE_WORD.fullmatch(bare):
-        return f"The goal {said!r} is one word."
     if _CARRY_ON.match(bare) or _WRAP_UP.match(bare) or all(w in _VAGUE for w in words):
         return f"The goal {said!r} does not say what to do."
+    if len(words) == 1 and _ONE_WORD.fullmatch(bare):
+        return f"The goal {said!r} is one word."
     if len(bare) + 2 * len(_WIDE.findall(bare)) < min_length:
         return f"The goal {said!r} is too short ({len(bare)} of {min_length} characters)."
     return ""

@@ -62,7 +62,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         for process in active_children():
             if process not in before:
                 process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)  # Waits: a manager that ends later is told of by Python.
         raise
     pool.shutdown()
 

@@ -98,7 +98,7 @@ def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
     cursor = connection.cursor()
     if cursor.execute("PRAGMA page_count").fetchone()[0] == 0:
         # So that free pages can be given back. Said of a file that has pages, it writes each time.
-        cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        cursor.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
     for pragma in (
         "journal_mode=WAL",
         f"synchronous={'FULL' if synced else 'NORMAL'}",
@@ -127,6 +127,7 @@ def make_shrinkable(database: sa.Engine) -> bool:
         if path.stat().st_size > CONVERTED_BYTES:
             log.info("%s does not shrink by itself. Once, while no server runs: sqlite3 %s 'PRAGMA auto_vacuum = 2; VACUUM'", path, path)  # fmt: skip
             return False
+        raw.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
         raw.execute("VACUUM")
     return True
 

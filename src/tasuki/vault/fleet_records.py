@@ -4,7 +4,6 @@ Only the file of SQLite is read here, with the standard library alone; where the
 database, its server is asked (`cli/fleet_kept.py`).
 """
 
-import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +61,8 @@ def read_fleet_file(path: Path) -> list[FleetRecord]:
     """
     if not path.is_file() or not path.stat().st_size:
         return []
+    import sqlite3  # 3 ms that most calls do not need
+
     try:
         connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=SECONDS)
         try:
