@@ -163,9 +163,11 @@ def test_the_extra_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert install_line("acp") in done.stderr
 
 
-@pytest.mark.parametrize("program", ["cat", "sleep 0.2", "echo hello", "false"])
+@pytest.mark.parametrize(
+    "program", ["cat", "sleep 0.2", "echo hello", "false", "yes", "yes {", "cat /dev/zero"]
+)
 def test_a_program_that_is_no_agent_is_told_as_that(tmp_path: Path, program: str) -> None:
-    """A program that echoes, ends or says something else does not speak the protocol, and that is what is said."""
+    """A program that echoes, ends, says something else or never stops does not speak the protocol, and that is what is said."""
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TASUKI_DATA": str(tmp_path / "data")}
     done = subprocess.run(
         (sys.executable, "-m", "tasuki", "chat", "--agent", program),

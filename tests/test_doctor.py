@@ -212,6 +212,19 @@ def test_what_cannot_be_read_hides_nothing_else(session: Session) -> None:
     assert "Codex\n" in session.run("doctor").stdout
 
 
+def test_a_closed_data_folder_is_told_once(session: Session) -> None:
+    """It stands with tasuki itself, not with each harness that has a line in its record."""
+    (circle := session.home / "circle").symlink_to(circle)
+    done = session.run("doctor", "--json", env={"TASUKI_DATA": str(circle / "data")})
+    report = json.loads(done.stdout)
+
+    assert done.returncode == 1
+    (problem,) = report["problems"]
+    assert str(circle) in problem["what"]
+    assert "TASUKI_DATA" in problem["mend"]
+    assert [h["problems"] for h in report["harnesses"] if h["problems"]] == []
+
+
 def test_a_damaged_record_is_told_and_kept(session: Session) -> None:
     """What tasuki wrote down of its installations, once damaged, is a problem; a new one leaves the old beside it."""
     session.run("install", "claude", "--yes")

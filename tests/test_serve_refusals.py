@@ -40,6 +40,7 @@ def one_message(code: int, said: str) -> str:
         ("postgresql://me:hunter2@host.invalid/x", "failed to resolve host 'host.invalid'"),
         ("postgresql://me:hunter2@/x?host=/nowhere", "It does not answer. Start it"),
         ("postgresql://me:hunter2@h:port/x", "cannot be understood"),
+        ("postgresql://me:hunter2@127.0.0.1:1/x?sslmode=bogus", "Mend the URL: --database-url"),
         ("sqlite:///", "so it needs a file: sqlite:////WHOLE/PATH"),
         ("sqlite:///:memory:", "so it needs a file: sqlite:////WHOLE/PATH"),
         ("sqlite:////nowhere/fleet.db", "name another database: tasuki serve --database-url"),

@@ -167,6 +167,10 @@ def _own_problems(data: Path) -> Iterator[Problem]:
     folder = data
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
+    if _is_closed(data):
+        yield Problem(f"tasuki cannot read {folder}, where it keeps handoffs and what it installed.",
+                      "give yourself the right to, or: export TASUKI_DATA=/some/folder")  # fmt: skip
+        return
     record = data / RECORD
     try:
         if content := read(str(record)):
@@ -177,6 +181,13 @@ def _own_problems(data: Path) -> Iterator[Problem]:
     if not os.access(folder, os.W_OK):
         yield Problem(f"tasuki cannot write to {data}, where it keeps handoffs.",
                       "export TASUKI_DATA=/some/folder")  # fmt: skip
+
+
+def _is_closed(folder: Path) -> bool:
+    """Whether a folder that is there, or the nearest one above it, cannot be read."""
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    return not os.access(folder, os.R_OK | os.X_OK)
 
 
 def _program_version(harness: Harness) -> str:
@@ -263,6 +274,8 @@ def _examined(
         problems.append(
             _unreadable(harness.name, f"Cannot read {error.filename}: {reason_of(error)}.")
         )
+    if _is_closed(data := data_folder()):  # Said once, for all of them.
+        problems = [problem for problem in problems if str(data) not in problem.what]
     program = shutil.which(harness.program) if harness.program else None
     return Examined(
         name=harness.name,

@@ -166,7 +166,9 @@ class Client:
             raise ServerAway(
                 f"No server of the fleet runs (there is no {path}). Start one: tasuki serve"
             ) from None
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise ServerAway(f"{path} cannot be read: {error.strerror}.") from error
+        except ValueError as error:
             raise ServerAway(f"{path} cannot be read: {error}.") from error
         if name == "address" and not text.partition("\n")[0].rpartition(":")[2].isdigit():
             raise ServerAway(f"{path} holds no address. Start the server anew: tasuki serve")

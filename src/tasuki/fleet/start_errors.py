@@ -28,6 +28,7 @@ _STATES = {
 }
 """What mends an error of PostgreSQL, by how its SQLSTATE begins; the first that fits."""
 _AWAY = "It does not answer. Start it, or mend the URL: {name}."
+_UNREADABLE = "Mend the URL: {name}."
 _WORDS = (
     ("not a database", "damaged"), ("malformed", "damaged"), ("disk image", "damaged"),
     ("full", "full"), ("disk i/o", "full"), ("readonly", "closed"), ("read-only", "closed"),
@@ -97,6 +98,8 @@ def describe(error: BaseException, url: str, kind: str = "fleet") -> str:
         remedy = _STATES["28"]
     elif not state and "does not exist" in said:
         remedy = _STATES["3D000" if "database" in said else "28"]
+    elif not state and "invalid" in said:
+        remedy = _UNREADABLE
     elif not state:
         remedy = _AWAY
     return f"The database {where} cannot be used: {said}. {remedy.format(name=NAME)}".rstrip()

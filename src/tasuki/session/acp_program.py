@@ -8,18 +8,22 @@ import signal
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from msgspec import Struct
 
 from tasuki import harness as harnesses
 from tasuki.errors import AgentFailed, HarnessMissing, UsageError
-from tasuki.plain import shown
+from tasuki.plain import one_line, shown
 from tasuki.session.hook import OF_THE_AGENT
 
 GRACE = 2.0
 """Seconds that an agent is given to end by itself, and again once it was told to."""
 LAST_WORDS = 2000
+MOST_NOISE = 64 << 10
+"""Bytes in a row that are no message, behind which a program is not listened to any more."""
+MOST_MESSAGE = 256 << 20
+"""Bytes of one message; a thread that is loaded again may hold long ones."""
 
 
 class AcpProgram(Struct, frozen=True):
@@ -87,6 +91,59 @@ def title(name: str) -> str:
     return harnesses.get(name).title if name in harnesses.names() else name
 
 
+class Messages(asyncio.StreamReader):
+    """The lines of a program's output that can be messages: JSON objects. Others are passed over.
+
+    A program that writes nothing but others, or a line without an end, is not listened to for ever:
+    `refused` says why, and then nothing more comes.
+    """
+
+    def __init__(self, output: asyncio.StreamReader) -> None:
+        super().__init__()
+        self.refused = ""
+        self._output = output
+        self._noise = 0
+
+    async def readuntil(self, separator: bytes = b"\n") -> bytes:  # type: ignore[override]
+        """The next message, with its line break. Raises IncompleteReadError at the end."""
+        while True:
+            line = await self._line(separator)
+            if _can_be_message(line) and line.rstrip().endswith(b"}"):
+                self._noise = 0
+                return line
+            self._noise += len(line)
+            if self._noise > MOST_NOISE:
+                self._refuse("writes what is no message", line)
+
+    def at_end(self) -> bool:
+        """Whether nothing more is to come."""
+        return bool(self.refused) or self._output.at_eof()
+
+    async def _line(self, separator: bytes) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            await asyncio.sleep(0)  # What never waits would hold up everything else.
+            try:
+                return b"".join((*parts, await self._output.readuntil(separator)))
+            except asyncio.LimitOverrunError as error:
+                parts.append(await self._output.readexactly(error.consumed))
+            size += len(parts[-1])
+            if size > MOST_NOISE and not _can_be_message(parts[0]):
+                self._refuse("writes what is no message", parts[0])
+            if size > MOST_MESSAGE:
+                self._refuse(f"writes a message of more than {MOST_MESSAGE >> 20} MiB", parts[0])
+
+    def _refuse(self, why: str, line: bytes) -> NoReturn:
+        begin = one_line(shown(line[:200].decode("utf-8", "replace")), 60)
+        self.refused = f"{why}: {begin}" if begin else f"{why}."
+        raise asyncio.IncompleteReadError(b"", None)
+
+
+def _can_be_message(line: bytes) -> bool:
+    return line[:100].lstrip().startswith(b"{")
+
+
 class Child:
     """An agent that runs: its streams, its last words, and its end.
 
@@ -98,7 +155,7 @@ class Child:
         assert process.stdin
         assert process.stdout
         self.process, self._errors = process, errors
-        self.writer, self.reader = process.stdin, process.stdout
+        self.writer, self.reader = process.stdin, Messages(process.stdout)
 
     @classmethod
     async def start(cls, program: AcpProgram, cwd: Path) -> "Child":
@@ -125,7 +182,7 @@ class Child:
     @property
     def ended(self) -> bool:
         """Whether it is gone, or no longer says anything."""
-        return self.process.returncode is not None or self.reader.at_eof()
+        return self.process.returncode is not None or self.reader.at_end()
 
     def last_words(self) -> str:
         """The end of what it wrote to standard error."""
@@ -136,6 +193,8 @@ class Child:
 
     async def fate(self) -> str:
         """How it ended, as the end of a sentence, with its last words."""
+        if self.reader.refused:
+            return self.reader.refused
         with suppress(TimeoutError):
             await asyncio.wait_for(self.process.wait(), GRACE)
         code = self.process.returncode

@@ -56,15 +56,17 @@ _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "your disk quota is used up",
     errno.EFBIG: "the file size limit is reached",
-    errno.EACCES: "you have no permission to write there",
-    errno.EPERM: "you have no permission to write there",
+    errno.EACCES: "you have no permission there",
+    errno.EPERM: "you have no permission there",
     errno.EROFS: "the file system is read-only",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
 }
 
 
-def why(error: OSError) -> str:
-    """Why something could not be kept, in words."""
+def why(error: OSError | ValueError) -> str:
+    """Why something could not be kept or read, in words; the path is said by who asks."""
+    if not isinstance(error, OSError):
+        return str(error)
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
@@ -128,7 +130,7 @@ class Vault:
             return _decode(folder)
         except (OSError, ValueError) as error:
             raise HandoffNotFound(
-                f"The handoff in {folder} cannot be read: {error}. "
+                f"The handoff in {folder} cannot be read: {why(error)}. "
                 f"Its brief may still be readable: {folder / BRIEF}"
             ) from error
 
@@ -138,7 +140,7 @@ class Vault:
         try:
             return path.read_bytes().decode()
         except (OSError, ValueError) as error:
-            raise HandoffNotFound(f"The brief {path} cannot be read: {error}.") from error
+            raise HandoffNotFound(f"The brief {path} cannot be read: {why(error)}.") from error
 
     def all(self) -> list[Handoff]:
         """Every readable handoff, newest first; `problems` tells of the others."""
@@ -150,7 +152,7 @@ class Vault:
             except (OSError, ValueError) as error:
                 self.unreadable.append(name)
                 self.problems.append(
-                    f"The handoff in {self.root / name} cannot be read: {error}. "
+                    f"The handoff in {self.root / name} cannot be read: {why(error)}. "
                     "Set it aside: tasuki handoffs prune --unreadable"
                 )
         return sorted(found, key=lambda handoff: (handoff.created, handoff.id), reverse=True)
@@ -201,7 +203,9 @@ class Vault:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise HandoffNotFound(f"The events of {prefix} cannot be read: {error}.") from error
+            raise HandoffNotFound(
+                f"The events of {prefix} cannot be read: {why(error)}."
+            ) from error
         return list(_readable(lines))
 
     def state(self, prefix: str) -> State:
@@ -236,7 +240,9 @@ class Vault:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise StoreFailed(f"The handoffs in {self.root} cannot be listed: {error}.") from error
+            raise StoreFailed(
+                f"The handoffs in {self.root} cannot be listed: {why(error)}."
+            ) from error
 
     def _sweep(self) -> None:
         """Remove what killed processes left behind."""
