@@ -33,8 +33,6 @@ from tasuki.plain import one_line
 
 MOST_AT_ONCE = 256
 """Events in one commit."""
-LINGER_SECONDS = 0.001
-"""How long the first event waits for others: a commit costs more than an event."""
 WAITING = 20_000
 """Events that may wait; more are refused, and the hook spools them."""
 HINDERED_SECONDS = 2.0
@@ -129,8 +127,7 @@ class Intake:
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
-            time.sleep(LINGER_SECONDS)
-            batch, last = [first], False
+            batch, last = [first], False  # a commit costs more than an event
             while len(batch) < MOST_AT_ONCE and not last:
                 try:
                     item = self._queue.get_nowait()
