@@ -30,6 +30,8 @@ SCHEMA = "tasuki_workflows"
 THREADS = 256
 """Handoffs that can be under way at once; each waits in a thread of its own."""
 POLL_SECONDS = 0.25
+LOST_POLL_SECONDS = 2.0
+"""A look for work costs 4 ms, also where there is none; agents that are lost can wait so long."""
 LARGEST = "operation_outputs"
 OWNED = ("workflow_status", LARGEST, "queues", "workflow_schedules", "application_versions")
 """Tables of DBOS whose rows are an application's; in the largest only where others had any."""
@@ -128,7 +130,7 @@ class Engine:
             )
             DBOS.register_queue(
                 lost_queue_of(self.host), worker_concurrency=LOST_AT_ONCE,
-                polling_interval_sec=POLL_SECONDS, on_conflict="always_update",
+                polling_interval_sec=LOST_POLL_SECONDS, on_conflict="always_update",
             )  # fmt: skip
         except Exception:
             self.close()

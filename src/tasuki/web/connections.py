@@ -23,6 +23,8 @@ BODY_SECONDS = 30.0
 READ_SECONDS = 60.0
 """Within which a program must have read some of an answer that is more than its socket holds."""
 MOST_HEAD_BYTES = 64 << 10
+HEAD_ENDED, BODY_AWAITED = -1, -2
+"""In place of a number of bytes, where no head is being read: its body may be in the same piece, or is to come."""
 FILES = 2048
 """Open files that are asked for where the system allows this process fewer."""
 SPARE_FILES = 256
@@ -150,11 +152,13 @@ class LimitedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._head_bytes > MOST_HEAD_BYTES:
             self._close("A head was too large.")
+        elif self._head_bytes == HEAD_ENDED:
+            self._head_bytes = BODY_AWAITED
+            self._set_timer(BODY_SECONDS)
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        self._head_bytes = -1
-        self._set_timer(BODY_SECONDS)
+        self._head_bytes = HEAD_ENDED
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -167,7 +171,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._timer is None and not self.transport.is_closing() and not self.pipeline:
             self.waiting.add(self)  # it may go first; uvicorn ends it after some seconds
-        if self.transport.is_closing():
+        if self.transport.is_closing() and self.transport.get_write_buffer_size():
             self._await_reader()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -219,6 +223,8 @@ def limit_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
 
 def _remote_peer(client: tuple[str, int] | None) -> str:
     address = client[0] if client else ""
+    if address == "127.0.0.1":
+        return ""
     with suppress(ValueError):
         return "" if ipaddress.ip_address(address).is_loopback else address
     return ""
