@@ -104,6 +104,27 @@ def test_a_card_that_was_replaced_works_at_once(served: Served, seen: Page) -> N
     assert seen.evaluate("window.ready") is True
 
 
+def test_a_press_is_not_lost_when_its_card_changes(served: Served, seen: Page) -> None:
+    """A card that changes between press and release keeps what was pressed; the change is shown afterwards."""
+    id = int((seen.locator(".card").first.get_attribute("id") or "").removeprefix("agent-"))
+    card = seen.locator(f"#agent-{id}")
+    other = seen.locator(".card").nth(1)
+    card.get_by_role("link", name="Hand off").hover()
+    seen.mouse.down()
+    change(served, id, context_used=55)
+    seen.wait_for_timeout(1000)
+    held = card.inner_text()
+    seen.mouse.up()
+    expect(seen.get_by_role("dialog")).to_be_visible()
+    expect(card).to_contain_text("Context 55 %")
+    change(served, id, context_used=56)
+    expect(card).to_contain_text("Context 56 %")
+    change(served, int((other.get_attribute("id") or "").removeprefix("agent-")), context_used=57)
+    expect(other).to_contain_text("Context 57 %")
+
+    assert "Context 55 %" not in held
+
+
 def test_the_counts_follow(served: Served, seen: Page) -> None:
     """What the tabs and the line at the top count, changes with the agents; whatever they change to."""
     seen.goto("/?whole=true")

@@ -15,8 +15,10 @@ from fleets import World, once
 from waiting import retry_until
 
 from tasuki.errors import HandoffNotFound
+from tasuki.fleet import workflow
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.database import Database
+from tasuki.fleet.engine import Engine
 from tasuki.fleet.outcomes import Outcomes
 from tasuki.harness.hook_script import HUNG
 
@@ -107,6 +109,35 @@ def test_a_step_waits_however_long_the_database_is_away(
 
     assert ([], {"0" * 32}) == (waited, waiting)
     assert isinstance(done[0], HandoffNotFound)  # what a database that answers says of it
+
+
+@pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
+def test_a_step_is_recorded_once_the_database_is_back() -> None:
+    """PostgreSQL goes while a step runs, and its socket with it: the engine records the step later, and goes on."""
+    carried_out: list[str] = []
+    away = threading.Event()
+    with postgres() as server:
+
+        def carry_out(_id: str, _attempt: int, step: str) -> bool:
+            carried_out.append(step)
+            if step == "instruct":
+                server.stop("fast")
+                away.set()
+            return True
+
+        engine = Engine(server.make(), "h", carry_out)
+        engine.launch()
+        try:
+            engine.begin(("0" * 32, 1, workflow.STEPS[0], False, engine.queue))
+            assert away.wait(20)
+            time.sleep(3)
+            server.start()  # by the main thread: Linux ends it with the thread that started it
+            retry_until(lambda: "done" in carried_out or engine.count_broken(), 40)
+            broken = engine.count_broken()
+        finally:
+            engine.close()
+
+    assert ([*workflow.STEPS, "done"], 0) == (carried_out, broken)
 
 
 def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:

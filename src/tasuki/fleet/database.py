@@ -79,7 +79,7 @@ def engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine:
     """
     url = normal_url(url)
     if not url.startswith("sqlite"):
-        return sa.create_engine(
+        made = sa.create_engine(
             url,
             pool_pre_ping=True,
             pool_size=options.pop("pool_size", 10),
@@ -87,11 +87,24 @@ def engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine:
             connect_args={"connect_timeout": 5},
             **options,
         )
+        sa.event.listen(made, "handle_error", _mark_away)
+        return made
     made = sa.create_engine(
         url, connect_args={"timeout": BUSY_SECONDS}, pool_use_lifo=True, **options
     )
     sa.event.listen(made, "connect", partial(_on_connect, synced=synced))
     return made
+
+
+def _mark_away(context: sa.engine.ExceptionContext) -> None:
+    """Mark every error of PostgreSQL's connection as one that passes.
+
+    DBOS 3.4 tells those by words of the driver's message and gives up where they are others
+    ("connection is bad: …", which psycopg 3.3 says of a socket that is gone). A mark it believes.
+    """
+    error = context.sqlalchemy_exception
+    if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") is None:
+        context.is_disconnect = True
 
 
 def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:

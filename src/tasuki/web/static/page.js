@@ -28,6 +28,35 @@
   document.addEventListener("htmx:sseOpen", () => live("Live", false));
   document.addEventListener("htmx:sseError", () => live("Reconnecting", true));
 
+  // -- what comes while a button or a finger is down waits: a click on a part that is replaced in between is none
+  const LONGEST = 10000; // ms; where nothing tells that the press is over
+  const AFTER = 100; // ms; a tap is told a little after its finger left
+  const handlers = new Map(); // handler of the SSE extension -> the one that waits
+  let waiting = null; // what came since the press, in its order; null where nothing is pressed
+  let over = 0;
+  const release = () => {
+    window.clearTimeout(over);
+    const came = waiting || [];
+    waiting = null;
+    for (const show of came) show();
+  };
+  const releaseIn = (ms) => { window.clearTimeout(over); over = window.setTimeout(release, ms); };
+  document.addEventListener("pointerdown", () => { waiting ||= []; releaseIn(LONGEST); }, true);
+  for (const end of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(end, () => { if (waiting) releaseIn(AFTER); }, true);
+  window.addEventListener("blur", release);
+  htmx.createEventSource = (url) => {
+    const source = new EventSource(url);
+    const listen = source.addEventListener.bind(source);
+    const forget = source.removeEventListener.bind(source);
+    source.addEventListener = (type, handler) => {
+      const shown = (event) => { if (waiting) waiting.push(() => handler(event)); else handler(event); };
+      handlers.set(handler, shown);
+      listen(type, shown);
+    };
+    source.removeEventListener = (type, handler) => { forget(type, handlers.get(handler) || handler); handlers.delete(handler); };
+    return source;
+  };
+
   // -- forms over the page -------------------------------------------------------------
   const dialog = $("#form");
   document.addEventListener("htmx:afterSwap", (event) => {
