@@ -1,9 +1,11 @@
 """What a chain of agents hands on: words of the user and the task reach every successor, with real panes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from fleets import DOCUMENT, World
+import pytest
+from fleets import DOCUMENT, LIMITS, World
 from waiting import retry_until
 
 from tasuki.fleet import documents
@@ -49,6 +51,45 @@ def test_what_is_said_and_done_between_two_attempts_is_added(world: World) -> No
 
     assert ("Never use port 22" in added, "net.py" in added) == (True, True)
     assert "100 of 100" not in " ".join(of["notes"])
+
+
+@pytest.mark.parametrize("document", [["write", "{path}", "- things\n"], ["document", "{path}"]])
+def test_what_is_said_after_the_document_is_added(world: World, document: list[str]) -> None:
+    """What the user types while the agent still ends the turn of its document gets into the document, too."""
+    net = world.work / "net.py"
+    works = {"match": "port 22", "do": [["write", str(net), "PORT = 2222\n"], ["say", "ok"]]}
+    writes = {"match": DOCUMENT, "do": [document, ["say", "written"], ["sleep", 3]]}
+    world.rules(works, writes, READS)
+    agent = world.worked(world.started())
+    pane = world.agent(agent)["pane"]
+    id = world.hand_off(agent)
+    retry_until(lambda: [x for x in world.seen("wrote") if "handoffs" in x["path"]], 20)
+    world.tmux("send-keys", "-t", pane, "-l", "Never use port 22 for the tunnel")
+    world.tmux("send-keys", "-t", pane, "Enter")
+    of = world.ends(id)
+    added = Path(of["file_path"]).read_text().partition(documents.ADDED)[2]
+
+    assert ("Never use port 22" in added, "net.py" in added) == (True, True)
+    assert "Facts that were added from after the document: 2." in of["notes"]
+
+
+@pytest.mark.parametrize("at", ["check:after", "record:after"])
+def test_what_is_said_while_no_server_runs_is_added(world: World, at: str) -> None:
+    """The server is killed after the document was checked, and the user goes on: their words are handed on."""
+    world.rules({"match": "port 22", "do": [["say", "ok"]]}, THINGS, READS)
+    agent = world.worked(world.started())
+    pane = world.agent(agent)["pane"]
+    world.kill()
+    world.serve(limits=json.dumps(LIMITS), at=at)
+    id = world.hand_off(agent)
+    world.kill_at_point()
+    world.tmux("send-keys", "-t", pane, "-l", "Never use port 22 for the tunnel")
+    world.tmux("send-keys", "-t", pane, "Enter")
+    retry_until(lambda: world.prompts("port 22"), 20)
+    world.serve(limits=json.dumps(LIMITS))
+    of = world.ends(id)
+
+    assert Path(of["file_path"]).read_text().count("Never use port 22") == 1
 
 
 def test_no_prompt_of_tasuki_counts_as_the_users_words(world: World) -> None:

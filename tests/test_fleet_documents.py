@@ -111,6 +111,13 @@ def test_fr9_a_missing_document_is_a_failure(path: Path) -> None:
         "#\n\n##\n",
         "# Handoff\n\n## Next steps\n",
         "\u00a0\n---\n",
+        "```\n```",
+        "<!-- to be written\nlater -->",
+        "# Handoff\n\n1. \n2. \n",
+        "> \n- [ ] \n",
+        "&nbsp;\n&#8203;\n",
+        "\u2800\U000e0041\n",
+        "…",
     ],
 )
 def test_fr10_an_empty_document_is_a_failure(path: Path, content: str) -> None:
@@ -123,7 +130,9 @@ def test_fr10_an_empty_document_is_a_failure(path: Path, content: str) -> None:
     assert (code(failure), documents.is_ready(path)) == ("document_empty", False)
 
 
-@pytest.mark.parametrize("content", ["x", "# A\n\n- b", "#hashtag", "1", "…"])
+@pytest.mark.parametrize(
+    "content", ["x", "# A\n\n- b", "#hashtag", "1", "2. 3", "済", "<!-- a --> b"]
+)
 def test_a_word_is_a_document(path: Path, content: str) -> None:
     """Whatever says something can be used, however little it is."""
     path.write_text(content, "utf-8")

@@ -33,6 +33,9 @@ HANDED_ON = "Handed on from earlier handoffs"
 """Heading of what a document says of the handoffs before its own."""
 ADDED = "Added from the thread by tasuki"
 """Heading of what an agent's document lacked."""
+ADDED_NOTE = "These facts are in the thread"
+"""Begins the sentence below that heading; it is no fact itself, and not in its former wording either."""
+_ADDED_NOTES = (ADDED_NOTE, "These facts stand in the thread")
 FROM_EARLIER = "from earlier handoffs"
 """What stands there before a line that is older than the thread."""
 _WORDS_OF_TITLES: dict[SectionKind, str] = {
@@ -262,7 +265,7 @@ def _of_item(kind: SectionKind, text: str) -> Iterator[str]:
         added = _ADDED_KIND.match(text)
         if added:
             yield f"{_ADDED_LABEL.get(added[1], '')}{text[added.end() :]}"
-        elif not _OF_A_BLOCK.match(text):
+        elif not _OF_A_BLOCK.match(text) and not text.startswith(_ADDED_NOTES):
             yield from _split_ruling(text)
     elif not _EMPTY.fullmatch(text):
         label = "" if _OWN.fullmatch(text) and kind == "ruled" else LABELS[kind]

@@ -38,13 +38,17 @@ GROWING_SECONDS = 20.0
 """How long a file that still grows is waited for."""
 ADDED = f"## {earlier_handoffs.ADDED}"
 MARK = "<!-- tasuki: added for handoff {} -->"
+MARK_OF_END = "<!-- tasuki: added at the end of the agent, for handoff {} -->"
 MOST_ADDED, MOST_EARLIER = 24, 40
 """Lines of facts that are added to a document, and of what earlier handoffs tell."""
 _SECOND = "%Y%m%dT%H%M%S"
-_SAYS_NOTHING = re.compile(
-    r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*(?:#{1,6}(?:\s.*)?|[-=*_#\s]*)", re.DOTALL
+_INVISIBLE = re.compile(r"<!--.*?(?:-->|\Z)|&(?:#?\w{1,8});", re.DOTALL)
+"""Comments and entities of HTML: no page shows a word of them, or hardly one."""
+_MARKS = re.compile(
+    r"\s*(?:[>*+-]\s*(?:\[[ xX]?\])?|\d{1,3}[.)](?!\S)|`{3,}\w*|~{3,}\w*|#{1,6}(?:\s.*)?$)"
 )
-"""A line without a word: blank or invisible, a heading, a rule."""
+"""What begins a line without being said by it: marks of lists, quotes and code; a whole heading."""
+_WORD = re.compile(r"[^\W_]")
 
 
 def folder(root: Path, slug: str) -> Path:
@@ -119,8 +123,10 @@ def is_ready(path: Path) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a document says nothing: blanks, characters that nobody sees, headings alone."""
-    return all(_SAYS_NOTHING.fullmatch(line) for line in text.splitlines())
+    """Whether a document holds no letter and no digit beside headings, marks of lists, comments and entities."""
+    return not any(
+        _WORD.search(_MARKS.sub("", line)) for line in _INVISIBLE.sub("", text).splitlines()
+    )
 
 
 def read(path: Path) -> str:
@@ -176,10 +182,11 @@ def completed(
     the document that the agent itself was to begin with: what binds of it stays, whether it read it or not.
     """
     text = read(path)
-    if MARK.format(handoff.id[:8]) in text:
+    mark = MARK.format(handoff.id[:8])
+    if mark in text:
         return ()
     try:
-        quality, earlier = _quality(text, agent, received)
+        quality, earlier = _quality(text, _thread(agent), agent, received)
     except TasukiError as error:
         return (f"The document could not be checked against the thread: {error}",)
     missing = [p for p in quality.facts.points if not p.ok]
@@ -193,12 +200,46 @@ def completed(
     lines = [_line(p.kind, p.text, p.refs) for p in missing[:MOST_ADDED]]
     lines += [_line(earlier_handoffs.FROM_EARLIER, line) for line in earlier]
     if lines:
-        _append(path, _addition(lines, agent, handoff))
+        _append(path, _addition(mark, lines, agent))
         notes.append(f"Facts that were added from the thread: {len(lines)}.")
     return tuple(notes)
 
 
-def _quality(text: str, agent: Agent, received: Path | None) -> tuple["Quality", list[str]]:
+def complete_at_end(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[str, ...]:
+    """Append the facts that came after the document was asked for; notes for the operator.
+
+    The user may have gone on while the agent ended that turn, or while no server ran. Call it once
+    the agent has ended; a second call changes nothing. A document that is gone by then is a note.
+    """
+    mark = MARK_OF_END.format(handoff.id[:8])
+    try:
+        text = read(path)
+        if mark in text:
+            return ()
+        thread = _thread(agent)
+        asked = [
+            e.ref for e in thread.entries if e.kind == "user" and asks_for_handoff_document(e.text)
+        ]
+        if not asked:
+            return ()
+        quality, _ = _quality(text, thread, agent, None)
+        later = [p for p in quality.facts.points if not p.ok and max(p.refs, default=0) > asked[-1]]
+        if not later:
+            return ()
+        lines = [_line(p.kind, p.text, p.refs) for p in later[:MOST_ADDED]]
+        _append(path, _addition(mark, lines, agent))
+    except (TasukiError, StepFailed) as error:
+        return (f"What came after the document could not be added to it: {error}",)
+    return (f"Facts that were added from after the document: {len(lines)}.",)
+
+
+def _thread(agent: Agent) -> "Thread":
+    return harnesses.get(agent.harness).read(Path(agent.thread))
+
+
+def _quality(
+    text: str, thread: "Thread", agent: Agent, received: Path | None
+) -> tuple["Quality", list[str]]:
     """The quality of a document, and the rulings of earlier handoffs that it does not tell.
 
     It is compared with the thread without the turns in which a document was asked for, so that no
@@ -211,7 +252,6 @@ def _quality(text: str, agent: Agent, received: Path | None) -> tuple["Quality",
     from tasuki.evals.written import parse
     from tasuki.model import Goal
 
-    thread = harnesses.get(agent.harness).read(Path(agent.thread))
     thread = replace(thread, entries=tuple(_without_asked_turns(thread.entries)))
     task = Task(thread, derive(thread, None, agent.goal), Goal(text=agent.goal), {})
     told = Telling(parse(text), agent.goal)
@@ -252,10 +292,10 @@ def _line(kind: str, text: str, refs: Sequence[int] = ()) -> str:
     return f"- {kind}: {text}{where}"
 
 
-def _addition(lines: Sequence[str], agent: Agent, handoff: FleetHandoff) -> str:
+def _addition(mark: str, lines: Sequence[str], agent: Agent) -> str:
     head = (
-        f"\n\n{MARK.format(handoff.id[:8])}\n{ADDED}\n\n"
-        f"These facts stand in the thread ({agent.thread}) and were not in the document; "
+        f"\n\n{mark}\n{ADDED}\n\n"
+        f"{earlier_handoffs.ADDED_NOTE} ({agent.thread}) but not in the document; "
         "#n are its entries (`tasuki read`).\n\n"
     )
     return head + "\n".join(plain(line) for line in lines) + "\n"

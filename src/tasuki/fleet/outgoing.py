@@ -125,11 +125,16 @@ class Outgoing(Step):
         return ""
 
     def shut_down(self, of: FleetHandoff) -> str:
-        """The outgoing agent has ended."""
+        """The outgoing agent has ended; what came after its document is added to it."""
         key = f"{of.id}-exit-{of.attempt}"
-        return self.ending.shutdown_agent(
+        ended = self.ending.shutdown_agent(
             of.agent_id, handoff_id=of.id, key=key, wanted=lambda: self._is_under_way(of)
         )
+        if not of.from_thread:
+            agent = self._agent(of.agent_id)
+            if notes := documents.complete_at_end(Path(of.file_path), agent, of):
+                self._set(of, notes=[*of.notes, *notes])
+        return ended
 
     def _received(self, agent: Agent) -> Path | None:
         """The document with which an agent itself took over; None for the first of a chain."""
