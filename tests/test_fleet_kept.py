@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from fleets import World
+from fleets import DOCUMENT, World
 
 WORDS = "keepalive of the gateway"
 
@@ -58,6 +58,36 @@ def test_what_a_working_agent_began_with_is_not_pruned(world: World) -> None:
     assert ("Deleted 1" in pruned, "Nothing to delete" in everything) == (True, True)
     assert (world.data / "handoffs" / ids[1]).is_dir()
     assert world.ends(world.hand_off(world.handoff(ids[1])["successor_id"]))["state"] == "done"
+
+
+def test_what_a_lost_agent_began_with_is_not_pruned(world: World) -> None:
+    """The document of an agent that was lost stays until somebody carried its work on, failed handoffs or not."""
+    kills = {"match": DOCUMENT, "do": [["kill"]]}
+    first = world.worked(world.started(), f"Fix the {WORDS}, and never use port 80")
+    second = world.idle(world.ends(world.hand_off(first))["successor_id"])
+    world.rules(kills)
+    failed = world.failed(world.hand_off(second))
+    (document,) = aged(world)
+    kept = world.tasuki("handoffs", "prune", "--older-than", "30", "--yes")
+    world.rules()
+    of = world.ends(world.hand_off(second, **{"from": "thread"}))
+    pruned = world.tasuki("handoffs", "prune", "--older-than", "30", "--yes")
+
+    assert failed == "agent_gone"
+    assert "Nothing to delete" in kept
+    assert "never use port 80" in Path(of["file_path"]).read_text()
+    assert ("Deleted 1" in pruned, document.exists()) == (True, False)
+
+
+def test_a_document_that_is_gone_is_told(world: World) -> None:
+    """The document that an agent began with was removed by hand: the notes of the next handoff say so."""
+    _, ids = chain(world)
+    began_with = Path(world.handoff(ids[1])["file_path"])
+    began_with.unlink()
+    agent = world.handoff(ids[1])["successor_id"]
+    of = world.ends(world.hand_off(agent))
+
+    assert [note for note in of["notes"] if str(began_with) in note and "is gone" in note]
 
 
 def test_without_knowing_what_is_needed_nothing_is_pruned(world: World) -> None:

@@ -132,7 +132,8 @@ def prune(
     """Delete old handoffs, and old documents of the fleet's personas. Threads are never touched.
 
     Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain. What a
-    handoff of the fleet that is not over may need stays, and the document that a working agent began with.
+    handoff of the fleet that is not over may need stays, the document that a working or lost agent began
+    with, and documents of the last hour.
     """
     if unreadable:
         from tasuki.vault import Vault

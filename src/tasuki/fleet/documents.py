@@ -287,6 +287,16 @@ def earlier_rulings(thread: "Thread", received: Path | None = None) -> list[str]
     return [redactor.redact(text) for text in rulings[:MOST_EARLIER]]
 
 
+def note_gone(received: Path | None) -> tuple[str, ...]:
+    """A note for the operator where the document that an agent itself was to begin with is gone."""
+    if received is None or received.is_file():
+        return ()
+    return (
+        f"The document that the agent began with is gone: {received}. What it said is handed on as far as "
+        "the agent's thread shows it.",
+    )
+
+
 def _line(kind: str, text: str, refs: Sequence[int] = ()) -> str:
     where = f" [{', '.join(f'#{ref}' for ref in refs[:3])}]" if refs else ""
     return f"- {kind}: {text}{where}"

@@ -17,13 +17,10 @@ from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.vacancies import UNFINISHED
 from tasuki.launch.panes import Panes
 from tasuki.launch.processes import is_alive
+from tasuki.vault.fleet_records import HUNG_UP
 
 if TYPE_CHECKING:
     from tasuki.fleet.service import Fleet
-
-
-HUNG_UP = "other"
-"""Why a session of Claude Code ends whose terminal went."""
 
 
 class LostAgent(Struct, frozen=True):

@@ -93,7 +93,8 @@ class Outgoing(Step):
             raise StepFailed("document_missing", "No path for a document was reserved.")
         path = Path(of.file_path)
         documents.read(path)
-        notes = documents.completed(path, agent, of, self._received(agent))
+        received = self._received(agent)
+        notes = documents.completed(path, agent, of, received) + documents.note_gone(received)
         if proposed := propose_lessons(
             self.database, self.lifecycle.root, of, documents.read(path)
         ):
@@ -110,8 +111,10 @@ class Outgoing(Step):
         path = self._path(of, agent)
         if not documents.is_ready(path):
             loaded = self.load_settings()
-            written = write_from_thread(path, agent, of, loaded, self._received(agent))
-            notes = [note for note in written.notes if note not in of.notes]
+            received = self._received(agent)
+            written = write_from_thread(path, agent, of, loaded, received)
+            told = written.notes + documents.note_gone(received)
+            notes = [note for note in told if note not in of.notes]
             self._set(of, author=written.author, notes=[*of.notes, *notes])
         return f"written from {agent.thread}"
 

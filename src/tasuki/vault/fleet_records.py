@@ -16,6 +16,8 @@ from tasuki.errors import StoreFailed
 from tasuki.plain import one_line
 
 UNFINISHED = ("running", "failed", "uncertain")
+HUNG_UP = "other"
+"""Why a session of Claude Code ends whose terminal went."""
 SECONDS = 5.0
 """How long a database that is being written to is waited for."""
 
@@ -37,6 +39,8 @@ class FleetRecord(Struct, frozen=True):
     successor_id: int | None = None
     successor_session: str = ""
     successor_runs: bool = False
+    successor_waits: bool = False
+    """Whether the successor was lost, or its own handoff is not over, and nobody carried its work on."""
 
     @property
     def created(self) -> str:
@@ -46,7 +50,7 @@ class FleetRecord(Struct, frozen=True):
     @property
     def is_needed(self) -> bool:
         """Whether its document, and what the vault keeps of it, may still be asked for."""
-        return self.state in UNFINISHED or self.successor_runs
+        return self.state in UNFINISHED or self.successor_runs or self.successor_waits
 
     @property
     def line(self) -> str:
@@ -83,8 +87,11 @@ def fleet_records(
     handoffs: Iterable[Mapping[str, Any]], agents: Iterable[Mapping[str, Any]]
 ) -> list[FleetRecord]:
     """Rows of the fleet as records, the oldest first; agents that are not among the rows are not known."""
+    handoffs = list(handoffs)
     by_id = {agent["id"]: agent for agent in agents}
-    nobody: Mapping[str, Any] = {"session": "", "ended_at": 0.0}
+    succeeded = {row["agent_id"] for row in handoffs if row["state"] == "done"}
+    unfinished = {row["agent_id"] for row in handoffs if row["state"] in UNFINISHED}
+    nobody: Mapping[str, Any] = {"session": "", "ended_at": 0.0, "state": "", "end_reason": ""}
     made = []
     for row in handoffs:
         successor = by_id.get(row["successor_id"], nobody)
@@ -94,5 +101,12 @@ def fleet_records(
             state=row["state"], reason=row["reason"], goal=row.get("goal") or "",
             document=row["file_path"], successor_id=row["successor_id"],
             successor_session=successor["session"], successor_runs=successor["ended_at"] is None,
+            successor_waits=row["successor_id"] not in succeeded
+            and (row["successor_id"] in unfinished or _was_lost(successor)),
         ))  # fmt: skip
     return sorted(made, key=lambda record: (record.created_at, record.id))
+
+
+def _was_lost(agent: Mapping[str, Any]) -> bool:
+    """Whether an agent went without anybody's order: see `fleet.lost_agents`, which asks more."""
+    return bool(agent["state"] == "lost" or agent["end_reason"] == HUNG_UP)
