@@ -268,6 +268,44 @@ def test_a_damaged_list_of_hosts_is_told(tmp_path: Path, worlds: ExitStack) -> N
     assert "{" == (world.data / "fleet" / FILE).read_text()
 
 
+def test_a_list_of_hosts_that_is_gone_leaves_a_way_on(
+    tmp_path: Path, worlds: ExitStack, database_url: str
+) -> None:
+    """The list is moved away, as the message on a damaged one says: the agents are left alone until `--moved`."""
+    world = world_at(worlds, tmp_path, "" if database_url.startswith("sqlite") else database_url)
+    world.serve()
+    world.install()
+    agent = world.started()
+    world.kill(15)
+    (world.data / "fleet" / FILE).rename(tmp_path / "away")
+    world.serve()
+    said = world.output.read_text()
+    refused = refusal(world, f"/api/agents/{agent}/stop", {})
+    world.kill(15)
+    world.serve("--moved")
+
+    assert ("1 agents of there" in said, "tasuki serve --moved" in said) == (True, True)
+    assert 409 == refused[0]
+    assert "ended" == world.api("POST", f"/api/agents/{agent}/stop")["state"]
+
+
+def test_a_host_that_runs_is_not_taken_over(
+    tmp_path: Path, worlds: ExitStack, postgres: Postgres
+) -> None:
+    """Two machines of one name on one database: `--moved` takes no agents of a server that runs."""
+    url = postgres.make()
+    worlds.callback(postgres.drop, url)
+    one = world_at(worlds, tmp_path / "one", url, "laptop")
+    two = world_at(worlds, tmp_path / "two", url, "laptop")
+    one.serve()
+    one.install()
+    agent = one.started()
+    two.serve("--moved")
+
+    assert "idle" == one.agent(agent)["state"]
+    assert 409 == refusal(two, f"/api/agents/{agent}/stop", {})[0]
+
+
 # -- one server ------------------------------------------------------------------------
 
 
@@ -342,3 +380,25 @@ def test_a_server_whose_lock_another_has_taken_ends(copied: tuple[World, World, 
 
     assert 1 == code
     assert "another server of this host took its place" in one.output.read_text()
+
+
+def test_a_copied_folder_with_a_file_is_refused(tmp_path: Path, worlds: ExitStack) -> None:
+    """With SQLite too, whichever is started first: both would type into the same agents."""
+    one = world_at(worlds, tmp_path / "one")
+    one.serve()
+    one.install()
+    agent = one.started()
+    two = world_at(worlds, tmp_path / "two")
+    shutil.copytree(one.data, two.data, ignore=shutil.ignore_patterns("*.sock", "lock"))
+    while_it_runs = two.refused()
+    one.kill(15)
+    afterwards = two.refused()
+    one.serve()
+    (two.data / "fleet" / FILE).unlink()
+    two.serve()
+
+    for said in (while_it_runs, afterwards):
+        assert f"is a copy of {one.data / 'fleet'}" in said
+        assert f"remove {FILE}" in said
+    assert 409 == refusal(two, f"/api/agents/{agent}/stop", {})[0]
+    assert "ended" == one.api("POST", f"/api/agents/{agent}/stop")["state"]

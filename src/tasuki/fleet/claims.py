@@ -63,8 +63,8 @@ class Claim(Protocol):
     def starting(self) -> Any:
         """A context in which no other host's server starts."""
 
-    def refuse_running(self, host: str, label: str) -> None:
-        """Raises ServerRuns where a server of another host runs on the same database."""
+    def is_running(self, host: str) -> bool:
+        """Whether a server of another host runs on the same database."""
 
     def release(self) -> None:
         """Give it back."""
@@ -73,14 +73,15 @@ class Claim(Protocol):
 def claim_of(url: str, host: Host) -> Claim:
     """The claim of a host on the database of a URL."""
     if url.startswith("sqlite"):
-        return FileClaim(Path(make_url(url).database or ""))
+        return FileClaim(Path(make_url(url).database or ""), host)
     return AdvisoryClaim(url, host)
 
 
 class FileClaim:
     """A locked file beside a database of SQLite; links to the database lead to the same one."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, host: Host) -> None:
+        self.host = host
         real = Path(os.path.realpath(database))
         self.database = real
         self.path = real.with_name(real.name + BESIDE)
@@ -88,6 +89,7 @@ class FileClaim:
 
     def take(self) -> None:
         """Lock the file, and make a missing database for its owner alone. Raises ServerRuns, StoreFailed."""
+        self._check_copy()
         self._check_database()
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -107,6 +109,15 @@ class FileClaim:
             os.ftruncate(number, 0)
             os.pwrite(number, f"process {os.getpid()}".encode(), 0)
         self._number = number
+
+    def _check_copy(self) -> None:
+        """Raises StoreFailed for a copied data folder: its server would type into the original's agents."""
+        if self.host.original:
+            raise StoreFailed(
+                f"This data folder is a copy of {self.host.original}, whose agents are the same. To use the copy "
+                f"instead, move the original away. To make it a host of its own, remove {FILE} from the copy's "
+                "folder `fleet`."
+            )
 
     def _check_database(self) -> None:
         """Raises StoreFailed where the path names no file, or the file has a second name."""
@@ -137,8 +148,9 @@ class FileClaim:
         """There is one server anyway."""
         yield
 
-    def refuse_running(self, host: str, label: str) -> None:
+    def is_running(self, host: str) -> bool:
         """There is one server anyway."""
+        return False
 
     def release(self) -> None:
         """Unlock the file."""
@@ -201,15 +213,11 @@ class AdvisoryClaim:
             with suppress(DBAPIError):
                 self._connection.execute(sa.text("SELECT pg_advisory_unlock(:number)"), number)
 
-    def refuse_running(self, host: str, label: str) -> None:
-        """Raises ServerRuns where a server of another host holds its lock."""
+    def is_running(self, host: str) -> bool:
+        """Whether a server of another host holds its lock."""
         assert self._connection
-        if (number := lock_number(host)) is None or not self._holder(self._connection, number):
-            return
-        raise ServerRuns(
-            f"The server of {label} runs on this database: its agents are not taken from it. "
-            "End it first, or start without --moved."
-        )
+        number = lock_number(host)
+        return number is not None and self._holder(self._connection, number) is not None
 
     def release(self) -> None:
         """Give the lock back, by closing the connection."""

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki import __version__
-from tasuki.errors import OtherHost, StoreFailed
+from tasuki.errors import OtherHost, ServerRuns, StoreFailed
 from tasuki.fleet import tables
 from tasuki.fleet.database import Database
 from tasuki.plain import one_line, plain
@@ -42,6 +42,8 @@ class KnownHost(Struct, frozen=True):
     """The name of the machine when its server last started."""
     former: str = ""
     """The name by which an older tasuki knew the host; empty where there was none."""
+    folder: str = ""
+    """Where this list was, whole path; empty where an older tasuki wrote it."""
 
 
 class Host(Struct, frozen=True):
@@ -51,6 +53,8 @@ class Host(Struct, frozen=True):
     label: str
     former: str = ""
     others: tuple[KnownHost, ...] = ()
+    original: str = ""
+    """The folder that this one is a copy of, where that is still there; else empty."""
 
 
 def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Host:
@@ -64,7 +68,9 @@ def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Host
     machine = next(filter(None, map(_read_machine_id, machine_ids)), WITHOUT_ID)
     known, former = _read_known(path), _read_former(data / FORMER_FILE)
     own = known.get(_key(machine)) or KnownHost(_make_id(), former=former.pop(machine, ""))
-    own = msgspec.structs.replace(own, label=machine_label())
+    original = _find_original(data, own)
+    folder = original or os.path.realpath(data)
+    own = msgspec.structs.replace(own, label=machine_label(), folder=folder)
     names = {host.former for host in known.values()}
     for other, name in former.items():  # of those that no server of this version ran on
         if other != machine and name not in names:
@@ -72,7 +78,21 @@ def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Host
     if known.get(_key(machine)) != own:
         _write_known(path, known | {_key(machine): own})
     others = tuple(host for key, host in known.items() if key != _key(machine))
-    return Host(own.id, own.label, own.former, others)
+    return Host(own.id, own.label, own.former, others, original)
+
+
+def _find_original(data: Path, own: KnownHost) -> str:
+    """The folder that `data` is a copy of: it is another one, and its list names the same host."""
+    folder = own.folder
+    if not folder or not os.path.isdir(folder) or os.path.samefile(folder, data):
+        return ""
+    with suppress(StoreFailed):
+        return (
+            folder
+            if own.id in {one.id for one in _read_known(Path(folder) / FILE).values()}
+            else ""
+        )
+    return ""
 
 
 def machine_label() -> str:
@@ -138,32 +158,56 @@ def _read_machine_id(path: Path) -> str:
 
 
 def settle_hosts(
-    database: Database, host: Host, queue: str, refuse_running: Callable[[str, str], None], *,
-    moved: bool,
-) -> list[str]:  # fmt: skip
+    database: Database, host: Host, queue: str, is_running: Callable[[str], bool], *, moved: bool
+) -> list[str]:
     """Write down that a server of this host starts, and make its own what is known by another id or name.
 
-    That is the name that an older tasuki used, and with `moved` the ids of the other machines that used
-    the data folder; `refuse_running` raises ServerRuns where one of them has a server. Returns them.
+    That is the name that an older tasuki used, and with `moved` the ids of the machines that used the
+    data folder before, or that this machine had. Raises ServerRuns where one of them that the folder
+    knows has a server. Returns them.
     """
     formers = {host.former}
-    for other in host.others if moved else ():
-        refuse_running(other.id, other.label)
-        formers |= {other.id, other.former}
-    formers.discard("")
     with database.write() as connection:
         enrol_host(connection, host)
+        others = {
+            other.id: other.label for other in (*host.others, *_find_former_ids(connection, host))
+        }
+    for id, label in others.items() if moved else ():
+        if not is_running(id):
+            formers |= {id}
+        elif id in {other.id for other in host.others}:
+            raise ServerRuns(
+                f"The server of {label} runs on this database: its agents are not taken from it. "
+                "End it first, or start without --moved."
+            )
+    if moved:
+        formers |= {other.former for other in host.others}
+    formers.discard("")
+    with database.write() as connection:
         taken = sum(take_over_host(connection, x, host.id, queue) for x in sorted(formers))
-        left = count_alive(connection, [other.id for other in host.others])
+        left = count_alive(connection, [id for id in others if not is_running(id)])
     if taken:
         log.info("%d agents that were kept by another name are this host's now.", taken)
     if left:
-        names = ", ".join(sorted({other.label or other.id for other in host.others}))
+        names = ", ".join(sorted({label or id for id, label in others.items()}))
         log.warning(
             "This data folder was used on %s before. %d agents of there have not ended, and are left alone "
             "here. If this is the same machine, or that one is gone: tasuki serve --moved", names, left,
         )  # fmt: skip
     return sorted(formers)
+
+
+def _find_former_ids(connection: sa.Connection, host: Host) -> list[KnownHost]:
+    """Hosts of the database that may have been this machine, although its data folder does not know them.
+
+    A file of SQLite has one machine; on PostgreSQL they are those of the same name.
+    """
+    hosts, agents = tables.hosts.c, tables.agents.c
+    labels = {row.id: row.label for row in connection.execute(sa.select(hosts.id, hosts.label))}
+    ids = set(connection.execute(sa.select(agents.host).distinct()).scalars()) - {host.id}
+    if connection.dialect.name != "sqlite":
+        ids = {id for id in ids if labels.get(id) == host.label}
+    return [KnownHost(id, labels.get(id, "")) for id in sorted(ids)]
 
 
 def enrol_host(connection: sa.Connection, host: Host) -> None:

@@ -123,7 +123,7 @@ class Fleet:
             with self.claim.starting():
                 schema.upgrade(self.database)
                 formers = settle_hosts(
-                    self.database, self.known_host, queue_of(self.host), self.claim.refuse_running,
+                    self.database, self.known_host, queue_of(self.host), self.claim.is_running,
                     moved=self.moved,
                 )  # fmt: skip
                 if path_in(self.data).exists():
