@@ -62,6 +62,21 @@ def test_a_database_that_is_locked_for_a_while(world: World) -> None:
     assert health() == "ok"
 
 
+def test_health_knows_that_the_engines_file_is_locked(world: World) -> None:
+    """Somebody else holds the file of the workflows: it can be read, and `/health` says that it is not written."""
+    id, hold = under_way(world)
+    other = sqlite3.connect(world.data / "fleet" / "workflows.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    hold.touch()
+    locked = world.api("GET", "/health", token=False)
+    other.execute("ROLLBACK")
+    other.close()
+
+    once(world, world.ends(id, seconds=90))
+    assert "degraded" == locked["status"]
+    assert "ok" == world.api("GET", "/health", token=False)["status"]
+
+
 @pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
 def test_a_database_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
     """PostgreSQL is stopped in the middle of a handoff and comes back: it is carried on."""

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,39 @@ def test_a_step_waits_for_room(world: World) -> None:
 
     once(world, world.ends(id))
     assert "ok" == health(world)
+
+
+def test_a_handoff_that_is_asked_for_on_a_full_disk_begins_later(world: World) -> None:
+    """The disk of the workflows is full: the order is kept, `/health` and an alarm say so, and it begins by itself."""
+    disk = SmallDisk(world)
+    (world.data / "fleet" / "workflows.db").symlink_to(disk.path / "workflows.db")
+    world.serve()
+    world.install()
+    agent = world.worked(world.started())
+    disk.fill()
+    id = world.hand_off(agent)
+    full = health(world)
+    alarms = [alarm["text"] for alarm in world.alarms()]
+    waits = world.handoff(id)["state"]
+    disk.free()
+
+    once(world, world.ends(id))
+    assert ("degraded", "running") == (full, waits)
+    assert ["no room" in alarm for alarm in alarms] == [True]
+    assert "ok" == health(world)
+
+
+def test_health_knows_that_a_disk_is_still_full(world: World) -> None:
+    """The handoff has failed for want of room, and there still is none."""
+    disk = SmallDisk(world)
+    (world.data / "fleet" / "workflows.db").symlink_to(disk.path / "workflows.db")
+    id, hold = under_way(world)
+    disk.fill()
+    hold.touch()
+    world.ends(id, "failed")
+    time.sleep(20)  # a sweep has looked since
+    full = world.api("GET", "/health", token=False)
+    disk.free()
+
+    assert "degraded" == full["status"]
+    retry_until(lambda: health(world) == "ok", 10)

@@ -1,11 +1,12 @@
 """The database of the fleet: SQLite without any set-up, or PostgreSQL by its URL."""
 
 import logging
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ WAL_PAGES = 40_000
 before that `tidy` does it, beside the commits."""
 TIDY_PAGES = 8_000
 """Pages of SQLite's log behind which `tidy` begins it anew."""
+LEAST_ROOM = 64 << 10
+"""Bytes of a disk below which it counts as full."""
 INCREMENTAL = 2
 CONVERTED_BYTES = 128 << 20
 """Files of SQLite that are larger are not made to shrink at the start: that takes a second for each 100 MB."""
@@ -155,6 +158,21 @@ def give_back(connection: sa.Connection, pages: int) -> bool:
     assert raw
     for _ in range(pages):  # Python's sqlite3 takes one step of a statement without columns: a page
         raw.execute("PRAGMA incremental_vacuum(1)")
+    return True
+
+
+def is_writable(path: Path, seconds: float = 2.0) -> bool:
+    """Whether a file of SQLite can be written to: it is not locked for longer than that, and its disk has room."""
+    try:
+        room = os.statvfs(os.path.realpath(path))
+        free = room.f_bavail if os.geteuid() else room.f_bfree
+        if free * room.f_frsize < LEAST_ROOM:
+            return False
+        with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+    except (OSError, sqlite3.Error):
+        return False
     return True
 
 

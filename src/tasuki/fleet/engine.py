@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet import workflow
-from tasuki.fleet.database import engine, give_back, make_shrinkable, normal_url
+from tasuki.fleet.database import engine, give_back, is_writable, make_shrinkable, normal_url
 from tasuki.fleet.start_errors import check_file
 from tasuki.plain import one_line
 
@@ -38,6 +39,7 @@ OWNED = ("workflow_status", LARGEST, "queues", "workflow_schedules", "applicatio
 WAITING = ("ENQUEUED", "DELAYED")
 UNDER_WAY = ("PENDING", *WAITING)
 ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+USABLE_SECONDS = 1.0
 PIECE = 20
 """Workflows that are deleted at once."""
 ABSENT_SECONDS = 10.0
@@ -93,6 +95,8 @@ class Engine:
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
         self._absent: dict[str, float] = {}
+        self._looking = threading.Lock()
+        self._looked_at = (float("-inf"), True)
 
     def launch(self, formers: Collection[str] = ()) -> None:
         """Begin; what was under way when the last server ended is carried on.
@@ -230,18 +234,28 @@ class Engine:
             deleted += len(ended)
         return deleted
 
-    def answers(self) -> bool:
-        """Whether its database answers now, and can be read; true before the launch."""
+    def is_usable(self) -> bool:
+        """Whether its database can be read and written to now; true before the launch. It may wait for 2 s.
+
+        Of a file the lock of a writer is taken for a moment. What was found holds for a second.
+        """
         if self._engine is None:
             return True
-        schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
+        with self._looking:
+            now = time.monotonic()
+            if now - self._looked_at[0] > USABLE_SECONDS:
+                self._looked_at = (now, self._look(self._engine))
+            return self._looked_at[1]
+
+    def _look(self, engine: sa.Engine) -> bool:
+        schema = None if engine.dialect.name == "sqlite" else SCHEMA
         queues = sa.table("queues", sa.column("name"), schema=schema)
         try:
-            with self._engine.connect() as connection:
+            with engine.connect() as connection:
                 connection.execute(sa.select(queues.c.name).limit(1)).first()
         except sa.exc.SQLAlchemyError:
             return False
-        return True
+        return engine.dialect.name != "sqlite" or is_writable(Path(engine.url.database or ""))
 
     def close(self) -> None:
         """Stop; what is under way goes on at the next launch."""

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
+
 from tasuki import config, settings_file
 from tasuki.config import Loaded
 from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
@@ -18,7 +20,7 @@ from tasuki.fleet.bridge import Bridge
 from tasuki.fleet.changes import Changes
 from tasuki.fleet.claims import claim_of
 from tasuki.fleet.correlator import HookPost
-from tasuki.fleet.database import Database, make_shrinkable, normal_url, sqlite_url
+from tasuki.fleet.database import Database, is_gone, make_shrinkable, normal_url, sqlite_url
 from tasuki.fleet.ending import Ending
 from tasuki.fleet.engine import Engine, queue_of
 from tasuki.fleet.failures import Closing
@@ -104,6 +106,8 @@ class Fleet:
         self.keep_days = int(settings.keep_days)
         self.pruner = Pruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
+        self._unbegun: set[str] = set()
+        """Handoffs that the engine could not be told of yet."""
         self.lost = ""
         """Why this server may not go on; empty while it may."""
         self._on_lost: list[Callable[[], None]] = []
@@ -174,8 +178,8 @@ class Fleet:
         database = "ok" if self.database.answers() else "away"
         if database == "ok" and (self.intake.hindered or self.outcomes.waiting):
             database = "refuses"
-        broken = self.engine.count_broken() or (database != "away" and not self.engine.answers())
-        workflows = "refuses" if broken else "ok"
+        is_well = database == "away" or (self.engine.is_usable() and not self._unbegun)
+        workflows = "ok" if is_well and not self.engine.count_broken() else "refuses"
         status = "ok" if database == workflows == "ok" else "degraded"
         return {
             "status": status, "database": database, "workflows": workflows,
@@ -364,8 +368,27 @@ class Fleet:
             check_host(connection, f"Handoff {of.id[:8]}", of.host, self.host)
 
     def _begin(self, of: FleetHandoff) -> None:
+        """Tell the engine of a handoff; where it cannot write that down, `_sweep` tells it again."""
         self.changes.happened([of.agent_id])
-        self.engine.begin(handing_off.begun(of))
+        try:
+            self.engine.begin(handing_off.begun(of))
+        except DBAPIError as error:
+            if not is_gone(error):
+                raise
+            self._unbegun.add(of.id)
+            why = (
+                "there is no room on its disk"
+                if "full" in str(error.orig)
+                else "it does not answer"
+            )
+            text = (
+                f"Handoff {of.id[:8]} waits to begin: the database of the engine cannot be written to, {why} "
+                f"({self.data}). It begins by itself once that is mended."
+            )
+            logger.warning(text)
+            self.note(
+                "alarm", text, agent_id=of.agent_id, handoff_id=of.id, data={"code": "engine_waits"}
+            )
 
     def _settled(self, of: FleetHandoff) -> FleetHandoff:
         follow_order(of)
@@ -394,6 +417,7 @@ class Fleet:
         self.engine.forget_broken(running)
         for id in self.engine.sweep(running):
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
+        self._unbegun.clear()
 
     # -- events ------------------------------------------------------------------------
 
