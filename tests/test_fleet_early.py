@@ -48,6 +48,20 @@ def test_a_successor_that_never_acknowledges_is_not_stuck(world: World) -> None:
     assert world.ends(world.hand_off(world.idle(successor)))["agent_id"] == successor
 
 
+def test_a_successor_that_is_handed_off_itself_ends_the_retry_of_its_handoff(world: World) -> None:
+    """It died before it acknowledged and is handed off from its thread: its own handoff is not retried beside."""
+    looks = {"match": "Begin your answer with", "do": [["say", "I looked."], ["kill"]]}
+    world.rules(looks)
+    id = world.hand_off(world.worked(world.started()))
+    code = world.failed(id)
+    world.rules()
+    own = world.hand_off(world.handoff(id)["successor_id"], **{"from": "thread"})
+    status, sentence = refusal(world, f"/api/handoffs/{id}/retry", {})
+
+    assert (code, status, own[:8] in sentence) == ("successor_died", 400, True)
+    assert world.ends(own)["state"] == "done"
+
+
 def test_a_successor_without_its_prompt_is_not_handed_off(world: World) -> None:
     """Where its prompt could not be typed, its handoff is to be carried on or given up first."""
     world.rules({"match": "Begin your answer with", "ignore_enter": 99, "do": []})

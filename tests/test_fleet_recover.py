@@ -76,6 +76,18 @@ def test_an_agent_whose_program_runs_is_not_doubled(world: World) -> None:
     assert world.api("GET", "/api/handoffs")["handoffs"] == []
 
 
+def test_an_agent_that_took_no_turn_is_not_carried_on(world: World) -> None:
+    """It has no thread: `recover` says what to do instead, and begins nothing."""
+    agent = world.started()
+    world.tmux("kill-server")
+    retry_until(lambda: world.agent(agent)["ended_at"], 20)
+    (one,) = world.api("POST", "/api/agents/recover")["agents"]
+
+    assert (one["handoff"], "has no thread" in one["refused"]) == (None, True)
+    assert "tasuki agent start --persona developer-con-1" in one["refused"]
+    assert world.api("GET", "/api/handoffs")["handoffs"] == []
+
+
 def test_a_lost_successor_is_carried_on_by_its_handoff(world: World) -> None:
     """A successor that was lost before it took over gets a fresh one with the same document."""
     world.rules({"match": "Begin your answer with", "do": [["sleep", 600]]})

@@ -4,6 +4,7 @@ import html
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -303,8 +304,19 @@ def test_lost_agents_are_carried_on_from_the_fleets_page(served: Served) -> None
     done = posted(served, "/agents/recover", session(served), Origin=served.origin)
 
     assert (b"/agents/recover" in before, b"/agents/recover" in offered) == (False, True)
-    assert (f"/agents/{id}".encode() in form, b"No thread of agent" in form) == (True, True)
-    assert (done.status, b"No thread of agent" in done.body) == (200, True)
+    assert (f"/agents/{id}".encode() in form, b"has no thread" in form) == (True, True)
+    assert (done.status, b"has no thread" in done.body) == (200, True)
+
+
+def test_an_agent_that_runs_is_seen_behind_any_number_that_ended(served: Served) -> None:
+    """Agents that ended lately take the place of no agent that runs, however many they are."""
+    database = served.fleet.database
+    agent = fleet_records.agent(database, pane="%1", adopted=True)
+    for _ in range(520):
+        fleet_records.agent(database, state="ended", ended_at=time.time(), cwd="/src/over")
+    page = signed_in(served, "/?whole=true").body.decode()
+
+    assert f'id="agent-{agent}"' in page
 
 
 def test_an_old_failed_handoff_is_seen_behind_any_number_of_newer_ones(served: Served) -> None:

@@ -143,6 +143,11 @@ def retry(database: Database, id: str, queue: str = "") -> FleetHandoff:
                 f"Agent {other} has worked as {of.persona} since: what handoff {of.id[:8]} hands on is old. "
                 f"Give it up (tasuki agent cancel {of.id[:8]}), or call it done (tasuki agent finish {of.id[:8]})."
             )
+        if of.successor_id and (own := _standing(connection, of.successor_id)):
+            raise NotPossible(
+                f"Agent {of.successor_id}, its successor, is handed off itself: handoff {own.id[:8]} is {own.state}. "
+                f"Carry that one on, or give it up first: tasuki agent cancel {own.id[:8]}"
+            )
         moved = {"queue": queue} if queue else {}
         return _running(connection, of, _resumed_at(connection, of), **moved)
 

@@ -4,6 +4,7 @@ Lost is an agent whose pane or process went without anybody's order. Its work is
 or where it had not taken over yet, by the handoff that made it.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from tasuki.fleet.database import Database
 from tasuki.fleet.engine import lost_queue_of
 from tasuki.fleet.rows import Agent, FleetHandoff
 from tasuki.fleet.vacancies import UNFINISHED
+from tasuki.harness import file_of
 from tasuki.launch.panes import Panes
 from tasuki.launch.processes import is_alive
 from tasuki.vault.fleet_records import HUNG_UP
@@ -98,8 +100,12 @@ def _lost_agent(database: Database, panes: Panes, agent: Agent) -> LostAgent | N
         check_gone(panes, agent)
     except NotPossible as error:
         return LostAgent(agent, refused=str(error))
-    if not agent.thread:
-        return LostAgent(agent, refused=f"No thread of agent {agent.id} is known.")
+    if not agent.thread or not file_of(Path(agent.thread)).exists():
+        return LostAgent(
+            agent,
+            refused=f"Agent {agent.id} has no thread: it took no turn, or its harness deleted it. Start another "
+            f"agent of its persona: tasuki agent start --persona {agent.persona}",
+        )
     return LostAgent(agent)
 
 

@@ -112,9 +112,9 @@ def recent_agents_in(
     ids: Collection[int] | None = None,
     limit: int = 0,
 ) -> list[Agent]:
-    """Agents that run or ended after `since`, the newest first; or those of some ids."""
+    """Agents that run or ended after `since`, those that run first, then the newest; or those of some ids."""
     table = tables.agents
-    query = sa.select(table).order_by(table.c.id.desc())
+    query = sa.select(table).order_by(table.c.ended_at.is_not(None), table.c.id.desc())
     if ids is not None:
         query = query.where(table.c.id.in_(sorted(ids)))
     else:

@@ -34,8 +34,12 @@ def write_from_thread(
 
     `received` is the document that the agent itself was to begin with. Raises StepFailed.
     """
-    if not agent.thread:
-        raise StepFailed("thread_missing", f"No thread of agent {agent.id} is known.")
+    if not agent.thread or not harnesses.file_of(Path(agent.thread)).exists():
+        raise StepFailed(
+            "thread_missing",
+            f"Agent {agent.id} has no thread ({agent.thread or 'none is known'}): it took no turn, or its harness "
+            f"deleted it. The document would be {path}.",
+        )
     offer, notes = _offered(agent, handoff, loaded)
     author = offer.handoff.draft.authorship.author
     head = (
