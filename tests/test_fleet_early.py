@@ -51,7 +51,10 @@ def test_a_successor_that_never_acknowledges_is_not_stuck(world: World) -> None:
 def test_a_successor_that_is_handed_off_itself_ends_the_retry_of_its_handoff(world: World) -> None:
     """It died before it acknowledged and is handed off from its thread: its own handoff is not retried beside."""
     hold = world.folder / "go"
-    looks = {"match": "Begin your answer with", "do": [["wait_for", str(hold)], ["kill"]]}
+    looks = {
+        "match": "Begin your answer with",
+        "do": [["say", "I looked."], ["wait_for", str(hold)], ["kill"]],
+    }
     world.rules(looks)
     id = world.hand_off(world.worked(world.started()))
     retry_until(lambda: world.handoff(id)["step"] == "acknowledge", 30)

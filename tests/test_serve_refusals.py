@@ -43,6 +43,7 @@ def one_message(code: int, said: str) -> str:
         ("postgresql://me:hunter2@127.0.0.1:1/x?sslmode=bogus", "Mend the URL: --database-url"),
         ("sqlite:///", "so it needs a file: sqlite:////WHOLE/PATH"),
         ("sqlite:///:memory:", "so it needs a file: sqlite:////WHOLE/PATH"),
+        ("sqlite:////tmp/fleet.db?mode=rw", "takes no options: leave ?mode=rw out"),
         ("sqlite:////nowhere/fleet.db", "name another database: tasuki serve --database-url"),
     ],
 )  # fmt: skip

@@ -68,6 +68,10 @@ def normal_url(url: str) -> str:
             raise StoreFailed(
                 "A fleet outlives its server, so it needs a file: sqlite:////WHOLE/PATH"
             )
+        if url.startswith("sqlite") and made.query:
+            raise StoreFailed(
+                f"A file of SQLite takes no options: leave ?{url.partition('?')[2]} out."
+            )
         return url
     raise StoreFailed(
         f"{url.partition(':')[0]!r} is no kind of database that tasuki uses. "
