@@ -92,6 +92,17 @@ def test_what_is_said_while_no_server_runs_is_added(world: World, at: str) -> No
     assert Path(of["file_path"]).read_text().count("Never use port 22") == 1
 
 
+def test_what_the_user_asked_for_is_added(world: World) -> None:
+    """Plain requests, which rule nothing out, reach the successor although the document does not tell them."""
+    world.rules(THINGS, READS)
+    agent = world.worked(world.started(), "Please build the gateway with HTTP/2 support")
+    world.worked(agent, "Add metrics in Prometheus format to the gateway")
+    text = carried_on(world, agent)[1]
+
+    assert 'asked for: "Please build the gateway with HTTP/2 support"' in text
+    assert 'asked for: "Add metrics in Prometheus format to the gateway"' in text
+
+
 def test_no_prompt_of_tasuki_counts_as_the_users_words(world: World) -> None:
     """Neither the instruction of a cancelled handoff nor the prompt of a successor is handed on as a wish."""
     hold = world.folder / "go"

@@ -79,7 +79,7 @@ _NUMBERED = re.compile(r"^[^\S\n]*\d{1,6}(?:→|\t|\| ?|: )", re.MULTILINE)
 _REFS = re.compile(r"(?<!\s)\s*\[#\d[^\[\]]*\]\s*$")
 _OF_A_BLOCK = re.compile(r"(?:[^\[\]\"]{0,60} )?(?:\[#\d[^\[\]]*\])?:$")
 """The line that cites what is quoted below it."""
-_ADDED_KIND = re.compile(rf"(wish|reversal|failure|todo|{FROM_EARLIER}): ")
+_ADDED_KIND = re.compile(rf"(wish|reversal|failure|todo|asked for|{FROM_EARLIER}): ")
 _ADDED_LABEL = {"failure": LABELS["open"], "todo": LABELS["open"]}
 _OWN = re.compile(
     r'(?:User: )?"(?P<words>.*)"(?P<about> — (?:answering|refusing): .*)?$', re.DOTALL

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki import harness as harnesses
 from tasuki.draft import earlier_handoffs
 from tasuki.draft.entries import users_words
+from tasuki.draft.said import is_approval
 from tasuki.errors import TasukiError
 from tasuki.fleet.failures import StepFailed
 from tasuki.fleet.prompts import render
@@ -27,6 +29,7 @@ from tasuki.harness.typed_prompts import (
 from tasuki.plain import plain
 
 if TYPE_CHECKING:
+    from tasuki.draft.statements import Statement
     from tasuki.evals.quality import Quality
     from tasuki.model import Entry, Thread
 
@@ -39,6 +42,9 @@ GROWING_SECONDS = 20.0
 ADDED = f"## {earlier_handoffs.ADDED}"
 MARK = "<!-- tasuki: added for handoff {} -->"
 MARK_OF_END = "<!-- tasuki: added at the end of the agent, for handoff {} -->"
+REQUEST = "asked for"
+LAST_REQUESTS = 2
+"""Requests of the user, the newest, that a document must tell; and the first one."""
 MOST_ADDED, MOST_EARLIER = 24, 40
 """Lines of facts that are added to a document, and of what earlier handoffs tell."""
 _SECOND = "%Y%m%dT%H%M%S"
@@ -186,9 +192,10 @@ def completed(
     if mark in text:
         return ()
     try:
-        quality, earlier = _quality(text, _thread(agent), agent, received)
+        found = _compare(text, _thread(agent), agent, received)
     except TasukiError as error:
         return (f"The document could not be checked against the thread: {error}",)
+    quality = found.quality
     missing = [p for p in quality.facts.points if not p.ok]
     wrong = [p for p in quality.claims.points if not p.ok]
     lacking = [p.text for p in quality.sections.points if not p.ok]
@@ -198,7 +205,8 @@ def completed(
     if wrong:
         notes.append(f"Not in the thread ({len(wrong)}): " + "; ".join(p.text for p in wrong[:5]))
     lines = [_line(p.kind, p.text, p.refs) for p in missing[:MOST_ADDED]]
-    lines += [_line(earlier_handoffs.FROM_EARLIER, line) for line in earlier]
+    lines += [_line(REQUEST, f'"{s.text}"', (s.ref,)) for s in found.requests]
+    lines += [_line(earlier_handoffs.FROM_EARLIER, line) for line in found.earlier]
     if lines:
         _append(path, _addition(mark, lines, agent))
         notes.append(f"Facts that were added from the thread: {len(lines)}.")
@@ -222,28 +230,40 @@ def complete_at_end(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[st
         ]
         if not asked:
             return ()
-        quality, _ = _quality(text, thread, agent, None)
-        later = [p for p in quality.facts.points if not p.ok and max(p.refs, default=0) > asked[-1]]
+        found = _compare(text, thread, agent, None)
+        missing = [p for p in found.quality.facts.points if not p.ok][:MOST_ADDED]
+        later = [
+            _line(p.kind, p.text, p.refs) for p in missing if max(p.refs, default=0) > asked[-1]
+        ]
+        later += [
+            _line(REQUEST, f'"{s.text}"', (s.ref,)) for s in found.requests if s.ref > asked[-1]
+        ]
         if not later:
             return ()
-        lines = [_line(p.kind, p.text, p.refs) for p in later[:MOST_ADDED]]
-        _append(path, _addition(mark, lines, agent))
+        _append(path, _addition(mark, later, agent))
     except (TasukiError, StepFailed) as error:
         return (f"What came after the document could not be added to it: {error}",)
-    return (f"Facts that were added from after the document: {len(lines)}.",)
+    return (f"Facts that were added from after the document: {len(later)}.",)
 
 
 def _thread(agent: Agent) -> "Thread":
     return harnesses.get(agent.harness).read(Path(agent.thread))
 
 
-def _quality(
-    text: str, thread: "Thread", agent: Agent, received: Path | None
-) -> tuple["Quality", list[str]]:
-    """The quality of a document, and the rulings of earlier handoffs that it does not tell.
+class _Comparison(Struct, frozen=True):
+    """A document beside the thread of its agent."""
 
-    It is compared with the thread without the turns in which a document was asked for, so that no
-    document bears itself out; what the user said and the agent did between two attempts counts.
+    quality: "Quality"
+    requests: list["Statement"]
+    """What the user asked for first and last, where the document does not tell it."""
+    earlier: list[str]
+    """The rulings of earlier handoffs that it does not tell."""
+
+
+def _compare(text: str, thread: "Thread", agent: Agent, received: Path | None) -> _Comparison:
+    """Compare a document with the thread without the turns in which a document was asked for.
+
+    So no document bears itself out; what the user said and the agent did between two attempts counts.
     """
     from tasuki.draft.authors.task import Task
     from tasuki.draft.facts import derive
@@ -255,9 +275,18 @@ def _quality(
     thread = replace(thread, entries=tuple(_without_asked_turns(thread.entries)))
     task = Task(thread, derive(thread, None, agent.goal), Goal(text=agent.goal), {})
     told = Telling(parse(text), agent.goal)
+    scored = quality.score(text, thread, task, agent.goal)
+    asked = [
+        s for s in task.stated if s.by_user and s.kind == "request" and not is_approval(s.text)
+    ]
+    known = {point.text for point in scored.facts.points}
+    requests = [
+        s
+        for s in dict.fromkeys([*asked[:1], *asked[-LAST_REQUESTS:]])
+        if told.said(s.text) is None and f'"{s.text}"' not in known
+    ]
     rulings = earlier_rulings(thread, received)
-    earlier = [line for line in rulings if told.said(line) is None]
-    return quality.score(text, thread, task, agent.goal), earlier
+    return _Comparison(scored, requests, [line for line in rulings if told.said(line) is None])
 
 
 def _without_asked_turns(entries: Iterable["Entry"]) -> Iterator["Entry"]:
