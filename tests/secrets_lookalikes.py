@@ -192,6 +192,70 @@ la contraseña es obligatoria
 密码长度至少8位
 """.strip().splitlines()
 
+LINES = [line.replace("\\n", "\n") for line in r"""
+curl https://a.example\ncurl -u "$USER:$PASS" https://b.example
+redis-cli ping\nredis-cli -h localhost -p 6379 info
+docker login -u bob r1\ndocker run -p 8080:80 nginx
+mysql -h a db < x\nmysql -u root -p main
+@@ -1,2 +1,3 @@\n-token = get_token()\n+token = await get_token()\n+password = args.password
++- name: DB_PASSWORD\n+  valueFrom:\n+    secretKeyRef: {name: db, key: password}
+- name: API_KEY\n- name: API_KEY2
++api_keys = [\n+  os.environ["A"],\n+  settings.key2,\n+]
+docker run \\n-p 8080:80 \\n-e TOKEN
+token: |\n  ${{ secrets.API_TOKEN }}
+token: |\n  Paste the token of your account here
+password: >-\n  The password of user2 for the console
+kind: Secret\nmetadata:\n  name: db-credentials2\n  namespace: team-12
+kind: Secret\ndata:\n  password: {{ .Values.password | b64enc }}
+kind: ConfigMap\ndata:\n  mode: YWJjZGVmZ2hpamts
+kind: Secret\ntype: Opaque\n---\nkind: ConfigMap\ndata:\n  mode: YWJjZGVmZ2hpamts
+def login(\n    email,\n    password,\n    retries2,\n):
+    "exp", "password",\n    "expm16", "import16bits",
+    user_id, password\n    client_id2, scope_16
+| name | password |\n|---|---|\n| required | yes |\n| length | 8..64 |
+| token | meaning |\n|---|---|\n| IDENT2 | a name |\n| `STRING16` | a text |
+| test | pass | fail |\n|---|---|---|\n| api | 12 | 3 |
+The email, password and name are checked\nfirst, user2admin and last
+email,password\nbob@x.example,$PASSWORD
+INSERT INTO users (name, password) VALUES (?, ?)
+INSERT INTO users (name, password) VALUES ($1, $2), (:name, :password2)
+INSERT INTO usage (token_count, name) VALUES (4212, 'user2admin')
+update(users).values(password=hashed, name="user2admin")
+login("bob", "dashboard")
+new mysqli($host, $user, $password, $database2)
+DriverManager.getConnection(url2, user, password)
+new PDO($dsn, $user, $pass)
+PDO("sqlite:/tmp/test2.db")
+key = []byte("user:12:profile")
+var key = []byte("hello-world-2")
+key = b"session_id2"
+parser.add_argument("--password", default=None, help="asked for when missing2")
+parser.add_argument("--token", default=os.environ.get("API_TOKEN2"))
+public string ApiKey { get; set; } = "";
+public string Token { get; set; } = string.Empty;
+let secret: &[u8] = &buffer[4..20];
+config.password = %q()
+Login: see / docs2
+login: /api/v2/login
+log in with password reset2
+sign in using password authentication2
+read -r PW <<< "$SECRET"
+openssl enc -aes-256-cbc -k "$KEY" -in a
+openssl req -newkey rsa:2048 -keyout key2.pem
+hmac = hmac.new(key, message)
+hmac: sha256
+psk=$WIFI_PSK
+key_mgmt=WPA-PSK
+the secret access key\nis kept in the vault
+echo "$PW" | sudo -S ls
+--from-literal=replicas=3
+127.0.0.1:5432:5432
+machine a.example login bob password $PASSWORD
+machine learning for the login page and password reset2
+<property name="secretKey">\n  <value>${secret.key2}</value>
+auth = ("basic", "digest")
+""".strip().splitlines()]  # fmt: skip
+
 
 def identifiers(rng: random.Random) -> Iterator[str]:
     """Hashes, ids and encoded data in the places where they are usually seen."""
@@ -242,7 +306,7 @@ def identifiers(rng: random.Random) -> Iterator[str]:
 def texts(seed: int = 77) -> list[str]:
     """All look-alikes, each in each carrier."""
     rng = random.Random(seed)
-    plain = [place.format(p=p) for place in PLACES for p in PLACEHOLDERS] + CODE
+    plain = [place.format(p=p) for place in PLACES for p in PLACEHOLDERS] + CODE + LINES
     for _ in range(4):
         plain += identifiers(rng)
     return [wrap(text) for text in plain for wrap in CARRIERS.values()]

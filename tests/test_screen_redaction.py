@@ -59,6 +59,22 @@ def test_a_secret_over_three_lines_is_replaced() -> None:
     assert said.endswith("end")
 
 
+@pytest.mark.parametrize(
+    "drawn",
+    ["{k} {0}\n  {1}\ndone", "\u25cf {k} {0}\n  {1}\n  and more", "{k}\n  {0}\n  {1}\ndone"],
+)
+def test_the_secret_half_of_an_aws_key_is_replaced(drawn: str) -> None:
+    """It has no shape but its length, so that what stands below it must not be taken for a part of it."""
+    key, half = "AKIA" + "Q3EGRJ7XK2LMNOP4", "wJalrXUtnFEMIK7MDENGbPxRfiCYq3x7LmPo4Rt8"
+    for cut in range(1, len(half)):
+        said = redact_screen(drawn.format(half[:cut], half[cut:], k=key))
+        left = [half[n : n + 8] for n in range(len(half) - 7) if half[n : n + 8] in said]
+
+        assert left == [], (cut, said)
+        # A first part as short as the next line's word leaves room for that word in the forty characters.
+        assert cut < 5 or said.endswith(drawn.rpartition("\n")[2])
+
+
 def test_a_secret_that_begins_above_the_screen_is_replaced() -> None:
     """The lines above are looked at and not shown."""
     said = redact_screen(f"{TOKEN[20:]} and\nmore", f"first\n{TOKEN[:20]}\n")

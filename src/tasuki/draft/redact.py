@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tasuki.draft import redact_patterns as shapes
-from tasuki.draft.redact_calls import CALLS, call
-from tasuki.draft.redact_finders import ANCHORED, Span, tokens
+from tasuki.draft.redact_calls import CALLS, call, find_inserted
+from tasuki.draft.redact_finders import ANCHORED, Span, find_commands, tokens
+from tasuki.draft.redact_lines import blank_marks
 from tasuki.draft.redact_names import named
 
 MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
@@ -149,17 +150,23 @@ def _recall(text: str, remembered: dict[str, str]) -> Iterator[Span]:
 
 def _detect(text: str) -> Iterator[Span]:
     """Every secret that the text alone gives away; spans may overlap and come in any order."""
+    text = blank_marks(text)
     narrow = text.encode("latin-1", "replace")
     lower = narrow.lower().decode("latin-1")
     yield from tokens(text, narrow)
-    for anchor, step, finder in ANCHORED:
+    for anchor, step, finder in (*ANCHORED, ("values", 6, find_inserted)):
+        if anchor not in lower:  # faster than `find`, and the usual case
+            continue
         at = lower.find(anchor)
         while at >= 0:
             yield from finder(text, at)
             at = lower.find(anchor, at + step)
-    for name in CALLS:
+    yield from find_commands(text, lower)
+    for name in CALLS if "(" in lower else ():
+        if name not in lower:
+            continue
         at = lower.find(name)
         while at >= 0:
-            yield from call(text, at)
+            yield from call(text, name, at)
             at = lower.find(name, at + len(name))
     yield from named(text, lower)

@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -206,6 +205,7 @@ _COMMANDS = {
     "http -": r"\s(?:-a|--auth)[ =]\\{0,8}[\"']?[^\s:\"'\\]{1,128}:" + _ARG,
     "redis-cli": r"\s-a\s{1,9}" + _ARG,
     "login": r"\s-p[ =]" + _ARG,
+    "openssl": r"\s-k\s{1,9}" + _ARG,
     "sshpass": r"\s-p\s{0,9}" + _ARG,
     "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s{1,9}|\w+\s{1,9}(?:-\S+\s{1,9}){0,4}\S+\s{1,9})\S+\s{1,9}"
     + _ARG,
@@ -215,9 +215,12 @@ _PLAIN = (
     "mysql",
     "mariadb",
     "redis-cli",
+    "openssl",
     "sshpass",
+    "htpasswd",
 )  # whose flag means nothing else: a word counts as well
 BY_NAME = ("sshpass", "htpasswd")  # found as names already, since `pass` is searched for
+_SEARCHED = tuple(name for name in _COMMANDS if name not in BY_NAME)
 _ECHO = r"(?:echo|printf)\s{1,9}(?:-\w+\s{1,9}|\\{0,8}[\"']?%s(?:\\+n)?\\{0,8}[\"']?\s{1,9}){0,2}\\{0,8}[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\{0,8}[\"']?\s{0,9}\|"
 
 
@@ -233,6 +236,21 @@ def _line_after(text: str, at: int) -> int:
         end += 1
 
 
+def find_commands(text: str, lower: str) -> Iterator[Span]:
+    """Passwords among the arguments of all commands; `lower` is the text in lower case.
+
+    A command is searched for again from the end of its line on. In a longer line it is from 200 characters on, since
+    arguments are looked for in 600.
+    """
+    for name in _SEARCHED:
+        if name not in lower:
+            continue
+        at = lower.find(name)
+        while at >= 0:
+            yield from command(name, text, at)
+            at = lower.find(name, min(_line_after(text, at), at + 200))
+
+
 def command(name: str, text: str, at: int) -> Iterator[Span]:
     """A password among the arguments of a command that takes it without a telling name."""
     end = min(_line_after(text, at), at + (120 if name in BY_NAME else 600))
@@ -243,6 +261,8 @@ def command(name: str, text: str, at: int) -> Iterator[Span]:
         )
         if plain or shapes.is_bare_secret(value, "password"):
             yield Span(*found.span("v"), "command-password")
+    if name == "login":
+        yield from _find_login(text, at)
     if name == "curl":
         for found in compiled(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
             text, at, end
@@ -278,18 +298,38 @@ def _identified(text: str, at: int) -> Iterator[Span]:
         yield Span(*found.span("v"), "password")
 
 
-_PGPASS = r":\d{4,5}:[\w*.-]{1,64}:[\w*.-]{1,64}:(?P<v>[^\s:\"'`]{6,256})(?=\s|\\n|[\"'`]|$)"
+_PGPASS = r":(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w*.-]{1,64}:(?P<v>[^\s:\"'`]{6,256})(?=\s|\\n|[\"'`]|$)"
 
 
 def _pgpass(text: str, at: int) -> Iterator[Span]:
     """The password in a line of `.pgpass`: host:port:database:user:password."""
-    found = compiled(_PGPASS).match(text, at)
-    if found and shapes.is_bare_secret(found["v"], "password"):
+    found = compiled(_PGPASS).match(text, at if text[at] == ":" else max(0, at - 2))
+    if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
         yield Span(*found.span("v"), "password")
 
 
-# What to search for, how far to go on from there before searching again, and who looks at the place. The step behind a
-# command is long, since its arguments are looked for in the 600 characters after it.
+_LOGIN = r"(?i:login):\s{1,9}[`*]{0,3}[\w.@+-]{1,64}[`*]{0,3}\s{1,9}/\s{1,9}[`*]{0,3}(?P<v>[^\s\"'`\\<>]{6,256})"
+
+
+def _find_login(text: str, at: int) -> Iterator[Span]:
+    """The second half of "Login: admin / …"."""
+    found = compiled(_LOGIN).match(text, at)
+    value = found["v"].rstrip("*.,;:)") if found else ""
+    if found and shapes.is_bare_secret(value, "password"):
+        yield Span(found.start("v"), found.start("v") + len(value), "password")
+
+
+_FROM_LITERAL = r"--from-literal[= ]\\{0,8}[\"']?[\w.-]{1,128}=" + _ARG
+
+
+def _find_literal(text: str, at: int) -> Iterator[Span]:
+    """The value in `kubectl create secret generic x --from-literal=db=…`."""
+    found = compiled(_FROM_LITERAL).match(text, at)
+    if found and shapes.is_bare_secret(found["v"], "password"):
+        yield Span(*found.span("v"), "command-password")
+
+
+# What to search for, how far to go on from there before searching again, and who looks at the place.
 ANCHORED: tuple[tuple[str, int, Finder], ...] = (
     ("-----begin", 10, _key_block),
     ("://", 3, _url),
@@ -300,11 +340,8 @@ ANCHORED: tuple[tuple[str, int, Finder], ...] = (
     ("sig=", 4, _signature),
     ("_pat", 4, _access_token),
     ("identified", 10, _identified),
-    (":5432:", 6, _pgpass),
-    (":6432:", 6, _pgpass),
-    *(
-        (name, 200, partial(command, name))
-        for name in _COMMANDS
-        if name not in ("sshpass", "htpasswd")
-    ),
+    ("432:", 4, _pgpass),
+    (":*:", 1, _pgpass),
+    ("--from-literal", 14, _find_literal),
+    ("sudo -s", 7, piped),
 )

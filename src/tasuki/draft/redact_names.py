@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tasuki.draft import redact_patterns as shapes
 from tasuki.draft.redact_calls import argument, elements, fallback
 from tasuki.draft.redact_finders import BY_NAME, Span, command, is_basic, piped
+from tasuki.draft.redact_lines import read_block, read_column, read_manifest
 from tasuki.draft.redact_patterns import compiled
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
@@ -22,6 +23,8 @@ def named(text: str, lower: str) -> Iterator[Span]:
     seen: set[int] = set()
     left, right = compiled(_LEFT), compiled(_RIGHT)
     for stem in shapes.STEMS:
+        if stem not in lower:
+            continue
         at = lower.find(stem)
         while at >= 0:
             end = right.match(text, at).end()  # type: ignore[union-attr]
@@ -49,42 +52,58 @@ def _foreign(text: str, lower: str) -> Iterator[Span]:
 def _after_name(text: str, start: int, end: int) -> list[Span]:
     if text[start - 1 : start] == "\\" and text[start] in "ntr":
         start += 1
+    if text.startswith("[REDACTED:", max(0, start - 10)):
+        return []
     name = text[start:end]
     end += 7 if text.startswith("\\u00f1a", end) else 0
-    if name in BY_NAME:
-        return list(command(name, text, end))
-    if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
-        return list(piped(text, start))
+    found = _find_at_word(text, start, end, name)
+    if found is not None:
+        return found
     if plural := shapes.plural_name(name):
         found = elements(text, end, plural)
         if found or shapes.secret_name(name) != "credentials":
             return found
-    kind = shapes.secret_name(name) or _two_words(text, start, name)
+    if name.endswith("auth") and (pair := compiled(_AUTH_PAIR).match(text, end)):
+        return _word(pair["v"], pair.start("v"), "password")
+    kind = (
+        shapes.secret_name(name) or _two_words(text, start, name) or _kind_of_bytes(text, end, name)
+    )
     if kind == "credentials":
         return _pair(text, end)
     if not kind:
         return []
     if kind == "pass":  # also a verb and a verdict of tests
         if not _is_pass(text, start, end):
-            return []
+            return read_column(text, start, end, "password")
         kind = "password"
     return _given(text, start, end, name, kind)
+
+
+def _find_at_word(text: str, start: int, end: int, name: str) -> list[Span] | None:
+    """Secrets at a command, a manifest's kind or a flag to read from standard input; None at any other word."""
+    if (program := name.lstrip("-+")) in BY_NAME:
+        return list(command(program, text, end))
+    if name == "Secret":
+        return read_manifest(text, start, end) or None
+    if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
+        return list(piped(text, start))
+    return None
 
 
 def _given(text: str, start: int, end: int, name: str, kind: str) -> list[Span]:
     """The value that a name of this kind is given, in any notation."""
     if text[end : end + 1] in ("(", "{"):
         return argument(text, end, kind)
-    if name == "auth" and (pair := compiled(_AUTH_PAIR).match(text, end)):
-        return _word(pair["v"], pair.start("v"), "password")
     found = _assigned(text, start, end, name, kind) or _reversed(text, start, kind)
     found = found or elements(text, end, kind) or fallback(text, end, kind)
+    found = found or read_block(text, end, kind) or read_column(text, start, end, kind)
+    found = found or _find_below(text, start, end, kind)
     if not found and kind != "weak-key":
         found = _sentence(text, end, kind) or _spaced(text, start, end, name, kind)
     return found
 
 
-_AUTH_PAIR = r"\s{0,9}=\s{0,9}\(\\{0,8}[\"'][^\"'\\\n]{1,64}\\{0,8}[\"'],\s{0,9}\\{0,8}[\"'](?P<v>[^\s\"'\\]{4,256})"
+_AUTH_PAIR = r"\s{0,9}[:=]\s{0,9}[(\[]\\{0,8}[\"'][^\"'\\\n]{1,64}\\{0,8}[\"'],\s{0,9}\\{0,8}[\"'](?P<v>[^\s\"'\\]{4,256})"
 _REVERSED = r"(?P<v>[!-~]{6,256})[`\"']?\s(?:is|was)\s(?:the|my|our|your|its)\s(?:\w{1,20}\s)?$"
 
 
@@ -125,16 +144,42 @@ def _two_words(text: str, start: int, name: str) -> str:
     return ""
 
 
+_BYTES = r"(?:[ ]?:[ ]?&?\[u8(?:;[ ]?\d{1,3})?\])?[ ]{0,9}:?=[ ]{0,9}(?:\[\]byte\(|[bB])(?=\\{0,8}[\"'`])"
+
+
+def _kind_of_bytes(text: str, end: int, name: str) -> str:
+    """The kind of a `key` that is given bytes: in code those are a key's own, not a name to look something up by."""
+    given = name.lower() == "key" and compiled(_BYTES).match(text, end)
+    return "weak-key" if given else ""
+
+
+_BELOW = r"[ \t]{0,9}(?:\r?\n|\\n)[ \t]{0,40}(?P<v>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
+
+
+def _find_below(text: str, start: int, end: int, kind: str) -> list[Span]:
+    """AWS's secret on the line under the words for it."""
+    if kind != "key" or not text[max(0, start - 14) : start].lower().endswith("secret access "):
+        return []
+    found = compiled(_BELOW).match(text, end)
+    if (
+        not found
+        or not shapes.is_random(found["v"], often=10)
+        or compiled(shapes.HASH).match(found["v"])
+    ):
+        return []
+    return [Span(*found.span("v"), "aws-secret-key")]
+
+
 # ---- name = value --------------------------------------------------------------------------------------------------
 
 _VALUE = (
-    r"(?:[bruBRU@L]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|JSON\.stringify|str|bytes|Secret|new \w{1,30})\()?"
-    r"(?P<q>\\{0,8}(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})))"
+    r"(?:[bruBRU@L]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|JSON\.stringify|str|bytes|Secret|Field|\[\]byte|new \w{1,30})\((?:default=)?)?"
+    r"(?P<q>\\{0,8}(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})|%[qQ][({\[](?P<v4>[^\s(){}\[\]\\]{1,512})))"
     r"|(?P<bare>[^\s\"'`\\]{4,1024}))"
 )
 _ASSIGN = (
     r"(?P<close>\\{0,8}[\"'`]?\]?|\*\*|\[\d{0,5}\])(?:[ \t]?(?:\([^()\n]{1,40}\)|\[(?:None|\*+\w{0,4})\]))?[?!]?"
-    r"(?P<op>:[ ]{0,9}&?[A-Za-z][\w.<>|\[\] ?]{0,40}?[ ]=(?![=>])|[ ](?:As[ ])?\*{0,2}\w{1,20}[ ]:?=(?=[ ]?\\{0,8}[\"'`])|[ \t]{0,40}(?::=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
+    r"(?P<op>:[ ]{0,9}(?:&?\[u8(?:;[ ]?\d{1,3})?\]|&?(?:'\w{1,9}[ ])?[A-Za-z][\w.<>|\[\] ?]{0,40}?)[ ]=(?![=>])|[ ]\{[ ]get;[a-z; ]{0,40}\}[ ]=|[ ](?:As[ ])?\*{0,2}\w{1,20}[ ]:?=(?=[ ]?\\{0,8}[\"'`])|[ \t]{0,40}(?:<<<|:=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
     r"(?P<gap>\*{0,2}[ \t]{0,40})" + _VALUE
 )
 
@@ -147,7 +192,7 @@ def _assigned(text: str, start: int, end: int, name: str, kind: str) -> list[Spa
     ):
         return []
     if found["q"]:
-        group = next(g for g in ("v1", "v2", "v3") if found[g])
+        group = next(g for g in ("v1", "v2", "v3", "v4") if found[g])
         return _literal(found[group], found.start(group), name, kind)
     compact = found["op"] in ("=", ":") and not found["gap"]
     loose = compact or found["op"].strip() != "="
@@ -176,16 +221,10 @@ def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | Non
 
 def _literal(value: str, at: int, name: str, kind: str) -> list[Span]:
     """A span for a quoted value, if it is a secret."""
-    if shapes.is_placeholder(value) or shapes.is_reference(value):
-        return []
-    if kind == "authorization":
+    if kind == "authorization" and not (shapes.is_placeholder(value) or shapes.is_reference(value)):
         return _authorization(value, at, name)
-    good = (
-        shapes.is_weak_key_value(value)
-        if kind == "weak-key"
-        else shapes.is_quoted_secret(value, kind)
-    )
-    return [Span(at, at + len(value), _plain(kind))] if good else []
+    good = shapes.is_literal_secret(value, kind)
+    return [Span(at, at + len(value), shapes.plain_kind(kind))] if good else []
 
 
 def _bare(
@@ -211,11 +250,7 @@ def _bare(
         good = shapes.is_hard(value, kind if loose else "") or (
             shell and value.isalpha() and value.islower() and len(value) >= 6
         )
-    return [Span(at, at + len(value), _plain(kind))] if good else []
-
-
-def _plain(kind: str) -> str:
-    return "key" if kind == "weak-key" else kind
+    return [Span(at, at + len(value), shapes.plain_kind(kind))] if good else []
 
 
 def _cut(value: str, *, shell: bool, query: bool) -> str:
@@ -282,7 +317,7 @@ def _word(value: str, at: int, kind: str) -> list[Span]:
     )
 
 
-_PAIR = r"\\{0,8}[\"'`]?\s{0,9}(?:are|is|:|=)?\s{0,9}[\"'`]?[\w.@+-]{1,64}[\"'`]?\s{0,9}(?:/|:|,|and)\s{0,9}(?:\\{0,8}[\"'`])?(?P<v>[^\s\"'`\\<>]{6,256})"
+_PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?[\w.@+-]{1,64}[\"'`]?\s{0,9}(?:/|:|,|and)\s{0,9}(?:\\{0,8}[\"'`])?(?P<v>[^\s\"'`\\<>]{6,256})"
 
 
 def _pair(text: str, end: int) -> list[Span]:
@@ -295,11 +330,14 @@ def _pair(text: str, end: int) -> list[Span]:
 
 _SPACED = r"[ \t]{1,40}(?:--?(?:body|value|b|v)[ =])?(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
 _SETTER = r"(?i:(?:\b|\\n)login\s{1,9}\S{1,128}\s{1,9}|(?:\b|\\n)(?:set|env|setx|put|config|set_header|add_header|proxy_set_header|header)\s{1,9}(?:-\w+\s{1,9}){0,3}(?://\S{1,100}:)?)$"
+_MACHINE = r"(?:\b|\\n)(?:machine\s{1,9}\S{1,128}|default)\s{1,9}login\s{1,9}\S{1,128}\s{1,40}$"
 _NEXT_LINE = (
     r"\\{0,8}[\"']?(?:\s|,|\\n){1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}" + _VALUE
 )
 
 
+_TAGGED = r"\\{0,8}[\"']\s{0,9}>(?:\s|\\[nt]){0,60}<value>" + _VALUE
+_OPTION = r"\\{0,8}[\"'],[^()]{0,200}?\bdefault\s{0,9}[:=]\s{0,9}" + _VALUE
 _DEFAULT = r"\\{0,8}[\"']\s{0,9}\{[^{}]{0,200}?default\s{0,9}=\s{0,9}" + _VALUE
 
 
@@ -317,6 +355,8 @@ def _spaced(text: str, start: int, end: int, name: str, kind: str) -> list[Span]
             if _hard_literal(found["quoted"], before)
             else []
         )
+    if compiled(_MACHINE).search(before) and not shapes.is_placeholder(found["bare"]):
+        return [Span(*found.span("bare"), kind)]
     spans = _word(found["bare"], found.start("bare"), kind)
     return spans if spans and _is_told(before, name, kind, found["bare"]) else []
 
@@ -327,7 +367,17 @@ def _is_told(before: str, name: str, kind: str, value: str) -> bool:
         return True
     if shapes.is_random(value) if kind == "password" else shapes.is_weak_key_value(value):
         return True
-    return compiled(_SETTER).search(before) is not None
+    if compiled(_SETTER).search(before):
+        return True
+    return kind == "password" and _is_mixed(value) and compiled(_WITH).search(before) is not None
+
+
+_WITH = r"(?i:\b(?:with|using|and|as \S{1,64},?)\s(?:the\s)?)$"
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether the word has what words of prose lack: digits together with a symbol or a capital within."""
+    return bool(compiled(r"(?=\D*\d)(?:\w+[!#$%&*?@^+]|.*[a-z0-9][A-Z])").match(value))
 
 
 def _hard_literal(value: str, before: str) -> bool:
@@ -340,13 +390,16 @@ def _next_line(text: str, before: str, end: int, name: str, kind: str) -> list[S
     """The value of a manifest's `- name: DB_PASSWORD` / `value: …`."""
     if compiled(r"(?i:name|key)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?$").search(before):
         found = compiled(_NEXT_LINE).match(text, end)
+        found = found or compiled(_TAGGED).match(text, end)
     elif compiled(r"variable\s\\{0,8}[\"']$").search(before):
         found = compiled(_DEFAULT).match(text, end)
+    elif compiled(r"(?:argument|option)\([^()]{0,60}\\{0,8}[\"']$").search(before):
+        found = compiled(_OPTION).match(text, end)
     else:
         return []
     if not found:
         return []
-    group = next(g for g in ("v1", "v2", "v3", "bare") if found[g])
+    group = next(g for g in ("v1", "v2", "v3", "v4", "bare") if found[g])
     if group == "bare":
         return _bare(
             text,

@@ -38,6 +38,7 @@ _SHAPES: tuple[tuple[str, str], ...] = (
     ("docker_token", r"dckr_[po]at_[\w-]{20,}"),
     ("grafana_token", r"glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}|glc_eyJ[\w=-]{20,}"),
     ("tailscale_key", r"tskey-[a-z]+-[\w-]{20,}"),
+    ("sonar_token", r"sq[pau]_[0-9a-f]{40}"),
     ("sentry_token", r"sntry[su]_[\w=-]{40,}"),
     ("supabase_key", r"sbp_[0-9a-f]{40}|sb_secret_[\w-]{20,}"),
     ("onepassword_token", r"ops_eyJ[\w=-]{40,}"),
@@ -105,17 +106,19 @@ def is_random(value: str, often: int = 5) -> bool:
 
 # ---- names ---------------------------------------------------------------------------------------------------------
 
-STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "contrase", "senha")
+STEMS = (
+    "pass", "pw", "psk", "secret", "token", "key", "auth", "cred", "hmac", "contrase", "senha"
+)  # fmt: skip
 _FOREIGN = ("密码", "密碼", "密钥", "口令", "令牌", "パスワード", "トークン", "비밀번호", "пароль")
 FOREIGN = "|".join(_FOREIGN)
 ESCAPED = r"\\u(?:" + "|".join(re.escape(ascii(word)[3:-1]) for word in _FOREIGN) + ")"
 
 _PASSWORDS = (
-    "password|passwd|passwort|pw|passphrase|passcode|pwd|passwrd|storepass|keypass|requirepass|masterauth|userpass|dbpass|sshpass|bindpw|rootpw"
+    "password|passwd|passwort|pw|psk|passphrase|passcode|pwd|passwrd|storepass|keypass|requirepass|masterauth|userpass|dbpass|sshpass|bindpw|rootpw"
     "|contraseña|contrasena|contrase|contraseñas|senha|passe"
 ).split("|")
 _OWNERS = frozenset(
-    "api secret access private account auth authentication encryption encrypt signing sign master shared service client"
+    "api secret access private preshared account auth authentication encryption encrypt signing sign master shared service client"
     " app application license admin root session webhook jwt hmac crypto deploy subscription storage host function"
     " functions integration write read ingest server consumer project bot openai anthropic rails cookie role".split()
 )
@@ -193,7 +196,7 @@ def secret_name(name: str) -> str:
         "x-auth",
     ):
         return "authorization"
-    if name.isupper() and last == "key" and before:
+    if last == "hmac" or (name.isupper() and last == "key" and before):
         return "weak-key"
     found = compiled(_GLUED).search(last)
     return _glued_kind(found.group()) if found else ""
@@ -233,7 +236,7 @@ _SNAKE = r"_*[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+$"
 _CAMEL = r"\$?[A-Za-z]?[a-z]+\d?(?:[A-Z][a-z]+\d?)*$|[A-Z][A-Z_]+\d?$"
 _TECHNICAL = (
     r"(?i)(?:(?:sha|md|hs|rs|es|ps|utf|int|uint|float|base|aes|rsa|ed|oauth|http|ipv|argon|bcrypt|win|uuid|uuidv|web|gpt|python"
-    r"|node|str|varchar|char)-?\d{1,4}(?:[-_.]?[a-z]{1,8}\d{0,4})?|[a-z]-?\d{1,5}|\d{1,4}[a-z]{1,2}|\d{1,4}(?:-[a-z]+){1,2}"
+    r"|node|str|varchar|char)-?\d{1,4}(?:[-_.]?[a-z]{1,8}\d{0,4})?|[a-z]-?\d{1,5}|b64(?:enc|dec)|\d{1,4}[a-z]{1,2}|\d{1,4}(?:-[a-z]+){1,2}"
     r"|v?\d+(?:\.\d+)+(?:[-+.][\w.+-]*)?|\d{4}-\d\d-\d\d.*|\d\d?:\d\d.*|[\d.,:/_+-]+"
     r"|[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}|claude-.*|gpt-.*|(?:toolu|msg|call|req|chatcmpl|resp)_.*)$"
 )
@@ -311,6 +314,18 @@ def is_quoted_secret(value: str, kind: str) -> bool:
         return True
     plain = value.islower() and value.isalpha() and len(value) >= 8
     return (plain and kind == "password") or (len(value) >= 16 and is_random(value))
+
+
+def is_literal_secret(value: str, kind: str) -> bool:
+    """Whether a literal that a secret's name is given is a secret: in quotes, or on lines of its own."""
+    if is_placeholder(value) or is_reference(value):
+        return False
+    return is_weak_key_value(value) if kind == "weak-key" else is_quoted_secret(value, kind)
+
+
+def plain_kind(kind: str) -> str:
+    """The kind that a mark tells: how sure one is of a name is no part of it."""
+    return "key" if kind == "weak-key" else kind
 
 
 _STOP = frozenset(

@@ -88,17 +88,20 @@ def _columns_of(block: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Cell]]:
 
 
 def _joined_from_each(text: str, cells: Sequence[Cell]) -> Iterator[list[int]]:
-    """From each cell on, it and those in which it may go on, in one row."""
+    """From each cell on, it and those in which it may go on, in one row, below the cell above it.
+
+    Each number of cells is tried: what has a fixed length is only known where it ends.
+    """
     framed = [_without_frame(text, cell) for cell in cells]
     for first in range(len(framed) - 1):
-        places = list(range(*framed[first]))
+        places = [*range(*framed[first - 1]), -1] if first else []
+        places += range(*framed[first])
         for cell in framed[first + 1 : first + MOST_JOINED]:
-            if not (places and cell[0] < cell[1]):
+            if not (places and places[-1] >= 0 and cell[0] < cell[1]):
                 break
             if not (_JOINED.match(text[places[-1]]) and _JOINED.match(text[cell[0]])):
                 break
-            places += range(*cell)
-        if len(places) > framed[first][1] - framed[first][0]:
+            places = [*places, *range(*cell)]
             yield places
 
 
