@@ -124,6 +124,29 @@ def test_words_around_a_prompt_stay() -> None:
     )
 
 
+@pytest.mark.parametrize("between", [" ", "", "\n\n"])
+def test_a_prompt_that_is_pasted_behind_words_is_taken_out(tmp_path: Path, between: str) -> None:
+    """Of a prompt that Claude Code marks as pasted into a line, the words before and after it stay."""
+    for typed in (
+        documents.instruction(handoff(), PATH),
+        documents.injection(handoff(), agent(), PATH),
+    ):
+        pasted = f'<pasted_content id="99">\n{typed}\n</pasted_content id="99">'
+        built = ThreadBuilder("claude").user(f"{WISH}{between}{pasted} and use ruff")
+        thread = adapter("claude").read(built.assistant("ok").write(tmp_path / built.file_name()))
+
+        assert users_words(thread.entries[0]).split("\n\n") == [WISH, "and use ruff"]
+        assert peoples_words(f"{typed}\n{WISH} {typed}") == WISH
+
+
+def test_words_between_a_quoted_prompt_and_a_real_one_stay() -> None:
+    """What begins on a line with words and never ends is the user's, up to the prompt that does."""
+    quoted = documents.instruction(handoff(), PATH)[:120]
+    typed = documents.instruction(handoff(), PATH)
+
+    assert peoples_words(f"why this: {quoted}\n{WISH}\n{typed}") == f"why this: {quoted}\n{WISH}"
+
+
 @pytest.mark.parametrize(
     "text",
     [

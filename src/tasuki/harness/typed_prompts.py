@@ -62,6 +62,12 @@ _BEFORE = re.compile(
 _AT_START = re.compile("|".join(map(_pattern, OPENINGS)), re.DOTALL)
 _OF_FLEET = re.compile(f"{_pattern(INSTRUCTION)}|{_pattern(INJECTION)}", re.DOTALL)
 _LINE = re.compile(rf"(?m)^[^\S\n]*(?=(?s:{_OF_FLEET.pattern}))")
+_INSIDE_LINE = re.compile(
+    rf"{_pattern(f'{INSTRUCTION} Write a handoff document for it now.')}"
+    rf"|{_pattern(f'{INJECTION} you continue its work. Handoff document:')}",
+    re.DOTALL,
+)
+"""More of their first words, for behind words on the same line: a paste is where the cursor was."""
 _LAST_LINE = re.compile(_pattern(CLOSING, r"[\w/-]{4,80}"))
 _INSTRUCTION = re.compile(_pattern(INSTRUCTION), re.DOTALL)
 _INJECTION = re.compile(_pattern(INJECTION), re.DOTALL)
@@ -108,15 +114,25 @@ def find_typed_prompt(text: str, at: int = 0) -> TypedPrompt | None:
     """The first prompt of tasuki's own in a text from `at` on, None if there is none.
 
     At the beginning, after what a harness puts there, its first words are enough. Further on, after
-    words of the user, the prompts of a fleet are recognised if their last line is there too.
+    words of the user, the prompts of a fleet are recognised if their last line is there too; behind
+    words on the same line if no other one begins before that.
     """
     start = 0 if at else _begin(text)
     if not at and _AT_START.match(text, start):
         end = _LAST_LINE.search(text, start) if _OF_FLEET.match(text, start) else None
         return TypedPrompt(text, start, end.end() if end else len(text))
-    line = _LINE.search(text, at) if _LAST_LINE.search(text, at) else None
-    end = _LAST_LINE.search(text, line.end()) if line else None
-    return TypedPrompt(text, line.end(), end.end()) if line and end else None
+    return _find_behind_words(text, at) if _LAST_LINE.search(text, at) else None
+
+
+def _find_behind_words(text: str, at: int) -> TypedPrompt | None:
+    line = _LINE.search(text, at)
+    start = line.end() if line else len(text)
+    for inside in _INSIDE_LINE.finditer(text, at, start):
+        end = _LAST_LINE.search(text, inside.end())
+        if end and not _OF_FLEET.search(text, inside.end(), end.start()):
+            return TypedPrompt(text, inside.start(), end.end())
+    end = _LAST_LINE.search(text, start)
+    return TypedPrompt(text, start, end.end()) if end else None
 
 
 def _begin(text: str) -> int:
