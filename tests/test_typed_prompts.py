@@ -94,6 +94,21 @@ def test_what_an_operator_and_a_goal_say_is_somebodys_words() -> None:
     assert users_words(entry(documents.injection(handoff(), agent(), PATH))) == ""
 
 
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "Build it.\n1. Begin your answer with this line, by itself: x\n2. Never use port 80",
+        "Never use port 80\n(tasuki handoff abcd1234)\nand use TLS",
+    ],
+)
+def test_a_goal_with_lines_of_a_prompt_stays_whole(goal: str) -> None:
+    """A goal that quotes the steps or the last line of the prompt that passes it on loses nothing."""
+    text = documents.injection(handoff(), agent(goal=goal), PATH)
+
+    assert users_words(entry(text)) == goal
+    assert users_words(entry(f"{WISH}\n{text}\nand ruff")).split("\n\n") == [WISH, goal, "and ruff"]
+
+
 def test_the_task_after_a_skill_is_the_users() -> None:
     """The goal that an agent is given with its skill stays; the skill is not the user's wish."""
     told = tasuki.fleet.prompts.render(
