@@ -152,6 +152,21 @@ async def test_a_thread_that_the_agent_writes_late_takes_the_place_of_ours(
     assert conversation.count == 2
 
 
+async def test_a_thread_that_is_found_while_ours_is_written_leaves_no_second_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handoff may find the agent's thread at any moment."""
+    monkeypatch.setenv("TASUKI_DATA", str(tmp_path))
+    conversation = Conversation()
+    kept = KeptThread("s1", "/tmp", conversation, own=False)
+    conversation.ask([{"type": "text", "text": WORDS}])
+    await asyncio.sleep(0)  # The thread that writes is begun.
+    kept.discard()
+    await kept.finish()
+
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
 async def test_a_folder_that_cannot_be_written_is_told_once(
     setting: Setting, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,7 +36,8 @@ HEAD = 4_096
 
 class KeptThread:
     """One session of an agent. `loaded` says that it may have been kept before, `parent` is the file
-    of the session that was handed off to it, and `own` whether the agent keeps threads, if known."""
+    of the session that was handed off to it, `own` whether the agent keeps threads, if known, and
+    `after` what has to be over first: the same session may have been kept until just now."""
 
     def __init__(
         self,
@@ -47,10 +48,11 @@ class KeptThread:
         parent: str = "",
         loaded: bool = False,
         own: bool | None = None,
+        after: "asyncio.Task[None] | None" = None,
     ) -> None:
         self.agent, self.cwd, self.parent, self.loaded = agent, cwd, parent, loaded
         self.own = own
-        self._conversation = conversation
+        self._conversation, self._after = conversation, after
         self._since = time.time() - SLACK_SECONDS
         self._turn = asyncio.Event()
         self._closing = False
@@ -109,6 +111,8 @@ class KeptThread:
     async def _run(self) -> None:
         if self.own:
             return
+        if self._after:
+            await asyncio.wait({self._after})
         try:
             if self.own is None:
                 with suppress(TimeoutError):
@@ -135,6 +139,8 @@ class KeptThread:
         file = await in_thread(lambda: self._written_first(first))
         self._before = []
         self._file = file  # type: ignore[assignment]
+        if self.own:  # A handoff found the agent's thread meanwhile.
+            self.discard()
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self._take(message)

@@ -72,6 +72,7 @@ class Proxy:
         self._held: dict[str, list[Message]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._kept_threads: set[KeptThread] = set()
+        self._finishing: dict[str, asyncio.Task[None]] = {}
 
     # -- from the client -------------------------------------------------------------------
 
@@ -152,7 +153,7 @@ class Proxy:
         if session.kept is None:
             session.kept = KeptThread(
                 session.agent, str(session.setup.get("cwd") or ""), session.conversation, loaded=session.loaded,
-                parent=session.parent_thread, own=session.has_own_thread,
+                parent=session.parent_thread, own=session.has_own_thread, after=self._finishing.pop(session.agent, None),
             )  # fmt: skip
             self._kept_threads.add(session.kept)
 
@@ -161,7 +162,7 @@ class Proxy:
         if session.kept:
             self._kept_threads.discard(session.kept)
             session.kept.hear_no_more()
-            self.start(session.kept.finish())
+            self._finishing[session.agent] = self.start(session.kept.finish())
             session.kept = None
 
     async def finish_threads(self, seconds: float) -> None:
@@ -371,11 +372,12 @@ class Proxy:
 
     # -- the rest --------------------------------------------------------------------------
 
-    def start(self, work: Coroutine[None, None, None]) -> None:
+    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Do something beside the routing."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def settled(self, seconds: float) -> None:
         """Wait until what was begun is over."""
