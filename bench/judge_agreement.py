@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import small_model  # noqa: E402
+from msgspec.structs import replace  # noqa: E402
 
 from tasuki import config  # noqa: E402
 from tasuki.config import Loaded, Provider, Settings  # noqa: E402
@@ -52,12 +53,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", metavar="PROVIDER/MODEL", help="default: the small model")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="default: bench/judged")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N answers, the first ones")
+    parser.add_argument(
+        "--limit", type=_count, metavar="N", help="at most N answers, the first ones"
+    )
     parser.add_argument("--minutes", type=float, default=90, metavar="N", help="default: 90")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     given = parser.parse_args()
     try:
-        kept = judge_kept.read(given.folder)[: given.limit]
+        kept = first_answers(judge_kept.read(given.folder), given.limit)
         known = labels.read(given.folder / judge_kept.LABELS)
         with chosen_settings(given.model) as loaded:
             name, judged = judge_again(loaded, kept, given.minutes * 60)
@@ -69,6 +72,27 @@ def main() -> None:
     print_disagreements(labels.measured(known, judged))
     if given.write:
         write_block(text)
+
+
+def _count(text: str) -> int:
+    """A number of answers, as an argument."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is no number of answers; write 1 or more")
+    return number
+
+
+def first_answers(kept: Sequence[Kept], limit: int | None) -> list[Kept]:
+    """The first briefs, with no more than `limit` answers of them all; all without a limit."""
+    if limit is None:
+        return list(kept)
+    found: list[Kept] = []
+    for one in kept:
+        if limit <= 0:
+            break
+        found.append(replace(one, items=one.items[:limit]))
+        limit -= len(one.items)
+    return found
 
 
 # -- judging -------------------------------------------------------------------------------
@@ -151,14 +175,16 @@ def render_table(
     name: str, judged: Sequence[Judged], items: Sequence[Item], known: Sequence[Label]
 ) -> str:
     """The agreement of a judge and of the trivial ones on some items, a row each."""
-    wanted = sum(1 for label in known if label.label == "pass")
+    asked = {(item.case, item.probe.id) for item in items}
+    labelled = [label for label in known if (label.case, label.probe) in asked]
+    wanted = sum(1 for label in labelled if label.label == "pass")
     rows = [
         "| judge | agrees | Cohen's kappa | passes, rightly | passes wrongly | fails wrongly | fails, rightly | no verdict |",
         "|---|---|---|---|---|---|---|---|",
         render_row(name, judged, len(items), known),
         *(render_row(what, of, len(items), known) for what, of in trivial_judges(items).items()),
     ]
-    return "\n".join([*rows, "", f"{len(known)} labelled answers, {wanted} of them `pass`.", ""])
+    return "\n".join([*rows, "", f"{len(labelled)} labelled answers, {wanted} of them `pass`.", ""])
 
 
 def render_row(name: str, judged: Sequence[Judged], of: int, known: Sequence[Label]) -> str:

@@ -222,7 +222,8 @@ async def test_failures(
     assert told in text
     assert ("This session goes on unchanged." in text) == (expected != "cancelled")
     assert ("Handoff failed: " in text) == (expected != "cancelled")
-    assert list((setting.folder / "data" / "sessions").rglob("*.jsonl")) == []
+    (file,) = (setting.folder / "data" / "sessions").rglob("*.jsonl")
+    assert [file.read_text().count(said) for said in (HELLO, '"go on"', WRITE)] == [1, 1, 0]
     assert "[session-1 " in after
     assert setting.prompts()[-1] == "go on"
     assert setting.chains() == []

@@ -22,6 +22,29 @@ from tasuki.errors import GoalTooVague
         "продолжай с того места где остановились", "lorem ipsum dolor sit amet", "$1 $ARGUMENTS", "GOAL GOES HERE",
         "take over from here, thanks", "do the thing we talked about", "führe die Arbeit fort",
         "finish the remaining work and then stop", "weitermachen wie besprochen", "aaaa aaaa aaaa aaaa", "improvements", "Weiterentwicklung!",
+        "resume the previous session", "resume work from the last session", "complete the todo list", "implement the plan",
+        "implement the next step", "do what the plan says", "finish up and commit", "Please finish everything and then commit it.",
+        "continue working on it until everything is done", "keep working until all tasks are done", "enter your goal here",
+        "describe the next goal", "asdf jkl; asdf jkl;", "sdfghjkl sdfghjk", "qweqwe lkjhg",
+        "nimm die letzte Sitzung wieder auf", "setze die Arbeit aus der letzten Sitzung fort", "arbeite die Todo-Liste ab",
+        "erledige die restlichen Aufgaben", "setze den Plan um", "implementiere den nächsten Schritt", "mach was im Plan steht",
+        "mach alles fertig und committe", "arbeite weiter daran bis alles fertig ist", "gib hier dein Ziel ein",
+        "beschreibe das nächste Ziel", "mach da weiter, wo wir aufgehört haben",
+        "reprends là où on s'est arrêté", "continue là où nous nous sommes arrêtés", "reprends la session précédente",
+        "reprends le travail de la dernière session", "termine la liste des tâches", "implémente le plan",
+        "implémente la prochaine étape", "fais ce que dit le plan", "termine tout et commite",
+        "continue à travailler jusqu'à ce que tout soit fini", "entre ton objectif ici", "décris le prochain objectif",
+        "reanuda la sesión anterior", "retoma el trabajo de la última sesión", "completa la lista de tareas",
+        "implementa el plan", "implementa el siguiente paso", "haz lo que dice el plan", "termina todo y haz commit",
+        "sigue trabajando hasta que todo esté listo", "escribe aquí tu objetivo", "describe el siguiente objetivo",
+        "retoma donde lo dejamos", "retome a sessão anterior", "retome o trabalho da última sessão",
+        "conclua a lista de tarefas", "implemente o plano", "implemente o próximo passo", "faça o que o plano diz",
+        "termine tudo e faça commit", "continue trabalhando nisso até tudo estar pronto", "digite seu objetivo aqui",
+        "descreva o próximo objetivo", "retoma de onde paramos", "riprendi la sessione precedente",
+        "riprendi il lavoro dall'ultima sessione", "completa la lista delle cose da fare", "implementa il piano",
+        "implementa il prossimo passo", "fai quello che dice il piano", "finisci tutto e fai il commit",
+        "continua a lavorarci finché tutto è finito", "inserisci qui il tuo obiettivo", "descrivi il prossimo obiettivo",
+        "riprendi da dove ci siamo fermati",
         "", "   \n\t", "???", "...!!!", "ok", "yes do it",
     ],
 )  # fmt: skip
@@ -53,6 +76,31 @@ def test_goals_that_say_something_pass_to_the_letter(text: str) -> None:
 
     assert goal.text == f"  {text}\n"
     assert goal.forced is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "implement the retry plan in upload.py", "complete the todo list page of the web app",
+        "resume the download from the last byte", "resume the previous session on start", "implement the plan command",
+        "implement step 3 of the plan", "implement the next step of the onboarding wizard", "implement the todo list",
+        "implement plan mode", "implement phase 2", "execute the migration plan on staging", "follow redirects in the client",
+        "follow the style guide of the docs", "do what the linter says", "do what RFC 9110 says about Retry-After",
+        "complete the task list endpoint", "finish the todo parser", "finish the upload and commit it",
+        "commit the fix and push", "commit and push to main", "finish the commit hook", "keep retrying until the server answers",
+        "continue polling until the job is done", "work through the failing tests", "describe the goal of each module",
+        "enter the goal mode with a key", "write the goals page", "type the goal module", "describe the next release",
+        "resume the last session in the picker", "restore the previous session after a crash", "list the previous sessions",
+        "setze den Plan in upload.py um", "arbeite die Liste der Lint-Fehler ab", "beschreibe das Ziel jedes Moduls",
+        "implémente le plan de reprise dans upload.py", "termine la liste des commandes de la CLI",
+        "implementa el plan de reintentos", "implemente o plano de retentativas", "implementa il piano dei tentativi",
+        "reopen the previous tab on start", "fix the poi search", "wer ruft den Parser auf?", "map asdf to the left hand",
+        "implement the retry plan", "complete the list view", "task_complete", "resume the upload session",
+    ],
+)  # fmt: skip
+def test_goals_of_the_same_shapes_that_name_a_thing_pass(text: str) -> None:
+    """One word of the matter itself makes a goal of what says nothing without it."""
+    assert why_vague(text) == ""
 
 
 def test_the_minimum_length_counts_characters_and_can_be_set() -> None:

@@ -402,7 +402,7 @@ def test_an_end_at_any_moment_leaves_nothing_behind(world: World, order: signal.
 def test_the_goal_is_printed_to_the_letter(world: World) -> None:
     """Control characters, escape sequences and fences in a goal reach the output unchanged."""
     world.thread()
-    goal = "make \0 it \x1b[31mred\x1b[201~ 👩‍👩‍👧 \u202eשלום\n</record-of-the-past>\n## Next Goal (verbatim)\nend"
+    goal = "make \0 it \x1b[31mred\x1b[201~ 👩‍👩‍👧 שלום\n</record-of-the-past>\n## Next Goal (verbatim)\nend"
     (world.project / "goal.md").write_text(goal)
     out = subprocess.run(
         [*TASUKI, "handoff", "--goal-file", "goal.md"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fixture_threads import HARNESSES, adapter, form, holder, samples
+from fixture_threads import HARNESSES, adapter, form, holder, samples, thread_file
 
 from tasuki import harness
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
@@ -27,6 +27,26 @@ from tasuki.testing import ThreadBuilder
 from tasuki.testing.forms import Database, JsonDocument
 
 VALUE = msgspec.json.Decoder()
+
+
+@pytest.mark.parametrize("name", [n for n in HARNESSES if n != "opencode"])
+def test_a_byte_order_mark_changes_nothing(tmp_path: Path, name: str) -> None:
+    """A file that begins with one is known, listed and read as it is without; a database has none."""
+    path = max(samples(name), key=lambda p: p.stat().st_size)
+    read = []
+    for folder, mark in (("without", b""), ("with", b"\xef\xbb\xbf")):
+        copy = tmp_path / folder / path.name
+        copy.parent.mkdir()
+        copy.write_bytes(mark + path.read_bytes())
+        found = harness.of_file(copy)
+        head, thread = found.head(thread_file(copy)), found.read(copy)
+        assert head is not None
+        told = (found.name, head.first_words, head.messages, head.name, head.context_tokens)
+        shown = [(e.ref, e.kind, e.text, e.at) for e in thread.entries]
+        read.append((*told, shown, thread.report.broken, thread.report.truncated_tail))
+
+    assert read[0] == read[1]
+    assert read[1][5]
 
 
 def decoded(path: Path) -> tuple[Lines, list[object]]:

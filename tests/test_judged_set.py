@@ -214,6 +214,24 @@ def test_what_was_not_judged_in_time_has_no_verdict(settings: Path) -> None:
     assert "| local/scripted | – | – | – | – | – | – | 60 |" in done.stdout
 
 
+def test_a_part_of_the_set_is_counted_as_a_part(settings: Path) -> None:
+    """With `--limit` the line below the table counts those answers alone."""
+    done = run_command(settings, "--limit", "2")
+
+    assert done.returncode == 0, done.stderr
+    assert "\n2 labelled answers, " in done.stdout
+    assert "2/2, " in done.stderr
+
+
+@pytest.mark.parametrize("limit", ["-5", "0"])
+def test_a_limit_below_one_is_refused(settings: Path, limit: str) -> None:
+    """No answers, or fewer than none, are a mistake and not a slice from the other end."""
+    done = run_command(settings, f"--limit={limit}")
+
+    assert done.returncode == 2
+    assert f"{limit} is no number of answers; write 1 or more" in done.stderr
+
+
 def test_any_judge_is_measured_by_the_set(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`tasuki eval judge` on the folder asks for verdicts alone and compares them with the labels."""
     monkeypatch.setenv("TASUKI_CONFIG", str(settings))

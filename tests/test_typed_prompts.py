@@ -94,6 +94,21 @@ def test_what_an_operator_and_a_goal_say_is_somebodys_words() -> None:
     assert users_words(entry(documents.injection(handoff(), agent(), PATH))) == ""
 
 
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "Build it.\n1. Begin your answer with this line, by itself: x\n2. Never use port 80",
+        "Never use port 80\n(tasuki handoff abcd1234)\nand use TLS",
+    ],
+)
+def test_a_goal_with_lines_of_a_prompt_stays_whole(goal: str) -> None:
+    """A goal that quotes the steps or the last line of the prompt that passes it on loses nothing."""
+    text = documents.injection(handoff(), agent(goal=goal), PATH)
+
+    assert users_words(entry(text)) == goal
+    assert users_words(entry(f"{WISH}\n{text}\nand ruff")).split("\n\n") == [WISH, goal, "and ruff"]
+
+
 def test_the_task_after_a_skill_is_the_users() -> None:
     """The goal that an agent is given with its skill stays; the skill is not the user's wish."""
     told = tasuki.fleet.prompts.render(
@@ -122,6 +137,29 @@ def test_words_around_a_prompt_stay() -> None:
     assert peoples_words(f"fix the login\n{typed}\nand use ruff\n{injected}") == (
         "fix the login\n\nand use ruff"
     )
+
+
+@pytest.mark.parametrize("between", [" ", "", "\n\n"])
+def test_a_prompt_that_is_pasted_behind_words_is_taken_out(tmp_path: Path, between: str) -> None:
+    """Of a prompt that Claude Code marks as pasted into a line, the words before and after it stay."""
+    for typed in (
+        documents.instruction(handoff(), PATH),
+        documents.injection(handoff(), agent(), PATH),
+    ):
+        pasted = f'<pasted_content id="99">\n{typed}\n</pasted_content id="99">'
+        built = ThreadBuilder("claude").user(f"{WISH}{between}{pasted} and use ruff")
+        thread = adapter("claude").read(built.assistant("ok").write(tmp_path / built.file_name()))
+
+        assert users_words(thread.entries[0]).split("\n\n") == [WISH, "and use ruff"]
+        assert peoples_words(f"{typed}\n{WISH} {typed}") == WISH
+
+
+def test_words_between_a_quoted_prompt_and_a_real_one_stay() -> None:
+    """What begins on a line with words and never ends is the user's, up to the prompt that does."""
+    quoted = documents.instruction(handoff(), PATH)[:120]
+    typed = documents.instruction(handoff(), PATH)
+
+    assert peoples_words(f"why this: {quoted}\n{WISH}\n{typed}") == f"why this: {quoted}\n{WISH}"
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,23 @@ _SEQUENCE = re.compile(
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, the cursor, the end of a paste
 )
 _UNSEEN = (
-    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0"
+    "\ufff0-\ufffb\ufffe\uffff\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the order of what is seen
 )
+"""Characters that no reader sees and a model reads: tags spell out whole orders (Unicode 16, section 23.9)."""
 _JOINS = "\u200c\u200d\ufe00-\ufe0f"  # which emoji, Persian and Indian scripts need, one at a time
-_CANDIDATE = re.compile(f"[{_UNSEEN}{_JOINS}]")
+_PRIVATE = "[\U000f0000-\U000ffffd\U00100000-\U0010fffd]"
+_CANDIDATE = re.compile(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}")
 _SEEN = rf"[^\x00-\x7f{_UNSEEN}{_JOINS}]"
-_INVISIBLE = re.compile(
-    rf"[{_UNSEEN}]|(?<!{_SEEN})(?<!{_SEEN}\ufe0f)\u200d|(?<!{_SEEN})\u200c|[\u200c\u200d](?![^\x00-\x7f])"
+_NEVER_SEEN = re.compile(f"[{_UNSEEN}]")
+_SPELLED = re.compile(rf"{_PRIVATE}(?:\s*{_PRIVATE}){{2,}}|(?<=\w){_PRIVATE}+(?=\w)")
+"""Private-use characters in a row or between letters, which spell; an icon of a font stands alone."""
+_STRAY_JOIN = re.compile(
+    rf"(?<!{_SEEN})(?<!{_SEEN}\ufe0f)\u200d|(?<!{_SEEN})\u200c|[\u200c\u200d](?![^\x00-\x7f])"
     r"|(?<![0-9#*])"
     rf"(?<!{_SEEN})[\ufe00-\ufe0f]|(?<!{_SEEN})[\ufe00-\ufe0f](?!\u20e3)"
 )
-"""Characters that no reader sees and a model reads: tags spell out whole orders (Unicode 16, section 23.9)."""
-_HIDDEN = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def plain(text: str) -> str:
@@ -34,18 +38,25 @@ def plain(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text without characters that cannot be seen; those that join emoji and letters stay between such."""
+    """The text without characters that cannot be seen or that turn the order of what is seen.
+
+    Those that join emoji and letters stay between such, private-use characters of planes 15 and 16
+    where no more than two stand together: icons. A blank of braille becomes a space, the separators
+    of lines and paragraphs a newline.
+    """
     if text.isascii() or not _CANDIDATE.search(text):
         return text
-    return _INVISIBLE.sub("", text)
+    text = text.replace("\u2028", "\n").replace("\u2029", "\n")
+    text = _NEVER_SEEN.sub("", text.replace("\u2800", " "))
+    return _STRAY_JOIN.sub("", _SPELLED.sub("", text))
 
 
 def shown(text: str) -> str:
-    """`plain`, and without whole escape sequences and direction marks: for looking at alone.
+    """`plain`, and without whole escape sequences: for looking at alone.
 
     Text that is sent on goes through `plain`, which keeps every visible character.
     """
-    return _HIDDEN.sub("", plain(_SEQUENCE.sub("", text)))
+    return plain(_SEQUENCE.sub("", text))
 
 
 def one_line(text: str, width: int) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from tasuki import config, handoffs
 from tasuki import harness as harnesses
@@ -169,6 +170,8 @@ class Hand:
 
     def _print_json(self) -> None:
         handoff = self.offer.handoff
+        if not self.offer.stored:  # an id that opens nothing
+            handoff = replace(handoff, id="")
         document = {
             "version": 1,
             "id": handoff.id,
@@ -188,6 +191,5 @@ class Hand:
 
         way = copy(self.offer.brief)
         say_warnings(self.offer)
-        click.echo(
-            f"The brief is on the clipboard ({way}). Handoff {self.offer.handoff.id[:8]}.", err=True
-        )
+        kept = f" Handoff {self.offer.handoff.id[:8]}." if self.offer.stored else ""
+        click.echo(f"The brief is on the clipboard ({way}).{kept}", err=True)

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 
+from tasuki.draft.vague_goals import is_struck, refers_to_nothing
 from tasuki.errors import GoalTooVague
 from tasuki.model import Goal
 from tasuki.plain import visible
@@ -88,7 +89,8 @@ def why_vague(text: str, min_length: int = MIN_LENGTH) -> str:
         return f"The goal {said!r} has no words."
     if len(set(words)) == 1 and len(words) > 1:
         return f"The goal {said!r} says one word again and again."
-    if _CARRY_ON.match(bare) or _WRAP_UP.match(bare) or all(w in _VAGUE for w in words):
+    phrase = _CARRY_ON.match(bare) or _WRAP_UP.match(bare) or refers_to_nothing(bare)
+    if phrase or all(w in _VAGUE or is_struck(w) for w in words):
         return f"The goal {said!r} does not say what to do."
     if len(words) == 1 and _ONE_WORD.fullmatch(bare):
         return f"The goal {said!r} is one word."

@@ -8,6 +8,7 @@ from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import added
 from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
+from tasuki.harness.jsonl import BYTE_ORDER_MARK
 from tasuki.harness.protocol import Harness
 
 BUILT_IN = {
@@ -66,7 +67,7 @@ def of_file(path: Path) -> Harness:
     """
     try:
         with file_of(path).open("rb") as file:
-            first = file.read(8192)
+            first = file.read(8192).removeprefix(BYTE_ORDER_MARK)
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise ThreadNotFound(f"No file {path}. List threads with: tasuki threads --all") from exc
     except OSError as exc:

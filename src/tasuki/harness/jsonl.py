@@ -26,7 +26,8 @@ from tasuki.model import BrokenLine, Entry, ReadReport
 T = TypeVar("T")
 
 BLOCK = 1 << 20
-NEWLINE = 10
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What an editor of Windows may put in front of a file; no part of what is read."""
 _SQLITE = b"SQLite format 3\0"
 MAX_BROKEN = 50
 KEEP_WHOLE = 12_000
@@ -90,10 +91,12 @@ class Lines:
                 break
             self.number = number
             size = len(line)
-            if size > 2 or line.strip():
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            if len(line) > 2 or line.strip():
                 yield offset, line
             offset += size
-            if line[-1] != NEWLINE:
+            if line[-1:] != b"\n":
                 break  # What is written behind it from now on would begin in the middle of a line.
         self.bytes = offset
         if not line.endswith(b"\n") and not _is_json(line):
@@ -316,7 +319,7 @@ def both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes
         note_unreadable(path, error)
         return [], []
     try:
-        first = os.read(fd, head)
+        first = os.read(fd, head).removeprefix(BYTE_ORDER_MARK)
         size = os.fstat(fd).st_size
         if size <= head:
             return first.rstrip(b"\n").split(b"\n"), []

@@ -62,6 +62,12 @@ _BEFORE = re.compile(
 _AT_START = re.compile("|".join(map(_pattern, OPENINGS)), re.DOTALL)
 _OF_FLEET = re.compile(f"{_pattern(INSTRUCTION)}|{_pattern(INJECTION)}", re.DOTALL)
 _LINE = re.compile(rf"(?m)^[^\S\n]*(?=(?s:{_OF_FLEET.pattern}))")
+_INSIDE_LINE = re.compile(
+    rf"{_pattern(f'{INSTRUCTION} Write a handoff document for it now.')}"
+    rf"|{_pattern(f'{INJECTION} you continue its work. Handoff document:')}",
+    re.DOTALL,
+)
+"""More of their first words, for behind words on the same line: a paste is where the cursor was."""
 _LAST_LINE = re.compile(_pattern(CLOSING, r"[\w/-]{4,80}"))
 _INSTRUCTION = re.compile(_pattern(INSTRUCTION), re.DOTALL)
 _INJECTION = re.compile(_pattern(INJECTION), re.DOTALL)
@@ -70,6 +76,10 @@ _ABOUT = re.compile(
     rf"(?:\A|\s)(?:{'|'.join(map(_pattern, (GOAL_LABEL, NEXT_LABEL, OPERATOR_LABEL)))})\s+(?=\S)"
 )
 _STEPS = re.compile(rf"\s{_pattern('1. Begin your answer with this line, by itself:')}")
+_LAST_STEP = re.compile(
+    rf"{_pattern('3. Continue the work from where it stopped.')}\s+{_LAST_LINE.pattern}"
+)
+"""The end of an injection: a goal inside it may have a line like its last one."""
 _TASK = re.compile(rf"(?m)^[^\S\n]*{_pattern(TASK_LABEL)}[^\S\n]*$")
 _DOCUMENT = re.compile(
     rf"{_pattern('Handoff document:')}\s+(?P<path>\S.{{0,4000}}?)\s+{_pattern('Reason for the handoff:')}",
@@ -89,8 +99,8 @@ class TypedPrompt(Struct, frozen=True):
         """What a person wrote of it: the goal and the operator's note that it passes on."""
         own = self.text[self.start : self.end]
         if _INJECTION.match(own):
-            steps = _STEPS.search(own)
-            about = _ABOUT.split(own[: steps.start()] if steps else "")
+            steps = list(_STEPS.finditer(own))  # the goal may have a line like these
+            about = _ABOUT.split(own[: steps[-1].start()] if steps else "")
             return "\n".join(part.strip() for part in about[1:])
         if _SKILL.match(own) and (labels := list(_TASK.finditer(own))):
             return own[labels[-1].end() :].strip()
@@ -108,15 +118,35 @@ def find_typed_prompt(text: str, at: int = 0) -> TypedPrompt | None:
     """The first prompt of tasuki's own in a text from `at` on, None if there is none.
 
     At the beginning, after what a harness puts there, its first words are enough. Further on, after
-    words of the user, the prompts of a fleet are recognised if their last line is there too.
+    words of the user, the prompts of a fleet are recognised if their last line is there too; behind
+    words on the same line if no other one begins before that.
     """
     start = 0 if at else _begin(text)
     if not at and _AT_START.match(text, start):
-        end = _LAST_LINE.search(text, start) if _OF_FLEET.match(text, start) else None
-        return TypedPrompt(text, start, end.end() if end else len(text))
-    line = _LINE.search(text, at) if _LAST_LINE.search(text, at) else None
-    end = _LAST_LINE.search(text, line.end()) if line else None
-    return TypedPrompt(text, line.end(), end.end()) if line and end else None
+        end = _find_end(text, start) if _OF_FLEET.match(text, start) else 0
+        return TypedPrompt(text, start, end or len(text))
+    return _find_behind_words(text, at) if _LAST_LINE.search(text, at) else None
+
+
+def _find_behind_words(text: str, at: int) -> TypedPrompt | None:
+    line = _LINE.search(text, at)
+    start = line.end() if line else len(text)
+    for inside in _INSIDE_LINE.finditer(text, at, start):
+        end = _find_end(text, inside.start())
+        if end and not _OF_FLEET.search(text, inside.end(), end):
+            return TypedPrompt(text, inside.start(), end)
+    end = _find_end(text, start)
+    return TypedPrompt(text, start, end) if end else None
+
+
+def _find_end(text: str, start: int) -> int:
+    """Where a prompt of the fleet ends that begins at `start`: behind its last line; 0 without one."""
+    own = _INJECTION.match(text, start)
+    last = _LAST_STEP.search(text, own.end()) if own else None
+    if own and last and not _OF_FLEET.search(text, own.end(), last.start()):
+        return last.end()
+    end = _LAST_LINE.search(text, start)
+    return end.end() if end else 0
 
 
 def _begin(text: str) -> int:

@@ -16,6 +16,7 @@ from tasuki.errors import ThreadUnreadable
 from tasuki.harness.codex import format as record
 from tasuki.harness.codex.calls import CallLog, output_text, shell_result, tool_call
 from tasuki.harness.jsonl import (
+    BYTE_ORDER_MARK,
     Lines,
     begins_handoff,
     clip,
@@ -427,7 +428,7 @@ class Reader:
 def _history_base(path: Path) -> record.Base | None:
     try:
         with path.open("rb") as file:
-            line = file.readline()
+            line = file.readline().removeprefix(BYTE_ORDER_MARK)
         return record.META.decode(line).payload.history_base
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

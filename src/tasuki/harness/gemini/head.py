@@ -24,7 +24,7 @@ from tasuki.harness.gemini.format import (
     texts_of,
     typed,
 )
-from tasuki.harness.jsonl import both_ends, scanned, thread_files
+from tasuki.harness.jsonl import BYTE_ORDER_MARK, both_ends, scanned, thread_files
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import Sidechain, ThreadHead
 
@@ -187,7 +187,7 @@ def _cut_line(path: Path) -> list[bytes]:
     """The beginning of a file whose first line is longer than what is read of it."""
     try:
         with path.open("rb") as file:
-            return [file.read(HEAD_BYTES)]
+            return [file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)]
     except OSError:
         return []
 

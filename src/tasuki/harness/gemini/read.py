@@ -27,7 +27,14 @@ from tasuki.harness.gemini.format import (
 )
 from tasuki.harness.gemini.head import HEAD_BYTES, folder_of, sidechains
 from tasuki.harness.gemini.view import Finder, Look, Node, View, look
-from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
+from tasuki.harness.jsonl import (
+    BYTE_ORDER_MARK,
+    Lines,
+    begins_handoff,
+    clip,
+    keep_limit,
+    mark_compacted,
+)
 from tasuki.model import (
     Entry,
     EntryKind,
@@ -94,9 +101,11 @@ class Reader:
 
     def _whole(self) -> bytes:
         try:
-            return self.path.read_bytes()
+            data = self.path.read_bytes()
         except OSError as exc:
             raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
+        marked = data.startswith(BYTE_ORDER_MARK)
+        return b"   " + data[len(BYTE_ORDER_MARK) :] if marked else data  # offsets stay
 
     def _document(self, data: bytes) -> None:
         """Take in a whole document; its parts count as lines: the fields, then each message."""

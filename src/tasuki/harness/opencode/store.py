@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.jsonl import nested, repaired
+from tasuki.harness.jsonl import BYTE_ORDER_MARK, nested, repaired
 from tasuki.harness.opencode import format as record
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ def _moment(id: str, near: int) -> int:
 def exported(path: Path) -> Found:
     """The session of an export. Raises ThreadUnreadable if the file is none."""
     try:
-        raw = path.read_bytes()
+        raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
     except OSError as exc:
         raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
     try:

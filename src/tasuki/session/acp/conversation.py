@@ -1,6 +1,7 @@
 """What passed through a session, for agents whose own threads tasuki cannot read."""
 
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ class Conversation:
         """Tools of which pieces came that are not recorded yet."""
         self._replayed: list[str] = []
         self._asked = False
+        self.heard: Callable[[Json], None] | None = None
+        """Told of every message as soon as it is whole."""
 
     def copy(self) -> "Conversation":
         """The same conversation, to go on apart from this one."""
@@ -75,8 +78,10 @@ class Conversation:
         self._user(text_of(prompt))
 
     def hand_on(self, message: str) -> None:
-        """The session was given the message of a handoff."""
+        """The session was given the message of a handoff; nothing where that is recorded already."""
         self.close()
+        if any(m["role"] == HANDOFF and m["content"] == message for m in self.messages):
+            return
         self._keep({"role": HANDOFF, "content": message})
 
     def tell(self, update: Json) -> None:
@@ -115,16 +120,12 @@ class Conversation:
         self.close()
         return len(self.messages)
 
-    def write(self, cwd: str, name: str, message: str = "") -> Path:
-        """A session file of pi's form with all of it, behind a message that the session is to be
-        given yet. Raises StoreFailed."""
+    def write(self, cwd: str) -> Path:
+        """A session file of pi's form with all of it. Raises StoreFailed."""
         from tasuki.session.manager import SessionManager
 
         self.close()
         with SessionManager.create(cwd) as manager:
-            manager.append_session_info(name)
-            if message:
-                manager.append_custom_message_entry(HANDOFF, message, display=True)
             for said in self.messages:
                 if said["role"] == HANDOFF:
                     manager.append_custom_message_entry(HANDOFF, said["content"], display=True)
@@ -180,6 +181,8 @@ class Conversation:
         self.messages.append(message)
         self._sizes.append(size)
         self._size += size
+        if self.heard:
+            self.heard(message)
         while self._size > MOST and len(self.messages) > 2:
             self._size -= self._sizes.popleft()
             self.messages.popleft()

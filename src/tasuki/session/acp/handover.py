@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, NothingToHandOff, TasukiError
 from tasuki.session.acp.chains import Chain
 from tasuki.session.acp.delivery import note
+from tasuki.session.acp.keeping import thread_of
 from tasuki.session.acp.process import first, in_thread
 from tasuki.session.acp.sessions import Session
 from tasuki.session.acp.turn import Turn
@@ -50,6 +51,8 @@ class Handover:
         """The new session is being opened: nothing may change the old one."""
         self._file: Path | None = None
         """A thread file that was written for this."""
+        self._has_own_thread = False
+        """The agent keeps a thread of the session that tasuki can read."""
         self._answers: list[str] = []
 
     def cancel(self) -> None:
@@ -88,7 +91,10 @@ class Handover:
         loaded = await self._away(lambda: config.loaded(Path(self._cwd)))
         agent = self.session.agent
         found = await self._away(lambda: thread_of(agent))
-        harness, path = found or self._passed()
+        self._has_own_thread = found is not None
+        if found and self.session.kept:
+            self.session.kept.discard()
+        harness, path = found or await self._passed()
         seconds = float(loaded.settings.author_seconds)
         writing = Writing(self._turn, self._stop, self.abort, seconds)
         try:
@@ -119,15 +125,18 @@ class Handover:
     def _cwd(self) -> str:
         return str(self.session.setup.get("cwd") or os.getcwd())
 
-    def _passed(self) -> "tuple[Harness, Path]":
+    async def _passed(self) -> "tuple[Harness, Path]":
         """What passed through the proxy, as a thread file, where tasuki finds none of the agent's."""
         from tasuki import harness as harnesses
 
         session = self.session
         if session.conversation.count < LEAST_MESSAGES:
             raise NothingToHandOff(NOTHING)
-        name = f"ACP: {self.proxy.agent}"
-        self._file = session.conversation.write(self._cwd, name, session.message)
+        if session.message:
+            session.conversation.hand_on(session.message)
+        if session.kept and (path := await session.kept.written()):
+            return harnesses.get("pi"), path
+        self._file = session.conversation.write(self._cwd)
         return harnesses.get("pi"), self._file
 
     async def _turn(self, question: str) -> "TurnEnded":
@@ -226,6 +235,9 @@ class Handover:
         previous = (*session.previous, old)
         proxy.chains.put(Chain(session.client, agent, previous, handed.message, handed.handoff.id))
         proxy.sessions.switch(session, agent)
+        proxy.put_away(session)
+        session.has_own_thread = self._has_own_thread
+        session.parent_thread = "" if self._has_own_thread else handed.handoff.predecessor.path
         session.begin(handed.message, handed.handoff.id)
         note(session, "started", target=agent)
         if proxy.can("close"):
@@ -250,17 +262,6 @@ class Handover:
     def _died(self, text: str) -> None:
         self.proxy.replies.say(self.session, f"\n\n{text}")
         self.proxy.replies.fail(self.session, self.prompt, text)
-
-
-def thread_of(session: str) -> "tuple[Harness, Path] | None":
-    """The thread that an agent keeps of a session: the one with its id, the newest first."""
-    from tasuki.threads import catalog
-
-    for harness, file in catalog.files():
-        head = catalog.read_head(harness, file)
-        if head and head.id.lower() == session.lower():
-            return harness, file.path
-    return None
 
 
 def reason(answer: Message) -> str:

@@ -14,6 +14,7 @@ from tasuki.session.acp import commands, meanwhile, opening
 from tasuki.session.acp.chains import Chains, listed
 from tasuki.session.acp.delivery import Delivery, trouble
 from tasuki.session.acp.handover import Handover
+from tasuki.session.acp.keeping import KeptThread
 from tasuki.session.acp.replies import INTERNAL, Replies
 from tasuki.session.acp.requests import Requests
 from tasuki.session.acp.sessions import SETTINGS, Session, Sessions
@@ -70,6 +71,8 @@ class Proxy:
         """Requests under way that open a session, the client's and ours."""
         self._held: dict[str, list[Message]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._kept_threads: set[KeptThread] = set()
+        self._finishing: dict[str, asyncio.Task[None]] = {}
 
     # -- from the client -------------------------------------------------------------------
 
@@ -128,6 +131,7 @@ class Proxy:
         if focus is not None and message.is_request:
             self._hand_over(message, session, focus)
             return
+        self._keep(session)
         asked = Asked(message.method, message.params, session)
         if message.is_request:
             session.turns.add(message.id)
@@ -143,6 +147,28 @@ class Proxy:
         # Some agents put the blocks of a prompt together as they are.
         block = {"type": "text", "text": f"{session.message}\n\n"}
         self.forward(message, session, asked, with_first_block(message, session.agent, block))
+
+    def _keep(self, session: Session) -> None:
+        """Have a session kept as a thread from its first prompt on."""
+        if session.kept is None:
+            session.kept = KeptThread(
+                session.agent, str(session.setup.get("cwd") or ""), session.conversation, loaded=session.loaded,
+                parent=session.parent_thread, own=session.has_own_thread, after=self._finishing.pop(session.agent, None),
+            )  # fmt: skip
+            self._kept_threads.add(session.kept)
+
+    def put_away(self, session: Session) -> None:
+        """A session is out of use: its thread is whole."""
+        if session.kept:
+            self._kept_threads.discard(session.kept)
+            session.kept.hear_no_more()
+            self._finishing[session.agent] = self.start(session.kept.finish())
+            session.kept = None
+
+    async def finish_threads(self, seconds: float) -> None:
+        """Write what is not written yet of the threads that are kept."""
+        if tasks := {asyncio.ensure_future(kept.finish()) for kept in self._kept_threads}:
+            await asyncio.wait(tasks, timeout=seconds)
 
     def _hand_over(self, message: Message, session: Session, focus: str) -> None:
         if session.turns:
@@ -169,7 +195,8 @@ class Proxy:
         if message.method in ("session/load", "session/resume") and message.session:
             session = session or self.sessions.add(Session(message.session, message.session))
             asked.session, asked.fresh = session, not session.setup
-            session.open = False
+            session.open, session.loaded = False, True
+            self.put_away(session)  # it is told again
         self._opening += 1
         self.forward(message, session, asked)
 
@@ -235,7 +262,7 @@ class Proxy:
     def _state(self, session: Session, update: Json) -> None:
         if update.get("state") == "idle":
             session.turns.clear()
-            session.conversation.close(str(update.get("stopReason") or "end_turn"))
+            session.end_turn(str(update.get("stopReason") or "end_turn"))
 
     def _answer_agent(self, message: Message, answer: Json) -> None:
         if message.is_request:
@@ -270,6 +297,7 @@ class Proxy:
             session.set(asked.method, asked.params)
         elif session and asked.method in meanwhile.ENDERS and not message.failed:
             self.sessions.remove(session)
+            self.put_away(session)
             if asked.method == "session/delete":
                 self.chains.drop(session.client)
 
@@ -285,7 +313,7 @@ class Proxy:
         stop = str(message.result.get("stopReason") or "end_turn")
         if message.failed or self.replies.version < 2:
             session.turns.discard(message.id)
-            session.conversation.close("refusal" if message.failed else stop)
+            session.end_turn("refusal" if message.failed else stop)
         if not asked.message or session.message != asked.message:
             return
         if message.failed or stop == "refusal":  # The agent does not keep such a prompt.
@@ -344,11 +372,12 @@ class Proxy:
 
     # -- the rest --------------------------------------------------------------------------
 
-    def start(self, work: Coroutine[None, None, None]) -> None:
+    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Do something beside the routing."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def settled(self, seconds: float) -> None:
         """Wait until what was begun is over."""

@@ -15,6 +15,9 @@ from tasuki.session.acp.wire import LIMIT, Lines
 SETTLING = 5.0
 """Seconds for what was begun to be told to the client once the agent is gone."""
 
+FINISHING = 2.0
+"""Seconds for the threads that are kept to be whole."""
+
 
 def serve(command: Sequence[str], limit: int = LIMIT) -> int:
     """Stand between the client on our standard streams and an agent; the exit code.
@@ -65,6 +68,7 @@ async def _between(command: list[str], limit: int, ordered: "asyncio.Future[int]
             proxy.agent_ended(agent.fate)
             await proxy.settled(SETTLING)
     finally:
+        await proxy.finish_threads(FINISHING)
         code = await agent.end(HASTE if ordered.done() else GRACE)
     await client.close()
     return ordered.result() if ordered.done() else code
@@ -78,5 +82,6 @@ async def _conducted(limit: int, ordered: "asyncio.Future[int]") -> int:
     await client.open()
     await client.read()
     await first(client.gone, ordered)
+    await conductor.proxy.finish_threads(FINISHING)
     await client.close()
     return ordered.result() if ordered.done() else 0

@@ -8,6 +8,7 @@ from tasuki.session.acp.wire import Id, Json, Message
 
 if TYPE_CHECKING:
     from tasuki.session.acp.handover import Handover
+    from tasuki.session.acp.keeping import KeptThread
 
 SETUP = ("cwd", "mcpServers", "additionalDirectories", "_meta")
 """What the client says about a session whenever it opens one."""
@@ -34,6 +35,14 @@ class Session:
         self.handoff = ""
         self.sending = False
         self.conversation = Conversation()
+        self.loaded = False
+        """The agent opened it again: it is older than this connection."""
+        self.kept: KeptThread | None = None
+        """Its thread, from the first prompt on."""
+        self.parent_thread = ""
+        """File of the session that was handed off to it."""
+        self.has_own_thread: bool | None = None
+        """Whether the agent keeps threads that can be read, if it is known from the session before."""
         self.handover: Handover | None = None
         self.waiting: list[Message] = []
         """Messages of the client that wait for the end of the handover."""
@@ -57,7 +66,13 @@ class Session:
     def begin(self, message: str, handoff: str) -> None:
         """A new agent session is behind it, which is to be given a message."""
         self.message, self.handoff, self.sending = message, handoff, False
-        self.conversation = Conversation()
+        self.conversation, self.kept, self.loaded = Conversation(), None, False
+
+    def end_turn(self, stop: str) -> None:
+        """A turn is over."""
+        self.conversation.close(stop)
+        if self.kept:
+            self.kept.end_turn()
 
     def set(self, method: str, params: Json) -> None:
         """Remember a setting, as the newest."""
