@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 import install as programs
 from hooks import Session, program
 
-from tasuki.doctor import TESTED
+from tasuki.doctor import TESTED, examine
+from tasuki.harness.claude import Claude
 
 
 @pytest.fixture
@@ -180,6 +181,28 @@ def test_a_thread_that_cannot_be_read_is_a_problem(session: Session) -> None:
 
     assert found["threads"]["readable"] is False
     assert "The newest thread cannot be read: " in found["problems"][0]["what"]
+
+
+@pytest.mark.parametrize("part", ["head", "read"])
+def test_a_thread_on_which_the_reader_fails_is_a_problem(
+    session: Session, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """What nobody foresaw in one thread is told with its file; the rest of the report stands."""
+
+    def fail(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    for name, value in session.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Claude, part, fail)
+    report = examine()
+    (found,) = [harness for harness in report.harnesses if harness.name == "claude"]
+
+    assert report.tasuki
+    assert found.threads.count == 1
+    assert not found.threads.readable
+    assert f"{session.thread} cannot be read as a thread of Claude Code" in found.problems[0].what
+    assert "RecursionError: too deep" in found.problems[0].what
 
 
 def test_an_unknown_name_is_wrong_usage(session: Session) -> None:

@@ -20,6 +20,7 @@ from tasuki.errors import InstallFailed
 from tasuki.harness import editing
 from tasuki.harness.editing import Put, put_for
 from tasuki.harness.integration import Addition
+from tasuki.harness.jsonl import UNDECODABLE
 from tasuki.harness.jsontext import NotJson
 from tasuki.harness.tomltext import NotToml
 from tasuki.harness.writing import locked, missing_folders, read, remove_if_empty, replace_all
@@ -188,7 +189,7 @@ class _Work:
         content = self.before[self.record_path] = read(self.record_path)
         try:
             return msgspec.json.decode(content, type=Record) if content else Record()
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             self.damaged = f"{self.record_path}.damaged"
             return Record()  # the marks tell what is ours
 

@@ -27,6 +27,7 @@ from tasuki.errors import StoreFailed, TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.threads.blocks import Block, blocks, first_words, touched
+from tasuki.threads.catalog import read_whole
 from tasuki.threads.query import Query
 
 APPLICATION = 0x7461_7375
@@ -519,6 +520,6 @@ def _read_ahead(
 
 def _read(harness: Harness, file: ThreadFile) -> Thread | TasukiError:
     try:
-        return harness.read(file.path)
+        return read_whole(harness, file.path)
     except TasukiError as error:
         return error

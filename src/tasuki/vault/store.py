@@ -63,7 +63,7 @@ _REASONS = {
 }
 
 
-def why(error: OSError | ValueError) -> str:
+def why(error: OSError | ValueError | RecursionError) -> str:
     """Why something could not be kept or read, in words; the path is said by who asks."""
     if not isinstance(error, OSError):
         return str(error)
@@ -128,7 +128,7 @@ class Vault:
         folder = self._find(prefix)
         try:
             return _decode(folder)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise HandoffNotFound(
                 f"The handoff in {folder} cannot be read: {why(error)}. "
                 f"Its brief may still be readable: {folder / BRIEF}"
@@ -139,7 +139,7 @@ class Vault:
         path = self._find(prefix) / BRIEF
         try:
             return path.read_bytes().decode()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise HandoffNotFound(f"The brief {path} cannot be read: {why(error)}.") from error
 
     def all(self) -> list[Handoff]:
@@ -149,7 +149,7 @@ class Vault:
         for name in self._ids():
             try:
                 found.append(_decode(self.root / name))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 self.unreadable.append(name)
                 self.problems.append(
                     f"The handoff in {self.root / name} cannot be read: {why(error)}. "
@@ -302,7 +302,7 @@ def _readable(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
     for line in lines:
         try:
             yield decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
 
 
