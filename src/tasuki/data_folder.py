@@ -1,5 +1,6 @@
 """The folder that holds what tasuki keeps."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -7,6 +8,11 @@ from tasuki.errors import StoreFailed
 from tasuki.paths import expand_user, home_folder
 
 NAMED = "TASUKI_DATA"
+_REASONS = {
+    errno.EACCES: "you have no permission to read it, or a folder above it",
+    errno.ELOOP: "its links lead in a circle",
+    errno.ENAMETOOLONG: "the name is too long",
+}
 
 
 def data_folder() -> Path:
@@ -15,23 +21,24 @@ def data_folder() -> Path:
     Raises HomeUnknown or UsageError where nobody knows the home folder that it lies in.
     """
     if configured := os.environ.get(NAMED):
-        return Path(os.path.abspath(expand_user(configured)))
+        return Path(os.path.abspath(expand_user(configured, NAMED)))
     from platformdirs import user_data_path
 
-    folder = user_data_path("tasuki")
-    if str(folder).startswith("~"):  # what platformdirs makes of a home that nobody knows
-        home_folder()
-    return Path(os.path.abspath(folder))
+    if not os.path.isabs(os.environ.get("XDG_DATA_HOME", "")):
+        home_folder()  # it says what to do where nobody knows it
+    return Path(os.path.abspath(user_data_path("tasuki")))
 
 
-def readable_data_folder() -> Path:
-    """The data folder, after a look whether what lies in it can be seen; it need not be there yet.
-
-    Raises StoreFailed, which says what is wrong with it and that TASUKI_DATA names it.
-    """
+def writable_in_text() -> Path:
+    """The data folder, for files of text that name it. Raises StoreFailed where its name is no UTF-8."""
     folder = data_folder()
-    if reason := find_fault(folder):
-        raise StoreFailed(tell_fault(folder, reason))
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise StoreFailed(
+            f"The name of the data folder {folder} is not UTF-8, so no settings file and no database can hold it. "
+            f"Name another: {NAMED}=/some/folder"
+        ) from error
     return folder
 
 
@@ -43,10 +50,10 @@ def find_fault(folder: Path) -> str:
     except FileNotFoundError:
         return "it is a link to nothing" if os.path.islink(folder) else ""
     except NotADirectoryError:
-        above = next((f for f in folder.parents if os.path.lexists(f)), folder)
-        return f"{folder if os.path.lexists(folder) else above} is a file, not a folder"
+        above = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        return "it is a file" if above == folder else f"{above} is a file"
     except OSError as error:
-        return error.strerror or str(error)
+        return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
 def tell_fault(folder: Path, reason: str) -> str:

@@ -20,8 +20,8 @@ def home_folder() -> Path:
     return Path(home)
 
 
-def expand_user(path: str) -> Path:
-    """A path that a user typed, with `~` and `~NAME` as home folders.
+def expand_user(path: str, variable: str = "") -> Path:
+    """A path that a user typed, or gave in a variable, with `~` and `~NAME` as home folders.
 
     Raises HomeUnknown for `~` where nobody knows the folder, UsageError for a user who is not there.
     """
@@ -32,8 +32,9 @@ def expand_user(path: str) -> Path:
         return home_folder() / rest.lstrip(os.sep)
     expanded = os.path.expanduser(f"~{name}")
     if not os.path.isabs(expanded):
+        given = f"{variable}={path}" if variable else path
         raise UsageError(
-            f"{path} names the home folder of {name}, who is no user here. Give the whole path, or ./{path}."
+            f"{given} names the home folder of {name}, who is no user here. Give the whole path, or ./{path}."
         )
     return Path(expanded) / rest.lstrip(os.sep)
 

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from tasuki import harness as harnesses
-from tasuki.data_folder import data_folder
+from tasuki.data_folder import data_folder, find_fault, tell_fault
 from tasuki.draft.redact import redact
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
@@ -131,9 +131,9 @@ class Index:
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         except OSError as error:
+            folder = self.path.parent
             raise StoreFailed(
-                f"The thread index cannot be made in {self.path.parent}: {error.strerror}. "
-                "Name another folder: TASUKI_DATA=/some/folder"
+                tell_fault(folder, find_fault(folder) or error.strerror or "")
             ) from error
         try:
             return self._connected()

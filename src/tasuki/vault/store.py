@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from tasuki.data_folder import data_folder
+from tasuki.data_folder import data_folder, find_fault, tell_fault
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.model import Citation, Handoff, HandoffEvent
 
@@ -237,9 +237,11 @@ class Vault:
     def _ids(self) -> list[str]:
         try:
             return [name for name in os.listdir(self.root) if _ID.fullmatch(name)]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
         except OSError as error:
+            if self.root.parent == data_folder() and (reason := find_fault(self.root.parent)):
+                raise StoreFailed(tell_fault(self.root.parent, reason)) from error
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                return []
             raise StoreFailed(
                 f"The handoffs in {self.root} cannot be listed: {why(error)}."
             ) from error

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from tasuki.data_folder import find_fault, tell_fault
 from tasuki.errors import ServerRuns, StoreFailed
 from tasuki.launch.processes import is_alive, started_at
 from tasuki.plain import one_line
@@ -27,6 +28,8 @@ def alone(folder: Path) -> Iterator[TextIO]:
         private_folder(folder)
         number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
+        if reason := find_fault(folder.parent):
+            raise StoreFailed(tell_fault(folder.parent, reason)) from error
         raise StoreFailed(
             f"The lock {path} cannot be made: {why(error)}. Mend that, or name another data folder: TASUKI_DATA"
         ) from error

@@ -190,7 +190,7 @@ def _codex() -> tuple[str, Mapping[str, Any]]:
 def _folder(name: str, below_home: str) -> Path | None:
     given = os.environ.get(name)
     if given:
-        return expand_user(given)
+        return expand_user(given, name)
     own = config.home()
     return own / below_home if own else None
 

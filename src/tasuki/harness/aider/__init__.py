@@ -126,7 +126,7 @@ def thread_id(path: Path) -> str:
 
 def _places(cwd: Path | None) -> Iterator[Path]:
     if named := os.environ.get("AIDER_CHAT_HISTORY_FILE", ""):
-        yield expand_user(named)
+        yield expand_user(named, "AIDER_CHAT_HISTORY_FILE")
     try:
         folder = Path.cwd() if cwd is None else cwd
     except OSError:
