@@ -134,7 +134,8 @@ def test_one_server_for_one_folder(server: Server) -> None:
 
     assert 1 == code
     assert (
-        f"A server has this fleet already (process {running.pid}, http://{server.address})." in said
+        f"A server has the data folder {server.data} already (process {running.pid}, http://{server.address})."
+        in said
     )
     assert f"end it first: kill {running.pid}" in said
     assert "ok" == server.health()

@@ -147,7 +147,31 @@ def _tell(error: OSError) -> str:
         return f"{error.filename}: {reason}."
     if isinstance(error, FileNotFoundError):
         return f"{reason}: is the folder that you are in still there?"
-    return f"The output could not be written: {reason}."
+    if _is_of_output(error):
+        return f"The output could not be written: {reason}."
+    return f"A file that tasuki uses could not be read or written: {reason}. {_where_files_are()}"
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether it was raised where something is printed, and not where a file is written."""
+    import traceback
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    inside = [frame.f_globals.get("__name__", "") for frame in frames[-2:]]
+    return any(name.startswith(_PRINTING) for name in inside)
+
+
+_PRINTING = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.session.chat.")
+"""Modules that print."""
+
+
+def _where_files_are() -> str:
+    from tasuki.data_folder import data_folder
+
+    try:
+        return f"Look whether there is room in {data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
+    except TasukiError as unknown:
+        return str(unknown)
 
 
 def _keep_traceback(error: Exception) -> str:
