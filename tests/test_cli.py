@@ -434,6 +434,8 @@ def test_a_settings_file_that_is_named_and_missing_is_told(world: World) -> None
 
     assert done.returncode == 0
     assert "TASUKI_CONFIG names /nowhere/config.toml, which is not there" in done.stderr
+    asked = world.run("read", "@1", "why retry", TASUKI_CONFIG="/nowhere/config.toml")
+    assert "TASUKI_CONFIG names /nowhere/config.toml, which is not there" in asked.stderr
 
 
 def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:

@@ -209,7 +209,7 @@ def test_data_that_cannot_be_written(server: Server) -> None:
 
     code, said = server.refused("--port", "0")
 
-    assert (1, True) == (code, "cannot be made: a part of the path is a file" in said)
+    assert (1, True) == (code, "which TASUKI_DATA names, cannot be used: it is a file." in said)
 
 
 def test_a_stuck_request_does_not_keep_it(server: Server) -> None:

@@ -356,14 +356,14 @@ def _toml(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(_read(path).decode())
     except (ValueError, RecursionError) as exc:
-        raise ConfigInvalid(f"{tilde(path)} is not valid TOML: {exc}.") from exc
+        raise ConfigInvalid(f"{tilde(path)} is not valid TOML: {setting.tell_fault(exc)}.") from exc
 
 
 def _pi(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(_read(path) or b"{}")
     except (ValueError, RecursionError) as exc:
-        raise ConfigInvalid(f"{tilde(path)} is not valid JSON: {exc}.") from exc
+        raise ConfigInvalid(f"{tilde(path)} is not valid JSON: {setting.tell_fault(exc)}.") from exc
     handoff = found.get("handoff", {}) if isinstance(found, dict) else {}
     if not isinstance(handoff, dict):
         raise ConfigInvalid(f'{tilde(path)}: "handoff" must be an object.')

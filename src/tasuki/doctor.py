@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tasuki import __version__
+from tasuki import __version__, config
 from tasuki import harness as harnesses
 from tasuki.data_folder import data_folder
 from tasuki.errors import TasukiError
@@ -156,12 +156,22 @@ def examine(names: Sequence[str] = ()) -> Report:
         harnesses=examined,
         problems=(
             *_own_problems(data_folder()),
+            *_settings_problems(),
             *(_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
         ),
     )
 
 
 _EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise", "server": "litestar"}  # fmt: skip
+
+
+def _settings_problems() -> Iterator[Problem]:
+    """What is wrong with the settings that hold here."""
+    try:
+        problems = config.loaded(Path.cwd()).problems
+    except TasukiError as error:
+        problems = (str(error),)
+    yield from (Problem(problem, "tasuki config") for problem in problems)
 
 
 def _own_problems(data: Path) -> Iterator[Problem]:
@@ -174,7 +184,7 @@ def _own_problems(data: Path) -> Iterator[Problem]:
         return
     record = data / RECORD
     try:
-        if content := read(str(record)):
+        if (content := read(str(record))) is not None:
             msgspec.json.decode(content)
     except (TasukiError, *UNDECODABLE) as error:
         yield Problem(f"The record of what tasuki installed cannot be read: {record}: {error}.",
