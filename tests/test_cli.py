@@ -100,6 +100,8 @@ def test_a_goal_file_is_taken_to_the_letter(world: World) -> None:
         (("handoff",), 3, "A handoff needs a goal."),
         (("handoff", "--budget", "5", GOAL), 2, "at least 300"),
         (("handoff", "--to", "emacs", GOAL), 2, "Unknown harness 'emacs'"),
+        (("handoff", "--to", "", GOAL), 2, "--to is empty. Name a harness, or leave --to out."),
+        (("start", "abcd", "--to", " "), 2, "--to is empty."),
         (("handoff", "--from", "/nowhere.jsonl", GOAL), 1, "No file /nowhere.jsonl"),
         (("handoff", "--from", "@9", GOAL), 1, "only 1 thread"),
         (("handoff", "--goal-file", "/nowhere"), 2, "Cannot read the goal from /nowhere"),

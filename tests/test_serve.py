@@ -170,6 +170,29 @@ def test_a_port_that_is_taken(server: Server) -> None:
     assert "" == (server.fleet / "lock").read_text()
 
 
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [("999.1.1.1", "999.1.1.1 is no address."), ("::zz", "::zz is no address."), ("", "--host is empty.")],
+)  # fmt: skip
+def test_what_is_no_address_is_told_as_that(server: Server, host: str, words: str) -> None:
+    """It is not called one that other machines can reach."""
+    code, said = server.refused("--host", host)
+
+    assert (2, True) == (code, f"{words} Give" in said)
+
+
+def test_too_few_open_files_are_told(server: Server) -> None:
+    """The limit is named, not the database that happened to meet it."""
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -n 20; exec {TASUKI} serve --port 0"], env=server.env, cwd=server.folder,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert 1 == done.returncode
+    assert "At most 20 files may be open at once here" in done.stderr
+    assert "ulimit -n 1024" in done.stderr
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_other_machines_are_let_in_on_purpose_alone(server: Server, host: str) -> None:
     """Without a word it listens on this machine."""

@@ -176,9 +176,18 @@ class Index:
 
     def _throw_away(self, reason: str) -> None:
         self.rebuilt = reason
-        for suffix in ("", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{self.path}{suffix}")
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{self.path}{suffix}")
+        except OSError as error:
+            raise self._closed(error) from error
+
+    def _closed(self, error: OSError) -> StoreFailed:
+        return StoreFailed(
+            f"The thread index {self.path} cannot be opened and replaced: {error.strerror}. It holds nothing of its "
+            "own: give yourself the right to write it and its folder, or name another folder: TASUKI_DATA=/some/folder"
+        )
 
     def _failed(self, error: sqlite3.Error) -> StoreFailed:
         if "locked" in str(error):
@@ -230,7 +239,10 @@ class Index:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:
         """Whether this process alone may write to the index."""
-        file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._closed(error) from error
         with os.fdopen(file, "w") as lock:
             deadline = time.monotonic() + BUSY_SECONDS
             while not _locked(lock.fileno()):
