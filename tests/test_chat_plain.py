@@ -194,3 +194,19 @@ def test_a_path_that_is_no_program_is_told(run: Run, path: str, said: str) -> No
 
     assert done.returncode == 1
     assert said in done.stderr
+
+
+def test_an_agent_that_is_silent_is_told_to_be_waited_for(tmp_path: Path) -> None:
+    """After some seconds the user knows what nothing happens for, and for how long."""
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TASUKI_DATA": str(tmp_path / "data")}
+    with subprocess.Popen(
+        (sys.executable, "-m", "tasuki", "chat", "--agent", "sleep 300"), cwd=tmp_path, env=env,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as chat:  # fmt: skip
+        assert chat.stderr
+        said = chat.stderr.readline()
+        chat.send_signal(signal.SIGTERM)
+        chat.wait(20)
+
+    assert said.startswith("Waiting for sleep to answer, for ")
+    assert said.endswith("seconds at most. It was started as: sleep 300\n")
