@@ -30,6 +30,7 @@ class Session:
         for folder in (self.home, self.project):
             folder.mkdir(exist_ok=True)
         self.config = root / "config.toml"
+        self.config.touch()
         self.env = {
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],

@@ -178,3 +178,35 @@ def test_a_program_that_is_no_agent_is_told_as_that(tmp_path: Path, program: str
     assert "It did not begin to speak ACP" in done.stderr
     assert f"It was started as: {program}\n" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/etc/passwd", "/etc/passwd is not executable. If it is the agent: chmod +x /etc/passwd"),
+        ("/usr", "/usr is a folder, not a program. Name the program in it."),
+        ("/nowhere/agent", "There is no program /nowhere/agent. Give its path"),
+    ],
+)
+def test_a_path_that_is_no_program_is_told(run: Run, path: str, said: str) -> None:
+    """What it is, not that it is not on the PATH."""
+    done = run(arguments=("--agent", path))
+
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_an_agent_that_is_silent_is_told_to_be_waited_for(tmp_path: Path) -> None:
+    """After some seconds the user knows what nothing happens for, and for how long."""
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TASUKI_DATA": str(tmp_path / "data")}
+    with subprocess.Popen(
+        (sys.executable, "-m", "tasuki", "chat", "--agent", "sleep 300"), cwd=tmp_path, env=env,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as chat:  # fmt: skip
+        assert chat.stderr
+        said = chat.stderr.readline()
+        chat.send_signal(signal.SIGTERM)
+        chat.wait(20)
+
+    assert said.startswith("Waiting for sleep to answer, for ")
+    assert said.endswith("seconds at most. It was started as: sleep 300\n")

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tasuki import config
 from tasuki.harness.claude import folder_name
 from tasuki.harness.pi_v3.session_folder import folder_name as pi_folder
 from tasuki.testing import ThreadBuilder, story
@@ -98,6 +100,8 @@ def test_a_goal_file_is_taken_to_the_letter(world: World) -> None:
         (("handoff",), 3, "A handoff needs a goal."),
         (("handoff", "--budget", "5", GOAL), 2, "at least 300"),
         (("handoff", "--to", "emacs", GOAL), 2, "Unknown harness 'emacs'"),
+        (("handoff", "--to", "", GOAL), 2, "--to is empty. Name a harness, or leave --to out."),
+        (("start", "abcd", "--to", " "), 2, "--to is empty."),
         (("handoff", "--from", "/nowhere.jsonl", GOAL), 1, "No file /nowhere.jsonl"),
         (("handoff", "--from", "@9", GOAL), 1, "only 1 thread"),
         (("handoff", "--goal-file", "/nowhere"), 2, "Cannot read the goal from /nowhere"),
@@ -435,6 +439,8 @@ def test_a_settings_file_that_is_named_and_missing_is_told(world: World) -> None
 
     assert done.returncode == 0
     assert "TASUKI_CONFIG names /nowhere/config.toml, which is not there" in done.stderr
+    asked = world.run("read", "@1", "why retry", TASUKI_CONFIG="/nowhere/config.toml")
+    assert "TASUKI_CONFIG names /nowhere/config.toml, which is not there" in asked.stderr
 
 
 def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:
@@ -452,6 +458,171 @@ def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:
     assert "Traceback" in kept.read_text()
     assert "ghp_a1B2a1B2" not in kept.read_text() + done.stderr
     assert kept.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("find x", "Interrupted."),
+        ("doctor", "Interrupted."),
+        ("mcp", "Interrupted."),
+        ("handoff x", "Interrupted; nothing was started."),
+        ("handoffs prune -y", "Interrupted. What was deleted until then is gone."),
+        ("install pi -y", "Interrupted. What was written until then stays; tasuki uninstall takes it out."),
+    ],
+)  # fmt: skip
+def test_ctrl_c_says_what_is_true_of_the_command(world: World, command: str, said: str) -> None:
+    """Only a handoff starts anything; what is deleted or written piece by piece is told as that."""
+    done = _failing(world, command, "KeyboardInterrupt")
+
+    assert (done.returncode, done.stderr.strip()) == (130, said)
+
+
+@pytest.mark.parametrize(("command", "fears"), [("read x", True), ("serve", False), ("install pi", False)])  # fmt: skip
+def test_a_defect_speaks_of_threads_where_they_are_concerned(
+    world: World, command: str, fears: bool
+) -> None:
+    """A server and an installation have nothing to do with them."""
+    done = _failing(world, command, "KeyError('x')")
+
+    assert "This is a defect of tasuki: KeyError" in done.stderr
+    assert ("Threads are never written to." in done.stderr) is fears
+
+
+def _failing(world: World, command: str, error: str) -> subprocess.CompletedProcess[str]:
+    """A command in which something is raised as soon as it is called."""
+    code = (
+        "import sys, click, tasuki.cli.main as m\n"
+        f"def fail(*a, **k): raise {error}\n"
+        f"click.Context.invoke = fail; sys.argv = ['tasuki', *{command.split()}]; m.main()"
+    )
+    return subprocess.run(
+        (sys.executable, "-c", code), cwd=world.project, env=world.env, capture_output=True, text=True, check=False
+    )  # fmt: skip
+
+
+COMMANDS_OF_DATA = ("handoffs", "lineage", "show abcd", "find retries")
+
+
+@pytest.mark.parametrize(
+    "command", [*COMMANDS_OF_DATA, "threads", "doctor", "status claude", "serve --port 0"]
+)
+def test_a_data_folder_of_no_user_is_told(world: World, command: str) -> None:
+    """`~NAME` of nobody is a sentence that names the variable, once, and no traceback."""
+    done = world.run(*command.split(), TASUKI_DATA="~nosuch/x")
+
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        "tasuki: TASUKI_DATA=~nosuch/x names the home folder of nosuch, who is no user here. "
+        "Give the whole path, or ./~nosuch/x.\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [
+    ("read", "~nosuch/x"), ("handoff", "--from", "~nosuch/x", GOAL), ("check", "brief.md", "--thread", "~nosuch/x"),
+])  # fmt: skip
+def test_a_path_of_no_user_is_wrong_usage(world: World, arguments: tuple[str, ...]) -> None:
+    """It is named as it was typed, with what to give instead."""
+    (world.project / "brief.md").write_text("# Next Goal\n")
+    done = world.run(*arguments)
+
+    assert done.returncode == 2
+    assert "~nosuch/x names the home folder of nosuch, who is no user here." in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["threads --all", "doctor", "handoff --print GOAL", "install claude -y", "find x"]
+)
+def test_a_home_folder_that_nobody_knows_is_told(world: World, command: str) -> None:
+    """`HOME` that is no whole path is a sentence with what to set."""
+    done = world.run(*command.split(), HOME="~nosuch")
+
+    assert done.returncode == 1
+    assert "Your home folder is not known (HOME=~nosuch is no whole path). Set HOME" in done.stderr
+    assert "defect" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["handoffs", "threads", "status claude"])
+def test_a_user_whom_the_system_does_not_know_is_told(world: World, command: str) -> None:
+    """Without `HOME` and without an entry of the user there is a sentence and no traceback."""
+    code = f"import pwd, sys; pwd.getpwuid = {{}}.__getitem__; sys.argv = ['tasuki', *{command.split()}]; from tasuki.cli.main import main; main()"
+    env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        (sys.executable, "-c", code), cwd="/", env=env, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"tasuki: Your home folder is not known (no HOME, and no user {os.getuid()}). "
+        "Set HOME to its whole path.\n"
+    )
+
+
+@pytest.mark.parametrize("command", [*COMMANDS_OF_DATA, "serve --port 0"])
+@pytest.mark.parametrize("kind", ["file", "below a file", "circle", "link to nothing"])
+def test_a_data_folder_that_is_none_is_told(world: World, command: str, kind: str) -> None:
+    """What is wrong with it is said, and that TASUKI_DATA names it; it is not taken for an empty one."""
+    place = world.project / "place"
+    data, reason = {
+        "file": (place, "it is a file"), "below a file": (place / "data", f"{place} is a file"),
+        "circle": (place, "its links lead in a circle"), "link to nothing": (place, "it is a link to nothing"),
+    }[kind]  # fmt: skip
+    if "file" in kind:
+        place.write_text("")
+    else:
+        place.symlink_to(place.name if kind == "circle" else "nothing")
+    done = world.run(*command.split(), TASUKI_DATA=str(data))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        f"The data folder {data}, which TASUKI_DATA names, cannot be used: {reason}." in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["install claude -y", "install claude --fleet -y", "serve --port 0"]
+)
+def test_a_data_folder_that_is_no_text_is_refused_where_it_is_written_down(
+    world: World, command: str
+) -> None:
+    """A settings file and a database can hold no name that is not UTF-8."""
+    done = world.run(*command.split(), TASUKI_DATA=f"{world.data}\udcff")
+
+    assert done.returncode == 1
+    assert "is not UTF-8" in done.stderr
+    assert "Name another: TASUKI_DATA=/some/folder" in done.stderr
+    assert not (world.home / ".claude").exists()
+
+
+def test_a_relative_data_folder_is_written_down_whole(world: World) -> None:
+    """Hooks and tools run in other folders: what names tasuki's folders there is absolute."""
+    (world.project / "rel.toml").write_text("")
+    done = world.run(
+        "install", "claude", "--fleet", "-y", TASUKI_DATA="rel/data", TASUKI_CONFIG="rel.toml"
+    )
+    written = "".join(path.read_text() for path in world.home.rglob("*") if path.is_file())
+
+    assert done.returncode == 0, done.stderr
+    assert f"{world.project}/rel/data" in written
+    assert not re.search(r"""(?<![\w/])rel(/data|\.toml)""", written)
+
+
+def test_a_relative_folder_of_the_fleet_is_absolute(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fleet_root` and `TASUKI_CONFIG` are taken from the folder that tasuki runs in, `~` as the home folder."""
+    monkeypatch.chdir(world.project)
+    monkeypatch.setenv("HOME", str(world.home))
+    monkeypatch.setenv("TASUKI_CONFIG", "~/own.toml")
+
+    assert config.user_file() == world.home / "own.toml"
+    assert (
+        config.fleet_root(config.Settings(fleet_root="team"), world.data) == world.project / "team"
+    )
+    assert (
+        config.fleet_root(config.Settings(fleet_root="~/team"), world.data) == world.home / "team"
+    )
+    assert config.fleet_root(config.Settings(), world.data) == world.data
 
 
 def test_progress_is_lines_for_a_program_that_shows_it(world: World) -> None:

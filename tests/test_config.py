@@ -94,6 +94,28 @@ def test_a_wrong_setting_is_named_with_its_file(
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"# first\n\xff", "line 2 holds a byte that is no UTF-8. Save it as UTF-8."),
+        (None, "its values are nested too deeply."),
+    ],
+)
+@pytest.mark.parametrize(("name", "kind"), [(".tasuki.toml", "TOML"), (".pi/settings.json", "JSON")])  # fmt: skip
+def test_bytes_and_nesting_are_told_in_words(
+    tmp_path: Path, name: str, kind: str, content: bytes | None, said: str
+) -> None:
+    """What no settings file holds is told with the line, not in Python's words."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    deep = b"[" * 20_000 + b"]" * 20_000
+    path.write_bytes(content or (b"budget = " + deep if kind == "TOML" else deep))
+    with pytest.raises(ConfigInvalid) as caught:
+        config.load(tmp_path)
+
+    assert f"{name} is not valid {kind}: {said}" in str(caught.value)
+
+
 def test_a_broken_pi_file_and_environment_are_named_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

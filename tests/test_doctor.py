@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 import install as programs
 from hooks import Session, program
 
-from tasuki.doctor import TESTED
+from tasuki.doctor import TESTED, examine
+from tasuki.harness.claude import Claude
 
 
 @pytest.fixture
@@ -182,6 +183,28 @@ def test_a_thread_that_cannot_be_read_is_a_problem(session: Session) -> None:
     assert "The newest thread cannot be read: " in found["problems"][0]["what"]
 
 
+@pytest.mark.parametrize("part", ["head", "read"])
+def test_a_thread_on_which_the_reader_fails_is_a_problem(
+    session: Session, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """What nobody foresaw in one thread is told with its file; the rest of the report stands."""
+
+    def fail(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    for name, value in session.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Claude, part, fail)
+    report = examine()
+    (found,) = [harness for harness in report.harnesses if harness.name == "claude"]
+
+    assert report.tasuki
+    assert found.threads.count == 1
+    assert not found.threads.readable
+    assert f"{session.thread} cannot be read as a thread of Claude Code" in found.problems[0].what
+    assert "RecursionError: too deep" in found.problems[0].what
+
+
 def test_an_unknown_name_is_wrong_usage(session: Session) -> None:
     """With the names that are known."""
     done = session.run("doctor", "claud")
@@ -240,3 +263,30 @@ def test_a_damaged_record_is_told_and_kept(session: Session) -> None:
     assert "cannot be read. It is kept as" in " ".join(done.stdout.split())
     assert record.with_name("installed.json.damaged").read_text() == "{bad"
     assert json.loads(session.run("doctor", "--json").stdout)["problems"] == []
+
+
+def test_every_damaged_record_is_kept(session: Session) -> None:
+    """A second damage does not replace the copy of the first, and an empty record is a damaged one."""
+    for content in ("{bad", "{worse", ""):
+        session.run("install", "claude", "--yes")
+        (record,) = session.home.parent.rglob("installed.json")
+        record.write_text(content)
+        told = json.loads(session.run("doctor", "--json").stdout)["problems"]
+        assert "The record of what tasuki installed cannot be read" in told[0]["what"]
+        (session.home / ".claude" / "settings.json").unlink()
+        done = session.run("install", "claude", "--yes")
+        assert "cannot be read. It is kept as" in " ".join(done.stdout.split())
+    names = ("installed.json.damaged", "installed.json.damaged-1", "installed.json.damaged-2")
+
+    assert [record.with_name(name).read_text() for name in names] == ["{bad", "{worse", ""]
+
+
+def test_a_settings_file_that_is_not_there_is_a_problem(session: Session) -> None:
+    """So is one that cannot be understood; `tasuki config` shows what holds."""
+    done = session.run("doctor", "--json", env={"TASUKI_CONFIG": "/nowhere/config.toml"})
+    (problem,) = json.loads(done.stdout)["problems"]
+
+    assert problem["what"] == (
+        "TASUKI_CONFIG names /nowhere/config.toml, which is not there. The defaults hold."
+    )
+    assert problem["mend"] == "tasuki config"

@@ -95,6 +95,16 @@ def test_a_session_without_messages_has_nothing_to_hand_off(tmp_path: Path) -> N
     assert answer == {"decision": "block", "reason": "Nothing to hand off (no messages yet)."}
 
 
+@pytest.mark.parametrize("path", ["\0", "\ud800", "/a" * 5_000])
+def test_a_thread_of_an_impossible_name_is_none(session: Session, path: str) -> None:
+    """A path and folder that no file can have count as not given; nothing is said of a defect."""
+    payload = {"hook_event_name": "UserPromptSubmit", "prompt": f"/handoff {GOAL}", "session_id": "x",
+               "transcript_path": path, "cwd": path}  # fmt: skip
+    done = session.run("hook", "claude", text=json.dumps(payload))
+
+    assert json.loads(done.stdout)["reason"] == "Nothing to hand off (no messages yet)."
+
+
 def test_characters_that_are_none_are_replaced(session: Session) -> None:
     """Half a surrogate pair and a NUL do not stop a handoff."""
     answer = session.typed(f"/handoff {GOAL} \ud83d \x00")

@@ -10,17 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixture_threads import HARNESSES, form, holder, samples
+from fixture_threads import HARNESSES, adapter, form, holder, samples
 from making import GOAL, made
 from test_cli import World
 from test_pipeline import SECTIONS
 
 from tasuki.draft.turns import split_turns
 from tasuki.errors import NothingToHandOff, ThreadUnreadable
+from tasuki.harness.protocol import ThreadFile
 from tasuki.testing import ThreadBuilder, story
 from tasuki.vault import Vault
 
@@ -586,3 +588,65 @@ def test_what_the_user_pasted_from_a_diff_is_not_their_wish(tmp_path: Path) -> N
     asked = made(builder.write(tmp_path)).handoff.draft.asked
 
     assert not [item for item in asked if "Compliance" in item.text]
+
+
+def _nested(units: list[bytes], levels: int) -> Iterator[list[bytes]]:
+    """A thread as often as it has places for a value, each time with one that is nested so deeply."""
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    for at, unit in enumerate(units):
+        try:
+            record = json.loads(unit)
+        except ValueError:
+            continue
+        for inside, place in list(_places(record)):
+            kept, inside[place] = inside[place], "@deep@"
+            line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+            inside[place] = kept
+            yield [*units[:at], line.replace(b'"@deep@"', deep), *units[at + 1 :]]
+
+
+@pytest.mark.parametrize("levels", [900, 3_000])
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_nesting_without_end_costs_a_line_and_no_thread(
+    tmp_path: Path, harness: str, levels: int
+) -> None:
+    """Wherever a value is nested a thousand levels deep, heads and whole threads are read, or refused in words."""
+    path = tmp_path / "thread.jsonl"
+    for units in list(_nested(story(harness, cwd=str(tmp_path)).units(), levels))[::3]:
+        form(harness).write(units, path)
+        with suppress(ThreadUnreadable):
+            assert adapter(harness).read(path).entries
+        if path.is_file():
+            stat = path.stat()
+            adapter(harness).head(ThreadFile(path, stat.st_mtime, stat.st_size))
+
+
+ODD_FOLDERS = {"nul": "\\u0000", "half a pair": "\\ud800\\u001b[2J", "long": "/a" * 5_000}  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", ODD_FOLDERS.values(), ids=ODD_FOLDERS)
+@pytest.mark.parametrize("harness", ["claude", "codex", "pi"])
+def test_an_odd_folder_in_one_thread_hides_no_other(
+    world: World, harness: str, folder: str
+) -> None:
+    """A thread whose folder is no possible name is listed where all are, and breaks no command."""
+    world.thread()
+    builder = story(harness, cwd="/the/odd/folder")
+    built = builder.write(world.project)
+    content = built.read_bytes().replace(b"/the/odd/folder", folder.encode())
+    built.unlink()
+    places = {
+        "claude": ".claude/projects/-odd", "codex": ".codex/sessions/2026/01/01",
+        "pi": ".pi/agent/sessions/--odd--",
+    }  # fmt: skip
+    path = world.home / places[harness] / f"rollout-2026-01-01T00-00-00-{builder.id}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    for words in (
+        ("threads",), ("find", "login"), ("read", "@1#1"), ("doctor",),
+        ("handoff", "--print", "--from", str(path), GOAL),
+    ):  # fmt: skip
+        done = world.run(*words)
+        assert "defect" not in done.stderr + done.stdout, (words, done.stderr)
+        assert done.returncode == 0, (words, done.stderr)
+    assert harness in world.run("threads", "--all").stdout

@@ -420,3 +420,15 @@ def test_the_index_holds_no_secret(shelf: Shelf) -> None:
     assert words.name == "deploy with [REDACTED:github-token]"
     assert words.first_words.count("[REDACTED:") == 2
     assert password not in words.first_words
+
+
+@pytest.mark.parametrize("name", ["index.db", "index.db.lock"])
+def test_an_index_that_cannot_be_opened_names_what_mends_it(shelf: Shelf, name: str) -> None:
+    """A folder in its place stands for what may not be replaced: it is root's too."""
+    (shelf.path.parent / name).mkdir(parents=True)
+
+    with (
+        pytest.raises(StoreFailed, match=r"index\.db cannot be opened.*TASUKI_DATA="),
+        Index(shelf.path) as index,
+    ):
+        index.update([])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,10 +13,13 @@ import anyio
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 from test_cli import GOAL, World
 from test_reading import SECRET, work
 
+from tasuki import mcp
 from tasuki.extras import install_line
 from tasuki.testing import ThreadBuilder
 from tasuki.testing.model_server import ModelServer, Step
@@ -208,6 +212,9 @@ async def test_codex_names_its_thread_in_the_call(world: World) -> None:
         ("find_threads", {"query": "after:never x"}, "after:never is no date"),
         ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
         ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
+        ("read_thread", {"thread": "~nosuch/x"}, "the home folder of nosuch, who is no user here"),
+        ("read_thread", {"thread": "/a" * 5_000}, "No file can be named /a/a"),
+        ("read_thread", {"thread": "../../etc/passwd\0"}, "No file can be named ../../etc/passwd"),
     ],
 )
 async def test_errors_are_tool_errors_in_the_words_of_the_command_line(
@@ -222,6 +229,49 @@ async def test_errors_are_tool_errors_in_the_words_of_the_command_line(
     assert sentence in text
     assert SECRET not in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("nosuch", {}, "There is no prompt 'nosuch'. Prompts: handoff."),
+        ("handoff", {}, "handoff: The argument `goal` is missing."),
+    ],
+)
+async def test_a_prompt_that_cannot_be_filled_in_is_told_in_words(
+    world: World, name: str, arguments: dict[str, str], said: str
+) -> None:
+    """An unknown name and a missing goal are answers of the protocol."""
+    async with connected(world) as client:
+        with pytest.raises(MCPError, match=re.escape(said)):
+            await client.get_prompt(name, arguments)
+
+
+def test_a_defect_inside_a_tool_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is told what it is; the library prints tracebacks of other errors than its own."""
+
+    def fail(*_: object) -> str:
+        raise KeyError("odd")
+
+    monkeypatch.setattr(mcp, "_read", fail)
+    with pytest.raises(ToolError, match="This is a defect of tasuki: KeyError"):
+        mcp.read_thread("x")
+
+
+def test_a_wrong_prompt_prints_no_traceback(world: World) -> None:
+    """An unknown name and a missing goal leave standard error empty."""
+    begin = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    }  # fmt: skip
+    lines: list[dict[str, Any]] = [begin, {"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    lines += [
+        {"jsonrpc": "2.0", "id": id, "method": "prompts/get", "params": {"name": name}}
+        for id, name in enumerate(("nosuch", "handoff"), 2)
+    ]
+    done = world.run("mcp", stdin="".join(json.dumps(line) + "\n" for line in lines))
+
+    assert done.stderr == ""
 
 
 async def test_threads_are_found_read_and_asked_without_their_secrets(world: World) -> None:

@@ -134,7 +134,8 @@ def test_one_server_for_one_folder(server: Server) -> None:
 
     assert 1 == code
     assert (
-        f"A server has this fleet already (process {running.pid}, http://{server.address})." in said
+        f"A server has the data folder {server.data} already (process {running.pid}, http://{server.address})."
+        in said
     )
     assert f"end it first: kill {running.pid}" in said
     assert "ok" == server.health()
@@ -167,6 +168,29 @@ def test_a_port_that_is_taken(server: Server) -> None:
     )
     assert not (server.fleet / "address").exists()
     assert "" == (server.fleet / "lock").read_text()
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [("999.1.1.1", "999.1.1.1 is no address."), ("::zz", "::zz is no address."), ("", "--host is empty.")],
+)  # fmt: skip
+def test_what_is_no_address_is_told_as_that(server: Server, host: str, words: str) -> None:
+    """It is not called one that other machines can reach."""
+    code, said = server.refused("--host", host)
+
+    assert (2, True) == (code, f"{words} Give" in said)
+
+
+def test_too_few_open_files_are_told(server: Server) -> None:
+    """The limit is named, not the database that happened to meet it."""
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -n 20; exec {TASUKI} serve --port 0"], env=server.env, cwd=server.folder,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert 1 == done.returncode
+    assert "At most 20 files may be open at once here" in done.stderr
+    assert "ulimit -n 1024" in done.stderr
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
@@ -208,7 +232,7 @@ def test_data_that_cannot_be_written(server: Server) -> None:
 
     code, said = server.refused("--port", "0")
 
-    assert (1, True) == (code, "cannot be made: a part of the path is a file" in said)
+    assert (1, True) == (code, "which TASUKI_DATA names, cannot be used: it is a file." in said)
 
 
 def test_a_stuck_request_does_not_keep_it(server: Server) -> None:

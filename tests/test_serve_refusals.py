@@ -141,12 +141,12 @@ def test_a_damaged_file_of_workflows_can_be_moved_away(server: Server) -> None:
     assert "ok" == server.health()
 
 
-def mounted(server: Server, options: str) -> str:
+def mounted(server: Server, options: str, before: str = "true") -> str:
     """The refusal of a server whose data lies on a file system of its own."""
     where = server.folder / "mounted"
     where.mkdir(exist_ok=True)
     script = (
-        f"mount -t tmpfs -o {options} tmpfs {where} && TASUKI_DATA={where}/data "
+        f"mount -t tmpfs -o {options} tmpfs {where} && cd {where} && {before}; TASUKI_DATA={where}/data "
         f"timeout 30 {TASUKI} serve --port 0"
     )
     done = subprocess.run(
@@ -164,6 +164,16 @@ def test_a_full_disk(server: Server, size: str) -> None:
 
     assert "disk is full" in said
     assert "start again" in said
+
+
+@AS_ROOT
+def test_a_disk_without_a_single_free_byte(server: Server) -> None:
+    """The file that could not be written is named; the output is not meant."""
+    said = mounted(server, "size=64k", "cat /dev/zero 2> /dev/null > fill")
+
+    assert "The lock " in said
+    assert "data/fleet/lock cannot be written: the disk is full. Make room" in said
+    assert "output" not in said
 
 
 @AS_ROOT

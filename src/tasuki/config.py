@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from tasuki import setting
 from tasuki.errors import ConfigInvalid
+from tasuki.paths import expand_user
 from tasuki.setting import snake, typed, unknown_key
 
 PROJECT_FILE = ".tasuki.toml"
@@ -180,12 +181,18 @@ _KINDS: Mapping[str, Any] = Settings.__annotations__
 def user_file() -> Path | None:
     """The user's own settings file, None without a home; `TASUKI_CONFIG` names another one."""
     if given := os.environ.get("TASUKI_CONFIG"):
-        return Path(given)
+        return Path(os.path.abspath(expand_user(given, "TASUKI_CONFIG")))
     base = os.environ.get("XDG_CONFIG_HOME") or ""
     if os.path.isabs(base):
         return Path(base) / "tasuki" / "config.toml"
     own = home()
     return own / ".config" / "tasuki" / "config.toml" if own else None
+
+
+def fleet_root(settings: Settings, data: Path) -> Path:
+    """The folder of the fleet's personas, an absolute path: the setting, else the data folder."""
+    root = settings.fleet_root
+    return Path(os.path.abspath(expand_user(root, "fleet_root"))) if root else data
 
 
 def home() -> Path | None:
@@ -349,14 +356,14 @@ def _toml(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(_read(path).decode())
     except (ValueError, RecursionError) as exc:
-        raise ConfigInvalid(f"{tilde(path)} is not valid TOML: {exc}.") from exc
+        raise ConfigInvalid(f"{tilde(path)} is not valid TOML: {setting.tell_fault(exc)}.") from exc
 
 
 def _pi(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(_read(path) or b"{}")
     except (ValueError, RecursionError) as exc:
-        raise ConfigInvalid(f"{tilde(path)} is not valid JSON: {exc}.") from exc
+        raise ConfigInvalid(f"{tilde(path)} is not valid JSON: {setting.tell_fault(exc)}.") from exc
     handoff = found.get("handoff", {}) if isinstance(found, dict) else {}
     if not isinstance(handoff, dict):
         raise ConfigInvalid(f'{tilde(path)}: "handoff" must be an object.')

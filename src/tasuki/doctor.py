@@ -16,17 +16,18 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tasuki import __version__
+from tasuki import __version__, config
 from tasuki import harness as harnesses
 from tasuki.data_folder import data_folder
 from tasuki.errors import TasukiError
 from tasuki.harness.hook_script import hook_script, path_in
 from tasuki.harness.install import RECORD, Installer, Standing, own_command
 from tasuki.harness.integration import Addition
-from tasuki.harness.jsonl import noted_unreadable, scanned
+from tasuki.harness.jsonl import UNDECODABLE, noted_unreadable, scanned
 from tasuki.harness.protocol import Harness
 from tasuki.harness.writing import read, reason_of
 from tasuki.launch.prepare import PACKAGES
+from tasuki.threads.catalog import read_ends, read_whole
 
 TESTED = {
     "claude": "2.1.330",
@@ -155,12 +156,22 @@ def examine(names: Sequence[str] = ()) -> Report:
         harnesses=examined,
         problems=(
             *_own_problems(data_folder()),
+            *_settings_problems(),
             *(_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
         ),
     )
 
 
 _EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise", "server": "litestar"}  # fmt: skip
+
+
+def _settings_problems() -> Iterator[Problem]:
+    """What is wrong with the settings that hold here."""
+    try:
+        problems = config.loaded(Path.cwd()).problems
+    except TasukiError as error:
+        problems = (str(error),)
+    yield from (Problem(problem, "tasuki config") for problem in problems)
 
 
 def _own_problems(data: Path) -> Iterator[Problem]:
@@ -173,9 +184,9 @@ def _own_problems(data: Path) -> Iterator[Problem]:
         return
     record = data / RECORD
     try:
-        if content := read(str(record)):
+        if (content := read(str(record))) is not None:
             msgspec.json.decode(content)
-    except (TasukiError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (TasukiError, *UNDECODABLE) as error:
         yield Problem(f"The record of what tasuki installed cannot be read: {record}: {error}.",
                       "tasuki install (keeps the damaged one beside it)")  # fmt: skip
     if not os.access(folder, os.W_OK):
@@ -199,7 +210,7 @@ def _program_version(harness: Harness) -> str:
     for folder in Path(os.path.realpath(found)).parents[:5] if package else ():
         try:
             about = msgspec.json.decode((folder / "package.json").read_bytes(), type=_Package)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *UNDECODABLE):
             continue
         if about.name == package:
             return about.version
@@ -234,10 +245,10 @@ def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
     """How many there are, and whether the newest that holds a conversation can be read."""
     with noted_unreadable() as closed:
         files = sorted(harness.files(), key=lambda file: file.modified, reverse=True)
-        newest = next((f for f in files[:20] if harness.head(f) is not None), None)
+        newest = next((f for f in files[:20] if read_ends(harness, f) is not None), None)
     mend = (
         f"see who may read it: ls -ld {shlex.quote(closed[0].split(' cannot be ')[0])}"
-        if closed
+        if closed and "defect" not in closed[0]
         else ""
     )
     problems = [Problem(sentence, mend) for sentence in closed[:1]]
@@ -246,7 +257,7 @@ def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
     newest = newest or files[0]
     try:
         if newest.bytes <= WHOLE_BYTES:
-            harness.read(newest.path)
+            read_whole(harness, newest.path)
     except TasukiError as error:
         problems.append(Problem(f"The newest thread cannot be read: {error}",
                                 f"tasuki threads --harness {harness.name}"))  # fmt: skip

@@ -6,6 +6,7 @@ TasukiError                 base; `exit_code` 1
 │   ├── GoalTooVague        the goal is missing, too short or vague
 │   ├── GoalHasSecret       the goal holds a secret and nobody confirmed it
 │   └── NothingToHandOff    the thread has no conversation
+├── HomeUnknown             nobody knows the user's home folder
 ├── ThreadNotFound          no thread matches what was asked for
 ├── ThreadUnreadable        the file is there, but is no thread, is empty, or cannot be read
 ├── HandoffNotFound         no stored handoff matches
@@ -62,6 +63,10 @@ class GoalHasSecret(Refused):
 
 class NothingToHandOff(Refused):
     """The thread holds no conversation."""
+
+
+class HomeUnknown(TasukiError):
+    """Nobody knows the user's home folder; the message says what to set."""
 
 
 class ThreadNotFound(TasukiError):

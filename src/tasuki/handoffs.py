@@ -18,6 +18,7 @@ from tasuki.draft.redact import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
+from tasuki.paths import is_possible
 from tasuki.plain import visible
 from tasuki.threads import opening
 from tasuki.vault import Vault, new_id
@@ -352,10 +353,10 @@ def whole_id(vault: Vault, prefix: str) -> str:
 
 def _skill_prefix(made: pipeline.Made, successor: Harness, settings: Settings) -> str:
     """How the successor invokes the skill that was used last; empty where it lacks it."""
-    skill, cwd = made.facts.skill, Path(made.thread.cwd or ".")
+    skill, cwd = made.facts.skill, made.thread.cwd
     if not (settings.include_skill and re.fullmatch(r"[\w.-]+", skill)):
         return ""
-    folders = successor.skill_folders(cwd)
+    folders = successor.skill_folders(Path(cwd if is_possible(cwd) else "."))
     if any((f / skill / "SKILL.md").is_file() or (f / f"{skill}.md").is_file() for f in folders):
         return successor.skill_command(skill)
     return ""

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -17,7 +18,15 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.prompts.base import UserMessage
-from mcp.types import CallToolResult, InputRequiredResult, Resource, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    Resource,
+    ToolAnnotations,
+)
 from pydantic import Field, ValidationError
 
 from tasuki import __version__, config, handoffs
@@ -76,6 +85,27 @@ class Server(MCPServer[Any]):
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(_misfit(name, error.__cause__)) from error
             raise
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        context: Context[Any, Any] | None = None,
+    ) -> GetPromptResult | InputRequiredResult:
+        """Fill in a prompt; what is wrong with its name or arguments is told in a sentence.
+
+        The library would answer in Python's words, and print a traceback.
+        """
+        known = {prompt.name: prompt for prompt in await self.list_prompts()}
+        if name not in known:
+            raise MCPError(
+                INVALID_PARAMS, f"There is no prompt {name!r}. Prompts: {', '.join(known)}."
+            )
+        needed = [argument.name for argument in known[name].arguments or () if argument.required]
+        if lacking := [one for one in needed if one not in (arguments or {})]:
+            told = " ".join(f"The argument `{one}` is missing." for one in lacking)
+            raise MCPError(INVALID_PARAMS, f"{name}: {told}")
+        return await super().get_prompt(name, arguments, context)
 
     async def list_resources(self) -> list[Resource]:
         """The newest handoffs, each under its id."""
@@ -141,6 +171,11 @@ def _tool(function: Callable[P, str]) -> Callable[P, str]:
             return function(*args, **kwargs)
         except TasukiError as error:
             raise ToolError(Cleaner().text(str(error))) from error
+        except Exception as error:  # a tool is a boundary: the agent goes on, and is told
+            if os.environ.get("TASUKI_TRACEBACK"):
+                traceback.print_exception(error)
+            told = f"This is a defect of tasuki: {type(error).__name__}: {str(error)[:300]}."
+            raise ToolError(Cleaner().text(f"{told} No thread was changed.")) from error
 
     return called
 

@@ -136,3 +136,13 @@ def shown(value: Any) -> str:
             return "a text that may hold a key"
         return repr(value if len(value) <= 60 else value[:60] + "…")
     return "a list" if isinstance(value, list) else "a table" if isinstance(value, dict) else "this"
+
+
+def tell_fault(error: Exception) -> str:
+    """What is wrong with the text of a settings file, in words instead of Python's."""
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return f"line {line} holds a byte that is no UTF-8. Save it as UTF-8"
+    if isinstance(error, RecursionError):
+        return "its values are nested too deeply"
+    return str(error)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasuki import config
 from tasuki.errors import ConfigInvalid, StoreFailed
+from tasuki.setting import tell_fault
 from tasuki.vault.store import private_folder, why
 
 if TYPE_CHECKING:
@@ -56,8 +57,10 @@ def _document(path: Path, name: str) -> "TOMLDocument":
     try:
         text = path.read_bytes().decode() if path.exists() else ""  # line ends stay
         document = tomlkit.parse(text)
-    except (TOMLKitError, UnicodeDecodeError) as error:
-        raise ConfigInvalid(f"{name} is not valid TOML: {error}. Mend it by hand first.") from error
+    except (TOMLKitError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigInvalid(
+            f"{name} is not valid TOML: {tell_fault(error)}. Mend it by hand first."
+        ) from error
     except OSError as error:
         raise StoreFailed(f"{name} cannot be read: {why(error)}.") from error
     config.checked(name, document.unwrap())

@@ -65,7 +65,10 @@ def chat(agent: str | None, resume: str | None, cwd: Path) -> None:
 
     cwd = cwd.resolve()
     path = session_file(resume, cwd) if resume is not None else None
-    conversation = Chat(chosen_agent(agent, path, cwd), cwd, config.loaded(cwd))
+    loaded = config.loaded(cwd)
+    for problem in loaded.problems:
+        click.echo(f"tasuki: {problem}", err=True)
+    conversation = Chat(chosen_agent(agent, path, cwd), cwd, loaded)
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     run = conversation.in_terminal if in_terminal else conversation.without_terminal
     sys.exit(asyncio.run(until_ended(run(path))))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki.cli.printing import print_json
+from tasuki.paths import expand_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence, Set
@@ -85,7 +86,7 @@ def play(
         raise UsageError('The note is empty. Say what the brief lacks: --note "the wish about retries is missing"')  # fmt: skip
     game = _Game(spec, goal, author)
     second = game.another(playground.overrides(against)) if against else None
-    taken = game.note(note, Path(notes).expanduser() if notes else None) if note else None
+    taken = game.note(note, expand_user(notes) if notes else None) if note else None
     if as_json:
         print_json({**game.as_json(everything, second), "note": taken})
         return

@@ -52,7 +52,7 @@ def read_fleet_history() -> FleetHistory:
     from tasuki.cli.fleet_client import Client
 
     folder = data_folder()
-    if (folder / "fleet" / "address").exists():
+    if os.path.exists(folder / "fleet" / "address"):
         try:
             client = Client()
             handoffs = client.get_pages("handoffs")
@@ -103,5 +103,5 @@ def prunable_documents(
 def _personas() -> Path:
     from tasuki import config
 
-    root = config.load(Path.cwd()).fleet_root
-    return (Path(root) if root else data_folder()) / "data" / "personas"
+    root = config.fleet_root(config.load(Path.cwd()), data_folder())
+    return root / "data" / "personas"

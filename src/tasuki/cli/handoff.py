@@ -17,6 +17,13 @@ Examples:
 """
 
 
+def name_of_harness(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The value of `--to`; an empty one is a slip, not the default."""
+    if value is not None and not value.strip():
+        raise click.UsageError("--to is empty. Name a harness, or leave --to out.", ctx)
+    return value
+
+
 class AfterDashes(click.Command):
     """A command whose arguments after `--` belong to the successor's program."""
 
@@ -45,8 +52,9 @@ class AfterDashes(click.Command):
     help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread of this folder.",
 )
 @click.option(
-    "--to", metavar="HARNESS", help="Harness of the successor. Default: the predecessor's."
-)
+    "--to", metavar="HARNESS", callback=name_of_harness,
+    help="Harness of the successor. Default: the predecessor's.",
+)  # fmt: skip
 @click.option(
     "--author",
     type=click.Choice(["offline", "model", "agent"]),

@@ -10,7 +10,7 @@ import click
 from tasuki import harness as harnesses
 from tasuki.cli.printing import wrapped
 from tasuki.config import tilde
-from tasuki.data_folder import data_folder
+from tasuki.data_folder import writable_in_text
 from tasuki.errors import InstallFailed, TasukiError
 from tasuki.harness.hook_script import path_in, write_hook_script
 from tasuki.harness.install import Installer, Plan, Step, own_command
@@ -82,7 +82,7 @@ def _has_ours(harness: Harness) -> bool:
     """Whether there is something to take out, or a file in the way of looking."""
     try:
         return any(
-            Installer(data_folder()).removal(record, additions).changes
+            Installer(writable_in_text()).removal(record, additions).changes
             for record, additions in (_part(harness, part) for part in ("", FLEET))
         )
     except TasukiError:
@@ -96,7 +96,7 @@ def _part(harness: Harness, part: str) -> tuple[str, tuple[Addition, ...]]:
     """
     if part == FLEET:
         control = harnesses.control(harness)
-        script = str(path_in(data_folder() / "fleet"))
+        script = str(path_in(writable_in_text() / "fleet"))
         return f"{harness.name}/fleet", control.additions(script) if control else ()
     made = harnesses.integration(harness)
     return harness.name, made.additions(own_command()) if made else ()
@@ -108,7 +108,7 @@ def _can_run(chosen: list[Harness]) -> None:
 
 
 def _write_hook_script() -> None:
-    folder = data_folder() / "fleet"
+    folder = writable_in_text() / "fleet"
     try:
         write_hook_script(folder)
     except OSError as error:
@@ -192,7 +192,7 @@ def _done(harness: Harness, parts: tuple[str, ...]) -> None:
 def _one_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool) -> bool:
     """Show and carry out one part; whether there was something to do."""
     record, additions = _part(harness, part)
-    installer = Installer(data_folder())
+    installer = Installer(writable_in_text())
     plan = (installer.removal if remove else installer.plan)(record, additions)
     if not plan.changes and remove:
         return False

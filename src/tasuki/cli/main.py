@@ -100,11 +100,8 @@ def main() -> None:
         _standard_streams()
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        click.echo("\nInterrupted; nothing was started.", err=True)
-        sys.exit(130)
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted; nothing was started.", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo(f"\n{_INTERRUPTED.get(_command(), 'Interrupted.')}", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()
@@ -125,6 +122,24 @@ def main() -> None:
         sys.exit(1)
 
 
+_INTERRUPTED = {
+    "handoff": "Interrupted; nothing was started.",
+    "start": "Interrupted; nothing was started.",
+    "handoffs prune": "Interrupted. What was deleted until then is gone.",
+    "install": "Interrupted. What was written until then stays; tasuki uninstall takes it out.",
+    "uninstall": "Interrupted. What was taken out until then is gone; the rest stays.",
+}
+"""What is true of a command that was broken off, where there is more to say than that."""
+_OF_THREADS = frozenset({"handoff", "start", "threads", "find", "read", "check", "eval", "hook", "mcp", "doctor"})  # fmt: skip
+"""Commands of which a user may fear for their threads."""
+
+
+def _command() -> str:
+    """The command that was called, with `prune` where it is that of `handoffs`."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    return " ".join(words[:2] if words[1:2] == ["prune"] else words[:1])
+
+
 def _tell(error: OSError) -> str:
     """What the system refused, with the file that it is about."""
     reason = error.strerror or str(error)
@@ -132,7 +147,31 @@ def _tell(error: OSError) -> str:
         return f"{error.filename}: {reason}."
     if isinstance(error, FileNotFoundError):
         return f"{reason}: is the folder that you are in still there?"
-    return f"The output could not be written: {reason}."
+    if _is_of_output(error):
+        return f"The output could not be written: {reason}."
+    return f"A file that tasuki uses could not be read or written: {reason}. {_where_files_are()}"
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether it was raised where something is printed, and not where a file is written."""
+    import traceback
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    inside = [frame.f_globals.get("__name__", "") for frame in frames[-2:]]
+    return any(name.startswith(_PRINTING) for name in inside)
+
+
+_PRINTING = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.session.chat.")
+"""Modules that print."""
+
+
+def _where_files_are() -> str:
+    from tasuki.data_folder import data_folder
+
+    try:
+        return f"Look whether there is room in {data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
+    except TasukiError as unknown:
+        return str(unknown)
 
 
 def _keep_traceback(error: Exception) -> str:
@@ -154,9 +193,11 @@ def _keep_traceback(error: Exception) -> str:
             file.write(
                 f"tasuki {__version__}\n{redact(''.join(traceback.format_exception(error)))[0]}"
             )
-    except OSError as failed:
-        return f"{told} Its traceback could not be kept ({failed.strerror}); TASUKI_TRACEBACK=1 prints it."
-    return f"{told} Threads are never written to. Please report it with {path}"
+    except (OSError, ValueError, TasukiError) as failed:
+        why = getattr(failed, "strerror", None) or str(failed).rstrip(".")
+        return f"{told} Its traceback could not be kept ({why}); TASUKI_TRACEBACK=1 prints it."
+    safe = " Threads are never written to." if _command() in _OF_THREADS else ""
+    return f"{told}{safe} Please report it with {path}"
 
 
 def _standard_streams() -> None:

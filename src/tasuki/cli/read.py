@@ -198,6 +198,8 @@ def _by_model(
     from tasuki.errors import AuthorFailed
 
     loaded = config.loaded(Path.cwd(), {"author": author, "model": author_model})
+    for problem in loaded.problems:
+        click.echo(f"tasuki: {problem}", err=True)
     if loaded.settings.author != "model":
         return False
     from tasuki.cli.progress import Progress

@@ -33,7 +33,7 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bo
     API needs the token from the file that is named at the start, and describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
     """
     from tasuki.config import loaded
-    from tasuki.data_folder import data_folder
+    from tasuki.data_folder import writable_in_text
     from tasuki.errors import ExtraMissing
 
     try:
@@ -53,6 +53,6 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bo
     for problem in found.problems:
         click.echo(f"tasuki: {problem}", err=True)
     run(
-        data_folder() / "fleet", found, host=host, port=port, database_url=database_url,
+        writable_in_text() / "fleet", found, host=host, port=port, database_url=database_url,
         say=click.echo, allow_remote=allow_remote, moved=moved, shows_link=sys.stdout.isatty(),
     )  # fmt: skip

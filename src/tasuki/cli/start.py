@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tasuki.cli.handoff import AfterDashes, read_text
+from tasuki.cli.handoff import AfterDashes, name_of_harness, read_text
 
 if TYPE_CHECKING:
     from tasuki.handoffs import Offer
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @click.command(cls=AfterDashes)
 @click.argument("id")
-@click.option("--to", metavar="HARNESS", help="Harness of the successor. Default: the handoff's.")
+@click.option("--to", metavar="HARNESS", callback=name_of_harness,
+              help="Harness of the successor. Default: the handoff's.")  # fmt: skip
 @click.option("--yes", "-y", is_flag=True, help="Start without a review.")
 @click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")
 @click.option(

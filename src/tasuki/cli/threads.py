@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from tasuki import config
 from tasuki import harness as harnesses
 from tasuki.cli.printing import print_json
 from tasuki.harness.jsonl import begins_handoff, noted_unreadable
@@ -126,8 +127,8 @@ def _context(head: ThreadHead) -> str:
 
 def short_folder(folder: str) -> str:
     """A folder for a list: below the home with `~`, a long one from its end."""
-    home = str(Path.home())
-    folder = "~" + folder[len(home) :] if folder.startswith(home) else folder
+    home = str(config.home() or "")
+    folder = "~" + folder[len(home) :] if home and folder.startswith(home) else folder
     return folder if len(folder) <= 36 else "…" + folder[-35:]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from tasuki import config, settings_file
-from tasuki.config import Loaded
+from tasuki.config import Loaded, fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
 from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
 from tasuki.fleet.automation import Guard
@@ -452,5 +452,5 @@ class Fleet:
 
 def open_fleet(data: Path, database_url: str, loaded: Loaded, **options: Any) -> Fleet:
     """The fleet whose own files are in a folder; not launched."""
-    root = Path(loaded.settings.fleet_root) if loaded.settings.fleet_root else data.parent
+    root = fleet_root(loaded.settings, data.parent)
     return Fleet(data, root, loaded, database_url=database_url, **options)

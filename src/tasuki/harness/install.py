@@ -4,6 +4,7 @@ What was put in is recorded to the letter, so that taking it out restores a file
 Without the record, or where somebody changed it since, ours is known by its mark.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from tasuki.errors import InstallFailed
 from tasuki.harness import editing
 from tasuki.harness.editing import Put, put_for
 from tasuki.harness.integration import Addition
+from tasuki.harness.jsonl import UNDECODABLE
 from tasuki.harness.jsontext import NotJson
 from tasuki.harness.tomltext import NotToml
 from tasuki.harness.writing import locked, missing_folders, read, remove_if_empty, replace_all
@@ -187,10 +189,16 @@ class _Work:
     def _recorded(self) -> Record:
         content = self.before[self.record_path] = read(self.record_path)
         try:
-            return msgspec.json.decode(content, type=Record) if content else Record()
-        except msgspec.MsgspecError:
-            self.damaged = f"{self.record_path}.damaged"
+            return Record() if content is None else msgspec.json.decode(content, type=Record)
+        except UNDECODABLE:
+            self.damaged = self._name_for_damaged()
             return Record()  # the marks tell what is ours
+
+    def _name_for_damaged(self) -> str:
+        """Where the damaged record is kept: `installed.json.damaged`, with a number where there is one already."""
+        kept = f"{self.record_path}.damaged"
+        names = (f"{kept}-{number}" if number else kept for number in itertools.count())
+        return next(name for name in names if not os.path.lexists(name))
 
     def text(self, path: str) -> str | None:
         """What a file shall hold, as far as it is worked out; None for no file."""

@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, structs
 
+from tasuki.paths import expand_user
+
 WRITTEN_BY = "tasuki install"
 """Stands in every file of ours, so that it is known as ours."""
 HOOK_MARK = "tasuki hook"
@@ -148,7 +150,11 @@ def tools(tasuki: tuple[str, ...]) -> dict[str, Any]:
 
 def tools_environment() -> dict[str, str]:
     """The environment of the MCP server: the mark, and where tasuki keeps its data and settings."""
-    return INSTALLED | {name: value for name in FOLDERS if (value := os.environ.get(name))}
+    return INSTALLED | {
+        name: os.path.abspath(expand_user(value, name))
+        for name in FOLDERS
+        if (value := os.environ.get(name))
+    }
 
 
 def tools_entry(path: str, keys: tuple[str, ...], server: Mapping[str, Any]) -> list[Addition]:

@@ -25,6 +25,9 @@ from tasuki.model import BrokenLine, Entry, ReadReport
 
 T = TypeVar("T")
 
+UNDECODABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What decoding a part of a thread may raise: wrong JSON, bytes that are no text, a thousand levels of nesting."""
+
 BLOCK = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """What an editor of Windows may put in front of a file; no part of what is read."""
@@ -106,7 +109,7 @@ class Lines:
         """One line as a struct, repaired if need be; None if it is broken, which is noted."""
         try:
             return decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as first:
+        except UNDECODABLE as first:
             self._complete = line.endswith(b"\n")
             return self._decode_repaired(decoder, line, first)
 
@@ -115,7 +118,7 @@ class Lines:
     ) -> T | None:
         try:
             return decoder.decode(repaired(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             self.note_broken(first)
             return None
 
@@ -127,6 +130,8 @@ class Lines:
         self._broken_count += 1
         if self._broken_count <= MAX_BROKEN:
             text = str(reason).partition("(byte")[0].strip() or type(reason).__name__
+            if isinstance(reason, RecursionError):
+                text = "it is nested too deeply"
             self.broken.append(BrokenLine(line=self.number, reason=text, path=str(self.path)))
 
     def report(self) -> ReadReport:
@@ -147,7 +152,7 @@ class Lines:
 def _is_json(line: bytes) -> bool:
     try:
         msgspec.json.decode(repaired(line))
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return False
     return True
 
@@ -190,7 +195,7 @@ def nested(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | str) -> 
     """
     try:
         return decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNDECODABLE:
         data = raw.encode("utf-8", "replace") if isinstance(raw, str) else bytes(raw)
         try:
             return decoder.decode(_BARE_MARK.sub(rb"\\\1", repaired(data)))
@@ -250,6 +255,18 @@ def far_from_end(path: Path) -> int:
     return size - NEAR if size > HUGE else 0
 
 
+def decoded(decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
+    """A line that nobody reports on, repaired if need be; None if it is broken."""
+    try:
+        return decoder.decode(line)
+    except UNDECODABLE:
+        pass
+    try:
+        return decoder.decode(repaired(line))
+    except UNDECODABLE:
+        return None
+
+
 def output_lines(output: str) -> list[bytes]:
     """What a program printed, line by line, for `understood`."""
     return output.encode("utf-8", "replace").splitlines()
@@ -258,10 +275,8 @@ def output_lines(output: str) -> list[bytes]:
 def understood(lines: Iterable[bytes], decoder: msgspec.json.Decoder[T]) -> Iterator[T]:
     """Those of some lines that can be decoded: a program may print other things between them."""
     for line in lines:
-        try:
-            yield decoder.decode(repaired(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
+        if (found := decoded(decoder, line)) is not None:
+            yield found
 
 
 _NOTED: ContextVar[list[str] | None] = ContextVar("_NOTED", default=None)
@@ -280,11 +295,15 @@ def noted_unreadable() -> Iterator[list[str]]:
 
 def note_unreadable(path: str | Path, error: OSError) -> None:
     """Note a folder or file that is there and cannot be read; one that is gone is no matter."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        note_unread(f"{path} cannot be read: {error.strerror or error}.")
+
+
+def note_unread(sentence: str) -> None:
+    """Note a sentence on something that is there and cannot be read."""
     noted = _NOTED.get()
-    if noted is not None and not isinstance(error, FileNotFoundError | NotADirectoryError):
-        sentence = f"{path} cannot be read: {error.strerror or error}."
-        if sentence not in noted:
-            noted.append(sentence)
+    if noted is not None and sentence not in noted:
+        noted.append(sentence)
 
 
 def scanned(folder: str | Path) -> list[os.DirEntry[str]]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import tools
 from tasuki.model import FileChange, ReadReport
+from tasuki.paths import home_folder
 
 _RAW_BYTES = re.compile("[\udc80-\udcff]")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
@@ -94,7 +95,7 @@ def stable_id(prefix: str, place: Path) -> str:
 
 def upwards(folder: Path) -> Iterator[Path]:
     """A folder and those above it, up to that of the repository or the user's own."""
-    home = os.path.realpath(Path.home())
+    home = os.path.realpath(home_folder())
     for place in (folder, *folder.parents):
         yield place
         if (place / ".git").exists() or os.path.realpath(place) == home:

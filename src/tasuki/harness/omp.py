@@ -27,6 +27,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Sidechain, Thread, ThreadHead
+from tasuki.paths import home_folder
 
 _READY = r"^\s*π > "
 OWN_COMMAND = (
@@ -38,14 +39,14 @@ OWN_COMMAND = (
 def agent_folder() -> Path:
     """Folder of omp; `PI_CODING_AGENT_DIR` moves it if it points into an `.omp` folder."""
     base = os.environ.get("PI_CODING_AGENT_DIR", "")
-    return Path(base) if base and ".omp" in Path(base).parts else Path.home() / ".omp" / "agent"
+    return Path(base) if base and ".omp" in Path(base).parts else home_folder() / ".omp" / "agent"
 
 
 def folder_name(cwd: str) -> str:
     """Folder name of a working directory: `-proj` below home, `-tmp-x` below the temporary
     folder, `--srv-x--` elsewhere; symbolic links are resolved."""
     real = os.path.realpath(cwd)
-    for prefix, base in (("-", Path.home()), ("-tmp", Path(tempfile.gettempdir()))):
+    for prefix, base in (("-", home_folder()), ("-tmp", Path(tempfile.gettempdir()))):
         below = os.path.relpath(real, os.path.realpath(base))
         if below == ".":
             return prefix

@@ -20,6 +20,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import home_folder
 
 _READY = r"\d%/\d+(?:\.\d+)?[kM]"
 """The footer tells how much of the context window is used: `1.2%/128k`."""
@@ -28,7 +29,9 @@ _READY = r"\d%/\d+(?:\.\d+)?[kM]"
 def agent_folder() -> Path:
     """Folder of pi; `PI_CODING_AGENT_DIR` moves it, as it moves that of omp."""
     base = os.environ.get("PI_CODING_AGENT_DIR", "")
-    return Path(base) if base and ".omp" not in Path(base).parts else Path.home() / ".pi" / "agent"
+    return (
+        Path(base) if base and ".omp" not in Path(base).parts else home_folder() / ".pi" / "agent"
+    )
 
 
 class Pi:
@@ -62,7 +65,7 @@ class Pi:
 
     def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         own = (cwd / ".pi" / "skills", agent_folder() / "skills")
-        return (*own, cwd / ".agents" / "skills", Path.home() / ".agents" / "skills")
+        return (*own, cwd / ".agents" / "skills", home_folder() / ".agents" / "skills")
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         """`pi --session FILE`: the file holds the past, the input the goal."""

@@ -5,6 +5,8 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from tasuki.setting import tell_fault
+
 _HEADER = re.compile(r"[ \t]*\[\[?[ \t]*(?P<name>[^\]\r\n]*?)[ \t]*\]\]?[ \t]*(?:#[^\n]*)?\r?\n?")
 
 
@@ -17,7 +19,7 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise NotToml(f"it is no TOML: {error}") from error
+        raise NotToml(f"it is no TOML: {tell_fault(error)}") from error
 
 
 def at(text: str, keys: Sequence[str]) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.model import Thread
+from tasuki.paths import home_folder
 from tasuki.plain import one_line
 
 BUDGET = 0.03
@@ -47,9 +48,9 @@ def running_elsewhere(thread: Thread) -> list[str]:
 
 def _claude_sessions(thread: Thread) -> Iterator[str]:
     base = os.environ.get("CLAUDE_CONFIG_DIR")
-    folder = (Path(base) if base else Path.home() / ".claude") / "sessions"
+    folder = (Path(base) if base else home_folder() / ".claude") / "sessions"
     for path in folder.glob("*.json"):
-        with suppress(OSError, msgspec.MsgspecError):
+        with suppress(OSError, ValueError, RecursionError):
             session = msgspec.json.decode(path.read_bytes(), type=_Session)
             if session.sessionId == thread.id and _is_alive(session.pid, session.procStart):
                 where = one_line(f", tmux {session.tmux}" if session.tmux else "", 60)

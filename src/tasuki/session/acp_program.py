@@ -72,11 +72,22 @@ def acp_program(agent: str) -> AcpProgram:
         )
     program = PROGRAMS.get(agent.strip()) or _program(words)
     if not shutil.which(program.command[0]):
+        if os.sep in program.command[0]:
+            raise HarnessMissing(_tell_no_program(program.command[0]))
         advice = (
             f"Install it: npm install -g {program.package}" if program.package else "Install it."
         )
         raise HarnessMissing(f"The program {program.command[0]} is not on your PATH. {advice}")
     return program
+
+
+def _tell_no_program(path: str) -> str:
+    """Why a path is no program, and what to do."""
+    if os.path.isdir(path):
+        return f"{path} is a folder, not a program. Name the program in it."
+    if os.path.exists(path):
+        return f"{path} is not executable. If it is the agent: chmod +x {shlex.quote(path)}"
+    return f"There is no program {path}. Give its path, or a name that is on your PATH."
 
 
 def _program(words: list[str]) -> AcpProgram:

@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from tasuki import config
 from tasuki import harness as harnesses
 from tasuki.config import Loaded
 from tasuki.errors import GoalHasSecret, LaunchFailed, NothingToHandOff, TasukiError, UsageError
 from tasuki.harness.integration import HookAnswer, HookCall, Integration
 from tasuki.harness.protocol import Harness, LaunchPlan
+from tasuki.paths import is_possible
 from tasuki.session.ancestry import kept_back
 
 AUTHOR_SECONDS = 100
@@ -68,6 +71,7 @@ def answered(name: str, payload: bytes, by_fleet: ByFleet = lambda goal, session
     call = made.called(decoded(payload))
     if call is None or call.kind == "status":
         return ""
+    call = with_possible_paths(call)
     try:
         answer = (
             _handed_off(harness, call, by_fleet)
@@ -101,6 +105,12 @@ def decoded(payload: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def with_possible_paths(call: HookCall) -> HookCall:
+    """A call whose path and folder are empty where no file can have such a name."""
+    path, cwd = (text if is_possible(text) else "" for text in (call.path, call.cwd))
+    return replace(call, path=path, cwd=cwd)
 
 
 def folder_of(call: HookCall) -> str:
@@ -144,9 +154,10 @@ def written(name: str, answer: str = "") -> Path:
     Agents write an answer some 100 ms after they show it, on a busy machine much later. Raises
     NothingToHandOff where there is no file: some make it with the first answer.
     """
-    path, deadline = Path(name.replace("\0", "")), time.monotonic() + WRITTEN_SECONDS
+    name = name if is_possible(name) else ""
+    path, deadline = Path(name), time.monotonic() + WRITTEN_SECONDS
     holder = harnesses.file_of(path)
-    while time.monotonic() < deadline:
+    while name and time.monotonic() < deadline:
         try:
             if time.time() - holder.stat().st_mtime > QUIET_SECONDS and _holds(holder, answer):
                 return path

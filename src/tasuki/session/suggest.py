@@ -14,7 +14,7 @@ from tasuki.errors import TasukiError
 from tasuki.harness.integration import HookCall, Integration
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
-from tasuki.session.hook import decoded, draft, folder_of, open_window, written
+from tasuki.session.hook import decoded, draft, folder_of, open_window, with_possible_paths, written
 
 WINDOW = 200_000
 """Tokens of a context whose size nobody told."""
@@ -80,6 +80,7 @@ def status_line(name: str, payload: bytes) -> str:
     call = made.called(decoded(payload)) if made else None
     if made is None or call is None or call.kind != "status":
         return ""
+    call = with_possible_paths(call)
     if call.window:
         Memory(name, call.thread_id).note_window(call.window)
     if call.used is None:

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from tasuki import harness as harnesses
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.harness.jsonl import noted_unreadable
+from tasuki.harness.jsonl import note_unread, noted_unreadable
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import expand_user, is_possible, real_path
+from tasuki.plain import one_line
 from tasuki.threads.project import project_folders
 
 BOTH_ENDS = 24 << 10
@@ -49,15 +51,46 @@ def read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
 
     None where nobody has said anything. A first or last line may be longer than what is read of an end.
     """
-    head = adapter.head(file)
+    head = read_ends(adapter, file)
     if file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project)):
         return head
     try:
-        thread = adapter.read(file.path)
+        thread = read_whole(adapter, file.path)
     except TasukiError:
         return head
     said = [e for e in thread.entries if e.kind in ("user", "assistant")]
     return _head_of(thread, file, len(said)) if said else head
+
+
+def read_ends(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
+    """What both ends of a thread's file tell; None, and a note, where it is the adapter that fails."""
+    try:
+        return adapter.head(file)
+    except TasukiError:
+        raise
+    except Exception as error:  # an adapter is a boundary: one odd file hides no other thread
+        note_unread(_tell_defect(adapter, file.path, error))
+        return None
+
+
+def read_whole(adapter: Harness, path: Path) -> Thread:
+    """A whole thread. Raises ThreadUnreadable even where it is the adapter that fails.
+
+    For lists, searches and reports, in which one odd file must not hide all other threads.
+    """
+    try:
+        return adapter.read(path)
+    except TasukiError:
+        raise
+    except Exception as error:  # an adapter is a boundary here
+        raise ThreadUnreadable(_tell_defect(adapter, path, error)) from error
+
+
+def _tell_defect(adapter: Harness, path: Path, error: Exception) -> str:
+    return (
+        f"{path} cannot be read as a thread of {adapter.title}: {type(error).__name__}: {error}. "
+        "This is a defect of tasuki, please report it. The file was not changed."
+    )
 
 
 def _head_of(thread: Thread, file: ThreadFile, said: int) -> ThreadHead:
@@ -99,7 +132,7 @@ def tell_folder(folder: Path, cwd: Path) -> str:
 
 def same_folder(recorded: str, here: str) -> bool:
     """Whether a recorded folder is this one, symbolic links resolved where they still exist."""
-    return recorded == here or (bool(recorded) and os.path.realpath(recorded) == here)
+    return recorded == here or (bool(recorded) and real_path(recorded) == here)
 
 
 class Found(NamedTuple):
@@ -140,7 +173,11 @@ def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
     if spec in harnesses.names():
         return _nth(1, list(heads(spec, cwd, 1)), cwd, spec)
     if os.sep in spec or spec.endswith(".jsonl") or os.path.isfile(spec):
-        path = Path(os.path.abspath(Path(spec).expanduser()))
+        path = Path(os.path.abspath(expand_user(spec)))
+        if not is_possible(path):
+            raise ThreadNotFound(
+                f"No file can be named {one_line(spec, 80)}. List threads with: tasuki threads --all"
+            )
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ThreadUnreadable(
                 f"{path} is a pipe or a device. A thread is read more than once: name its file."

@@ -21,12 +21,13 @@ from typing import Any
 from msgspec import Struct
 
 from tasuki import harness as harnesses
-from tasuki.data_folder import data_folder
+from tasuki.data_folder import data_folder, find_fault, tell_fault
 from tasuki.draft.redact import redact
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.threads.blocks import Block, blocks, first_words, touched
+from tasuki.threads.catalog import read_whole
 from tasuki.threads.query import Query
 
 APPLICATION = 0x7461_7375
@@ -130,9 +131,9 @@ class Index:
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         except OSError as error:
+            folder = self.path.parent
             raise StoreFailed(
-                f"The thread index cannot be made in {self.path.parent}: {error.strerror}. "
-                "Name another folder: TASUKI_DATA=/some/folder"
+                tell_fault(folder, find_fault(folder) or error.strerror or "")
             ) from error
         try:
             return self._connected()
@@ -175,9 +176,18 @@ class Index:
 
     def _throw_away(self, reason: str) -> None:
         self.rebuilt = reason
-        for suffix in ("", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{self.path}{suffix}")
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{self.path}{suffix}")
+        except OSError as error:
+            raise self._closed(error) from error
+
+    def _closed(self, error: OSError) -> StoreFailed:
+        return StoreFailed(
+            f"The thread index {self.path} cannot be opened and replaced: {error.strerror}. It holds nothing of its "
+            "own: give yourself the right to write it and its folder, or name another folder: TASUKI_DATA=/some/folder"
+        )
 
     def _failed(self, error: sqlite3.Error) -> StoreFailed:
         if "locked" in str(error):
@@ -229,7 +239,10 @@ class Index:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:
         """Whether this process alone may write to the index."""
-        file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            file = os.open(f"{self.path}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._closed(error) from error
         with os.fdopen(file, "w") as lock:
             deadline = time.monotonic() + BUSY_SECONDS
             while not _locked(lock.fileno()):
@@ -519,6 +532,6 @@ def _read_ahead(
 
 def _read(harness: Harness, file: ThreadFile) -> Thread | TasukiError:
     try:
-        return harness.read(file.path)
+        return read_whole(harness, file.path)
     except TasukiError as error:
         return error

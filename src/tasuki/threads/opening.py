@@ -108,7 +108,7 @@ def of_handoff(handoff: Handoff) -> Opened:
     origin = handoff.predecessor
     try:
         thread = harnesses.get(origin.harness).read(Path(origin.path))
-    except (TasukiError, ValueError) as error:  # ValueError: a path that holds a NUL
+    except (TasukiError, OSError, ValueError) as error:  # no file can have such a name
         return Opened(handoff.id[:8], None, handoff, str(error))
     return Opened(handoff.id[:8], thread, handoff)
 

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasuki.paths import home_folder
+
 MOST_WORKTREES = 64
 _MAX_POINTER = 4_096
 """Bytes of a file in which git names a folder."""
@@ -21,7 +23,7 @@ def project_folders(cwd: Path) -> Iterator[Path]:
     above = [*here.parents]
     root = next((folder for folder in (here, *above) if _has_git(folder)), None)
     if root is None:
-        home = Path(os.path.realpath(Path.home()))
+        home = Path(os.path.realpath(home_folder()))
         yield from (folder for folder in above if home in folder.parents)
         return
     yield from (folder for folder in above if folder == root or root in folder.parents)

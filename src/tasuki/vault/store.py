@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from tasuki.data_folder import data_folder
+from tasuki.data_folder import data_folder, find_fault, tell_fault
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.model import Citation, Handoff, HandoffEvent
 
@@ -63,7 +63,7 @@ _REASONS = {
 }
 
 
-def why(error: OSError | ValueError) -> str:
+def why(error: OSError | ValueError | RecursionError) -> str:
     """Why something could not be kept or read, in words; the path is said by who asks."""
     if not isinstance(error, OSError):
         return str(error)
@@ -128,7 +128,7 @@ class Vault:
         folder = self._find(prefix)
         try:
             return _decode(folder)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise HandoffNotFound(
                 f"The handoff in {folder} cannot be read: {why(error)}. "
                 f"Its brief may still be readable: {folder / BRIEF}"
@@ -139,7 +139,7 @@ class Vault:
         path = self._find(prefix) / BRIEF
         try:
             return path.read_bytes().decode()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise HandoffNotFound(f"The brief {path} cannot be read: {why(error)}.") from error
 
     def all(self) -> list[Handoff]:
@@ -149,7 +149,7 @@ class Vault:
         for name in self._ids():
             try:
                 found.append(_decode(self.root / name))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 self.unreadable.append(name)
                 self.problems.append(
                     f"The handoff in {self.root / name} cannot be read: {why(error)}. "
@@ -237,9 +237,11 @@ class Vault:
     def _ids(self) -> list[str]:
         try:
             return [name for name in os.listdir(self.root) if _ID.fullmatch(name)]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
         except OSError as error:
+            if self.root.parent == data_folder() and (reason := find_fault(self.root.parent)):
+                raise StoreFailed(tell_fault(self.root.parent, reason)) from error
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                return []
             raise StoreFailed(
                 f"The handoffs in {self.root} cannot be listed: {why(error)}."
             ) from error
@@ -302,7 +304,7 @@ def _readable(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
     for line in lines:
         try:
             yield decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
 
 

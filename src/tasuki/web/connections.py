@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tasuki.errors import ServerFailed
+
 HEAD_SECONDS = 10.0
 """Within which the head of a request must have come."""
 BODY_SECONDS = 30.0
@@ -27,6 +29,8 @@ HEAD_ENDED, BODY_AWAITED = -1, -2
 """In place of a number of bytes, where no head is being read: its body may be in the same piece, or is to come."""
 FILES = 2048
 """Open files that are asked for where the system allows this process fewer."""
+FEWEST_FILES = 64
+"""With fewer open files than these the server starts badly, or not at all."""
 SPARE_FILES = 256
 """Open files that are kept for the database, for tmux and for documents."""
 MOST_CONNECTIONS = 1024
@@ -49,13 +53,21 @@ class ConnectionLimits(Struct, frozen=True):
 
 
 def set_file_limit() -> ConnectionLimits:
-    """Ask the system for enough open files; the limits that leave some to spare."""
+    """Ask the system for enough open files; the limits that leave some to spare.
+
+    Raises ServerFailed where so few are allowed that the server cannot even start.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < FILES:
         wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
+    if soft != resource.RLIM_INFINITY and soft < FEWEST_FILES:
+        raise ServerFailed(
+            f"At most {soft} files may be open at once here, and the server needs {FEWEST_FILES} to start. "
+            "Raise the limit, then start again: ulimit -n 1024"
+        )
     files = FILES if soft == resource.RLIM_INFINITY else soft
     most = min(MOST_CONNECTIONS, max(files - SPARE_FILES, files // 2))
     return ConnectionLimits(most, most // 2, min(128, most // 4))

@@ -1,6 +1,7 @@
 """The sockets on which the server listens, and the address by which programs reach it."""
 
 import errno
+import ipaddress
 import os
 import socket
 from collections.abc import Iterator
@@ -42,6 +43,21 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
         yield sockets
 
 
+def check_address(host: str) -> None:
+    """Raise UsageError where a text is neither an address nor a name."""
+    if not host:
+        raise UsageError("--host is empty. Give an address of this machine, such as 127.0.0.1.")
+    try:
+        if ":" in host:
+            ipaddress.IPv6Address(host)
+        elif not host.strip("0123456789."):
+            socket.inet_aton(host)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{host} is no address. Give one of this machine, such as 127.0.0.1 or ::1."
+        ) from error
+
+
 def address_of(host: str, listener: socket.socket) -> str:
     """Where programs on this machine reach the socket, as `host:port`."""
     port = listener.getsockname()[1]
@@ -56,6 +72,8 @@ def _open_socket(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
         listener = socket.socket(family, kind, protocol)
+    except UnicodeError as error:
+        raise UsageError(f"There is no address {host}: it is no name of a host.") from error
     except OSError as error:
         raise UsageError(f"There is no address {host}: {error.strerror}.") from error
     try:

@@ -26,7 +26,7 @@ from tasuki.web.application import application
 from tasuki.web.auth import TOKEN, tokens
 from tasuki.web.connections import limit_protocol, set_file_limit
 from tasuki.web.gate import is_loopback
-from tasuki.web.listener import BACKLOG, address_of, listen
+from tasuki.web.listener import BACKLOG, address_of, check_address, listen
 from tasuki.web.live import Live
 from tasuki.web.live_pages import LivePages
 from tasuki.web.log_lines import log_to
@@ -63,10 +63,12 @@ def serve(
     for an address that there is not.
     """
     if not allow_remote and not is_loopback(host):
+        check_address(host)
         raise UsageError(
             f"{host} can be reached from other machines, and what is sent is not encrypted. "
             "Listen on 127.0.0.1, or say --allow-remote if you mean that."
         )
+    limits = set_file_limit()
     log_to(sys.stderr)
     set_asyncio_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="api"))
     with single.alone(folder) as lock, listen(host, port) as listeners:
@@ -85,7 +87,7 @@ def serve(
             config = uvicorn.Config(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
                 server_header=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_SECONDS,
-                http=limit_protocol(set_file_limit()),
+                http=limit_protocol(limits),
             )  # fmt: skip
             known = single.known_at(folder, address, secrets.proof)
 

@@ -4,11 +4,13 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from tasuki.data_folder import find_fault, tell_fault
 from tasuki.errors import ServerRuns, StoreFailed
+from tasuki.fleet.start_errors import FULL
 from tasuki.launch.processes import is_alive, started_at
 from tasuki.plain import one_line
 from tasuki.vault.store import private_folder, why
@@ -27,30 +29,38 @@ def alone(folder: Path) -> Iterator[TextIO]:
         private_folder(folder)
         number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreFailed(
-            f"The lock {path} cannot be made: {why(error)}. Mend that, or name another data folder: TASUKI_DATA"
-        ) from error
+        if reason := find_fault(folder.parent):
+            raise StoreFailed(tell_fault(folder.parent, reason)) from error
+        raise StoreFailed(_tell_unwritten(path, error)) from error
     with os.fdopen(number, "r+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _runs(file.read(500)) from None
-        say(file, f"process {os.getpid()}")
+            raise _runs(folder.parent, file.read(500)) from None
+        try:
+            say(file, f"process {os.getpid()}")
+        except OSError as error:
+            raise StoreFailed(_tell_unwritten(path, error)) from error
         try:
             yield file
         finally:
-            say(file, "")
+            with suppress(OSError):
+                say(file, "")
 
 
 def say(lock: TextIO, who: str) -> None:
-    """Write down who holds the lock."""
-    lock.seek(0)
-    lock.truncate()
-    lock.write(who)
-    lock.flush()
+    """Write down who holds the lock, past the buffer: it would be written again at the end."""
+    os.ftruncate(lock.fileno(), 0)
+    os.pwrite(lock.fileno(), who.encode(), 0)
 
 
-def _runs(who: str) -> ServerRuns:
+def _tell_unwritten(path: Path, error: OSError) -> str:
+    if error.errno in FULL:
+        return f"The lock {path} cannot be written: {why(error)}. Make room, then start again."
+    return f"The lock {path} cannot be made: {why(error)}. Mend that, or name another data folder: TASUKI_DATA"
+
+
+def _runs(data: Path, who: str) -> ServerRuns:
     pid = who.removeprefix("process ").partition(",")[0]
     end = (
         f"Use that one, or end it first: kill {pid}"
@@ -58,7 +68,8 @@ def _runs(who: str) -> ServerRuns:
         else "Use that one, or end it first."
     )
     return ServerRuns(
-        f"A server has this fleet already ({one_line(who, 200) or 'it is starting'}). {end}"
+        f"A server has the data folder {data} already ({one_line(who, 200) or 'it is starting'}). {end} "
+        "A second fleet needs a folder of its own: TASUKI_DATA=/some/folder"
     )
 
 

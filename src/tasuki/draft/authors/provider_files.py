@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki import config
+from tasuki.paths import expand_user
 from tasuki.setting import is_plain_url
 
 Api = Literal["openai", "responses", "anthropic", "google", "pydantic"]
@@ -189,7 +190,7 @@ def _codex() -> tuple[str, Mapping[str, Any]]:
 def _folder(name: str, below_home: str) -> Path | None:
     given = os.environ.get(name)
     if given:
-        return Path(os.path.expanduser(given))
+        return expand_user(given, name)
     own = config.home()
     return own / below_home if own else None
 

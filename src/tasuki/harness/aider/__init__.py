@@ -21,6 +21,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Entry, Thread, ThreadHead
+from tasuki.paths import expand_user, home_folder
 
 FILE = ".aider.chat.history.md"
 HEAD_BYTES = 16 << 10
@@ -125,14 +126,14 @@ def thread_id(path: Path) -> str:
 
 def _places(cwd: Path | None) -> Iterator[Path]:
     if named := os.environ.get("AIDER_CHAT_HISTORY_FILE", ""):
-        yield Path(named).expanduser()
+        yield expand_user(named, "AIDER_CHAT_HISTORY_FILE")
     try:
         folder = Path.cwd() if cwd is None else cwd
     except OSError:
-        folder = Path.home()
+        folder = home_folder()
     yield from (place / FILE for place in markdown.upwards(folder))
     if cwd is None:
-        yield Path.home() / FILE
+        yield home_folder() / FILE
 
 
 def _part(path: Path, raw: bytes, offset: int) -> Thread:

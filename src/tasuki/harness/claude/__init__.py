@@ -11,7 +11,7 @@ from msgspec import Struct
 from tasuki.harness.claude.format import Message, context_tokens
 from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
-from tasuki.harness.jsonl import both_ends, scanned, thread_files
+from tasuki.harness.jsonl import both_ends, decoded, scanned, thread_files
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import (
     AskAnswer,
@@ -23,6 +23,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import home_folder
 
 HEAD_BYTES = 12 << 10
 TAIL_BYTES = 16 << 10
@@ -57,7 +58,7 @@ _LINE = msgspec.json.Decoder(_Line)
 def projects() -> Path:
     """Folder that holds all threads of Claude Code; `CLAUDE_CONFIG_DIR` moves it."""
     base = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(base) if base else Path.home() / ".claude") / "projects"
+    return (Path(base) if base else home_folder() / ".claude") / "projects"
 
 
 def folder_name(cwd: Path) -> str:
@@ -174,14 +175,8 @@ class _Head:
         self.conversation = self.ended = False
         self.context: int | None = None
 
-    def _decode(self, line: bytes) -> _Line | None:
-        try:
-            return _LINE.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-
     def from_start(self, line: bytes) -> None:
-        if (parsed := self._decode(line)) is None or parsed.isSidechain:
+        if (parsed := decoded(_LINE, line)) is None or parsed.isSidechain:
             return
         self._common(parsed)
         message = parsed.message
@@ -191,7 +186,7 @@ class _Head:
             self.context = context_tokens(message.usage) or self.context
 
     def from_end(self, line: bytes) -> None:
-        if (parsed := self._decode(line)) is None or parsed.isSidechain:
+        if (parsed := decoded(_LINE, line)) is None or parsed.isSidechain:
             return
         self._common(parsed)
         self.counted = self.counted or parsed.messageCount

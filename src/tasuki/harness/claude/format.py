@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.jsonl import nested
+from tasuki.harness.jsonl import UNDECODABLE, nested
 
 
 class Part(Struct):
@@ -219,9 +219,9 @@ def string(raw: Raw) -> str:
     """A JSON string, or the texts of a list of blocks; empty for anything else."""
     try:
         return nested(TEXT, raw)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         pass
     try:
         return plain(nested(_PARTS, raw))
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return ""

@@ -28,6 +28,7 @@ from tasuki.harness.integration import (
     tools_entry,
     turn_hook,
 )
+from tasuki.paths import home_folder
 
 ASSETS = Path(__file__).with_name("assets")
 PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""
@@ -99,7 +100,7 @@ def _is_unattended() -> bool:
 def _state_file() -> Path:
     """Where Claude Code keeps the MCP servers of the user."""
     base = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(base) if base else Path.home()) / ".claude.json"
+    return (Path(base) if base else home_folder()) / ".claude.json"
 
 
 def _status(tasuki: tuple[str, ...]) -> str:

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.claude.calls import CallLog
 from tasuki.harness.claude.format import (
@@ -26,7 +24,7 @@ from tasuki.harness.claude.format import (
     unpasted,
 )
 from tasuki.harness.claude.tree import Tree, sidechains
-from tasuki.harness.jsonl import Lines, begins_handoff, nested
+from tasuki.harness.jsonl import UNDECODABLE, Lines, begins_handoff, nested
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
@@ -144,7 +142,7 @@ class Reader:
     def _reply(self, line: bytes) -> bool:
         try:
             parsed = REPLY.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             return False
         if parsed.isApiErrorMessage or parsed.isSidechain or not self.ready:
             return False
@@ -175,7 +173,7 @@ class Reader:
         cut = line.find(_RESULT)
         try:
             parsed = RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             return False
         if parsed.isSidechain or not self.ready:
             return False
@@ -233,7 +231,7 @@ class Reader:
                 if parsed.uuid:
                     return parsed
             return LINE.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNDECODABLE:
             return self.lines.decode(LINE, line)
 
     def _says_nothing(self, line: bytes) -> bool:
@@ -306,7 +304,7 @@ class Reader:
     def _call(self, line: Line, block: Block, message: str) -> None:
         try:
             given = nested(INPUT, block.input)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             given = NO_INPUT
         node = len(self.uuids) - 1
         self.log.called(block.id, block.name, given, line, self.offset, node, message)

@@ -10,7 +10,7 @@ import msgspec
 
 from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
-from tasuki.harness.jsonl import both_ends, scanned, thread_files
+from tasuki.harness.jsonl import UNDECODABLE, both_ends, scanned, thread_files
 from tasuki.harness.plans import with_brief
 from tasuki.harness.protocol import (
     AskAnswer,
@@ -22,6 +22,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import home_folder
 
 HEAD_BYTES = 72 << 10
 TAIL_BYTES = 16 << 10
@@ -53,7 +54,7 @@ def _argument(prompt: str) -> tuple[str, ...]:
 def home() -> Path:
     """Folder of Codex; `CODEX_HOME` moves it."""
     base = os.environ.get("CODEX_HOME")
-    return Path(base) if base else Path.home() / ".codex"
+    return Path(base) if base else home_folder() / ".codex"
 
 
 class Codex:
@@ -232,5 +233,5 @@ class _Head:
 def _string(raw: bytes) -> str:
     try:
         return msgspec.json.decode(raw, type=str)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNDECODABLE:
         return raw[1:-1].decode("utf-8", "replace")

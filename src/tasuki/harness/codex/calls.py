@@ -9,7 +9,7 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness import tools
 from tasuki.harness.codex.format import Call, Output, Part, plain
-from tasuki.harness.jsonl import clip, nested
+from tasuki.harness.jsonl import UNDECODABLE, clip, nested
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
 
 _STATE = re.compile(
@@ -201,7 +201,7 @@ def _patch_in(command: str) -> str:
 def _arguments(text: str) -> _Arguments:
     try:
         return nested(_ARGUMENTS, text) if text else _Arguments()
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except UNDECODABLE:
         return _Arguments()
 
 
@@ -261,7 +261,7 @@ def shell_result(text: str) -> tuple[int | None, str]:
     try:
         result = nested(_SHELL_RESULT, text)
         return result.metadata.exit_code, result.output
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except UNDECODABLE:
         code, output, _ = _parsed_output(text) if not text.startswith("{") else (None, text, "")
         return code, output
 

@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from tasuki.harness.jsonl import UNDECODABLE
+
 T = TypeVar("T")
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
@@ -194,7 +196,7 @@ def payload(decoder: msgspec.json.Decoder[Of[T]], line: bytes) -> T | None:
     """The payload of a line that was put by, None if there was none or it is broken."""
     try:
         return decoder.decode(line).payload
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None
 
 

@@ -17,6 +17,7 @@ from tasuki.harness.codex import format as record
 from tasuki.harness.codex.calls import CallLog, output_text, shell_result, tool_call
 from tasuki.harness.jsonl import (
     BYTE_ORDER_MARK,
+    UNDECODABLE,
     Lines,
     begins_handoff,
     clip,
@@ -182,7 +183,7 @@ class Reader:
             return
         try:
             parsed = decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             parsed = self.lines.decode(decoder, line)
         if parsed is not None:
             handler(parsed.payload)
@@ -196,7 +197,7 @@ class Reader:
         if kind in _TYPED_PAYLOAD:
             try:
                 sub = nested(record.PAYLOAD_TYPE, parsed.payload).type.encode()
-            except msgspec.MsgspecError:
+            except UNDECODABLE:
                 sub = b""
         if (kind, sub) not in self.table:
             self._unknown((kind, sub))

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from tasuki.harness import plans
 from tasuki.harness.control import Control
 from tasuki.harness.copilot.format import (
@@ -23,7 +21,7 @@ from tasuki.harness.copilot.format import (
 )
 from tasuki.harness.copilot.read import Reader, named
 from tasuki.harness.integration import Integration
-from tasuki.harness.jsonl import both_ends, scanned
+from tasuki.harness.jsonl import UNDECODABLE, both_ends, decoded, scanned
 from tasuki.harness.protocol import (
     AskAnswer,
     AskPlan,
@@ -34,6 +32,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import home_folder
 
 T = TypeVar("T")
 
@@ -50,7 +49,7 @@ _OF_AGENT = re.compile(rb'\},"agentId":"[^"]*","id":"[^"]*"')
 def home() -> Path:
     """Folder of Copilot CLI; `COPILOT_HOME` moves it."""
     base = os.environ.get("COPILOT_HOME", "")
-    return Path(base) if base else Path.home() / ".copilot"
+    return Path(base) if base else home_folder() / ".copilot"
 
 
 class Copilot:
@@ -113,7 +112,7 @@ class Copilot:
 
     def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         own = tuple(cwd / base / "skills" for base in (".github", ".agents", ".claude"))
-        return (*own, home() / "skills", Path.home() / ".agents" / "skills")
+        return (*own, home() / "skills", home_folder() / ".agents" / "skills")
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return plans.with_brief(self.program, self.title, request, ready=_READY, argument=_argument)
@@ -159,21 +158,21 @@ class _Head:
     def from_start(self, raw: bytes) -> None:
         """Take in a line, first one first."""
         if self.start is None and b'"session.start"' in raw[:60]:
-            if line := _decoded(raw):
+            if line := decoded(LINE, raw):
                 self.start = _data(line, Start)
                 self.place = self.start.context
         elif not self.words and b'"user.message"' in raw[:60]:
-            line = _decoded(raw)
+            line = decoded(LINE, raw)
             if line and line.type == "user.message" and not line.agentId:
                 self.words = " ".join(_data(line, UserMessage).content.split())[:120]
 
     def from_end(self, raw: bytes) -> bool:
         """Take in a line, last one first; True once nothing more is wanted."""
         if not self.title and b'"session.title_changed"' in raw[:60]:
-            line = _decoded(raw)
+            line = decoded(LINE, raw)
             self.title = (_data(line, Told).title or "") if line else ""
         elif self.context is None and b'"session.usage_record"' in raw[:60]:
-            line = _decoded(raw)
+            line = decoded(LINE, raw)
             if line and not line.agentId:
                 usage = _data(line, UsageRecord).usage
                 if usage.inputTokens > 0:
@@ -182,15 +181,8 @@ class _Head:
         return self.context is not None
 
 
-def _decoded(raw: bytes) -> Line | None:
-    try:
-        return LINE.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
 def _data(line: Line, kind: type[T]) -> T:
     try:
         return data_of(line, kind)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return kind()

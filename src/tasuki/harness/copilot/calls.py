@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness import tools
-from tasuki.harness.jsonl import nested
+from tasuki.harness.jsonl import UNDECODABLE, nested
 from tasuki.model import FileChange, Todo, ToolCall, ToolKind
 
 KINDS: dict[str, ToolKind] = {
@@ -79,10 +79,10 @@ def arguments_of(raw: Raw) -> Arguments:
     """The arguments of a call; a text alone is a patch, arguments of wrong types are none."""
     try:
         return nested(_ARGUMENTS, raw)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         try:
             return Arguments(query=nested(_TEXT, raw))
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             return Arguments()
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 from msgspec import Raw
 from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
@@ -32,7 +31,14 @@ from tasuki.harness.copilot.format import (
     workspace,
 )
 from tasuki.harness.copilot.todos import TodoTable, concerns_todos
-from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
+from tasuki.harness.jsonl import (
+    UNDECODABLE,
+    Lines,
+    begins_handoff,
+    clip,
+    keep_limit,
+    mark_compacted,
+)
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
 FAMILIES = frozenset({
@@ -145,7 +151,7 @@ class Reader:
             return  # A sub-agent's own words stand in the same file.
         try:
             handler(line)
-        except msgspec.MsgspecError as exc:
+        except UNDECODABLE as exc:
             self.lines.note_broken(exc)
 
     def _entry(

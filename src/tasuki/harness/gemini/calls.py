@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from tasuki.harness import tools
 from tasuki.harness.gemini.format import Call, FunctionResponse, parts_of
-from tasuki.harness.jsonl import clip, nested
+from tasuki.harness.jsonl import UNDECODABLE, clip, nested
 from tasuki.model import FileChange, ToolCall, ToolKind, ToolStatus
 
 KINDS: dict[str, ToolKind] = {
@@ -106,7 +106,7 @@ def tool_call(call: Call) -> ToolCall:
     """What a call asks for, before its result is known."""
     try:
         given = nested(_ARGUMENTS, call.args)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         given = _Arguments()
     name = call.name or "(no name)"
     kind = "agent" if call.agentId else KINDS.get(name.lower()) or tools.kind(name)
@@ -144,7 +144,7 @@ def response_text(response: FunctionResponse) -> str:
     """What a result told the model."""
     try:
         told = nested(_RESPONSE, response.response)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return bytes(response.response).decode("utf-8", "replace")
     for value in (told.error, told.output, told.content):
         if value is not None and value != "":
@@ -157,7 +157,7 @@ def failed(call: Call) -> bool:
     responses = [p.functionResponse for p in parts_of(call.result) if p.functionResponse]
     try:
         return any(nested(_RESPONSE, r.response).error is not None for r in responses)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return False
 
 
@@ -216,7 +216,7 @@ def answer_in(output: str) -> str:
         return ""
     try:
         answers = nested(_ANSWERED, output).answers.values()
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return ""
     return "\n".join(a if isinstance(a, str) else msgspec.json.encode(a).decode() for a in answers)
 
@@ -247,7 +247,7 @@ def _changes(kind: ToolKind, given: _Arguments, shown: Raw) -> tuple[FileChange,
         return ()
     try:
         new = nested(_DISPLAY, shown).isNewFile
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         new = True
     return (FileChange(path=path, kind="create" if new else "edit", new=given.content),)
 
@@ -279,7 +279,7 @@ def _detail(kind: ToolKind, given: _Arguments, args: Raw) -> str:
 def _compact(raw: Raw) -> str:
     try:
         raw = Raw(msgspec.json.format(bytes(raw), indent=-1))
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         pass
     return bytes(raw).decode("utf-8", "replace")
 

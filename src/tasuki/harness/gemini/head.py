@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -24,9 +23,10 @@ from tasuki.harness.gemini.format import (
     texts_of,
     typed,
 )
-from tasuki.harness.jsonl import BYTE_ORDER_MARK, both_ends, scanned, thread_files
+from tasuki.harness.jsonl import BYTE_ORDER_MARK, both_ends, decoded, scanned, thread_files
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import Sidechain, ThreadHead
+from tasuki.paths import home_folder
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 24 << 10
@@ -44,7 +44,7 @@ _TOTAL = re.compile(rb'"tokens": ?\{[^{}]*"total": ?(\d{1,12})')
 def home() -> Path:
     """Folder of Gemini CLI; `GEMINI_CLI_HOME` moves the home folder it lies in."""
     base = os.environ.get("GEMINI_CLI_HOME", "")
-    return (Path(base) if base else Path.home()) / ".gemini"
+    return (Path(base) if base else home_folder()) / ".gemini"
 
 
 def is_session(first: bytes) -> bool:
@@ -195,7 +195,7 @@ def _cut_line(path: Path) -> list[bytes]:
 def _log_start(lines: list[bytes]) -> tuple[Fields, str]:
     fields = Fields()
     for raw in lines:
-        line = _decoded(LINE, raw)
+        line = decoded(LINE, raw)
         if line is None:
             continue
         if line.sessionId and line.projectHash and not fields.sessionId:
@@ -209,9 +209,9 @@ def _log_start(lines: list[bytes]) -> tuple[Fields, str]:
 
 
 def _document_start(data: bytes) -> tuple[Fields, str]:
-    fields = _decoded(FIELDS, fields_around(data)) or Fields()
+    fields = decoded(FIELDS, fields_around(data)) or Fields()
     for element in elements(data):
-        message = _decoded(MESSAGE, element.data) if element.data else None
+        message = decoded(MESSAGE, element.data) if element.data else None
         if message is not None and (words := _words(message)):
             return fields, words
     return fields, ""
@@ -232,9 +232,9 @@ def _log_end(lines: list[bytes]) -> tuple[str, int | None]:
     name, context = "", None
     for raw in reversed(lines):
         if not name and raw.startswith(b'{"$set":') and b'"summary":' in raw:
-            line = _decoded(LINE, raw)
+            line = decoded(LINE, raw)
             name = (line.set.summary or "") if line and line.set else ""
-        elif context is None and b'"tokens":' in raw and (line := _decoded(LINE, raw)):
+        elif context is None and b'"tokens":' in raw and (line := decoded(LINE, raw)):
             context = context_size(line.tokens)
         if name and context is not None:
             break
@@ -245,14 +245,7 @@ def _document_end(data: bytes) -> tuple[str, int | None]:
     """The same of a document, from its last bytes."""
     found = _SUMMARY.findall(data, max(data.rfind(b"]"), 0))
     totals = [int(t) for t in _TOTAL.findall(data) if int(t)]
-    return (_decoded(_TEXT, found[-1]) or "") if found else "", totals[-1] if totals else None
+    return (decoded(_TEXT, found[-1]) or "") if found else "", totals[-1] if totals else None
 
 
 _TEXT = msgspec.json.Decoder(str)
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
-    try:
-        return decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
 from tasuki.harness import plans
 from tasuki.harness.control import Control
 from tasuki.harness.integration import Integration
-from tasuki.harness.jsonl import repaired, scanned
+from tasuki.harness.jsonl import UNDECODABLE, repaired, scanned
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.opencode.read import Reader, named, unfolded
@@ -26,6 +24,7 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Thread, ThreadHead
+from tasuki.paths import home_folder, real_path
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -41,13 +40,13 @@ MESSAGE = 8000
 def config_folder() -> Path:
     """Folder of opencode's configuration; `XDG_CONFIG_HOME` moves it."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base else Path.home() / ".config") / "opencode"
+    return (Path(base) if base else home_folder() / ".config") / "opencode"
 
 
 def data_folder() -> Path:
     """Folder of opencode's data; `XDG_DATA_HOME` moves it."""
     base = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "opencode"
+    return (Path(base) if base else home_folder() / ".local" / "share") / "opencode"
 
 
 def databases() -> list[Path]:
@@ -80,7 +79,7 @@ class Opencode:
                 continue
             for id, folder, modified, messages in found:
                 if here and folder not in same:
-                    same[folder] = os.path.realpath(folder) == here
+                    same[folder] = real_path(folder) == here
                 if id and (not here or same[folder]):
                     yield ThreadFile(path=path / id, modified=modified, bytes=messages * MESSAGE)
 
@@ -125,7 +124,7 @@ class Opencode:
 
     def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
         """As the program looks for them, the folders above `cwd` up to the repository left out."""
-        home, own = Path.home(), config_folder()
+        home, own = home_folder(), config_folder()
         folders = [own / "skill", own / "skills"]
         for base in (cwd, home):
             folders += [base / ".opencode" / "skill", base / ".opencode" / "skills"]
@@ -224,7 +223,7 @@ def _first_words(db: "Connection", id: str) -> str:
     for (data,) in db.execute(query, (id,)):
         try:
             part = record.PART.decode(repaired(data))
-        except (msgspec.MsgspecError, TypeError, RecursionError):
+        except (*UNDECODABLE, TypeError):
             continue
         if part.type == "text" and not part.synthetic and (part.text or "").strip():
             return _words(unfolded(part.text or "")[0])
@@ -238,7 +237,7 @@ def _context(db: "Connection", id: str) -> int | None:
     for (data,) in db.execute(query, (id,)):
         try:
             used = record.MESSAGE.decode(repaired(data)).tokens.context
-        except (msgspec.MsgspecError, TypeError, RecursionError):
+        except (*UNDECODABLE, TypeError):
             continue
         if used:
             return used

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import ThreadUnreadable, UsageError
-from tasuki.harness.jsonl import output_lines, repaired, understood
+from tasuki.harness.jsonl import UNDECODABLE, output_lines, repaired, understood
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.plans import CUT_OFF, ask_place
@@ -100,7 +100,7 @@ def _config(own: str) -> str:
     """What the user gives that way, and what is set here."""
     try:
         given: Any = msgspec.json.decode(own)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         given = {}
     given = given if isinstance(given, dict) else {}
     return msgspec.json.encode({**given, **CONFIG}).decode()

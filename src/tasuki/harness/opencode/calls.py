@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness import tools
-from tasuki.harness.jsonl import clip, nested
+from tasuki.harness.jsonl import UNDECODABLE, clip, nested
 from tasuki.harness.opencode.format import METADATA, Metadata, Part, State
 from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 
@@ -101,14 +101,14 @@ def answer_in(call: ToolCall, noted: Metadata) -> str:
 def _given(raw: Raw) -> _Input:
     try:
         return nested(_INPUT, raw)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return _Input()
 
 
 def _noted(raw: Raw) -> Metadata:
     try:
         return nested(METADATA, raw)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return Metadata()
 
 

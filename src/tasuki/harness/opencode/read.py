@@ -9,7 +9,15 @@ from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness import tools
-from tasuki.harness.jsonl import KEEP_HUGE, Lines, begins_handoff, clip, mark_compacted, nested
+from tasuki.harness.jsonl import (
+    KEEP_HUGE,
+    UNDECODABLE,
+    Lines,
+    begins_handoff,
+    clip,
+    mark_compacted,
+    nested,
+)
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode.calls import answer_in, skill_of, tool_call
 from tasuki.harness.opencode.format import Message, Part
@@ -92,7 +100,7 @@ class Reader:
     def _decoded(self, decoder: "msgspec.json.Decoder[T]", data: bytes) -> T | None:
         try:
             return decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             return self.lines.decode(decoder, data + b"\n")
 
     # -- entries -----------------------------------------------------------------------
@@ -352,5 +360,5 @@ def unfolded(text: str) -> tuple[str, str]:
 def _error_text(error: record.Error) -> str:
     try:
         return nested(record.ERROR_DATA, error.data).message[:300] or error.name
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return error.name

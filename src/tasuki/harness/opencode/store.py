@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.jsonl import BYTE_ORDER_MARK, nested, repaired
+from tasuki.harness.jsonl import BYTE_ORDER_MARK, UNDECODABLE, nested, repaired
 from tasuki.harness.opencode import format as record
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _reverted(raw: object) -> record.Revert | None:
         return None
     try:
         return record.REVERT.decode(repaired(raw))
-    except (msgspec.MsgspecError, RecursionError):
+    except UNDECODABLE:
         return None
 
 
@@ -312,7 +312,7 @@ _EVENT_PART = msgspec.json.Decoder(_EventPart)
 def _event(raw: object) -> _Event | None:
     try:
         return nested(_EVENT, _data(raw))
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
 
 
@@ -323,7 +323,7 @@ def _deleted(event: _Event, moments: dict[str, int]) -> Row | None:
             row = _part(part.id, part.messageID, bytes(event.part), moments)
         else:
             row = _exported_message(bytes(event.info))
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
     row.deleted = True
     return row
@@ -362,7 +362,7 @@ def exported(path: Path) -> Found:
         raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
     try:
         export = nested(record.EXPORT, raw)
-    except msgspec.MsgspecError as exc:
+    except UNDECODABLE as exc:
         raise ThreadUnreadable(
             f"{path} is no whole export of opencode ({exc}). Make it again: "
             "opencode export SESSION > thread.json"
@@ -389,7 +389,7 @@ def _exported_rows(export: record.Export) -> Iterator[Row]:
         try:
             whole = nested(record.EXPORTED, raw)
             message = _exported_message(bytes(whole.info))
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             yield Row(id="", data=bytes(raw), moment=max(moments.values(), default=0))
             continue
         moments[message.id] = message.moment
@@ -406,12 +406,12 @@ def _exported_message(data: bytes) -> Row:
 def _name(data: bytes) -> str:
     try:
         return nested(record.NAMED, data).id
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return ""
 
 
 def _time(raw: Raw) -> record.Time:
     try:
         return nested(record.TIME, raw)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return record.Time()

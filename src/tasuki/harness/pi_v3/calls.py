@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness import tools
-from tasuki.harness.jsonl import nested
+from tasuki.harness.jsonl import UNDECODABLE, nested
 from tasuki.harness.pi_v3.format import Block
 from tasuki.model import FileChange, Todo, ToolCall
 
@@ -65,7 +65,7 @@ def tool_call(block: Block) -> ToolCall:
     """What a call asks for, before its result is known."""
     try:
         given = nested(_ARGUMENTS, block.arguments)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         given = _Arguments()
     name = block.name
     kind = tools.kind(name)
@@ -103,7 +103,7 @@ def todos_of(raw: Raw) -> tuple[Todo, ...] | None:
     """Todos of an omp `todo` result (`details.phases`) or of a call that lists them all."""
     try:
         parsed = nested(_TODOS, raw)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
     tasks = [t for p in parsed.phases for t in p.tasks] + parsed.todos
     return tools.todos((t.content or t.text, t.status) for t in tasks) if tasks else None

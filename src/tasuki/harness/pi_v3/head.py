@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
-from tasuki.harness.jsonl import both_ends, scanned, thread_files
+from tasuki.harness.jsonl import both_ends, decoded, scanned, thread_files
 from tasuki.harness.pi_v3.format import LINE, Line, context_tokens, plain
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import ThreadHead
@@ -88,7 +86,7 @@ class _Head:
         """Take in a line, first one first."""
         if self.words and _MESSAGE.search(raw, 0, 60):
             return
-        if (line := _decoded(raw)) is None:
+        if (line := decoded(LINE, raw)) is None:
             return
         if line.type == "session" and not self.id:
             self.id, self.cwd = line.id, line.cwd
@@ -98,7 +96,7 @@ class _Head:
 
     def from_end(self, raw: bytes) -> bool:
         """Take in a line, last one first; True once nothing more is wanted."""
-        if (line := _decoded(raw)) is None:
+        if (line := decoded(LINE, raw)) is None:
             return False
         if (name := _name(line)) and not self._named:
             self.name, self._named = name, True
@@ -112,13 +110,6 @@ def _name(line: Line) -> str:
     if line.type == "session_info":
         return line.name or ""
     return line.title or "" if line.type in ("title", "title_change", "session") else ""
-
-
-def _decoded(raw: bytes) -> Line | None:
-    try:
-        return LINE.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def _words(text: str) -> str:

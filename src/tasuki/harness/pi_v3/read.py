@@ -12,7 +12,14 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import tools
-from tasuki.harness.jsonl import Lines, begins_handoff, clip, keep_limit, mark_compacted
+from tasuki.harness.jsonl import (
+    UNDECODABLE,
+    Lines,
+    begins_handoff,
+    clip,
+    keep_limit,
+    mark_compacted,
+)
 from tasuki.harness.pi_v3.calls import shell_result, todos_of, tool_call
 from tasuki.harness.pi_v3.format import (
     LAST_SKILL,
@@ -177,7 +184,7 @@ class Reader:
         """What an extension remembers; the skill that was used last is known by its seed's name."""
         if line.customType != LAST_SKILL:
             return
-        with suppress(msgspec.MsgspecError):
+        with suppress(*UNDECODABLE):
             skill = msgspec.json.decode(line.data, type=_LastSkill).skill
             if skill and skill not in [name for _, name in self.skills[-1:]]:
                 self.skills.append((self.node, skill))

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.harness import markdown, tools
-from tasuki.harness.jsonl import KEEP_WHOLE, clip
+from tasuki.harness.jsonl import KEEP_WHOLE, UNDECODABLE, clip
 from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 
 LEGACY = re.compile(r"Tool use: \*\*|Read file: |<details>\s*<summary>")
@@ -149,7 +149,7 @@ def _fences(text: str) -> Iterator[_Fence]:
 def _merged(known: _Given, text: str) -> _Given:
     try:
         found = _GIVEN.decode(text.encode("utf-8", "replace"))
-    except (msgspec.MsgspecError, RecursionError):
+    except UNDECODABLE:
         return known
     names = _Given.__struct_fields__
     return _Given(**{n: getattr(known, n) or getattr(found, n) for n in names})

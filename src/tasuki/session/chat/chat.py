@@ -11,7 +11,7 @@ from typing import Any
 from tasuki.config import Loaded
 from tasuki.data_folder import data_folder
 from tasuki.session.acp.process import in_thread
-from tasuki.session.acp_backend import AcpBackend
+from tasuki.session.acp_backend import START_SECONDS, AcpBackend
 from tasuki.session.acp_program import AcpProgram
 from tasuki.session.backend import Permission
 from tasuki.session.chat.command_controller import CommandController
@@ -27,12 +27,17 @@ from tasuki.session.events import SessionEvent, TurnEnded
 GREETING = "Talking to {}. /handoff for a fresh session, /help for the rest."
 SUGGESTED = "The context is {} % full. /handoff goes on in a fresh session."
 
+AWAITED = "Waiting for {} to answer, for {:.0f} seconds at most. It was started as: {}"
+SILENT_SECONDS = 4.0
+"""How long an agent may take to begin before the user is told that it is waited for."""
+
 
 class Chat:
     """One run of the chat with one agent. `resume` is the file of the session to go on with."""
 
     def __init__(self, program: AcpProgram, cwd: Path, loaded: Loaded) -> None:
         self.conversation = Conversation(AcpBackend(program, cwd), cwd, loaded)
+        self._program = program
         self._suggested = ""
         """Id of the session in which a handoff was suggested last."""
 
@@ -91,14 +96,26 @@ class Chat:
             view.note(SUGGESTED.format(round(100 * usage.used / usage.size)))
 
     async def _open(self, view: View, resume: Path | None) -> None:
-        if resume is None:
-            await self.conversation.start()
-            return
-        await self.conversation.resume(resume)
+        waiting = asyncio.get_running_loop().call_later(SILENT_SECONDS, view.note, self._awaited())
+        try:
+            if resume is None:
+                await self.conversation.start()
+                return
+            await self.conversation.resume(resume)
+        finally:
+            waiting.cancel()
         session = self.conversation.session
         view.rebuild(session.messages, session.todos)
         for note in session.manager.notes:
             view.note(note)
+
+    def _awaited(self) -> str:
+        """What is waited for, in a sentence."""
+        return AWAITED.format(
+            self.conversation.title,
+            START_SECONDS,
+            " ".join(self._program.command),
+        )
 
     async def _begin(
         self, controller: InputController, screen: Screen, resume: Path | None

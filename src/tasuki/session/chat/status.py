@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tasuki.config import tilde
 from tasuki.plain import one_line
 from tasuki.session.backend import Usage
 from tasuki.session.chat.conversation import Conversation
@@ -44,8 +45,5 @@ def _short(tokens: int) -> str:
 
 def _folder(path: Path) -> str:
     """A folder, by its last part where the whole would take too much room."""
-    try:
-        whole = f"~/{path.relative_to(Path.home())}".removesuffix("/.")
-    except ValueError:
-        whole = str(path)
+    whole = tilde(path).removesuffix("/.")
     return whole if len(whole) <= FOLDER else f"…/{path.name}"

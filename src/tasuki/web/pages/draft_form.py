@@ -16,6 +16,7 @@ from tasuki.draft.redact import redact
 from tasuki.errors import ConfigInvalid, GoalHasSecret, ModelUnavailable, NotPossible
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Thread
+from tasuki.paths import home_folder
 
 AUTHORS = {
     "offline": ("Offline", "facts and quotes, no model"),
@@ -69,9 +70,9 @@ def form_of(adapter: Harness, thread: Thread, values: Mapping[str, str] | None) 
 def folder(cwd: str) -> Path:
     """The folder whose settings hold for a thread."""
     try:
-        return Path(cwd) if cwd and Path(cwd).is_dir() else Path.home()
+        return Path(cwd) if cwd and Path(cwd).is_dir() else home_folder()
     except ValueError:  # a folder that holds a NUL
-        return Path.home()
+        return home_folder()
 
 
 def _refused(adapter: Harness, thread: Thread, loaded: Loaded) -> list[tuple[str, str]]:
