@@ -63,18 +63,23 @@ def test_a_database_that_is_locked_for_a_while(world: World) -> None:
 
 
 def test_health_knows_that_the_engines_file_is_locked(world: World) -> None:
-    """Somebody else holds the file of the workflows: it can be read, and `/health` says that it is not written."""
+    """Somebody else holds the file of the workflows: `/health` says so, and a handoff that is asked for waits."""
     id, hold = under_way(world)
     other = sqlite3.connect(world.data / "fleet" / "workflows.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     hold.touch()
-    locked = world.api("GET", "/health", token=False)
+    health = lambda: world.api("GET", "/health", token=False)["status"]  # noqa: E731
+    retry_until(lambda: health() == "degraded", 20)
+    kim = world.api("POST", "/api/personas", {"role": "developer", "name": "kim", "skill": "Be."})
+    asked = world.hand_off(world.started(persona=kim["slug"]))
+    alarms = [alarm["text"] for alarm in world.alarms()]
     other.execute("ROLLBACK")
     other.close()
 
-    once(world, world.ends(id, seconds=90))
-    assert "degraded" == locked["status"]
-    assert "ok" == world.api("GET", "/health", token=False)["status"]
+    world.ends(id, seconds=90)
+    retry_until(lambda: world.handoff(asked)["step"] != "await_idle", 60)
+    assert [f"Handoff {asked[:8]} waits to begin" in alarm for alarm in alarms] == [True]
+    retry_until(lambda: health() == "ok", 30)
 
 
 @pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")

@@ -382,6 +382,26 @@ def test_a_server_whose_lock_another_has_taken_ends(copied: tuple[World, World, 
     assert "another server of this host took its place" in one.output.read_text()
 
 
+def test_of_two_copies_one_has_a_server(tmp_path: Path, worlds: ExitStack) -> None:
+    """The original is gone: the second server is refused all the same, and starts once the first has ended."""
+    first = world_at(worlds, tmp_path / "first")
+    first.serve()
+    first.kill(15)
+    ignored = shutil.ignore_patterns("*.sock", "lock", "*.server")
+    copies = [world_at(worlds, tmp_path / name) for name in ("one", "two")]
+    for world in copies:
+        shutil.copytree(first.data, world.data, ignore=ignored)
+    first.data.rename(tmp_path / "away")
+    copies[0].serve()
+    said = copies[1].refused()
+    copies[0].kill(15)
+    shutil.rmtree(copies[0].data)
+    copies[1].serve()
+
+    assert "copies of each other" in said
+    assert str(copies[0].data / "fleet.db") in said
+
+
 def test_a_copied_folder_with_a_file_is_refused(tmp_path: Path, worlds: ExitStack) -> None:
     """With SQLite too, whichever is started first: both would type into the same agents."""
     one = world_at(worlds, tmp_path / "one")

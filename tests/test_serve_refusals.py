@@ -1,6 +1,7 @@
 """`tasuki serve` that cannot start: one message that says what mends it, exit code 1, no traceback."""
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -52,6 +53,21 @@ def test_a_database_that_is_away(server: Server, url: str, words: str) -> None:
     said = refusal(server, "--database-url", url)
 
     assert words in said
+
+
+def test_a_file_that_another_program_holds(server: Server) -> None:
+    """A file of workflows that is locked: the server says so after some seconds, and does not wait for ever."""
+    path = server.data / "fleet" / "workflows.db"
+    path.parent.mkdir(parents=True)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA journal_mode=WAL")
+    other.execute("CREATE TABLE held (text)")
+    other.execute("BEGIN IMMEDIATE")
+    said = refusal(server)
+    other.close()
+
+    assert f"{path} cannot be used" in said
+    assert "Another program holds it" in said
 
 
 def test_a_file_with_two_names_is_refused(server: Server, tmp_path: Path) -> None:

@@ -30,8 +30,13 @@ def data_folder() -> Path:
 
 
 def writable_in_text() -> Path:
-    """The data folder, for files of text that name it. Raises StoreFailed where its name is no UTF-8."""
+    """The data folder, for files of text that name it.
+
+    Raises StoreFailed where its name is no UTF-8, or nothing can be kept in it.
+    """
     folder = data_folder()
+    if reason := find_fault(folder):
+        raise StoreFailed(tell_fault(folder, reason))
     try:
         str(folder).encode()
     except UnicodeEncodeError as error:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from tasuki import errors
-from tasuki.data_folder import data_folder
+from tasuki.data_folder import data_folder, find_fault, tell_fault
 from tasuki.errors import ServerAway, TasukiError
 from tasuki.web.single import is_stale
 
@@ -160,6 +160,8 @@ class Client:
 
     def _file(self, name: str) -> str:
         path = self.folder / name
+        if reason := find_fault(self.folder.parent):
+            raise ServerAway(tell_fault(self.folder.parent, reason))
         try:
             text = path.read_text(encoding="ascii").strip()
         except FileNotFoundError:

@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -86,10 +87,12 @@ class FileClaim:
         self.database = real
         self.path = real.with_name(real.name + BESIDE)
         self._number: int | None = None
+        self._of_host: int | None = None
 
     def take(self) -> None:
         """Lock the file, and make a missing database for its owner alone. Raises ServerRuns, StoreFailed."""
         self._check_copy()
+        self._take_host()
         self._check_database()
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -118,6 +121,36 @@ class FileClaim:
                 f"instead, move the original away. To make it a host of its own, remove {FILE} from the copy's "
                 "folder `fleet`."
             )
+
+    def _take_host(self) -> None:
+        """Lock the host's id for this user. Raises ServerRuns where a copy of this data folder has its server.
+
+        The lock lies outside of the data folder, which may have been copied whole; where none can be made, none is.
+        """
+        folder = Path(tempfile.gettempdir()) / f"tasuki-{os.getuid()}"
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                return  # somebody else's
+            number = os.open(folder / f"{self.host.id}.server", flags, 0o600)
+        except OSError:
+            return
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = one_line(os.pread(number, 500, 0).decode("utf-8", "replace"), 300)
+            os.close(number)
+            raise ServerRuns(
+                f"This data folder and another one are copies of each other, and the other one has its server already "
+                f"({who or 'it is starting'}): both have the same agents. Use that one, or end it first. To make "
+                f"this one a host of its own, remove {FILE} from its folder `fleet`."
+            ) from None
+        with suppress(OSError):
+            os.ftruncate(number, 0)
+            os.pwrite(number, f"process {os.getpid()}, {self.database}".encode(), 0)
+        self._of_host = number
 
     def _check_database(self) -> None:
         """Raises StoreFailed where the path names no file, or the file has a second name."""
@@ -154,11 +187,12 @@ class FileClaim:
 
     def release(self) -> None:
         """Unlock the file."""
-        if self._number is not None:
-            with suppress(OSError):
-                os.ftruncate(self._number, 0)
-            os.close(self._number)
-            self._number = None
+        for number in (self._number, self._of_host):
+            if number is not None:
+                with suppress(OSError):
+                    os.ftruncate(number, 0)
+                os.close(number)
+        self._number = self._of_host = None
 
 
 def _refusal(database: str, who: str) -> str:

@@ -17,7 +17,7 @@ from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet import workflow
 from tasuki.fleet.database import engine, give_back, is_writable, make_shrinkable, normal_url
-from tasuki.fleet.start_errors import check_file
+from tasuki.fleet.start_errors import check_file, check_lock
 from tasuki.plain import one_line
 
 APPLICATION = "tasuki"
@@ -109,6 +109,7 @@ class Engine:
         # a step that it forgets with the machine is found done, and one that it never knew is begun
         self._engine = engine(self.url, synced=False)
         check_file(self._engine)
+        check_lock(self._engine)  # DBOS would wait for it without end, and say nothing
         make_shrinkable(self._engine)
         self._take_over(self._engine, formers)
         config: DBOSConfig = {
@@ -234,16 +235,17 @@ class Engine:
             deleted += len(ended)
         return deleted
 
-    def is_usable(self) -> bool:
+    def is_usable(self, *, is_fresh: bool = False) -> bool:
         """Whether its database can be read and written to now; true before the launch. It may wait for 2 s.
 
-        Of a file the lock of a writer is taken for a moment. What was found holds for a second.
+        Of a file the lock of a writer is taken for a moment. What was found holds for a second, unless it is
+        to be fresh.
         """
         if self._engine is None:
             return True
         with self._looking:
             now = time.monotonic()
-            if now - self._looked_at[0] > USABLE_SECONDS:
+            if is_fresh or now - self._looked_at[0] > USABLE_SECONDS:
                 self._looked_at = (now, self._look(self._engine))
             return self._looked_at[1]
 

@@ -368,27 +368,29 @@ class Fleet:
             check_host(connection, f"Handoff {of.id[:8]}", of.host, self.host)
 
     def _begin(self, of: FleetHandoff) -> None:
-        """Tell the engine of a handoff; where it cannot write that down, `_sweep` tells it again."""
+        """Tell the engine of a handoff; where it cannot write that down, `_sweep` tells it again.
+
+        The engine itself would wait for a file that is locked, and whoever asked with it.
+        """
         self.changes.happened([of.agent_id])
+        why = "it is locked, or there is no room on its disk"
         try:
-            self.engine.begin(handing_off.begun(of))
+            if self.engine.is_usable(is_fresh=True):
+                self.engine.begin(handing_off.begun(of))
+                return
         except DBAPIError as error:
             if not is_gone(error):
                 raise
-            self._unbegun.add(of.id)
-            why = (
-                "there is no room on its disk"
-                if "full" in str(error.orig)
-                else "it does not answer"
-            )
-            text = (
-                f"Handoff {of.id[:8]} waits to begin: the database of the engine cannot be written to, {why} "
-                f"({self.data}). It begins by itself once that is mended."
-            )
-            logger.warning(text)
-            self.note(
-                "alarm", text, agent_id=of.agent_id, handoff_id=of.id, data={"code": "engine_waits"}
-            )
+            why = str(error.orig)
+        self._unbegun.add(of.id)
+        text = (
+            f"Handoff {of.id[:8]} waits to begin: the database of the engine cannot be written to, {why} "
+            f"({self.data}). It begins by itself once that is mended."
+        )
+        logger.warning(text)
+        self.note(
+            "alarm", text, agent_id=of.agent_id, handoff_id=of.id, data={"code": "engine_waits"}
+        )
 
     def _settled(self, of: FleetHandoff) -> FleetHandoff:
         follow_order(of)
@@ -415,6 +417,8 @@ class Fleet:
         under_way = reading.handoffs(self.database, state="running", host=self.host)
         running = [handing_off.begun(of) for of in under_way]
         self.engine.forget_broken(running)
+        if not self.engine.is_usable(is_fresh=True):
+            return
         for id in self.engine.sweep(running):
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
         self._unbegun.clear()

@@ -4,7 +4,7 @@ import errno
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -46,6 +46,7 @@ _DAMAGED = {
     "workflows": "It is damaged. Move it away, {path}-wal and {path}-shm with it, and start again: no agent and no document "
     "is in it, and handoffs under way go on with the step that they were at.",
 }  # fmt: skip
+LOCK_SECONDS = 10.0
 CHECKED_BYTES = 256 << 20
 """Files of SQLite that are larger are not looked through at the start: it takes a second for each GB or so."""
 
@@ -75,6 +76,16 @@ def check_file(database: sa.Engine) -> None:
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
     if found != "ok":
         raise sqlite3.DatabaseError(f"malformed: {one_line(str(found), 200)}")
+
+
+def check_lock(database: sa.Engine) -> None:
+    """Raise OperationalError where another program holds a file of SQLite for longer than `LOCK_SECONDS`."""
+    if database.dialect.name != "sqlite":
+        return
+    path = database.url.database or ""
+    with closing(sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
 
 
 def describe(error: BaseException, url: str, kind: str = "fleet") -> str:

@@ -261,6 +261,8 @@ class Vault:
         try:
             yield
         except OSError as error:
+            if fault := find_fault(self.root.parent):
+                raise StoreFailed(f"{what}. {tell_fault(self.root.parent, fault)}") from error
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 reason = "it is there already, and what is stored is never rewritten"
             else:
