@@ -252,7 +252,10 @@ def test_a_folder_that_cannot_be_written_is_named(session: Session) -> None:
     done = session.run("install", "claude", "--fleet", "--yes")
 
     assert done.returncode == 1
-    assert f"{session.data / 'fleet'} cannot be written" in " ".join(done.stderr.split())
+    assert (
+        f"The data folder {session.data}, which TASUKI_DATA names, cannot be used: it is a file"
+        in " ".join(done.stderr.split())
+    )
     assert everything(session) == before
 
 

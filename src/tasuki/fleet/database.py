@@ -165,13 +165,21 @@ def give_back(connection: sa.Connection, pages: int) -> bool:
     return True
 
 
-def is_writable(path: Path, seconds: float = 2.0) -> bool:
-    """Whether a file of SQLite can be written to: it is not locked for longer than that, and its disk has room."""
+def has_room(path: Path) -> bool:
+    """Whether the disk of a file has room; also where nobody can tell."""
     try:
         room = os.statvfs(os.path.realpath(path))
-        free = room.f_bavail if os.geteuid() else room.f_bfree
-        if free * room.f_frsize < LEAST_ROOM:
-            return False
+    except OSError:
+        return True
+    free = room.f_bavail if os.geteuid() else room.f_bfree
+    return free * room.f_frsize >= LEAST_ROOM
+
+
+def is_writable(path: Path, seconds: float = 2.0) -> bool:
+    """Whether a file of SQLite can be written to: it is not locked for longer than that, and its disk has room."""
+    if not has_room(path):
+        return False
+    try:
         with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
@@ -258,6 +266,10 @@ class Database:
         elif before and not away:
             log.info("The database answers again.")
         self._is_away = None if away and before is None else away
+
+    def has_room(self) -> bool:
+        """Whether the disk of SQLite's file has room; of a server of PostgreSQL nobody here knows."""
+        return not self.is_sqlite or has_room(Path(self.engine.url.database or ""))
 
     def tidy(self) -> None:
         """Move SQLite's log into its file, so that no writer has to, and begin a long one anew.

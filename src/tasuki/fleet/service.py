@@ -176,7 +176,8 @@ class Fleet:
     def health(self) -> dict[str, Any]:
         """Whether the parts of the server work, for `/health`."""
         database = "ok" if self.database.answers() else "away"
-        if database == "ok" and (self.intake.hindered or self.outcomes.waiting):
+        is_hindered = self.intake.hindered or self.outcomes.waiting or not self.database.has_room()
+        if database == "ok" and is_hindered:
             database = "refuses"
         is_well = database == "away" or (self.engine.is_usable() and not self._unbegun)
         workflows = "ok" if is_well and not self.engine.count_broken() else "refuses"
