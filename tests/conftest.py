@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 TOGETHER = ("tests/test_author_small_model.py", "tests/test_planted.py", "tests/test_wheel.py")
 """Files that one worker runs whole: what their tests share is costly, or is there for one at a time."""
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A run in the background of a shell: programs under test would be deaf to Ctrl-C, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 BROWSER = "tests/test_browser_"
 """Files of tests in a browser begin so: each runs whole in one worker, with one Chromium."""
 

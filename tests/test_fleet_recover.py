@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fleets import World, refusal
-from waiting import retry_until
+from waiting import retry_until, runs
 
 
 def lost(world: World, numbers: Iterable[int]) -> list[int]:
@@ -19,6 +19,8 @@ def lost(world: World, numbers: Iterable[int]) -> list[int]:
     world.tmux("kill-server")
     for id in ids:
         retry_until(lambda id=id: world.agent(id)["ended_at"], 30)  # type: ignore[misc]
+    pids = [row["process"] or row["pid"] for row in world.agent_rows() if row["id"] in ids]
+    retry_until(lambda: not any(map(runs, filter(None, pids))), 30)  # else it is refused, rightly
     return ids
 
 

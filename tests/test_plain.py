@@ -32,6 +32,7 @@ TURNED = "\u202e\u2066\u2069\u200f\u200e\u2028\u2029"
         "1\ufe0f\u20e3 and #\ufe0f\u20e3",  # keycaps
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian, with its non-joiner
         "\u0915\u094d\u200d\u0937",  # Devanagari, with its joiner
+        "\u200f\u05e9\u05dc\u05d5\u05dd\u200e in the header",  # Hebrew, with its marks of direction
         "\u05e9\u05dc\u05d5\u05dd retry.py, \u0645\u0631\u062d\u0628\u0627!",  # Hebrew and Arabic, from right to left
         "\ue0b0 main \ue0a0 \uf126 \uf113",  # a prompt's icons
         "\U000f0219 retry.py \U000f0256\U000f024b src\n\U00100185 done",  # icons of planes 15 and 16
@@ -58,7 +59,7 @@ def test_what_people_write_stays(text: str) -> None:
         ("r\U000f0063u\U000f0075n it", "run it"),
         ("".join(chr(0x100000 + ord(c)) for c in "rm -rf") + " it", " it"),
         ("a\u2800b", "a b"),
-        ("\u202eli\u202cve \u2066a\u2069 \u200eb\u200f \u061cc", "live a b c"),
+        ("\u202eli\u202cve \u2066a\u2069 b\u200e\u200f\u200e \u061c\u061cc", "live a b c"),
         ("one\u2028two\u2029three", "one\ntwo\nthree"),
         ("a\ufdd0b\uffff\U0001d159c\U00016fe4", "abc"),
         ("\U0001f469" + "\u200d\u200c" * 9 + "\U0001f469", "\U0001f469\u200d\U0001f469"),

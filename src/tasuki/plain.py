@@ -11,14 +11,17 @@ _SEQUENCE = re.compile(
 _UNSEEN = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0"
     "\ufff0-\ufffb\ufffe\uffff\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the order of what is seen
+    "\u202a-\u202e\u2066-\u2069"  # what turns the order of what is seen
 )
 """Characters that no reader sees and a model reads: tags spell out whole orders (Unicode 16, section 23.9)."""
 _JOINS = "\u200c\u200d\ufe00-\ufe0f"  # which emoji, Persian and Indian scripts need, one at a time
 _PRIVATE = "[\U000f0000-\U000ffffd\U00100000-\U0010fffd]"
-_CANDIDATE = re.compile(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}")
+_MARKS = "\u061c\u200e\u200f"
+"""Marks of direction that keyboards of Hebrew, Arabic and Persian write, one at a time; a row of them spells."""
+_CANDIDATE = re.compile(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}|[{_MARKS}]{{2}}")
 _SEEN = rf"[^\x00-\x7f{_UNSEEN}{_JOINS}]"
-_NEVER_SEEN = re.compile(f"[{_UNSEEN}]")
+_NEVER_SEEN = re.compile(f"[{_UNSEEN}]|[{_MARKS}]{{2,}}")
+_HIDDEN = re.compile(f"[{_MARKS}]")
 _SPELLED = re.compile(rf"{_PRIVATE}(?:\s*{_PRIVATE}){{2,}}|(?<=\w){_PRIVATE}+(?=\w)")
 """Private-use characters in a row or between letters, which spell; an icon of a font stands alone."""
 _STRAY_JOIN = re.compile(
@@ -52,11 +55,11 @@ def visible(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """`plain`, and without whole escape sequences: for looking at alone.
+    """`plain`, and without whole escape sequences and marks of direction: for looking at alone.
 
     Text that is sent on goes through `plain`, which keeps every visible character.
     """
-    return plain(_SEQUENCE.sub("", text))
+    return _HIDDEN.sub("", plain(_SEQUENCE.sub("", text)))
 
 
 def one_line(text: str, width: int) -> str:

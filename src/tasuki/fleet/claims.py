@@ -87,7 +87,7 @@ class FileClaim:
         self.database = real
         self.path = real.with_name(real.name + BESIDE)
         self._number: int | None = None
-        self._of_host: int | None = None
+        self._of_host: tuple[int, Path] | None = None
 
     def take(self) -> None:
         """Lock the file, and make a missing database for its owner alone. Raises ServerRuns, StoreFailed."""
@@ -128,13 +128,14 @@ class FileClaim:
         The lock lies outside of the data folder, which may have been copied whole; where none can be made, none is.
         """
         folder = Path(tempfile.gettempdir()) / f"tasuki-{os.getuid()}"
+        path = folder / f"{self.host.id}.server"
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
                 return  # somebody else's
-            number = os.open(folder / f"{self.host.id}.server", flags, 0o600)
+            number = os.open(path, flags, 0o600)
         except OSError:
             return
         try:
@@ -147,10 +148,14 @@ class FileClaim:
                 f"({who or 'it is starting'}): both have the same agents. Use that one, or end it first. To make "
                 f"this one a host of its own, remove {FILE} from its folder `fleet`."
             ) from None
+        if os.fstat(number).st_nlink == 0:  # its last holder has just removed it
+            os.close(number)
+            self._take_host()
+            return
         with suppress(OSError):
             os.ftruncate(number, 0)
             os.pwrite(number, f"process {os.getpid()}, {self.database}".encode(), 0)
-        self._of_host = number
+        self._of_host = (number, path)
 
     def _check_database(self) -> None:
         """Raises StoreFailed where the path names no file, or the file has a second name."""
@@ -187,12 +192,18 @@ class FileClaim:
 
     def release(self) -> None:
         """Unlock the file."""
-        for number in (self._number, self._of_host):
-            if number is not None:
-                with suppress(OSError):
-                    os.ftruncate(number, 0)
-                os.close(number)
-        self._number = self._of_host = None
+        if self._number is not None:
+            with suppress(OSError):
+                os.ftruncate(self._number, 0)
+            os.close(self._number)
+            self._number = None
+        if self._of_host is not None:
+            number, path = self._of_host
+            with suppress(OSError):
+                path.unlink()
+                path.parent.rmdir()  # where it was the last
+            os.close(number)
+            self._of_host = None
 
 
 def _refusal(database: str, who: str) -> str:

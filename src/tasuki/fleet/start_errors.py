@@ -1,6 +1,5 @@
 """Why the server cannot start, as one sentence with what mends it. Nothing is deleted or replaced."""
 
-import errno
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -13,9 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.errors import ServerFailed
 from tasuki.plain import one_line
-from tasuki.vault.store import why
+from tasuki.vault.store import FULL, why
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NAME = "--database-url, or TASUKI_DATABASE_URL"
 _STATES = {
     "28": "It refuses the user or the password. Mend the URL: {name}.",

@@ -28,6 +28,8 @@ UNREADABLE = "unreadable"
 """Folder below the vault for handoffs that were set aside."""
 UNFINISHED = ".new-"
 """Prefix of a folder that is still being written."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where there is no room."""
 STALE = 3600.0
 """Seconds after which an unfinished folder is taken for the remains of a killed process."""
 

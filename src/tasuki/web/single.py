@@ -10,10 +10,9 @@ from typing import TextIO
 
 from tasuki.data_folder import find_fault, tell_fault
 from tasuki.errors import ServerRuns, StoreFailed
-from tasuki.fleet.start_errors import FULL
 from tasuki.launch.processes import is_alive, started_at
 from tasuki.plain import one_line
-from tasuki.vault.store import private_folder, why
+from tasuki.vault.store import FULL, private_folder, why
 
 LOCK, ADDRESS = "lock", "address"
 
