@@ -32,7 +32,6 @@ TURNED = "\u202e\u2066\u2069\u200f\u200e\u2028\u2029"
         "1\ufe0f\u20e3 and #\ufe0f\u20e3",  # keycaps
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian, with its non-joiner
         "\u0915\u094d\u200d\u0937",  # Devanagari, with its joiner
-        "\u200f\u05e9\u05dc\u05d5\u05dd\u200e in the header",  # Hebrew, with its marks of direction
         "\u05e9\u05dc\u05d5\u05dd retry.py, \u0645\u0631\u062d\u0628\u0627!",  # Hebrew and Arabic, from right to left
         "\ue0b0 main \ue0a0 \uf126 \uf113",  # a prompt's icons
         "\U000f0219 retry.py \U000f0256\U000f024b src\n\U00100185 done",  # icons of planes 15 and 16
@@ -43,6 +42,13 @@ TURNED = "\u202e\u2066\u2069\u200f\u200e\u2028\u2029"
 def test_what_people_write_stays(text: str) -> None:
     """Emoji, Persian, Devanagari and accents are the same after each of the three functions."""
     assert text == visible(text) == plain(text) == shown(text)
+
+
+def test_marks_of_direction_stay_in_what_is_sent_on() -> None:
+    """Keyboards of Hebrew and Persian write them; they are left out only of what is looked at alone."""
+    text = "\u200f\u05e9\u05dc\u05d5\u05dd\u200e in the header"
+
+    assert (text, text[1:5] + text[6:]) == (plain(text), shown(text))
 
 
 @pytest.mark.parametrize(
