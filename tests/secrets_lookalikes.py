@@ -38,6 +38,10 @@ const token = await getToken(user)
 max_tokens=4096
 "max_tokens": 8192,
 "token_count": 1234
+local all all "md5", "password", "scram-sha-256"
+required = ["username", "password", "certfile"]
+the machine learning login flow password reset
+db:5432:ready:yes:healthy
 "input_tokens": 31337, "output_tokens": 1205
 tokenizer=AutoTokenizer.from_pretrained("bert-base-uncased")
 tokenizer = tiktoken.get_encoding("cl100k_base")

@@ -298,7 +298,7 @@ def _identified(text: str, at: int) -> Iterator[Span]:
         yield Span(*found.span("v"), "password")
 
 
-_PGPASS = r":(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w*.-]{1,64}:(?P<v>[^\s:\"'`]{6,256})(?=\s|\\n|[\"'`]|$)"
+_PGPASS = r":(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w*.-]{1,64}:(?![a-z]{1,64}(?:\s|\\n|[\"'`]|$))(?P<v>[^\s:\"'`]{6,256})(?=\s|\\n|[\"'`]|$)"
 
 
 def _pgpass(text: str, at: int) -> Iterator[Span]:

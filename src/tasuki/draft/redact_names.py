@@ -208,9 +208,14 @@ def _assigned(text: str, start: int, end: int, name: str, kind: str) -> list[Spa
     )
 
 
+_LISTED = r"[\"'],\s{0,9}\\{0,8}[\"']$"
+"""Before a word that is one of a list of words in quotes, not the name of what follows."""
+
+
 def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | None) -> bool:
     if op == ",":
-        return bool(close.strip("\\]")) and quoted is not None
+        is_listed = compiled(_LISTED).search(text, max(0, start - 16), start)
+        return bool(close.strip("\\]")) and quoted is not None and not is_listed
     if op == ">":
         attribute = compiled(r"(?:key|name|id)=\\{0,8}[\"']$").search(
             text, max(0, start - 16), start
@@ -330,7 +335,7 @@ def _pair(text: str, end: int) -> list[Span]:
 
 _SPACED = r"[ \t]{1,40}(?:--?(?:body|value|b|v)[ =])?(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
 _SETTER = r"(?i:(?:\b|\\n)login\s{1,9}\S{1,128}\s{1,9}|(?:\b|\\n)(?:set|env|setx|put|config|set_header|add_header|proxy_set_header|header)\s{1,9}(?:-\w+\s{1,9}){0,3}(?://\S{1,100}:)?)$"
-_MACHINE = r"(?:\b|\\n)(?:machine\s{1,9}\S{1,128}|default)\s{1,9}login\s{1,9}\S{1,128}\s{1,40}$"
+_MACHINE = r"(?:(?:\b|\\n)machine\s{1,9}(?:\S{0,99}[.:\d]\S{0,99}|localhost)|(?:(?<![^\n])|\\n)default)\s{1,9}login\s{1,9}\S{1,128}\s{1,40}$"
 _NEXT_LINE = (
     r"\\{0,8}[\"']?(?:\s|,|\\n){1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}" + _VALUE
 )
