@@ -95,10 +95,24 @@ _SHAPES: tuple[tuple[frozenset[str], tuple[frozenset[str], ...]], ...] = (
         (
             _PLACED,
             _set(
-                "stopped arrêté arrêtés arrêtée aufgehört dejamos quedamos dejaste paramos parámos parou fermati fermato interrotti"
+                "stopped arrêté arrêtés arrêtée aufgehört dejamos quedamos dejaste paramos parámos parou paraste fermati fermato interrotti"
             ),
         ),
     ),
+    # What its reader is said to have begun
+    (
+        _set(
+            "hast habt hat tu hai as a você ce quello estabas estavas haciendo fazendo faire facendo"
+        ),
+        (
+            _ENDING | _PLACED,
+            _set(
+                "angefangen begonnen commencé commencée iniziato cominciato empezado empezaste haciendo começaste começou fazendo"
+            ),
+        ),
+    ),
+    # What its reader is said to know
+    (_set("you is are"), (_set("do know finish"), _set("left whatever what remains"))),
     # The plan, its next step
     (_set(""), (_DOING, _PLAN)),
     # The list of tasks
