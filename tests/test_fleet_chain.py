@@ -103,6 +103,27 @@ def test_what_the_user_asked_for_is_added(world: World) -> None:
     assert 'asked for: "Add metrics in Prometheus format to the gateway"' in text
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Now add a progress bar to the upload client",
+        "Now remove the retries from the upload client",
+        "Let's go with Redis, not Kafka",
+        "Bitte auch die Doku ergänzen und Port 22 niemals nehmen",
+    ],
+)
+def test_a_document_of_the_same_topic_does_not_tell_a_request(world: World, words: str) -> None:
+    """Half of the words of a request, or none, stand in the document: the user's own are added."""
+    text = (
+        "## What I was working on\n\nThe upload client is mended: retries work, nothing is left.\n"
+    )
+    world.rules({"match": DOCUMENT, "do": [["write", "{path}", text], ["say", "written"]]}, READS)
+    agent = world.worked(world.started(), "Fix the upload client")
+    document = carried_on(world, world.worked(agent, words))[1]
+
+    assert document.count(words) == 1
+
+
 def test_no_prompt_of_tasuki_counts_as_the_users_words(world: World) -> None:
     """Neither the instruction of a cancelled handoff nor the prompt of a successor is handed on as a wish."""
     hold = world.folder / "go"

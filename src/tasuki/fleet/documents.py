@@ -30,6 +30,7 @@ from tasuki.plain import plain
 
 if TYPE_CHECKING:
     from tasuki.draft.statements import Statement
+    from tasuki.evals.needed import Telling
     from tasuki.evals.quality import Quality
     from tasuki.model import Entry, Thread
 
@@ -43,6 +44,10 @@ ADDED = f"## {earlier_handoffs.ADDED}"
 MARK = "<!-- tasuki: added for handoff {} -->"
 MARK_OF_END = "<!-- tasuki: added at the end of the agent, for handoff {} -->"
 REQUEST = "asked for"
+ASKED = ("request", "decision")
+"""Kinds of the user's sentences that are no wish, and that a successor must know."""
+ENOUGH = 0.8
+"""Share of the telling words of a request that one line of a document must hold to tell it."""
 LAST_REQUESTS = 2
 """Requests of the user, the newest, that a document must tell; and the first one."""
 MOST_ADDED, MOST_EARLIER = 24, 40
@@ -230,14 +235,12 @@ def complete_at_end(path: Path, agent: Agent, handoff: FleetHandoff) -> tuple[st
         ]
         if not asked:
             return ()
-        found = _compare(text, thread, agent, None)
+        found = _compare(text, thread, agent, None, asked[-1])
         missing = [p for p in found.quality.facts.points if not p.ok][:MOST_ADDED]
         later = [
             _line(p.kind, p.text, p.refs) for p in missing if max(p.refs, default=0) > asked[-1]
         ]
-        later += [
-            _line(REQUEST, f'"{s.text}"', (s.ref,)) for s in found.requests if s.ref > asked[-1]
-        ]
+        later += [_line(REQUEST, f'"{s.text}"', (s.ref,)) for s in found.requests]
         if not later:
             return ()
         _append(path, _addition(mark, later, agent))
@@ -255,12 +258,27 @@ class _Comparison(Struct, frozen=True):
 
     quality: "Quality"
     requests: list["Statement"]
-    """What the user asked for first and last, where the document does not tell it."""
+    """What the user asked for first and last, or after the document, where that does not tell it."""
     earlier: list[str]
     """The rulings of earlier handoffs that it does not tell."""
 
 
-def _compare(text: str, thread: "Thread", agent: Agent, received: Path | None) -> _Comparison:
+def _choose_requests(stated: Iterable["Statement"], since: int) -> list["Statement"]:
+    """What the user asked for or decided: first and last, or all of it after the entry `since`."""
+    asked = [s for s in stated if s.by_user and s.kind in ASKED and not is_approval(s.text)]
+    if since:
+        return [s for s in asked if s.ref > since][-MOST_ADDED:]
+    return list(dict.fromkeys([*asked[:1], *asked[-LAST_REQUESTS:]]))
+
+
+def _is_told(words: str, told: "Telling") -> bool:
+    """Whether a document tells a request: half of its words are not enough, they are those of the topic."""
+    return told.quoted(words) is not None or told.spoken(words, ENOUGH) is not None
+
+
+def _compare(
+    text: str, thread: "Thread", agent: Agent, received: Path | None, since: int = 0
+) -> _Comparison:
     """Compare a document with the thread without the turns in which a document was asked for.
 
     So no document bears itself out; what the user said and the agent did between two attempts counts.
@@ -276,14 +294,11 @@ def _compare(text: str, thread: "Thread", agent: Agent, received: Path | None) -
     task = Task(thread, derive(thread, None, agent.goal), Goal(text=agent.goal), {})
     told = Telling(parse(text), agent.goal)
     scored = quality.score(text, thread, task, agent.goal)
-    asked = [
-        s for s in task.stated if s.by_user and s.kind == "request" and not is_approval(s.text)
-    ]
-    known = {point.text for point in scored.facts.points}
+    known = {point.text for point in scored.facts.points if not point.ok}
     requests = [
         s
-        for s in dict.fromkeys([*asked[:1], *asked[-LAST_REQUESTS:]])
-        if told.said(s.text) is None and f'"{s.text}"' not in known
+        for s in _choose_requests(task.stated, since)
+        if not _is_told(s.text, told) and f'"{s.text}"' not in known
     ]
     rulings = earlier_rulings(thread, received)
     return _Comparison(scored, requests, [line for line in rulings if told.said(line) is None])
