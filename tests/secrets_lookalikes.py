@@ -38,6 +38,8 @@ const token = await getToken(user)
 max_tokens=4096
 "max_tokens": 8192,
 "token_count": 1234
+Client(credentials=None, retries_left=30)
+raise InvalidGrantError('Invalid credentials given.', request=request_v2)
 local all all "md5", "password", "scram-sha-256"
 required = ["username", "password", "certfile"]
 the machine learning login flow password reset
