@@ -17,11 +17,16 @@ def lost(world: World, numbers: Iterable[int]) -> list[int]:
         slug = world.api("POST", "/api/personas", body)["slug"]
         ids.append(world.worked(world.started(persona=slug), f"Never touch vendor number {number}"))
     world.tmux("kill-server")
+    await_end(world, ids)
+    return ids
+
+
+def await_end(world: World, ids: list[int]) -> None:
+    """Wait until agents count as ended, and their programs have: of one that runs, recovery is refused."""
     for id in ids:
         retry_until(lambda id=id: world.agent(id)["ended_at"], 30)  # type: ignore[misc]
     pids = [row["process"] or row["pid"] for row in world.agent_rows() if row["id"] in ids]
-    retry_until(lambda: not any(map(runs, filter(None, pids))), 30)  # else it is refused, rightly
-    return ids
+    retry_until(lambda: not any(map(runs, filter(None, pids))), 30)
 
 
 def test_every_lost_agent_is_carried_on_from_its_thread(world: World) -> None:
@@ -82,7 +87,7 @@ def test_an_agent_that_took_no_turn_is_not_carried_on(world: World) -> None:
     """It has no thread: `recover` says what to do instead, and begins nothing."""
     agent = world.started()
     world.tmux("kill-server")
-    retry_until(lambda: world.agent(agent)["ended_at"], 20)
+    await_end(world, [agent])
     (one,) = world.api("POST", "/api/agents/recover")["agents"]
 
     assert (one["handoff"], "has no thread" in one["refused"]) == (None, True)
