@@ -1,6 +1,5 @@
 """The handoff document of an agent: where it is written, whether it is there, what it lacks."""
 
-import errno
 import os
 import re
 import stat
@@ -27,6 +26,7 @@ from tasuki.harness.typed_prompts import (
     asks_for_handoff_document,
 )
 from tasuki.plain import plain
+from tasuki.vault.store import FULL
 
 if TYPE_CHECKING:
     from tasuki.draft.statements import Statement
@@ -116,7 +116,7 @@ def release(path: Path) -> None:
 
 
 def _os_failure(error: OSError, path: Path) -> StepFailed:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    full = error.errno in FULL
     code = "no_room" if full else "document_unreadable"
     return StepFailed(code, f"{path}: {error.strerror}.")
 

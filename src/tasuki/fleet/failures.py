@@ -1,9 +1,8 @@
 """Every way in which a step of a handoff can fail: its name, and what the operator can do."""
 
-import errno
-
 from tasuki import errors
 from tasuki.errors import TasukiError
+from tasuki.vault.store import FULL
 
 REMEDIES = {
     "agent_gone": "Hand it off from its thread: tasuki agent handoff {agent} --reason ended --from-thread",
@@ -64,7 +63,6 @@ _CODES: dict[type[TasukiError], str] = {
     errors.ThreadUnreadable: "thread_missing",
     errors.TasukiError: "not_possible",
 }
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def name_failure(error: Exception) -> tuple[str, str]:
@@ -74,7 +72,7 @@ def name_failure(error: Exception) -> tuple[str, str]:
     if isinstance(error, TasukiError):
         return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), str(error)
     if isinstance(error, OSError):
-        code = "no_room" if error.errno in _FULL else "not_possible"
+        code = "no_room" if error.errno in FULL else "not_possible"
         where = f"{error.filename}: " if error.filename else ""
         return code, f"{where}{error.strerror or error}."
     return "unexpected", "A fault of tasuki's own."
