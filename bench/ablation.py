@@ -26,14 +26,17 @@ from evaluation import PAGE, put_block  # noqa: E402
 sys.path.insert(0, str(ROOT / "tests"))  # Before the program of the same name in bench/.
 from planted import judging  # noqa: E402
 
-from tasuki import harness as harnesses  # noqa: E402
-from tasuki.config import Loaded, Settings  # noqa: E402
-from tasuki.draft import block_worth, excerpts, file_ranks, pipeline, rulings, said  # noqa: E402
+from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
+from tasuki.draft import pipeline  # noqa: E402
 from tasuki.draft.authors import choices, offline  # noqa: E402
-from tasuki.evals import cuts, metric, question_runs, questions  # noqa: E402
-from tasuki.evals.places import sources, unpacked  # noqa: E402
-from tasuki.evals.statistics import by_thread  # noqa: E402
+from tasuki.draft.rank import block_worth, excerpts, relevance, rulings  # noqa: E402
+from tasuki.draft.text import language_cues  # noqa: E402
+from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
+from tasuki_evals.continuation import cuts, metric  # noqa: E402
+from tasuki_evals.continuation.thread_sources import list_sources, unpack_source  # noqa: E402
+from tasuki_evals.questions import question_runs, question_sets  # noqa: E402
+from tasuki_evals.statistics import compute_thread_means  # noqa: E402
 
 BUDGET = 2_000
 Change = tuple[Any, str, Any]
@@ -45,7 +48,7 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "sub-agents' reports kept beside what followed from them": ((block_worth, "DRAWN_ON", 0.8),),
     "findings whose code was edited since keep their worth": ((block_worth, "WORKED_OFF", 1.0), (block_worth, "OVERTAKEN", 1.0)),
     "with offers that were answered": ((offline, "without_offers", lambda blocks: blocks),),
-    "with what a message announces": ((said, "without_announcement", lambda text: text), (block_worth, "ANNOUNCED", 1.0)),
+    "with what a message announces": ((language_cues, "without_announcement", lambda text: text), (block_worth, "ANNOUNCED", 1.0)),
     "without what the goal shares": ((block_worth.BlockWorth, "_compare_with_goal", lambda self, block: 0.0),),
     "without the topic of the last messages": ((block_worth, "NEAR", 0.0),),
     "without `told once`": ((excerpts, "TOLD_AGAIN", 1.0),),
@@ -54,7 +57,7 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "user: with every yes": ((rulings, "is_approval", lambda text: False),),
     "user: without answered questions last": ((rulings, "ANSWERED", 0.0),),
     "files: by edits and reads alone": (
-        (file_ranks.FileRanks, "terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
+        (relevance.FileRanks, "terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
     ),
     "files: without what is only spoken of": ((choices, "SPOKEN_OF", 0),),
     "without the room kept for conclusions": ((offline, "KEPT", {}),),
@@ -102,7 +105,7 @@ def changed(changes: Sequence[Change]) -> Iterator[None]:
 def asked(sets: Sequence[Path], corpus: Sequence[Path]) -> Iterator[str]:
     """Questions answered directly, of all, for each set."""
     for path in sets:
-        found = questions.load_questions(path)
+        found = question_sets.load_questions(path)
         summaries = all(case.summary_line is not None for case in found.threads)
         options = question_runs.QuestionOptions(budget=None if summaries else BUDGET)
         report = question_runs.ask_questions(found, path.name, corpus, options, workers=1)
@@ -112,49 +115,51 @@ def asked(sets: Sequence[Path], corpus: Sequence[Path]) -> Iterator[str]:
 
 def continued(corpus: Sequence[Path]) -> list[str]:
     """The continuation benchmark's columns at cuts."""
-    loaded = Loaded(Settings(budget=BUDGET))
+    loaded = LoadedSettings(Settings(budget=BUDGET))
     values: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for source in sources(corpus):
-            path = unpacked(source, Path(folder))
-            harness = harnesses.of_file(path)
-            for cut in cuts.cuts(harness.read(path)):
+        for source in list_sources(corpus):
+            path = unpack_source(source, Path(folder))
+            harness = harnesses.detect_harness(path)
+            for cut in cuts.find_cuts(harness.read(path)):
                 if cut.kind == "cut":
-                    score(harness, source.called, cut, loaded, Path(folder), values)
-    means = {column: by_thread(per) for column, per in values.items()}
+                    score(harness, source.display_name, cut, loaded, Path(folder), values)
+    means = {column: compute_thread_means(per) for column, per in values.items()}
     columns = ("edit", "file", "cmd", "id", "p5")
     return [f"{sum(means[c]) / len(means[c]):.3f}" for c in columns]
 
 
 def score(
-    harness: Any, name: str, cut: cuts.Cut, loaded: Loaded, folder: Path,
+    harness: Any, name: str, cut: cuts.ThreadCut, loaded: LoadedSettings, folder: Path,
     values: dict[str, dict[str, list[float]]],
 ) -> None:  # fmt: skip
     """Add the figures of one cut."""
     part = folder / "part"
     part.mkdir(exist_ok=True)
     try:
-        copy = cuts.predecessor_copy(harness, cut, part)
+        copy = cuts.write_predecessor_copy(harness, cut, part)
     except ValueError:
         return
-    made = pipeline.make(
+    made = pipeline.make_handoff(
         harness, copy, Goal(cut.goal, forced=True), loaded,
         handoff_id="0" * 32, to=harness.name, replay=True,
     )  # fmt: skip
-    opened = metric.used(cut.future, cut.predecessor.cwd).opened
-    for column, value in metric.score(cuts.targets(cut), made.context, opened).values.items():
+    opened = metric.collect_used(cut.future, cut.predecessor.cwd).opened
+    for column, value in metric.score_handoff(
+        cuts.find_cut_targets(cut), made.context, opened
+    ).values.items():
         if value is not None:
             values.setdefault(column, {}).setdefault(name, []).append(value)
 
 
 def kept() -> str:
     """Planted facts kept in 6,000 characters, of fifty."""
-    loaded, count = Loaded(Settings(budget=judging.BUDGET)), 0
+    loaded, count = LoadedSettings(Settings(budget=judging.BUDGET)), 0
     with tempfile.TemporaryDirectory() as folder:
         for script in judging.scripts():
             path = script.thread.write(Path(folder) / script.thread.file_name())
-            harness = harnesses.of_file(path)
-            made = pipeline.make(
+            harness = harnesses.detect_harness(path)
+            made = pipeline.make_handoff(
                 harness, path, Goal(script.goal, forced=True), loaded,
                 handoff_id="0" * 32, to=harness.name, replay=True,
             )  # fmt: skip

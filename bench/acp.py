@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from acp_client import HELLO, WRITES  # noqa: E402
+from fakes.acp_agent import AcpRule, AcpScript, AcpStep  # noqa: E402
 
-from tasuki.testing.acp_agent import Rule, Script, Step  # noqa: E402
+from fakes import FAKE  # noqa: E402
 
 PINGS = 500
 CHUNKS = 2000
@@ -95,10 +96,10 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 6
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        stream = Rule("stream", (Step(say="a piece of the answer, ", repeat=CHUNKS),))
+        stream = AcpRule("stream", (AcpStep(say="a piece of the answer, ", repeat=CHUNKS),))
         script = folder / "script.json"
-        script.write_bytes(msgspec.json.encode(Script(rules=(WRITES, stream))))
-        agent = [sys.executable, "-m", "tasuki.testing.acp_agent", str(script)]
+        script.write_bytes(msgspec.json.encode(AcpScript(rules=(WRITES, stream))))
+        agent = [sys.executable, FAKE, "acp_agent", str(script)]
         ways = {
             "direct": Client(agent, folder),
             "proxied": Client(TASUKI + agent, folder),

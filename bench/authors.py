@@ -34,11 +34,11 @@ import fixture_threads  # noqa: E402
 import small_model  # noqa: E402
 from making import ID  # noqa: E402
 
-from tasuki import config  # noqa: E402
-from tasuki import harness as harnesses  # noqa: E402
-from tasuki.config import Loaded, Provider, Settings  # noqa: E402
+from tasuki.config import settings  # noqa: E402
+from tasuki.config.settings import LoadedSettings, Provider, Settings  # noqa: E402
 from tasuki.draft import pipeline  # noqa: E402
 from tasuki.errors import NothingToHandOff, TasukiError  # noqa: E402
+from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Draft, Goal  # noqa: E402
 
 GOAL = "finish what is in progress, and cover it with tests"
@@ -96,7 +96,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = list(islice(taken(given.corpus, folder), given.threads))
-        rows = {"offline": measured(Loaded(Settings()), found, given.goal)}
+        rows = {"offline": measured(LoadedSettings(Settings()), found, given.goal)}
         if reason := small_model.missing():
             print(f"The small model is left out: {reason}.", file=sys.stderr)
         else:
@@ -104,7 +104,9 @@ def main() -> None:
             rows[f"model, {small_model.NAME}"] = measured(small(url), found, given.goal)
         for name in given.model:
             flags = {"author": "model", "model": name, "strict": True}
-            rows[f"model, {name}"] = measured(config.loaded(ROOT, flags), found, given.goal)
+            rows[f"model, {name}"] = measured(
+                settings.load_with_sources(ROOT, flags), found, given.goal
+            )
     if given.json:
         authors = {name: figures.data() for name, figures in rows.items()}
         document = {"version": 1, "goal": given.goal, "authors": authors}
@@ -124,11 +126,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def small(url: str) -> Loaded:
+def small(url: str) -> LoadedSettings:
     """Settings that ask the small model."""
     provider = Provider(base_url=url, window=small_model.WINDOW)
     name = f"small/{small_model.NAME}"
-    return Loaded(
+    return LoadedSettings(
         Settings(
             author="model",
             model=name,
@@ -145,9 +147,14 @@ def taken(corpus: Path | None, folder: Path) -> Iterator[tuple[str, Path]]:
     for turn in zip_longest(*of_each):
         for path in filter(None, turn):
             try:
-                harness = harnesses.of_file(path)
-                pipeline.make(
-                    harness, path, Goal(GOAL), Loaded(Settings()), handoff_id=ID, to=harness.name
+                harness = harnesses.detect_harness(path)
+                pipeline.make_handoff(
+                    harness,
+                    path,
+                    Goal(GOAL),
+                    LoadedSettings(Settings()),
+                    handoff_id=ID,
+                    to=harness.name,
                 )
             except (NothingToHandOff, TasukiError):
                 continue
@@ -175,14 +182,14 @@ def in_folder(corpus: Path, folder: Path) -> Iterator[list[Path]]:
     yield from by_folder.values()
 
 
-def measured(loaded: Loaded, found: Threads, goal: str) -> Figures:
+def measured(loaded: LoadedSettings, found: Threads, goal: str) -> Figures:
     """The figures of one author over all threads."""
     figures = Figures()
     for name, path in found:
         figures.threads += 1
-        harness = harnesses.get(name)
+        harness = harnesses.get_harness(name)
         try:
-            made = pipeline.make(harness, path, Goal(goal), loaded, handoff_id=ID, to=name)
+            made = pipeline.make_handoff(harness, path, Goal(goal), loaded, handoff_id=ID, to=name)
         except TasukiError as error:
             figures.failed.append(f"{name}: {error}")
         else:

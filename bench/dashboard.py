@@ -30,7 +30,7 @@ from browser import Browsing, chromium, missing, operator  # noqa: E402
 from fleets import World  # noqa: E402
 from playwright.sync_api import Page  # noqa: E402
 
-from tasuki.fleet.database import Database, sqlite_url  # noqa: E402
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url  # noqa: E402
 
 PAGE = ROOT / "bench" / "README.md"
 PROJECTS = ("orchard-api", "orchard-web", "ledger", "pantry", "almanac")
@@ -64,7 +64,7 @@ TIMING = """() => { const it = performance.getEntriesByType("navigation")[0];
 
 def rows(world: World, agents: int) -> None:
     """The rows of many agents, each with a persona and a session of its own."""
-    database = Database(sqlite_url(world.data / "fleet.db"))
+    database = FleetDatabase(build_sqlite_url(world.data / "fleet.db"))
     try:
         for n in range(agents):
             slug = f"developer-n{n}-1"

@@ -20,16 +20,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 import tasuki  # noqa: E402
-from tasuki.config import Loaded, Settings  # noqa: E402
-from tasuki.draft import file_ranks  # noqa: E402
-from tasuki.evals import (  # noqa: E402
+from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
+from tasuki.draft.rank import relevance  # noqa: E402
+from tasuki_evals.cases import (  # noqa: E402
     case_runs,
-    continuation,
+    scenario,
+)
+from tasuki_evals.continuation import benchmark, report  # noqa: E402
+from tasuki_evals.questions import (  # noqa: E402
     question_report,
     question_runs,
-    questions,
-    report,
-    scenario,
+    question_sets,
 )
 
 PAGE = ROOT / "docs" / "evaluation.md"
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--questions", nargs="*", type=Path, default=[])
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    found = continuation.run(given.corpus)
+    found = benchmark.run_benchmark(given.corpus)
     blocks: dict[str, Callable[[], str]] = {
         "figures": lambda: _tables(found, "cut") + "\n\n" + _tables(found, "compaction"),
         "differences": lambda: _differences(found, "cut") + "\n\n" + _differences(found, "compaction"),
@@ -65,7 +66,10 @@ def main() -> None:
         PAGE.write_text(page)
         FIGURES.mkdir(exist_ok=True)
         path = FIGURES / f"{tasuki.__version__}.json"
-        document = {"version": 1, **continuation.document(found, continuation.rows(found.cases))}
+        document = {
+            "version": 1,
+            **benchmark.build_document(found, benchmark.build_rows(found.cases)),
+        }
         path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
@@ -79,31 +83,37 @@ def put_block(page: str, name: str, text: str) -> str:
     return f"{before}{begin}{text}\n{end}{after}"
 
 
-def _tables(of: continuation.Report, kind: str) -> str:
-    rows = continuation.rows(of.cases)
-    return report.as_markdown(report.methods(rows, of.cases, kind, every=False), intervals=True)
+def _tables(of: benchmark.ContinuationReport, kind: str) -> str:
+    rows = benchmark.build_rows(of.cases)
+    return report.format_markdown_table(
+        report.build_methods_table(rows, of.cases, kind, every=False), intervals=True
+    )
 
 
-def _differences(of: continuation.Report, kind: str) -> str:
-    rows = continuation.rows(of.cases)
-    return report.as_markdown(report.differences(rows, of.cases, kind), intervals=True)
+def _differences(of: benchmark.ContinuationReport, kind: str) -> str:
+    rows = benchmark.build_rows(of.cases)
+    return report.format_markdown_table(
+        report.build_differences_table(rows, of.cases, kind), intervals=True
+    )
 
 
 def _file_terms() -> str:
     lines = ["| term | what it adds |", "|---|---|"]
-    return "\n".join([*lines, *(f"| `{n}` | {says} |" for n, says in file_ranks.TERMS.items())])
+    return "\n".join([*lines, *(f"| `{n}` | {says} |" for n, says in relevance.TERMS.items())])
 
 
 def _cases() -> str:
-    results = case_runs.run(scenario.load(()), case_runs.settings(Loaded(Settings())))
-    all_of = case_runs.figures(results)
+    results = case_runs.run_cases(
+        scenario.load_cases(()), case_runs.build_case_settings(LoadedSettings(Settings()))
+    )
+    all_of = case_runs.compute_figures(results)
     lines = ["| cases | passed | facts kept | nothing invented |", "|---|---|---|---|"]
-    for name, of in (("all", all_of), *case_runs.by_category(results).items()):
+    for name, of in (("all", all_of), *case_runs.compute_by_category(results).items()):
         lines.append(f"| {name} | {_share(of.passed)} | {_share(of.facts)} | {_share(of.nothing_invented)} |")  # fmt: skip
     lines += ["", "| handoffs | constraints of the first thread that stand in the brief |", "|---|---|"]  # fmt: skip
-    for figure in case_runs.chain_figures(results):
+    for figure in case_runs.compute_chain_figures(results):
         lines.append(f"| {figure.depth} | {_share(figure.survived)} |")
-    failed = ", ".join(f"`{r.case.id}`" for r in results if not r.passed)
+    failed = ", ".join(f"`{r.case.id}`" for r in results if not r.has_passed)
     return "\n".join([*lines, "", f"Not passed: {failed}."])
 
 
@@ -111,14 +121,14 @@ def _questions(sets: Sequence[Path], corpus: Sequence[Path]) -> str:
     """Each set at the budgets of the curve; compactions at the length of the harness's summary."""
     parts = []
     for path in sets:
-        asked = questions.load_questions(path)
+        asked = question_sets.load_questions(path)
         summaries = all(case.summary_line is not None for case in asked.threads)
         options = question_runs.QuestionOptions(
             budget=None if summaries else QUESTION_BUDGET, curve=() if summaries else CURVE
         )
         found = question_runs.ask_questions(asked, path.name, corpus, options)
-        tables = question_report.question_tables(found, asked)
-        parts += [report.as_markdown(table, intervals=False) for table in tables]
+        tables = question_report.build_question_tables(found, asked)
+        parts += [report.format_markdown_table(table, intervals=False) for table in tables]
     return "\n\n".join(parts)
 
 

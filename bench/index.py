@@ -22,10 +22,10 @@ from pathlib import Path
 
 import threads
 
-from tasuki import harness as harnesses
+from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
-from tasuki.threads.index import Index
-from tasuki.threads.query import parse
+from tasuki.threads.index import ThreadIndex
+from tasuki.threads.query import parse_query
 
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / ".cache" / "bench"
@@ -74,7 +74,9 @@ def listed(paths: list[Path]) -> list[tuple[Harness, ThreadFile]]:
     found = []
     for path in paths:
         stat = path.stat()
-        found.append((harnesses.of_file(path), ThreadFile(path, stat.st_mtime, stat.st_size)))
+        found.append(
+            (harnesses.detect_harness(path), ThreadFile(path, stat.st_mtime, stat.st_size))
+        )
     return found
 
 
@@ -94,9 +96,9 @@ def rows(paths: list[Path], folder: Path) -> list[tuple[str, str, str]]:
             json.loads(line)
     yardstick = sum(p.stat().st_size for p in paths[:60]) / 1e6 / (time.perf_counter() - started)
     add("json.loads of every line", f"{yardstick:.0f} MB/s")
-    with Index(folder / "index.db") as index:
+    with ThreadIndex(folder / "index.db") as index:
         started = time.perf_counter()
-        index.update(files)
+        index.update_threads(files)
         seconds = time.perf_counter() - started
         add(
             f"building: {megabytes:.0f} MB, {len(files)} threads",
@@ -105,20 +107,20 @@ def rows(paths: list[Path], folder: Path) -> list[tuple[str, str, str]]:
         )
         index._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         add("size of the index", f"{(folder / 'index.db').stat().st_size / 1e6:.0f} MB")
-        add("nothing changed", f"{best(lambda: index.update(files)) * 1e3:.1f} ms")
+        add("nothing changed", f"{best(lambda: index.update_threads(files)) * 1e3:.1f} ms")
         for name, words in QUERIES.items():
-            query = parse(words)
-            seconds = best(lambda query=query: index.search(query), 20)
+            query = parse_query(words)
+            seconds = best(lambda query=query: index.search_index(query), 20)
             add(
                 f"query, {name}",
-                f"{seconds * 1e3:.1f} ms ({len(index.search(query))} found)",
+                f"{seconds * 1e3:.1f} ms ({len(index.search_index(query))} found)",
                 "≤ 10 ms",
             )
         changed = sorted(files, key=lambda pair: pair[1].bytes)[len(files) // 2][1].path
         copy = folder / changed.name
         shutil.copy(changed, copy)
         rest = [pair for pair in files if pair[1].path != changed]
-        index.update([*rest, *listed([copy])])
+        index.update_threads([*rest, *listed([copy])])
         times = []
         lines = changed.read_bytes().splitlines(keepends=True)
         for n in range(5):
@@ -127,7 +129,7 @@ def rows(paths: list[Path], folder: Path) -> list[tuple[str, str, str]]:
             os.utime(copy, (2_000_000_000 + n, 2_000_000_000 + n))
             now = [*rest, *listed([copy])]
             started = time.perf_counter()
-            index.update(now)
+            index.update_threads(now)
             times.append(time.perf_counter() - started)
         add(
             f"one changed thread of {copy.stat().st_size / 1e6:.1f} MB",

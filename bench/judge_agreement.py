@@ -28,14 +28,17 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 import small_model  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
 
-from tasuki import config  # noqa: E402
-from tasuki.config import Loaded, Provider, Settings  # noqa: E402
+from tasuki.config import settings  # noqa: E402
+from tasuki.config.settings import LoadedSettings, Provider, Settings  # noqa: E402
 from tasuki.errors import TasukiError  # noqa: E402
-from tasuki.evals import judge_kept, labels  # noqa: E402
-from tasuki.evals.judge import Item, Judged, Run  # noqa: E402
-from tasuki.evals.judge_kept import Kept  # noqa: E402
-from tasuki.evals.judge_model import Judge, Verdict, endpoint  # noqa: E402
-from tasuki.evals.labels import Label, Measured  # noqa: E402
+from tasuki_evals.judge import labels  # noqa: E402
+from tasuki_evals.judge.judge import AnsweredProbe, JudgedProbe, JudgeRun  # noqa: E402
+from tasuki_evals.judge.judge_model import BriefJudge, JudgeVerdict, choose_endpoint  # noqa: E402
+from tasuki_evals.judge.labels import (  # noqa: E402
+    JudgeLabel,
+    MeasuredAgreement,
+    SavedBrief,
+)
 
 FOLDER = ROOT / "bench" / "judged"
 PAGE = ROOT / "docs" / "evaluation.md"
@@ -60,8 +63,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     given = parser.parse_args()
     try:
-        kept = first_answers(judge_kept.read(given.folder), given.limit)
-        known = labels.read(given.folder / judge_kept.LABELS)
+        kept = first_answers(labels.read_saved_run(given.folder), given.limit)
+        known = labels.read_labels(given.folder / labels.LABELS)
         with chosen_settings(given.model) as loaded:
             name, judged = judge_again(loaded, kept, given.minutes * 60)
     except (TasukiError, RuntimeError) as error:
@@ -69,7 +72,7 @@ def main() -> None:
     items = [item for one in kept for item in one.items]
     text = render_table(name, judged, items, known)
     print(text)
-    print_disagreements(labels.measured(known, judged))
+    print_disagreements(labels.measure_agreement(known, judged))
     if given.write:
         write_block(text)
 
@@ -82,11 +85,11 @@ def _count(text: str) -> int:
     return number
 
 
-def first_answers(kept: Sequence[Kept], limit: int | None) -> list[Kept]:
+def first_answers(kept: Sequence[SavedBrief], limit: int | None) -> list[SavedBrief]:
     """The first briefs, with no more than `limit` answers of them all; all without a limit."""
     if limit is None:
         return list(kept)
-    found: list[Kept] = []
+    found: list[SavedBrief] = []
     for one in kept:
         if limit <= 0:
             break
@@ -99,22 +102,24 @@ def first_answers(kept: Sequence[Kept], limit: int | None) -> list[Kept]:
 
 
 @contextmanager
-def chosen_settings(model: str | None) -> Iterator[Loaded]:
+def chosen_settings(model: str | None) -> Iterator[LoadedSettings]:
     """The settings that name the judge; without a model the small one is served meanwhile."""
     if model:
-        yield config.loaded(ROOT, {"model": model})
+        yield settings.load_with_sources(ROOT, {"model": model})
         return
     if reason := small_model.missing():
         raise RuntimeError(f"No small model: {reason}. Name another one: --model PROVIDER/MODEL.")
     with small_model.serving() as url:
         provider = Provider(base_url=url, window=WINDOW)
         name = f"small/{small_model.NAME}"
-        yield Loaded(Settings(model=name, author_seconds=SECONDS, providers={"small": provider}))
+        yield LoadedSettings(
+            Settings(model=name, author_seconds=SECONDS, providers={"small": provider})
+        )
 
 
 def judge_again(
-    loaded: Loaded, kept: Sequence[Kept], seconds: float
-) -> tuple[str, tuple[Judged, ...]]:
+    loaded: LoadedSettings, kept: Sequence[SavedBrief], seconds: float
+) -> tuple[str, tuple[JudgedProbe, ...]]:
     """The judge's name and its verdicts on kept answers; after `seconds` no further one is asked for.
 
     Progress goes to standard error. Raises TasukiError, and RuntimeError if the model gives up.
@@ -129,9 +134,9 @@ def judge_again(
         passed = time.monotonic() - begun
         print(f"{started}/{total}, {passed:.0f} s: {what}", file=sys.stderr, flush=True)
 
-    with closing(Judge(endpoint(loaded), loaded.settings.author_seconds)) as judge:
+    with closing(BriefJudge(choose_endpoint(loaded), loaded.settings.author_seconds)) as judge:
         in_time = takewhile(lambda one: time.monotonic() - begun < seconds, kept)
-        report = Run(judge, tell=tell).again((one.brief, one.items) for one in in_time)
+        report = JudgeRun(judge, tell=tell).judge_saved((one.brief, one.items) for one in in_time)
     if report.stopped:
         raise RuntimeError(f"stopped after {len(report.judged)} verdicts. {report.stopped}")
     print(f"{report.judge}: {report.cost}.", file=sys.stderr)
@@ -144,7 +149,7 @@ def judge_again(
 # -- judges that think nothing -------------------------------------------------------------
 
 
-def shares_words(item: Item) -> bool:
+def shares_words(item: AnsweredProbe) -> bool:
     """Whether an answer has half of the words of the first line of its truth."""
     truth = _words(item.probe.truth.partition("\n")[0])
     answer = _words(item.answer.text if item.answer else "")
@@ -155,7 +160,7 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-def trivial_judges(items: Sequence[Item]) -> dict[str, list[Judged]]:
+def trivial_judges(items: Sequence[AnsweredProbe]) -> dict[str, list[JudgedProbe]]:
     """The verdicts of judges that need no model, by what they do."""
     rules = {
         "passes everything": lambda item: True,
@@ -163,7 +168,7 @@ def trivial_judges(items: Sequence[Item]) -> dict[str, list[Judged]]:
         "passes what shares half of the truth's words": shares_words,
     }
     return {
-        name: [Judged(item, Verdict("pass" if rule(item) else "fail")) for item in items]
+        name: [JudgedProbe(item, JudgeVerdict("pass" if rule(item) else "fail")) for item in items]
         for name, rule in rules.items()
     }
 
@@ -172,7 +177,10 @@ def trivial_judges(items: Sequence[Item]) -> dict[str, list[Judged]]:
 
 
 def render_table(
-    name: str, judged: Sequence[Judged], items: Sequence[Item], known: Sequence[Label]
+    name: str,
+    judged: Sequence[JudgedProbe],
+    items: Sequence[AnsweredProbe],
+    known: Sequence[JudgeLabel],
 ) -> str:
     """The agreement of a judge and of the trivial ones on some items, a row each."""
     asked = {(item.case, item.probe.id) for item in items}
@@ -187,10 +195,12 @@ def render_table(
     return "\n".join([*rows, "", f"{len(labelled)} labelled answers, {wanted} of them `pass`.", ""])
 
 
-def render_row(name: str, judged: Sequence[Judged], of: int, known: Sequence[Label]) -> str:
+def render_row(
+    name: str, judged: Sequence[JudgedProbe], of: int, known: Sequence[JudgeLabel]
+) -> str:
     """One row: agreement with its interval, kappa, and the four counts; `of` items were to be judged."""
     without = of - sum(one.verdict.verdict is not None for one in judged)
-    found = labels.measured(known, judged).agreement
+    found = labels.measure_agreement(known, judged).agreement
     if found is None:
         return f"| {name} | – | – | – | – | – | – | {without} |"
     share, counts = found.share, found.confusion
@@ -200,7 +210,7 @@ def render_row(name: str, judged: Sequence[Judged], of: int, known: Sequence[Lab
     return f"| {name} | {agrees} | {kappa} | {' | '.join(map(str, cells))} |"
 
 
-def print_disagreements(found: Measured) -> None:
+def print_disagreements(found: MeasuredAgreement) -> None:
     """Each answer that judge and label see differently, with both critiques."""
     for apart in found.agreement.disagreements if found.agreement else ():
         print(f"{apart.case} {apart.probe}")

@@ -29,7 +29,7 @@ from secrets_lookalikes import texts  # noqa: E402
 from secrets_second import second  # noqa: E402
 from secrets_third import third  # noqa: E402
 
-from tasuki.draft.redact import Redactor, find, redact  # noqa: E402
+from tasuki.draft.redact.redactor import Redactor, find, redact  # noqa: E402
 
 Clean = Callable[[str], str]
 KEPT = contextlib.ExitStack()
@@ -54,7 +54,7 @@ def main() -> None:
         found = [f"{recall(clean, samples):.3f}" for samples in sets.values()]
         wrong = sum(clean(t) != t for t in lookalikes) / len(lookalikes)
         speed = megabytes_per_second(clean, text if module == "tasuki" else text[:200_000])
-        cost = import_milliseconds("tasuki.draft.redact" if module == "tasuki" else module)
+        cost = import_milliseconds("tasuki.draft.redact.redactor" if module == "tasuki" else module)
         print(f"{name:26}{found[0]:>8}{found[1]:>10}{wrong:>9.4f}{speed:>8.1f}{cost:>11.1f}")
     print_misses(sets["held-out"])
     print_hostile()

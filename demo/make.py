@@ -89,7 +89,7 @@ thread = (
         "Right. It needs `min(retry_after, MAX_WAIT)`; I have not added it yet. "
         "Open question: should a Retry-After above the cap fail at once instead of trying early?"
     )
-    .interrupted()
+    .interruption()
 )
 
 if __name__ == "__main__":

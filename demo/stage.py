@@ -19,7 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tasuki.testing.scripted_harness import install_scripted
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+
+from fakes.scripted_harness import install_scripted
 
 TASUKI = Path(sys.executable).with_name("tasuki")
 SECONDS = 90.0

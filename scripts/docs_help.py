@@ -64,7 +64,7 @@ def with_contracts(page: str) -> str:
 
 def with_failures(page: str) -> str:
     """The page on the fleet with the table of the failures made anew."""
-    from tasuki.fleet.failures import REMEDIES
+    from tasuki.fleet.store.failures import REMEDIES
 
     rows = [f"| `{code}` | {remedy.format(agent='ID')} |" for code, remedy in REMEDIES.items()]
     table = "\n".join(("| failure | what you can do |", "|---|---|", *rows))
@@ -75,11 +75,11 @@ def with_failures(page: str) -> str:
 
 def with_controls(page: str) -> str:
     """The same page with the table of what each harness can do made anew."""
-    from tasuki import harness
+    from tasuki.harness import registry
 
     rows = ["| | session begins | skill of a persona | compaction can be vetoed | a prompt while it works |", "|---|---|---|---|---|"]  # fmt: skip
-    for adapter in map(harness.get, harness.BUILT_IN):
-        if (control := harness.control(adapter)) is None:
+    for adapter in map(registry.get_harness, registry.BUILT_IN):
+        if (control := registry.get_control(adapter)) is None:
             continue
         begins = "with the first prompt" if control.starts_at_prompt else "with the program"
         skill = "at the session's start" if control.skill_at_start else "is the first prompt"

@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 
-from tasuki.testing.acp_agent import Rule, Script, Step
+from fakes import FAKE
 from tasuki.vault import Vault
-from tasuki.vault.store import state_of
+from tasuki.vault.store import derive_state
 
 Json = dict[str, Any]
 SECONDS = 20.0
@@ -44,7 +45,7 @@ DOCUMENT = """## Goal
 HELLO = "make the upload client retry; the marker is MARKER-DOC-77"
 """What the user says, and the document then says again."""
 WRITE = "Write a handoff document|handoff document was checked"
-WRITES = Rule(WRITE, (Step(say=DOCUMENT),))
+WRITES = AcpRule(WRITE, (AcpStep(say=DOCUMENT),))
 """The session writes a document that has all its sections."""
 
 
@@ -216,21 +217,21 @@ class Setting:
             "TASUKI_DATA": str(folder / "data"),
         }
 
-    def script(self, *rules: Rule, name: str = "script.json", **fields: Any) -> Path:
+    def script(self, *rules: AcpRule, name: str = "script.json", **fields: Any) -> Path:
         """Write the script of the agent."""
         fields.setdefault("capabilities", {"close": {}, "delete": {}, "fork": {}, "list": {}})
         fields.setdefault("keep", str(self.folder / "kept.json"))
-        script = Script(rules=rules, log=str(self.log_file), **fields)
+        script = AcpScript(rules=rules, log=str(self.log_file), **fields)
         path = self.folder / name
         path.write_bytes(msgspec.json.encode(script))
         return path
 
-    def agent(self, *rules: Rule, **fields: Any) -> list[str]:
+    def agent(self, *rules: AcpRule, **fields: Any) -> list[str]:
         """The command of the scripted agent."""
         return [
             sys.executable,
-            "-m",
-            "tasuki.testing.acp_agent",
+            FAKE,
+            "acp_agent",
             str(self.script(*rules, **fields)),
         ]
 
@@ -255,11 +256,11 @@ class Setting:
 
     def states(self) -> list[str]:
         """Where each handoff stands that was kept, the newest first."""
-        return [state_of(self.vault.events(h.id)) for h in self.vault.all()]
+        return [derive_state(self.vault.load_events(h.id)) for h in self.vault.list_handoffs()]
 
     @asynccontextmanager
     async def talk(
-        self, *rules: Rule, version: int = 1, open: Json | None = None, **fields: Any
+        self, *rules: AcpRule, version: int = 1, open: Json | None = None, **fields: Any
     ) -> AsyncIterator[tuple[Client, str]]:
         """A client of the proxy in front of the scripted agent, and a session of it."""
         async with self.client(self.proxied(*rules, version=version, **fields)) as client:
@@ -284,6 +285,6 @@ class Setting:
                     await process.wait()
             await client.reader
 
-    def proxied(self, *rules: Rule, **fields: Any) -> list[str]:
+    def proxied(self, *rules: AcpRule, **fields: Any) -> list[str]:
         """The command of the proxy in front of the scripted agent."""
         return [sys.executable, "-m", "tasuki", "acp", "--", *self.agent(*rules, **fields)]

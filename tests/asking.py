@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from typing import Any
 
-from tasuki.testing.model_server import ModelServer
+from fakes.model_server import ModelServer
 
 PATHS = {"messages": "/v1/messages?beta=true", "chat": "/v1/chat/completions"}
 PATHS["responses"] = "/v1/responses"

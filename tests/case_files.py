@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from tasuki import harness as harnesses
-from tasuki.config import Loaded, Settings
-from tasuki.evals import case_runs, scenario
-from tasuki.evals.scenario import Case, Step
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.harness import registry as harnesses
 from tasuki.model import Thread
+from tasuki_evals.cases import case_runs, scenario
+from tasuki_evals.cases.scenario import CaseStep, ScenarioCase
 
-OFFLINE = case_runs.settings(Loaded(Settings()))
+OFFLINE = case_runs.build_case_settings(LoadedSettings(Settings()))
 CASE = """
 id = "retry"
 category = "happy"
@@ -50,25 +50,27 @@ def written(folder: Path, text: str = CASE, name: str = "retry") -> Path:
     return path
 
 
-def read_back(case: Case, folder: Path, link: int = 0, earlier: str = "") -> Thread:
+def read_back(case: ScenarioCase, folder: Path, link: int = 0, earlier: str = "") -> Thread:
     """The thread of a case, written and read by the real adapter."""
-    path = scenario.build(case, link, earlier).write(folder)
-    return harnesses.of_file(path).read(path)
+    path = scenario.build_thread(case, link, earlier).write(folder)
+    return harnesses.detect_harness(path).read(path)
 
 
 EVERYWHERE = (
-    Step(user="The upload loses parts, please look; four attempts are the most we allow."),
-    Step(assistant="I look at the client."),
-    Step(read="src/client.py", content="def upload(part): ...\n"),
-    Step(edit="src/client.py", old="def upload(part): ...", new="def upload(part, attempts): ..."),
-    Step(create="tests/test_client.py", content="def test_upload(): ..."),
-    Step(shell="pytest -q tests/test_client.py", output="2 passed in 0.1s"),
-    Step(filler=30),
-    Step(assistant="All of it is on the branch `retries`."),
+    CaseStep(user="The upload loses parts, please look; four attempts are the most we allow."),
+    CaseStep(assistant="I look at the client."),
+    CaseStep(read="src/client.py", content="def upload(part): ...\n"),
+    CaseStep(
+        edit="src/client.py", old="def upload(part): ...", new="def upload(part, attempts): ..."
+    ),
+    CaseStep(create="tests/test_client.py", content="def test_upload(): ..."),
+    CaseStep(shell="pytest -q tests/test_client.py", output="2 passed in 0.1s"),
+    CaseStep(filler=30),
+    CaseStep(assistant="All of it is on the branch `retries`."),
 )
 
 
-def case_of(*steps: Step, **more: Any) -> Case:
+def case_of(*steps: CaseStep, **more: Any) -> ScenarioCase:
     """A case with these steps."""
     known = {
         "id": "made",
@@ -77,4 +79,4 @@ def case_of(*steps: Step, **more: Any) -> Case:
         "harness": "claude",
         "goal": "add retries",
     }
-    return Case(**{**known, "thread": steps, **more})  # type: ignore[arg-type]  # fmt: skip
+    return ScenarioCase(**{**known, "thread": steps, **more})  # type: ignore[arg-type]  # fmt: skip

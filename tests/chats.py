@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fakes.session_backend import BackendRule, ScriptedBackend
 from sessions import WORKED
 
-from tasuki import config
-from tasuki.config import Loaded
-from tasuki.session.backend import Todo
-from tasuki.session.chat.command_controller import CommandController
-from tasuki.session.chat.conversation import Conversation
-from tasuki.session.chat.input_controller import InputController
-from tasuki.session.chat.view import Choice
-from tasuki.session.events import SessionEvent
-from tasuki.session.messages import Json
-from tasuki.testing.session_backend import Rule, ScriptedBackend
+from tasuki.config import settings
+from tasuki.config.settings import LoadedSettings
+from tasuki.session.agent_session.backend import AgentTodo, SessionEvent
+from tasuki.session.chat.controllers import CommandController, InputController
+from tasuki.session.chat.conversation import ChatConversation
+from tasuki.session.chat.view import NumberedChoice
+from tasuki.session.pi_store.messages import Json
 from tasuki.vault import Vault
 
 
@@ -24,7 +22,7 @@ class ChatBackend(ScriptedBackend):
     title = "Scripted"
     resume = ""
     command = "scripted --acp"
-    ended = False
+    has_ended = False
 
 
 class ShownView:
@@ -33,19 +31,19 @@ class ShownView:
     def __init__(self) -> None:
         self.shown: list[tuple[str, str]] = []
         self.input = ""
-        self.choices: list[Choice] = []
+        self.choices: list[NumberedChoice] = []
         self.answer: int | None = None
 
     def take(self, event: SessionEvent) -> None:
         """What the session tells is not kept here."""
 
-    def note(self, text: str) -> None:
+    def show_note(self, text: str) -> None:
         self.shown.append(("note", text))
 
-    def warn(self, text: str) -> None:
+    def show_warning(self, text: str) -> None:
         self.shown.append(("warn", text))
 
-    def error(self, text: str, code: int = 1) -> None:
+    def show_error(self, text: str, code: int = 1) -> None:
         self.shown.append((f"error {code}", text))
 
     def clear_input(self) -> None:
@@ -54,10 +52,10 @@ class ShownView:
     def fill_input(self, text: str) -> None:
         self.input = f"{text}\n{self.input}" if self.input else text
 
-    def rebuild(self, messages: Sequence[Json], todos: Sequence[Todo]) -> None:
+    def rebuild(self, messages: Sequence[Json], todos: Sequence[AgentTodo]) -> None:
         self.shown.append(("rebuilt", f"{len(messages)} messages, {len(todos)} todos"))
 
-    async def choose(self, choice: Choice) -> int | None:
+    async def choose(self, choice: NumberedChoice) -> int | None:
         self.choices.append(choice)
         return self.answer
 
@@ -65,13 +63,15 @@ class ShownView:
 class Chatting:
     """A chat with an agent that follows rules, in a folder."""
 
-    def __init__(self, folder: Path, *rules: Rule, loaded: Loaded | None = None) -> None:
+    def __init__(
+        self, folder: Path, *rules: BackendRule, loaded: LoadedSettings | None = None
+    ) -> None:
         self.backend = ChatBackend((*rules, WORKED))
         self.view = ShownView()
-        self.conversation = Conversation(
+        self.conversation = ChatConversation(
             self.backend,
             folder,
-            loaded or config.loaded(folder),
+            loaded or settings.load_with_sources(folder),
             folder=folder / "sessions",
             vault=Vault(folder / "handoffs"),
         )
@@ -80,7 +80,7 @@ class Chatting:
 
     async def said(self, *texts: str) -> None:
         """Start where need be, and submit texts one after the other."""
-        if not self.conversation.ready:
+        if not self.conversation.is_ready:
             await self.conversation.start()
         for text in texts:
             self.view.input = text

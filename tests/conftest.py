@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sessions import Make
     from terminals import Terminal
 
-    from tasuki.fleet.database import Database
-    from tasuki.launch.panes import Panes
+    from tasuki.fleet.store.database import FleetDatabase
+    from tasuki.launch.tmux.panes import TmuxPanes
 
 TOGETHER = ("tests/test_author_small_model.py", "tests/test_planted.py", "tests/test_wheel.py")
 """Files that one worker runs whole: what their tests share is costly, or is there for one at a time."""
@@ -28,6 +28,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 BROWSER = "tests/test_browser_"
 """Files of tests in a browser begin so: each runs whole in one worker, with one Chromium."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`scripts/test --all` runs what the default leaves out; CONTRIBUTING lists it."""
+    parser.addoption("--all", action="store_true", help="also run what takes long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `--all` runs, unless tests are named one by one.
+
+    That is what is marked `long`, and whole fleets on PostgreSQL that run on SQLite already, unless they
+    are marked `both_databases`.
+    """
+    if config.getoption("--all") or any("::" in argument for argument in config.args):
+        return
+
+    def is_long(item: pytest.Item) -> bool:
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        is_fleet = "postgresql" in values and "world" in getattr(item, "fixturenames", ())
+        on_postgresql = is_fleet and not item.get_closest_marker("both_databases")
+        return bool(on_postgresql or item.get_closest_marker("long"))
+
+    long = [item for item in items if is_long(item)]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not is_long(item)]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -76,13 +102,13 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Termi
 @pytest.fixture(params=[False, True], ids=["by-processes", "by-a-client"])
 def panes(
     terminal: "Terminal", tmp_path: Path, request: pytest.FixtureRequest
-) -> "Iterator[Panes]":
+) -> "Iterator[TmuxPanes]":
     """The panes of that server, asked in both ways."""
-    from tasuki.launch.panes import Panes
+    from tasuki.launch.tmux.panes import TmuxPanes
 
-    made = Panes(terminal, tmp_path / "locks", stays=request.param)
+    made = TmuxPanes(terminal, tmp_path / "locks", stays=request.param)
     yield made
-    made.leave()
+    made.close_client()
 
 
 @pytest.fixture
@@ -176,13 +202,13 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 
 
 @pytest.fixture
-def database(database_url: str) -> "Iterator[Database]":
+def database(database_url: str) -> "Iterator[FleetDatabase]":
     """A database of each kind, with the fleet's tables."""
-    from tasuki.fleet import schema
-    from tasuki.fleet.database import Database
+    from tasuki.fleet.store import schema
+    from tasuki.fleet.store.database import FleetDatabase
 
-    made = Database(database_url)
-    schema.upgrade(made)
+    made = FleetDatabase(database_url)
+    schema.upgrade_tables(made)
     yield made
     made.close()
 

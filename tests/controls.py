@@ -4,16 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasuki import harness as harnesses
-from tasuki.harness.control import AgentEvent, Control
+from tasuki.harness import registry as harnesses
+from tasuki.harness.protocol import AgentControl, AgentEvent
 
 HOOKS = Path(__file__).with_name("fixtures") / "hooks"
 NAMES = tuple(sorted(path.stem for path in HOOKS.glob("*.jsonl")))
 
 
-def control(name: str) -> Control:
+def control(name: str) -> AgentControl:
     """How agents of one harness are run."""
-    found = harnesses.control(harnesses.get(name))
+    found = harnesses.get_control(harnesses.get_harness(name))
     assert found is not None
     return found
 
@@ -26,7 +26,7 @@ def payloads(name: str) -> list[dict[str, Any]]:
 def told(name: str) -> list[AgentEvent]:
     """What those payloads tell."""
     made = control(name)
-    return [event for payload in payloads(name) if (event := made.event(payload))]
+    return [event for payload in payloads(name) if (event := made.parse_event(payload))]
 
 
 def story(name: str) -> list[str]:

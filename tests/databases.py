@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 from waiting import retry_until
 
-from tasuki.fleet import schema
-from tasuki.fleet.database import Database
+from tasuki.fleet.store import schema
+from tasuki.fleet.store.database import FleetDatabase
 
 TEMPLATE = "tasuki_template"
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=16MB",
@@ -102,8 +102,8 @@ def postgres() -> Iterator[Postgres]:
             stdout=subprocess.DEVNULL, cwd="/", check=True, timeout=120,
         )  # fmt: skip
         server.start()
-        database = Database(server.make(TEMPLATE, "template1"))
-        schema.upgrade(database)
+        database = FleetDatabase(server.make(TEMPLATE, "template1"))
+        schema.upgrade_tables(database)
         database.close()
         yield server
     finally:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from fakes.model_server import ModelRequest
 
 from tasuki.cli.main import cli
 from tasuki.testing import ThreadBuilder, story
-from tasuki.testing.model_server import Request
 
 GOAL = "make the login timeout configurable and cover it with a test"
 EMPTY: dict[str, Any] = {
@@ -115,7 +115,7 @@ def answer(**sections: Any) -> str:
     return json.dumps({**EMPTY, **sections}, ensure_ascii=False)
 
 
-def extracted(request: Request) -> str:
+def extracted(request: ModelRequest) -> str:
     """A sound answer from what a request holds: the first of each list, and a result it shows."""
     if any(turn.role == "assistant" for turn in request.turns):
         return answer()

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tasuki import harness
+from tasuki.harness import registry
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry, Thread
 from tasuki.testing.forms import Form
-from tasuki.testing.thread_formats import Clock, of
+from tasuki.testing.thread_formats import Clock, create_format
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CORPUS = os.environ.get("TASUKI_CORPUS", "")
@@ -60,12 +60,12 @@ LACKS: dict[str, dict[int, str]] = {
 
 def adapter(name: str) -> Harness:
     """The adapter that reads a format."""
-    return harness.get(name.partition("-")[0])
+    return registry.get_harness(name.partition("-")[0])
 
 
 def form(name: str) -> Form:
     """What the files of a format are made of."""
-    return of(name, "", Clock()).form
+    return create_format(name, "", Clock()).form
 
 
 def holder(path: Path) -> Path:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fakes.scripted_harness import install_scripted
 from terminals import Terminal
 from waiting import retry_until
 
-from tasuki.launch.panes import Opened, Panes
-from tasuki.testing.scripted_harness import install_scripted
+from tasuki.launch.tmux.panes import OpenedPane, TmuxPanes
 
 EVENTS = (
     "SessionStart UserPromptSubmit Stop StopFailure SubagentStart SubagentStop PreCompact PostCompact "
@@ -33,7 +33,7 @@ class Scripted:
             made.mkdir(parents=True, exist_ok=True)
         self.program = install_scripted(folder / "bin")
         self.terminal = terminal
-        self.panes = Panes(terminal, folder / "locks")
+        self.panes = TmuxPanes(terminal, folder / "locks")
         self.env = {
             **terminal.env,
             "PATH": f"{self.program.parent}{os.pathsep}{os.environ['PATH']}",
@@ -72,7 +72,9 @@ class Scripted:
         status = f'{{ cat; echo; }} >> "{self.payloads}.status"; echo context'
         self.settings({"hooks": hooks, "statusLine": {"type": "command", "command": status}})
 
-    def start(self, *words: str, tag: str = "agent-1", ready: bool = True, **env: str) -> Opened:
+    def start(
+        self, *words: str, tag: str = "agent-1", ready: bool = True, **env: str
+    ) -> OpenedPane:
         """An agent in a pane, once it takes input."""
         order = self.folder / f"{tag}.json"
         content = {

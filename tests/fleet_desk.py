@@ -8,7 +8,7 @@ from typing import Any
 
 from web_servers import Served
 
-from tasuki.fleet import personas
+from tasuki.fleet.agents import personas
 
 TASUKI = Path(sys.executable).with_name("tasuki")
 
@@ -37,6 +37,6 @@ class Desk:
 
     def persona(self, **values: Any) -> str:
         """A persona, made without the command line."""
-        return personas.add(
+        return personas.add_persona(
             self.database, self.served.fleet.root, role="developer", name="con", **values
         ).slug

@@ -5,13 +5,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tasuki.fleet import tables
-from tasuki.fleet.database import Database
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
 
 SLUG = "developer-con-1"
 
 
-def persona(database: Database, slug: str = SLUG, **values: Any) -> None:
+def persona(database: FleetDatabase, slug: str = SLUG, **values: Any) -> None:
     """The row of a persona."""
     role, name, number = slug.rsplit("-", 2)
     row = {
@@ -26,7 +26,7 @@ def persona(database: Database, slug: str = SLUG, **values: Any) -> None:
         connection.execute(sa.insert(tables.personas).values(**row, **values))
 
 
-def agent(database: Database, **values: Any) -> int:
+def agent(database: FleetDatabase, **values: Any) -> int:
     """The row of an agent; its id."""
     row = {
         "harness": "claude",
@@ -41,7 +41,7 @@ def agent(database: Database, **values: Any) -> int:
         return int(connection.execute(query).scalar_one())
 
 
-def handoff(database: Database, id: str, agent_id: int, **values: Any) -> None:
+def handoff(database: FleetDatabase, id: str, agent_id: int, **values: Any) -> None:
     """The row of a handoff."""
     row = {
         "id": id, "agent_id": agent_id, "persona": SLUG, "reason": "r", "state": "running",

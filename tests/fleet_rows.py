@@ -3,19 +3,19 @@
 import time
 from typing import Any
 
-from tasuki.fleet.rows import Agent, FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 
 ID = "ab12cd34" * 4
 
 
-def agent(**values: Any) -> Agent:
+def agent(**values: Any) -> FleetAgent:
     """An idle agent of a persona in a pane."""
     given = {
         "id": 7, "harness": "claude", "state": "idle", "state_at": 100.0, "cwd": "/", "host": "h",
         "started_at": 90.0, "session": "5e55104d-0000-4000-8000-000000000001",
         "persona": "developer-con-1", "pane": "%1", "pid": 1,
     }  # fmt: skip
-    return Agent(**{**given, **values})
+    return FleetAgent(**{**given, **values})
 
 
 def handoff(**values: Any) -> FleetHandoff:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from fakes.scripted_harness import install_scripted
 from waiting import retry_until
 
-from tasuki.fleet.database import Database, sqlite_url
-from tasuki.harness import file_of
-from tasuki.testing.scripted_harness import install_scripted
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
+from tasuki.harness.registry import get_containing_file
 
 SERVER = Path(__file__).with_name("programs") / "fleet_server.py"
 TASUKI = Path(sys.executable).with_name("tasuki")
@@ -266,7 +266,10 @@ class World:
         """The agent once it took a turn, so that it has a thread."""
         self.api("POST", f"/api/agents/{id}/send", {"text": text})
         retry_until(
-            lambda: self.agent(id)["thread"] and file_of(Path(self.agent(id)["thread"])).exists()
+            lambda: (
+                self.agent(id)["thread"]
+                and get_containing_file(Path(self.agent(id)["thread"])).exists()
+            )
         )
         return self.idle(id)
 
@@ -305,7 +308,7 @@ class World:
 
     def sql(self, statement: str) -> list[dict[str, Any]]:
         """Run a statement in the fleet's database; the rows."""
-        database = Database(self.database_url or sqlite_url(self.data / "fleet.db"))
+        database = FleetDatabase(self.database_url or build_sqlite_url(self.data / "fleet.db"))
         try:
             with database.write() as connection:
                 done = connection.execute(sa.text(statement))

@@ -1,7 +1,7 @@
 """Handoffs and events for tests, as a draft leaves them."""
 
 from tasuki.model import Citation, Draft, Goal, Handoff, HandoffEvent, Item, Predecessor
-from tasuki.vault import new_id
+from tasuki.vault import create_handoff_id
 
 
 def made(
@@ -17,7 +17,7 @@ def made(
     """A handoff with one cited entry."""
     kept = Goal(text=goal)
     return Handoff(
-        id=id or new_id(),
+        id=id or create_handoff_id(),
         created=created,
         goal=kept,
         predecessor=Predecessor(harness="claude", thread_id=thread, path="/gone/t-1.jsonl"),

@@ -13,7 +13,8 @@ from typing import Any
 from terminals import Terminal
 from waiting import retry_until
 
-from tasuki.harness import claude, pi
+from tasuki.harness import pi
+from tasuki.harness.claude.head import build_folder_name
 from tasuki.testing import ThreadBuilder
 
 ASKED = "Let the parser keep blank lines; the printer counts them."
@@ -50,9 +51,13 @@ class Session:
     def written(self) -> "Session":
         """Write the thread where the harness keeps it, as if a while ago."""
         folder = {
-            "claude": self.home / ".claude" / "projects" / claude.folder_name(self.project),
+            "claude": self.home / ".claude" / "projects" / build_folder_name(self.project),
             "codex": self.home / ".codex" / "sessions" / "2026" / "01" / "05",
-            "pi": self.home / ".pi" / "agent" / "sessions" / pi.folder_name(str(self.project)),
+            "pi": self.home
+            / ".pi"
+            / "agent"
+            / "sessions"
+            / pi.build_folder_name(str(self.project)),
         }[self.harness]
         folder.mkdir(parents=True, exist_ok=True)
         self.thread = self.builder.write(folder)

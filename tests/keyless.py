@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki.draft.authors.providers import Endpoint
+from tasuki.draft.models.providers import ModelEndpoint
 
 SECRET = "sk-test-0123456789abcdef"
 _VARIABLES = ("TASUKI_", "XDG_", "PI_", "CODEX_", "AWS_", "AZURE_", "GOOGLE_", "HF_")
@@ -28,6 +28,6 @@ def repository(root: Path) -> Path:
     return root / "proj"
 
 
-def named(endpoint: Endpoint) -> str:
+def named(endpoint: ModelEndpoint) -> str:
     """The model as it would be written."""
     return f"{endpoint.provider}/{endpoint.model}"

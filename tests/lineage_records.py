@@ -7,14 +7,14 @@ from pathlib import Path
 import sqlalchemy as sa
 from fleet_records import SLUG, agent, handoff
 
-from tasuki.fleet import tables
-from tasuki.fleet.database import Database
-from tasuki.testing.threads import ThreadBuilder
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.testing.builder import ThreadBuilder
 
 DAY = 86400.0
 
 
-def told(database: Database, id: int, points: Sequence[tuple[float, float]]) -> None:
+def told(database: FleetDatabase, id: int, points: Sequence[tuple[float, float]]) -> None:
     """Lines of the log in which an agent tells its context use: (moment, percent)."""
     rows = [
         {"at": at, "received_at": at, "kind": "context", "agent_id": id, "data": {"used": used}}
@@ -25,7 +25,7 @@ def told(database: Database, id: int, points: Sequence[tuple[float, float]]) -> 
 
 
 def chain(
-    database: Database,
+    database: FleetDatabase,
     uses: Sequence[float],
     *,
     persona: str = SLUG,

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from tasuki import harness as harnesses
-from tasuki.config import Loaded, Settings
+from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief, pipeline
-from tasuki.draft.facts import Derived, derive
+from tasuki.draft.facts.derive import DerivedFacts, derive_facts
+from tasuki.harness import registry as harnesses
 from tasuki.model import Goal, Thread
 from tasuki.testing import ThreadBuilder
 
@@ -17,25 +17,30 @@ ID = "ab12cd34" * 4
 def thread_of(builder: ThreadBuilder, folder: Path) -> Thread:
     """A built thread, written and read back by the real adapter."""
     path = builder.write(folder / builder.file_name())
-    return harnesses.of_file(path).read(path)
+    return harnesses.detect_harness(path).read(path)
 
 
-def derived(builder: ThreadBuilder, folder: Path, goal: str = "") -> Derived:
+def derived(builder: ThreadBuilder, folder: Path, goal: str = "") -> DerivedFacts:
     """The facts of a built thread."""
-    return derive(thread_of(builder, folder), None, goal)
+    return derive_facts(thread_of(builder, folder), None, goal)
 
 
-def made(path: Path, goal: str = GOAL, **settings: Any) -> pipeline.Made:
+def made(path: Path, goal: str = GOAL, **settings: Any) -> pipeline.HandoffResult:
     """A handoff of a thread file."""
-    harness = harnesses.of_file(path)
-    return pipeline.make(
-        harness, path, Goal(text=goal), Loaded(Settings(**settings)), handoff_id=ID, to=harness.name
+    harness = harnesses.detect_harness(path)
+    return pipeline.make_handoff(
+        harness,
+        path,
+        Goal(text=goal),
+        LoadedSettings(Settings(**settings)),
+        handoff_id=ID,
+        to=harness.name,
     )
 
 
 def brief_of(path: Path, goal: str = GOAL, **settings: Any) -> str:
     """The brief of a thread file."""
-    return brief.join(made(path, goal, **settings).context, goal)
+    return brief.join_brief(made(path, goal, **settings).context, goal)
 
 
 def built(builder: ThreadBuilder, folder: Path, goal: str = GOAL, **settings: Any) -> str:

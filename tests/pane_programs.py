@@ -12,7 +12,7 @@ import pytest
 from terminals import Terminal
 from waiting import retry_until
 
-from tasuki.launch.panes import Opened, Panes
+from tasuki.launch.tmux.panes import OpenedPane, TmuxPanes
 
 PROGRAM = str(Path(__file__).parent / "programs" / "prompt.py")
 
@@ -43,11 +43,11 @@ def ordered(folder: Path, argv: Sequence[str], name: str = "1", **env: str) -> P
     return order
 
 
-def prompt(panes: Panes, log: Path, tag: str = "agent-1", **env: str) -> Opened:
+def prompt(panes: TmuxPanes, log: Path, tag: str = "agent-1", **env: str) -> OpenedPane:
     """A pane with the program, once it takes input."""
     order = ordered(log.parent, (sys.executable, PROGRAM, str(log)), tag, **env)
     opened = panes.open(order, "a window", tag, str(log.parent))
-    retry_until(lambda: "ready>" in panes.look(opened.pane).text)
+    retry_until(lambda: "ready>" in panes.capture_screen(opened.pane).text)
     return opened
 
 

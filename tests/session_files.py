@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import Json, assistant_message, text_block, user_message
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import (
+    Json,
+    build_assistant_message,
+    build_text_block,
+    build_user_message,
+)
 
 
 @pytest.fixture
@@ -21,9 +26,9 @@ def say(session: SessionManager, *texts: str) -> list[str]:
     """Messages of user and agent by turns; their ids."""
     return [
         session.append_message(
-            assistant_message([text_block(text)], provider="p", model="m")
+            build_assistant_message([build_text_block(text)], provider="p", model="m")
             if number % 2
-            else user_message(text)
+            else build_user_message(text)
         )
         for number, text in enumerate(texts)
     ]

@@ -4,14 +4,14 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tasuki import config
-from tasuki.config import Loaded
-from tasuki.session.agent_session import AgentSession
-from tasuki.session.backend import Text, Tool
-from tasuki.session.events import SessionEvent
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import Json
-from tasuki.testing.session_backend import Rule, Say, ScriptedBackend
+from fakes.session_backend import BackendRule, ScriptedBackend, ScriptedTurn
+
+from tasuki.config import settings as config
+from tasuki.config.settings import LoadedSettings
+from tasuki.session.agent_session.backend import SessionEvent, TextPiece, ToolProgress
+from tasuki.session.agent_session.session import AgentSession
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import Json
 from tasuki.vault import Vault
 
 REQUEST = "Write a handoff document"
@@ -39,23 +39,23 @@ DOCUMENT = """\
 ## Next Steps
 - Write tests/test_tabs.py"""
 FIRST = "Make the parser in src/parser.py accept tabs, and keep the public API as it is."
-READ = Tool(
+READ = ToolProgress(
     "t1", "Read src/parser.py", "read", "completed", {}, ("src/parser.py",), (), "class Parser: ..."
 )
-WORK = (Text("I will look at the parser."), READ, Text("Tabs count as one blank."))
-WORKED = Rule("accept tabs", (Say(WORK),))
+WORK = (TextPiece("I will look at the parser."), READ, TextPiece("Tabs count as one blank."))
+WORKED = BackendRule("accept tabs", (ScriptedTurn(WORK),))
 
 
-def says(*documents: str) -> Rule:
+def says(*documents: str) -> BackendRule:
     """The agent's answers to the request for a document, in order."""
-    return Rule(REQUEST, tuple(Say((Text(text),)) for text in documents))
+    return BackendRule(REQUEST, tuple(ScriptedTurn((TextPiece(text),)) for text in documents))
 
 
 class Desk:
     """A session that was worked in, in a folder of its own."""
 
     def __init__(
-        self, folder: Path, backend: ScriptedBackend, loaded: Loaded, **options: int
+        self, folder: Path, backend: ScriptedBackend, loaded: LoadedSettings, **options: int
     ) -> None:
         self.backend = backend
         self.vault = Vault(folder / "handoffs")
@@ -92,10 +92,12 @@ def messages(path: Path) -> list[tuple[str, str]]:
 def making(folder: Path) -> Iterator[Make]:
     """Makes desks in a folder, whose agents follow some rules; they are closed at the end."""
     (folder / "src").mkdir()
-    settings = config.loaded(folder)
+    settings = config.load_with_sources(folder)
     made: list[Desk] = []
 
-    def make(*rules: Rule, loaded: Loaded = settings, refuses: str = "", **options: int) -> Desk:
+    def make(
+        *rules: BackendRule, loaded: LoadedSettings = settings, refuses: str = "", **options: int
+    ) -> Desk:
         backend = ScriptedBackend((*rules, WORKED), refuses=refuses)
         made.append(Desk(folder, backend, loaded, **options))
         return made[-1]

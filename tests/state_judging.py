@@ -21,9 +21,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from tasuki import harness
-from tasuki.draft import state
-from tasuki.draft.facts import derive
+from tasuki.draft.facts import state
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.harness import registry
 from tasuki.model import Item, Thread
 
 LABELS = Path(__file__).with_name("state_labels.json")
@@ -132,7 +132,7 @@ def read_cut(corpus: Path, cut: Cut) -> Thread:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, Path(cut.file).stem)
         path.write_bytes(b"".join(lines))
-        return harness.of_file(path).read(path)
+        return registry.detect_harness(path).read(path)
 
 
 def judge_corpus(corpus: Path, cuts: Sequence[Cut]) -> Judgement:
@@ -140,7 +140,7 @@ def judge_corpus(corpus: Path, cuts: Sequence[Cut]) -> Judgement:
     found = Judgement([], {name: Recall() for name in ("branches", "commits", "tests")})
     for cut in cuts:
         thread = read_cut(corpus, cut)
-        items = list(state.items(thread, derive(thread, None, "").facts))
+        items = list(state.list_state_items(thread, derive_facts(thread, None, "").facts))
         verdicts = list(judge_items(cut, items, _line_of(corpus, cut, thread)))
         found.verdicts.extend(verdicts)
         _count_told(cut, items, verdicts, found.recall)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from waiting import retry_until
 
-from tasuki.launch.tmux import Tmux
+from tasuki.launch.tmux.server import Tmux
 
 PYTHON = sys.executable
 
@@ -45,7 +45,10 @@ class Terminal(Tmux):
 
     def shows(self, pane: str, text: str, seconds: float = 10.0) -> str:
         """The pane's screen once `text` is on it."""
-        return retry_until(lambda: text in (now := self.screen(pane).text) and now, seconds) or ""
+        return (
+            retry_until(lambda: text in (now := self.capture_screen(pane).text) and now, seconds)
+            or ""
+        )
 
     def keys(self, pane: str, *keys: str) -> None:
         """Press keys by their tmux names."""

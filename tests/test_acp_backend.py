@@ -9,26 +9,32 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 from waiting import retry_until, runs
 
+from fakes import FAKE
 from tasuki.errors import AgentFailed, StoreFailed
-from tasuki.session.acp_backend import AcpBackend
-from tasuki.session.acp_program import AcpProgram
-from tasuki.session.backend import (
+from tasuki.session.agent_session.acp_backend import AcpBackend
+from tasuki.session.agent_session.acp_program import AcpProgram
+from tasuki.session.agent_session.backend import (
     AgentCommand,
+    AgentCommands,
+    AgentPlan,
+    AgentTodo,
     BackendEvent,
-    Commands,
-    Diff,
-    Permission,
-    Plan,
-    Text,
-    Thought,
-    Todo,
-    Tool,
-    Usage,
+    ContextUsage,
+    FileDiff,
+    PermissionRequest,
+    TextPiece,
+    ThoughtPiece,
+    ToolProgress,
 )
-from tasuki.session.messages import Json, assistant_message, text_block, user_message
-from tasuki.testing.acp_agent import Rule, Script, Step
+from tasuki.session.pi_store.messages import (
+    Json,
+    build_assistant_message,
+    build_text_block,
+    build_user_message,
+)
 
 HANDOFF: Json = {"role": "custom", "customType": "handoff", "content": "<handoff-context>THE PAST"}
 Make = Callable[..., Awaitable["Driven"]]
@@ -52,7 +58,7 @@ class Driven:
     @property
     def text(self) -> str:
         """All that the agent said."""
-        return "".join(event.text for event in self.of(Text))
+        return "".join(event.text for event in self.of(TextPiece))
 
     def sent(self, method: str) -> list[Json]:
         """The parameters of what the agent was sent."""
@@ -64,13 +70,13 @@ class Driven:
         return [[b["text"] for b in p["prompt"]] for p in self.sent("session/prompt")]
 
 
-def rule(match: str, *steps: Step) -> Rule:
-    return Rule(match, steps)
+def rule(match: str, *steps: AcpStep) -> AcpRule:
+    return AcpRule(match, steps)
 
 
-def update(kind: str, /, **fields: object) -> Step:
+def update(kind: str, /, **fields: object) -> AcpStep:
     """A step that sends an update."""
-    return Step(update={"sessionUpdate": kind, **fields})
+    return AcpStep(update={"sessionUpdate": kind, **fields})
 
 
 @pytest.fixture
@@ -78,12 +84,12 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     """Makes backends whose agents follow some rules; they are closed at the end."""
     made: list[AcpBackend] = []
 
-    async def driven(*rules: Rule, context: list[Json] | None = None, **options: Any) -> Driven:
+    async def driven(*rules: AcpRule, context: list[Json] | None = None, **options: Any) -> Driven:
         resume = options.pop("resume", "")
-        script = Script(rules, log=str(tmp_path / "log.jsonl"), **options)
+        script = AcpScript(rules, log=str(tmp_path / "log.jsonl"), **options)
         path = tmp_path / f"script-{len(made)}.json"
         path.write_bytes(msgspec.json.encode(script))
-        command = (sys.executable, "-m", "tasuki.testing.acp_agent", str(path))
+        command = (sys.executable, FAKE, "acp_agent", str(path))
         made.append(AcpBackend(AcpProgram(command), tmp_path, resume=resume))
         whole = Driven(tmp_path, made[-1])
         await whole.backend.open(context or [], whole.events.append)
@@ -96,7 +102,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
 
 async def test_a_turn(make: Make) -> None:
     """The text arrives in order, piece by piece, and the turn ends."""
-    steps = [Step(say=f"{number} ") for number in range(300)]
+    steps = [AcpStep(say=f"{number} ") for number in range(300)]
     agent = await make(rule("count", *steps))
 
     assert await agent.said("count please") == "end_turn"
@@ -111,7 +117,7 @@ async def test_everything_that_an_agent_tells(make: Make) -> None:
     agent = await make(
         rule(
             "work",
-            Step(think="I think."),
+            AcpStep(think="I think."),
             update("plan", entries=[{"content": "test", "status": "in_progress"}]),
             update("tool_call", toolCallId="1", title="pytest", kind="execute", rawInput={"command": "pytest"}),
             update("tool_call_update", toolCallId="1", status="completed", content=[output]),
@@ -122,19 +128,21 @@ async def test_everything_that_an_agent_tells(make: Make) -> None:
     )  # fmt: skip
     await agent.said("work")
 
-    assert agent.of(Thought) == [Thought("I think.")]
-    assert agent.of(Plan) == [Plan((Todo("test", "in_progress"),))]
-    assert agent.of(Usage) == [Usage(10, 100)]
-    await until(lambda: agent.of(Commands))
-    assert agent.of(Commands) == [Commands((AgentCommand("own", "own"),))]
-    first, second, third = agent.of(Tool)
+    assert agent.of(ThoughtPiece) == [ThoughtPiece("I think.")]
+    assert agent.of(AgentPlan) == [AgentPlan((AgentTodo("test", "in_progress"),))]
+    assert agent.of(ContextUsage) == [ContextUsage(10, 100)]
+    await until(lambda: agent.of(AgentCommands))
+    assert agent.of(AgentCommands) == [AgentCommands((AgentCommand("own", "own"),))]
+    first, second, third = agent.of(ToolProgress)
     assert (first.title, first.status, first.arguments) == (
         "pytest",
         "pending",
         {"command": "pytest"},
     )
     assert (second.title, second.status, second.output) == ("pytest", "completed", "1 passed")
-    assert third == Tool("2", "Edit", "edit", "failed", {}, ("a.py",), (Diff("a.py", "a", "b"),))
+    assert third == ToolProgress(
+        "2", "Edit", "edit", "failed", {}, ("a.py",), (FileDiff("a.py", "a", "b"),)
+    )
 
 
 async def test_what_a_tool_told_before_is_replaced(make: Make) -> None:
@@ -151,8 +159,8 @@ async def test_what_a_tool_told_before_is_replaced(make: Make) -> None:
     )
     await agent.said("work")
 
-    assert [tool.output for tool in agent.of(Tool)] == ["in /tmp", "a.py", ""]
-    assert agent.of(Tool)[-1].diffs == (Diff("a.py", None, "b"),)
+    assert [tool.output for tool in agent.of(ToolProgress)] == ["in /tmp", "a.py", ""]
+    assert agent.of(ToolProgress)[-1].diffs == (FileDiff("a.py", None, "b"),)
 
 
 async def test_what_is_unknown_costs_no_more_than_itself(make: Make) -> None:
@@ -162,22 +170,22 @@ async def test_what_is_unknown_costs_no_more_than_itself(make: Make) -> None:
             "work",
             update("compaction_update", compactionId="c"),
             update("tool_call", toolCallId="1", title="t", kind="teleport", status="warped", content=[7]),
-            Step(line="this is no JSON"),
-            Step(line='{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"x","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"not mine"}}}}'),
-            Step(notify="_vendor/news", params={}),
+            AcpStep(line="this is no JSON"),
+            AcpStep(line='{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"x","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"not mine"}}}}'),
+            AcpStep(notify="_vendor/news", params={}),
             update("agent_message_chunk", content={"type": "image", "data": "…"}),
-            Step(say="done"),
+            AcpStep(say="done"),
         )
     )  # fmt: skip
 
     assert await agent.said("work") == "end_turn"
     assert agent.text == "[image]done"
-    assert agent.of(Tool)[0].kind == "teleport"
+    assert agent.of(ToolProgress)[0].kind == "teleport"
 
 
 async def test_a_large_message(make: Make) -> None:
     """A line of a megabyte is a message like others."""
-    agent = await make(rule("much", Step(say="x" * 1_000_000)))
+    agent = await make(rule("much", AcpStep(say="x" * 1_000_000)))
     await agent.said("much")
 
     assert len(agent.text) == 1_000_000
@@ -185,12 +193,14 @@ async def test_a_large_message(make: Make) -> None:
 
 async def test_permission(make: Make) -> None:
     """The agent gets the answer of the user; no answer is `cancelled`."""
-    agent = await make(rule("may", Step(ask=("allow_once", "reject_once")), Step(say="{got}")))
+    agent = await make(
+        rule("may", AcpStep(ask=("allow_once", "reject_once")), AcpStep(say="{got}"))
+    )
 
     for answer, said in (("id-allow_once", "id-allow_once"), (None, "cancelled")):
         agent.events.clear()
         turn = asyncio.ensure_future(agent.said("may I"))
-        (asked,) = await until(lambda: agent.of(Permission))
+        (asked,) = await until(lambda: agent.of(PermissionRequest))
         assert asked.tool.title == "rm -rf build"
         assert [option.kind for option in asked.options] == ["allow_once", "reject_once"]
         asked.answer(answer)
@@ -201,10 +211,10 @@ async def test_permission(make: Make) -> None:
 async def test_cancel(make: Make) -> None:
     """A turn that is cancelled ends so, a question that waits with it; the next one is heard."""
     agent = await make(
-        rule("slow", Step(say="I begin"), Step(wait=60)),
-        rule("may", Step(ask=("allow_once",))),
+        rule("slow", AcpStep(say="I begin"), AcpStep(wait=60)),
+        rule("may", AcpStep(ask=("allow_once",))),
     )
-    for prompt, event in (("slow", Text), ("may I", Permission)):
+    for prompt, event in (("slow", TextPiece), ("may I", PermissionRequest)):
         agent.events.clear()
         turn = asyncio.ensure_future(agent.said(prompt))
         await until(lambda event=event: agent.of(event))  # type: ignore[misc]
@@ -217,7 +227,7 @@ async def test_cancel(make: Make) -> None:
 async def test_a_context_goes_in_front_of_the_first_prompt(make: Make) -> None:
     """Once, as a block of its own; not in front of a command of the agent's."""
     agent = await make(context=[HANDOFF])
-    await until(lambda: agent.of(Commands))
+    await until(lambda: agent.of(AgentCommands))
     await agent.said("/own words")
     await agent.said("hello")
     await agent.said("again")
@@ -228,7 +238,7 @@ async def test_a_context_goes_in_front_of_the_first_prompt(make: Make) -> None:
 
 async def test_a_context_is_kept_until_it_arrived(make: Make) -> None:
     """A prompt that failed took nothing with it."""
-    agent = await make(rule("fail", Step(error="overloaded")), context=[HANDOFF])
+    agent = await make(rule("fail", AcpStep(error="overloaded")), context=[HANDOFF])
     with pytest.raises(AgentFailed, match="overloaded"):
         await agent.said("fail")
     await agent.said("hello")
@@ -238,7 +248,10 @@ async def test_a_context_is_kept_until_it_arrived(make: Make) -> None:
 
 async def test_a_conversation_as_context(make: Make) -> None:
     """An agent that cannot load its session is told who said what."""
-    said = [user_message("the question"), assistant_message([text_block("the answer")])]
+    said = [
+        build_user_message("the question"),
+        build_assistant_message([build_text_block("the answer")]),
+    ]
     agent = await make(context=[HANDOFF, *said])
     await agent.said("go on")
 
@@ -278,10 +291,10 @@ async def test_its_own_session_is_loaded(make: Make, tmp_path: Path) -> None:
     first = await make(keep=kept)
     await first.said("the question")
     await first.backend.close()
-    again = await make(keep=kept, resume="session-1", context=[user_message("the question")])
+    again = await make(keep=kept, resume="session-1", context=[build_user_message("the question")])
 
     assert again.backend.session == "session-1"
-    assert again.of(Text) == []
+    assert again.of(TextPiece) == []
     await again.said("go on")
     assert again.prompts()[-1] == ["go on"]
 
@@ -289,7 +302,9 @@ async def test_its_own_session_is_loaded(make: Make, tmp_path: Path) -> None:
 async def test_a_session_that_is_gone_is_begun_afresh(make: Make, tmp_path: Path) -> None:
     """Where the agent cannot load it, what was said goes in front of the first prompt."""
     agent = await make(
-        keep=str(tmp_path / "kept.json"), resume="gone", context=[user_message("the question")]
+        keep=str(tmp_path / "kept.json"),
+        resume="gone",
+        context=[build_user_message("the question")],
     )
     await agent.said("go on")
 
@@ -311,11 +326,11 @@ async def test_what_cannot_be_kept_fails_the_turn(make: Make) -> None:
 
 async def test_an_agent_that_dies(make: Make) -> None:
     """The sentence names it, its status and its last words; it can be opened again."""
-    agent = await make(rule("die", Step(exit=7)))
+    agent = await make(rule("die", AcpStep(exit=7)))
     with pytest.raises(AgentFailed, match="ended with status 7"):
         await agent.said("die")
 
-    assert agent.backend.ended
+    assert agent.backend.has_ended
     await agent.backend.close()
     await agent.backend.open([HANDOFF], agent.events.append)
     await agent.said("hello")
@@ -337,11 +352,11 @@ async def test_its_own_thread(make: Make, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / ".pi" / "agent" / "sessions" / "--proj--"
     agent = await make(ids="{uuid}", threads=str(folder))
-    assert agent.backend.thread() is None
+    assert agent.backend.find_thread() is None
     agent.backend.program = AcpProgram(agent.backend.program.command, "pi")
     await agent.said("hello")
 
-    found = agent.backend.thread()
+    found = agent.backend.find_thread()
     assert found is not None
     harness, path = found
     assert harness.name == "pi"

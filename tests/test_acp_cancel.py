@@ -4,14 +4,13 @@ import asyncio
 
 import pytest
 from acp_client import DOCUMENT, HELLO, WRITE, WRITES, Setting, block, outcome, setting
-
-from tasuki.testing.acp_agent import Rule, Step
-from tasuki.testing.model_server import ModelServer
-from tasuki.testing.model_server import Step as ModelStep
+from fakes.acp_agent import AcpRule, AcpStep
+from fakes.model_server import ModelServer
+from fakes.model_server import ModelStep as ModelStep
 
 __all__ = ["setting"]
 
-SLOW = Rule(WRITE, (Step(say="## Goal\n- half"), Step(wait=30.0), Step(say=DOCUMENT)))
+SLOW = AcpRule(WRITE, (AcpStep(say="## Goal\n- half"), AcpStep(wait=30.0), AcpStep(say=DOCUMENT)))
 
 
 @pytest.mark.parametrize("how", ["session/cancel", "$/cancel_request"])
@@ -52,7 +51,7 @@ async def test_cancel_while_the_new_session_opens(setting: Setting) -> None:
 
 async def test_a_deaf_agent(setting: Setting) -> None:
     """An agent that does not stop is left to itself: the user has the session back in seconds."""
-    rule = Rule(WRITE, (Step(say="half"), Step(wait=60.0, deaf=True)))
+    rule = AcpRule(WRITE, (AcpStep(say="half"), AcpStep(wait=60.0, deaf=True)))
     async with setting.talk(rule) as (client, session):
         await client.prompt(session, HELLO)
         since = len(client.all)
@@ -68,7 +67,7 @@ async def test_a_deaf_agent(setting: Setting) -> None:
 
 async def test_prompts_wait(setting: Setting) -> None:
     """What is typed during a handoff goes to the session that is in use afterwards, in order."""
-    rule = Rule(WRITE, (Step(wait=0.5), Step(say=DOCUMENT)))
+    rule = AcpRule(WRITE, (AcpStep(wait=0.5), AcpStep(say=DOCUMENT)))
     async with setting.talk(rule) as (client, session):
         await client.prompt(session, HELLO)
         _, handed = client.send("session/prompt", sessionId=session, prompt=[block("/handoff")])
@@ -101,7 +100,7 @@ async def test_prompts_wait_for_a_cancelled_handoff(setting: Setting) -> None:
 
 async def test_busy(setting: Setting) -> None:
     """During a running turn `/handoff` is refused with a message, and the turn goes on."""
-    rule = Rule("slowly", (Step(say="begun"), Step(wait=30.0), Step(say="not reached")))
+    rule = AcpRule("slowly", (AcpStep(say="begun"), AcpStep(wait=30.0), AcpStep(say="not reached")))
     async with setting.talk(WRITES, rule) as (client, session):
         _, turn = client.send("session/prompt", sessionId=session, prompt=[block("slowly")])
         await client.until(lambda: "begun" in client.said())

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 from acp_client import HELLO, WRITE, WRITES, Json, Setting, block, outcome, setting
-
-from tasuki.testing.acp_agent import Rule, Step
+from fakes.acp_agent import AcpRule, AcpStep
 
 __all__ = ["setting"]
 
 CONDUCTOR = Path(__file__).parent / "programs" / "acp_conductor.py"
 
 
-def conducted(setting: Setting, prefix: str, *rules: Rule) -> list[str]:
+def conducted(setting: Setting, prefix: str, *rules: AcpRule) -> list[str]:
     """The command of a conductor with the proxy and the scripted agent."""
     proxy = [sys.executable, "-m", "tasuki", "acp"]
     return [sys.executable, str(CONDUCTOR), prefix, *proxy, "--", *setting.agent(*rules)]
@@ -25,7 +24,7 @@ def conducted(setting: Setting, prefix: str, *rules: Rule) -> list[str]:
 @pytest.mark.parametrize("prefix", ["proxy", "_proxy"])
 async def test_handoff(setting: Setting, prefix: str) -> None:
     """Both spellings of the draft lead to the same handoff as an agent of one's own."""
-    rule = Rule("may I", (Step(ask=("allow_once",)), Step(say="{got}"), Step(request="x/y", params={"n": 1.5}), Step(say=" {got}")))  # fmt: skip
+    rule = AcpRule("may I", (AcpStep(ask=("allow_once",)), AcpStep(say="{got}"), AcpStep(request="x/y", params={"n": 1.5}), AcpStep(say=" {got}")))  # fmt: skip
 
     def allow(request: Json) -> Json:
         return {"result": {"outcome": {"outcome": "selected", "optionId": "id-allow_once"}}}
@@ -49,7 +48,7 @@ async def test_handoff(setting: Setting, prefix: str) -> None:
 
 async def test_cancel(setting: Setting) -> None:
     """A cancellation reaches the agent through the conductor."""
-    slow = Rule(WRITE, (Step(say="half"), Step(wait=30.0)))
+    slow = AcpRule(WRITE, (AcpStep(say="half"), AcpStep(wait=30.0)))
     async with setting.client(conducted(setting, "proxy", slow)) as client:
         session = await client.open()
         await client.prompt(session, HELLO)

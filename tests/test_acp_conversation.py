@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tasuki.session.acp.conversation import Conversation
-from tasuki.session.messages import text_of
+from tasuki.session.acp.conversation import AcpConversation
+from tasuki.session.pi_store.messages import extract_text
 
 
 def said(kind: str, text: str, message: str = "m1") -> dict[str, Any]:
@@ -24,11 +24,11 @@ def tool(kind: str, **fields: Any) -> dict[str, Any]:
 
 def kept(*updates: dict[str, Any]) -> list[tuple[str, str]]:
     """Role and text of every message that is kept of a turn."""
-    conversation = Conversation()
+    conversation = AcpConversation()
     for update in updates:
-        conversation.tell(update)
-    conversation.close()
-    return [(m["role"], text_of(m)) for m in conversation.messages]
+        conversation.record_update(update)
+    conversation.end_turn()
+    return [(m["role"], extract_text(m)) for m in conversation.messages]
 
 
 def test_a_message_that_is_told_whole_takes_the_place_of_its_pieces() -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 from acp_client import DOCUMENT, HELLO, WRITE, WRITES, Setting, block, outcome, setting
-
-from tasuki.testing.acp_agent import Rule, Step
+from fakes.acp_agent import AcpRule, AcpStep
 
 __all__ = ["setting"]
 
 STARTED = "New session started with handoff context"
-SLOW = Rule(WRITE, (Step(say="## Goal\n- half"), Step(wait=30.0), Step(say=DOCUMENT)))
+SLOW = AcpRule(WRITE, (AcpStep(say="## Goal\n- half"), AcpStep(wait=30.0), AcpStep(say=DOCUMENT)))
 
 
 async def test_nothing_to_hand_off(setting: Setting) -> None:
@@ -42,7 +41,7 @@ async def test_handoff(setting: Setting) -> None:
         await client.prompt(session, "go on")
 
     made = setting.log("session/new")
-    (handoff,) = setting.vault.all()
+    (handoff,) = setting.vault.list_handoffs()
     assert outcome(ended) == "started"
     assert f"{STARTED}\n\nHandoff {handoff.id[:8]}, " in text
     assert " tokens, focus: finish the tests" in text
@@ -66,10 +65,10 @@ async def test_the_events_of_the_handoff(setting: Setting) -> None:
         started = setting.states()
         await client.prompt(session, "go on")
 
-    (handoff,) = setting.vault.all()
+    (handoff,) = setting.vault.list_handoffs()
     assert started == ["started"]
     assert setting.states() == ["delivered"]
-    kinds = [event.kind for event in setting.vault.events(handoff.id)]
+    kinds = [event.kind for event in setting.vault.load_events(handoff.id)]
     assert kinds == ["drafted", "started", "intent", "delivered"]
 
 
@@ -80,7 +79,7 @@ async def test_a_session_that_tasuki_can_read(setting: Setting) -> None:
         await client.prompt(session, HELLO)
         ended, text = await client.prompt(session, "/handoff")
 
-    (handoff,) = setting.vault.all()
+    (handoff,) = setting.vault.list_handoffs()
     assert outcome(ended) == "started", text
     assert handoff.predecessor.thread_id == session
     assert handoff.predecessor.path.startswith(str(threads))
@@ -94,7 +93,7 @@ async def test_a_session_that_only_the_proxy_saw(setting: Setting) -> None:
         "content": [{"type": "content", "content": {"type": "text", "text": "3 failed"}}],
     }  # fmt: skip
     edit = {"title": "edit", "kind": "edit", "content": [{"type": "diff", "path": "/tmp/a.py", "oldText": "x", "newText": "y"}]}  # fmt: skip
-    rule = Rule("run the tests", (Step(say="I run "), Step(say="them."), Step(tool=call), Step(tool=edit), Step(say="Three failed.")))  # fmt: skip
+    rule = AcpRule("run the tests", (AcpStep(say="I run "), AcpStep(say="them."), AcpStep(tool=call), AcpStep(tool=edit), AcpStep(say="Three failed.")))  # fmt: skip
     async with setting.talk(WRITES, rule) as (client, session):
         await client.prompt(session, "run the tests; the marker is MARKER-DOC-77")
         ended, text = await client.prompt(session, "/handoff")
@@ -156,7 +155,10 @@ async def test_settings_are_repeated(setting: Setting) -> None:
 async def test_a_mode_that_the_agent_changed(setting: Setting) -> None:
     """The mode in use is set again, also if the agent itself changed it, and a refusal is told."""
     change = {"sessionUpdate": "current_mode_update", "currentModeId": "yolo"}
-    async with setting.talk(WRITES, Rule("^change", (Step(update=change),))) as (client, session):
+    async with setting.talk(WRITES, AcpRule("^change", (AcpStep(update=change),))) as (
+        client,
+        session,
+    ):
         await client.prompt(session, HELLO)
         await client.prompt(session, "change the mode")
         await client.prompt(session, "/handoff")
@@ -182,7 +184,7 @@ async def test_slash_commands_first(setting: Setting) -> None:
 
 async def test_put_back(setting: Setting) -> None:
     """A prompt that fails or is refused did not deliver it: it goes with the next one."""
-    rules = (Rule("overload", (Step(error="model overloaded"),)), Rule("forbidden", (Step(stop="refusal"),)))  # fmt: skip
+    rules = (AcpRule("overload", (AcpStep(error="model overloaded"),)), AcpRule("forbidden", (AcpStep(stop="refusal"),)))  # fmt: skip
     async with setting.talk(WRITES, *rules) as (client, session):
         await client.prompt(session, HELLO)
         await client.prompt(session, "/handoff")
@@ -202,18 +204,18 @@ async def test_put_back(setting: Setting) -> None:
 @pytest.mark.parametrize(
     ("steps", "expected", "told"),
     [
-        ((Step(error="model overloaded"),), "failed", "The agent answered with an error: model overloaded."),
-        ((Step(say=DOCUMENT), Step(stop="max_tokens")), "failed", "(max_tokens)"),
-        ((Step(say=DOCUMENT), Step(stop="refusal")), "failed", "(refusal)"),
-        ((Step(say="  \n"),), "empty", "The agent answered without text, also when it was asked again."),
-        ((Step(say=DOCUMENT), Step(stop="cancelled")), "cancelled", "Handoff cancelled"),
+        ((AcpStep(error="model overloaded"),), "failed", "The agent answered with an error: model overloaded."),
+        ((AcpStep(say=DOCUMENT), AcpStep(stop="max_tokens")), "failed", "(max_tokens)"),
+        ((AcpStep(say=DOCUMENT), AcpStep(stop="refusal")), "failed", "(refusal)"),
+        ((AcpStep(say="  \n"),), "empty", "The agent answered without text, also when it was asked again."),
+        ((AcpStep(say=DOCUMENT), AcpStep(stop="cancelled")), "cancelled", "Handoff cancelled"),
     ],
 )  # fmt: skip
 async def test_failures(
-    setting: Setting, steps: tuple[Step, ...], expected: str, told: str
+    setting: Setting, steps: tuple[AcpStep, ...], expected: str, told: str
 ) -> None:
     """Failed, empty and cancelled are told apart; only `end_turn` counts; the old session goes on."""
-    async with setting.talk(Rule(WRITE, steps)) as (client, session):
+    async with setting.talk(AcpRule(WRITE, steps)) as (client, session):
         await client.prompt(session, HELLO)
         ended, text = await client.prompt(session, "/handoff")
         _, after = await client.prompt(session, "go on")
@@ -258,16 +260,16 @@ async def test_the_map_cannot_be_written(setting: Setting) -> None:
 
 async def test_talk_before_a_tool_is_not_the_document(setting: Setting) -> None:
     """The text is reset at each tool call; what the agent asks for meanwhile is refused."""
-    rule = Rule(
+    rule = AcpRule(
         WRITE,
         (
-            Step(say="CHATTER"), Step(tool={"title": "look", "kind": "read"}),
-            Step(ask=("allow_always", "reject_always", "reject_once")), Step(say="{got}"),
-            Step(tool={"title": "look", "kind": "read"}), Step(ask=("allow_once",)), Step(say="{got}"),
-            Step(request="fs/write_text_file", params={"path": "/tmp/x", "content": "y"}), Step(say="{got}"),
-            Step(request="terminal/create", params={"command": "ls"}), Step(say="{got}"),
-            Step(request="fs/read_text_file", params={"path": "/tmp/x"}), Step(say="{got}"),
-            Step(tool={"title": "look", "kind": "read"}), Step(say=DOCUMENT),
+            AcpStep(say="CHATTER"), AcpStep(tool={"title": "look", "kind": "read"}),
+            AcpStep(ask=("allow_always", "reject_always", "reject_once")), AcpStep(say="{got}"),
+            AcpStep(tool={"title": "look", "kind": "read"}), AcpStep(ask=("allow_once",)), AcpStep(say="{got}"),
+            AcpStep(request="fs/write_text_file", params={"path": "/tmp/x", "content": "y"}), AcpStep(say="{got}"),
+            AcpStep(request="terminal/create", params={"command": "ls"}), AcpStep(say="{got}"),
+            AcpStep(request="fs/read_text_file", params={"path": "/tmp/x"}), AcpStep(say="{got}"),
+            AcpStep(tool={"title": "look", "kind": "read"}), AcpStep(say=DOCUMENT),
         ),
     )  # fmt: skip
     async with setting.talk(rule) as (client, session):
@@ -285,7 +287,9 @@ async def test_talk_before_a_tool_is_not_the_document(setting: Setting) -> None:
 
 async def test_a_tool_of_which_the_question_alone_tells(setting: Setting) -> None:
     """What was said before a question for permission is no part of the document either."""
-    rule = Rule(WRITE, (Step(say="CHATTER"), Step(ask=("reject_once",)), Step(say=DOCUMENT)))
+    rule = AcpRule(
+        WRITE, (AcpStep(say="CHATTER"), AcpStep(ask=("reject_once",)), AcpStep(say=DOCUMENT))
+    )
     async with setting.talk(rule) as (client, session):
         await client.prompt(session, HELLO)
         await client.prompt(session, "/handoff")
@@ -309,7 +313,7 @@ async def test_the_time_limit(setting: Setting) -> None:
 
 async def test_the_agent_dies_while_it_writes(setting: Setting) -> None:
     """The user is told, the prompt is answered with an error, and the exit code is the agent's."""
-    rule = Rule(WRITE, (Step(say="half"), Step(exit=7)))
+    rule = AcpRule(WRITE, (AcpStep(say="half"), AcpStep(exit=7)))
     async with setting.talk(rule) as (client, session):
         await client.prompt(session, HELLO)
         _, answer = client.send("session/prompt", sessionId=session, prompt=[block("/handoff")])
@@ -337,7 +341,7 @@ async def test_two_handoffs(setting: Setting) -> None:
     assert setting.prompts("session-2")[1].startswith("<handoff-context>")
     assert "[session-3 " in after
     assert setting.states() == ["delivered", "delivered"]
-    newer, older = setting.vault.all()
+    newer, older = setting.vault.list_handoffs()
     assert newer.parent == older.id
 
 
@@ -367,9 +371,11 @@ async def test_broken_settings(setting: Setting) -> None:
 
 async def test_late_news_of_the_old_session(setting: Setting) -> None:
     """What the old session still tells after the switch is for nobody."""
-    late = Rule("upload", (Step(say="ok"),))
+    late = AcpRule("upload", (AcpStep(say="ok"),))
     news = '{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"session-1","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"LATE"}}}}}}}}'  # fmt: skip
-    rule = Rule("go on", (Step(line=news.replace("{{", "{").replace("}}", "}")), Step(say="on")))
+    rule = AcpRule(
+        "go on", (AcpStep(line=news.replace("{{", "{").replace("}}", "}")), AcpStep(say="on"))
+    )
     async with setting.talk(WRITES, rule, late) as (client, session):
         await client.prompt(session, HELLO)
         await client.prompt(session, "/handoff")

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from acp_client import HELLO, WRITES, Client, Setting, outcome, setting
+from fakes.acp_agent import AcpRule, AcpStep
 
-from tasuki.session.acp import keeping
-from tasuki.session.acp.conversation import Conversation
-from tasuki.session.acp.keeping import KeptThread
-from tasuki.testing.acp_agent import Rule, Step
+from tasuki.session.acp import recorder
+from tasuki.session.acp.conversation import AcpConversation
+from tasuki.session.acp.recorder import RecordedThread
 
 __all__ = ["setting"]
 
 WORDS = "add a zebra retry to upload.py"
-ANSWER = Rule("zebra", (Step(say="I added the zebra retry."),))
+ANSWER = AcpRule("zebra", (AcpStep(say="I added the zebra retry."),))
 
 
 def told(setting: Setting, *arguments: str) -> str:
@@ -79,7 +79,7 @@ async def test_what_follows_a_handoff_is_a_thread_that_continues_the_first(
     assert json.loads(second.read_text().splitlines()[0])["parentSession"] == str(first)
     assert first.read_text().count(WORDS) == 1
     assert "<handoff-context>" in second.read_text()
-    (handoff,) = setting.vault.all()
+    (handoff,) = setting.vault.list_handoffs()
     assert handoff.predecessor.path == str(first)
 
 
@@ -134,22 +134,22 @@ async def test_a_thread_that_the_agent_writes_late_takes_the_place_of_ours(
     """What was begun goes as soon as the agent's own is found."""
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path))
     found = iter([None, ("pi", tmp_path)])
-    monkeypatch.setattr(keeping, "thread_of", lambda *_: next(found))
-    conversation = Conversation()
-    kept = KeptThread("s1", "/tmp", conversation)
-    conversation.ask([{"type": "text", "text": WORDS}])
+    monkeypatch.setattr(recorder, "find_thread", lambda *_: next(found))
+    conversation = AcpConversation()
+    kept = RecordedThread("s1", "/tmp", conversation)
+    conversation.record_prompt([{"type": "text", "text": WORDS}])
     kept.end_turn()
     async with asyncio.timeout(10):
         while not list(tmp_path.rglob("*.jsonl")):
             await asyncio.sleep(0.01)
-        conversation.ask([{"type": "text", "text": "more"}])
+        conversation.record_prompt([{"type": "text", "text": "more"}])
         kept.end_turn()
         while list(tmp_path.rglob("*.jsonl")):
             await asyncio.sleep(0.01)
         await kept.finish()
 
-    assert kept.own is True
-    assert conversation.count == 2
+    assert kept.has_own_thread is True
+    assert conversation.message_count == 2
 
 
 async def test_a_thread_that_is_found_while_ours_is_written_leaves_no_second_one(
@@ -157,9 +157,9 @@ async def test_a_thread_that_is_found_while_ours_is_written_leaves_no_second_one
 ) -> None:
     """A handoff may find the agent's thread at any moment."""
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path))
-    conversation = Conversation()
-    kept = KeptThread("s1", "/tmp", conversation, own=False)
-    conversation.ask([{"type": "text", "text": WORDS}])
+    conversation = AcpConversation()
+    kept = RecordedThread("s1", "/tmp", conversation, has_own_thread=False)
+    conversation.record_prompt([{"type": "text", "text": WORDS}])
     await asyncio.sleep(0)  # The thread that writes is begun.
     kept.discard()
     await kept.finish()
@@ -186,16 +186,16 @@ async def test_a_file_that_another_program_changed_is_left_alone(
 ) -> None:
     """Nothing is added to it any more, which is told once, and what is said is still known."""
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path))
-    conversation = Conversation()
-    kept = KeptThread("s1", "/tmp", conversation, own=False)
-    conversation.ask([{"type": "text", "text": WORDS}])
-    path = await kept.written()
+    conversation = AcpConversation()
+    kept = RecordedThread("s1", "/tmp", conversation, has_own_thread=False)
+    conversation.record_prompt([{"type": "text", "text": WORDS}])
+    path = await kept.write_all()
     assert path
     path.write_text("something else")
     content = {"type": "text", "text": "Done."}
     for _ in range(3):
-        conversation.tell({"sessionUpdate": "agent_message_chunk", "content": content})
-        conversation.ask([{"type": "text", "text": "more"}])
+        conversation.record_update({"sessionUpdate": "agent_message_chunk", "content": content})
+        conversation.record_prompt([{"type": "text", "text": "more"}])
     await kept.finish()
 
     assert capsys.readouterr().err.count("was changed by another program") == 1
@@ -213,7 +213,7 @@ async def test_nothing_is_kept_of_a_session_without_words(setting: Setting) -> N
 
 async def test_a_handoff_that_fails_leaves_the_thread(setting: Setting) -> None:
     """What is said after it is in the same thread."""
-    rule = Rule("handoff document", (Step(error="model overloaded"),))
+    rule = AcpRule("handoff document", (AcpStep(error="model overloaded"),))
     async with setting.talk(rule) as (client, session):
         await client.prompt(session, HELLO)
         ended, _ = await client.prompt(session, "/handoff")

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from acp_client import HELLO, WRITES, Client, Json, Setting, block, outcome, setting
+from fakes.acp_agent import AcpRule, AcpStep
 from waiting import children
-
-from tasuki.testing.acp_agent import Rule, Step
 
 __all__ = ["setting"]
 
@@ -34,12 +33,12 @@ async def talk_through(setting: Setting, command: list[str]) -> Client:
 async def test_byte_for_byte(setting: Setting) -> None:
     """Either side gets the same lines with and without the proxy, but for the commands."""
     steps = (
-        Step(line=ODD), Step(line="neither json"), Step(line='[{"a":1}]'), Step(say="text", repeat=3),
-        Step(line='{"jsonrpc":"2.0","method":"x/agent","params":{"q":1.0}}'), Step(request="x/ask"),
-        Step(line='{"jsonrpc":"2.0","id":"never asked","result":{"x":1.0}}'), Step(line=""),
+        AcpStep(line=ODD), AcpStep(line="neither json"), AcpStep(line='[{"a":1}]'), AcpStep(say="text", repeat=3),
+        AcpStep(line='{"jsonrpc":"2.0","method":"x/agent","params":{"q":1.0}}'), AcpStep(request="x/ask"),
+        AcpStep(line='{"jsonrpc":"2.0","id":"never asked","result":{"x":1.0}}'), AcpStep(line=""),
     )  # fmt: skip
     told = []
-    rule = Rule("tell", steps)
+    rule = AcpRule("tell", steps)
     for command in (setting.agent(rule, keep=""), setting.proxied(rule, keep="")):
         client = await talk_through(setting, command)
         sent = setting.log_file.read_bytes().splitlines(keepends=True)
@@ -57,7 +56,7 @@ async def test_byte_for_byte(setting: Setting) -> None:
 
 async def test_the_changed_id_alone(setting: Setting) -> None:
     """After a handoff a line differs by the session id, and by nothing else."""
-    async with setting.talk(WRITES, Rule("tell", (Step(line=ODD),))) as (client, session):
+    async with setting.talk(WRITES, AcpRule("tell", (AcpStep(line=ODD),))) as (client, session):
         await client.prompt(session, HELLO)
         await client.prompt(session, "/handoff")
         await client.prompt(session, "tell")
@@ -89,7 +88,7 @@ async def test_commands_after_the_answer(setting: Setting) -> None:
 async def test_an_agent_without_commands(setting: Setting) -> None:
     """`/handoff` is offered all the same, after new, load, resume and fork, and by version 2 with a type."""
     quiet = {"sessionUpdate": "available_commands_update", "availableCommands": []}
-    async with setting.talk(Rule("quiet", (Step(update=quiet), Step(say="x")))) as (
+    async with setting.talk(AcpRule("quiet", (AcpStep(update=quiet), AcpStep(say="x")))) as (
         client,
         session,
     ):
@@ -128,7 +127,7 @@ async def test_a_slow_opening(setting: Setting) -> None:
 
 async def test_permissions(setting: Setting) -> None:
     """In the client's own turns the agent asks the client, under the client's session."""
-    rule = Rule("may I", (Step(ask=("allow_once", "reject_once")), Step(say="{got}")))
+    rule = AcpRule("may I", (AcpStep(ask=("allow_once", "reject_once")), AcpStep(say="{got}")))
 
     def allow(request: Json) -> Json:
         return {"result": {"outcome": {"outcome": "selected", "optionId": "id-allow_once"}}}
@@ -147,7 +146,7 @@ async def test_permissions(setting: Setting) -> None:
 async def test_large_messages(setting: Setting) -> None:
     """A prompt and an answer of 24 MB pass, in both directions."""
     size = 24 << 20
-    async with setting.talk(Rule("large", (Step(say="x" * (1 << 20), repeat=1), Step(line='{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"{session}","update":{"sessionUpdate":"x","y":"' + "y" * size + '"}}}')))) as (client, session):  # fmt: skip
+    async with setting.talk(AcpRule("large", (AcpStep(say="x" * (1 << 20), repeat=1), AcpStep(line='{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"{session}","update":{"sessionUpdate":"x","y":"' + "y" * size + '"}}}')))) as (client, session):  # fmt: skip
         await client.prompt(session, "large " + "p" * size)
         await client.until(lambda: any(len(line) > size for line in client.lines))
 
@@ -160,8 +159,8 @@ async def test_too_large(setting: Setting) -> None:
         "import sys; from tasuki.session.acp.serve import serve; sys.exit(serve(sys.argv[1:], limit=200_000))",
     )
     rules = (
-        Rule("huge", (Step(line='{"jsonrpc":"2.0","id":"big","method":"x/y","params":"' + "y" * 300_000 + '"}'), Step(say="after"))),
-        Rule("lost", (Step(line='{"jsonrpc":"2.0","id":5,"result":"' + "y" * 300_000 + '"}'),)),
+        AcpRule("huge", (AcpStep(line='{"jsonrpc":"2.0","id":"big","method":"x/y","params":"' + "y" * 300_000 + '"}'), AcpStep(say="after"))),
+        AcpRule("lost", (AcpStep(line='{"jsonrpc":"2.0","id":5,"result":"' + "y" * 300_000 + '"}'),)),
     )  # fmt: skip
     command = [sys.executable, "-c", *limited, *setting.agent(*rules)]
     async with setting.client(command) as client:
@@ -203,7 +202,7 @@ def number_in(file: str, name: str) -> int:
 
 async def test_a_client_that_does_not_read(setting: Setting) -> None:
     """While the client reads nothing the agent is made to wait; nothing is lost and memory is bounded."""
-    rule = Rule("flood", (Step(say="z" * 1000, repeat=40_000),))
+    rule = AcpRule("flood", (AcpStep(say="z" * 1000, repeat=40_000),))
     async with setting.talk(rule) as (client, session):
         output = client.process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
         output.pause_reading()

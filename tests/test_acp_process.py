@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from acp_client import HELLO, Setting, block, setting
+from fakes.acp_agent import AcpRule, AcpStep
 from waiting import children, retry_until, runs
-
-from tasuki.testing.acp_agent import Rule, Step
 
 __all__ = ["setting"]
 
@@ -51,7 +50,10 @@ async def test_an_agent_that_lingers(setting: Setting) -> None:
 
 async def test_the_agent_ends(setting: Setting) -> None:
     """Requests that it left open are answered with an error, and its exit code is passed on."""
-    async with setting.talk(Rule("die", (Step(say="x"), Step(exit=9)))) as (client, session):
+    async with setting.talk(AcpRule("die", (AcpStep(say="x"), AcpStep(exit=9)))) as (
+        client,
+        session,
+    ):
         _, answer = client.send("session/prompt", sessionId=session, prompt=[block("die")])
         failed = await asyncio.wait_for(answer, 10)
         code = await asyncio.wait_for(client.process.wait(), 10)
@@ -147,13 +149,19 @@ def test_nothing_heavy_is_imported() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "tasuki.session.acp.proxy" in loaded
-    heavy = ("acp", "pydantic", "rich", "tasuki.session.handing", "tasuki.draft.pipeline")
+    heavy = (
+        "acp",
+        "pydantic",
+        "rich",
+        "tasuki.session.agent_session.handoff",
+        "tasuki.draft.pipeline",
+    )
     assert [name for name in heavy if name in loaded] == []
 
 
 async def test_ended_in_a_handoff(setting: Setting) -> None:
     """A client that goes while the session writes is no reason to stay."""
-    rule = Rule("Write a handoff", (Step(say="half"), Step(wait=60.0, deaf=True)))
+    rule = AcpRule("Write a handoff", (AcpStep(say="half"), AcpStep(wait=60.0, deaf=True)))
     async with setting.talk(rule) as (client, session):
         await client.prompt(session, HELLO)
         client.send("session/prompt", sessionId=session, prompt=[block("/handoff")])

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fakes.acp_agent import AcpScript
 
 from tasuki.errors import AgentFailed, HarnessMissing, UsageError
-from tasuki.session.acp_backend import AcpBackend
-from tasuki.session.acp_program import AcpProgram, acp_program
-from tasuki.testing.acp_agent import Script
+from tasuki.session.agent_session.acp_backend import AcpBackend
+from tasuki.session.agent_session.acp_program import AcpProgram, find_acp_program
 
 
 async def test_a_program_that_speaks_no_acp(tmp_path: Path) -> None:
@@ -25,10 +25,10 @@ async def test_a_program_that_speaks_no_acp(tmp_path: Path) -> None:
 async def test_much_on_standard_error(tmp_path: Path) -> None:
     """Two megabytes on standard error stop nobody."""
     script = tmp_path / "script-loud.json"
-    script.write_bytes(msgspec.json.encode(Script()))
+    script.write_bytes(msgspec.json.encode(AcpScript()))
     loud = (
-        "import runpy, sys; sys.stderr.write('x' * 2_000_000); "
-        f"sys.argv = ['a', {str(script)!r}]; runpy.run_module('tasuki.testing.acp_agent', run_name='__main__')"
+        f"import runpy, sys; sys.stderr.write('x' * 2_000_000); sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+        f"sys.argv = ['a', {str(script)!r}]; runpy.run_module('fakes.acp_agent', run_name='__main__')"
     )
     backend = AcpBackend(AcpProgram((sys.executable, "-c", loud)), tmp_path)
     await backend.open([], lambda event: None)
@@ -59,21 +59,21 @@ def test_names_of_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert acp_program("gemini").command == ("gemini", "--acp")
-    assert acp_program("claude").command == ("claude-agent-acp",)
-    assert acp_program("gemini --acp --model 'a b'").command == (
+    assert find_acp_program("gemini").command == ("gemini", "--acp")
+    assert find_acp_program("claude").command == ("claude-agent-acp",)
+    assert find_acp_program("gemini --acp --model 'a b'").command == (
         "gemini",
         "--acp",
         "--model",
         "a b",
     )
-    assert acp_program("gemini --acp --model fast").harness == "gemini"
-    assert acp_program(f"{tmp_path}/gemini").name == "gemini"
+    assert find_acp_program("gemini --acp --model fast").harness == "gemini"
+    assert find_acp_program(f"{tmp_path}/gemini").name == "gemini"
     with pytest.raises(HarnessMissing, match="npm install -g @agentclientprotocol/codex-acp"):
-        acp_program("codex")
+        find_acp_program("codex")
     with pytest.raises(HarnessMissing, match="The program nothing is not on your PATH"):
-        acp_program("nothing --acp")
+        find_acp_program("nothing --acp")
     with pytest.raises(UsageError, match="cannot be read"):
-        acp_program("gemini 'unfinished")
+        find_acp_program("gemini 'unfinished")
     with pytest.raises(UsageError, match="No agent named"):
-        acp_program(" ")
+        find_acp_program(" ")

@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 from acp_client import HELLO, WRITES, Client, Json, Setting, outcome, setting
+from fakes.acp_agent import AcpRule, AcpStep
 
 from tasuki.errors import StoreFailed
-from tasuki.session.acp.chains import Chain, Chains, listed
-from tasuki.testing.acp_agent import Rule, Step
+from tasuki.session.acp.sessions import AcpChain, ChainStore, merge_chains
 
 __all__ = ["setting"]
 
 
-async def handed_off(setting: Setting, *prompts: str, rules: tuple[Rule, ...] = ()) -> str:
+async def handed_off(setting: Setting, *prompts: str, rules: tuple[AcpRule, ...] = ()) -> str:
     """A session that was handed off, and prompted afterwards; the proxy is gone. The client's id."""
     async with setting.talk(WRITES, *rules) as (client, session):
         await client.prompt(session, HELLO)
@@ -92,7 +92,7 @@ async def test_a_handoff_after_a_restart(setting: Setting) -> None:
         ended, text = await client.prompt(session, "/handoff")
 
     assert outcome(ended) == "started", text
-    (chain,) = [msgspec.json.decode(path.read_bytes(), type=Chain) for path in setting.chains()]
+    (chain,) = [msgspec.json.decode(path.read_bytes(), type=AcpChain) for path in setting.chains()]
     assert chain.client == "session-1"
     assert chain.previous == ("session-1", "session-2")
 
@@ -100,7 +100,7 @@ async def test_a_handoff_after_a_restart(setting: Setting) -> None:
 async def test_an_uncertain_delivery(setting: Setting) -> None:
     """A message that was under way when everything was killed is never sent twice: the replay proves
     that it arrived, or the user is told."""
-    slow = Rule("take this", (Step(say="working"), Step(wait=60.0)))
+    slow = AcpRule("take this", (AcpStep(say="working"), AcpStep(wait=60.0)))
     async with setting.talk(WRITES, slow) as (client, session):
         await client.prompt(session, HELLO)
         await client.prompt(session, "/handoff")
@@ -125,8 +125,8 @@ async def test_a_delivery_that_the_replay_proves(setting: Setting) -> None:
     """The same where the agent has it."""
     session = await handed_off(setting, "go on")
     (path,) = setting.chains()
-    (handoff,) = setting.vault.all()
-    chain = msgspec.json.decode(path.read_bytes(), type=Chain)
+    (handoff,) = setting.vault.list_handoffs()
+    chain = msgspec.json.decode(path.read_bytes(), type=AcpChain)
     history = json.loads((setting.folder / "kept.json").read_text())["session-2"]
     message = history[0][1].rpartition("\n")[0]
     kept = msgspec.structs.replace(chain, message=message, handoff=handoff.id, sending=True)
@@ -157,12 +157,12 @@ async def test_the_list(setting: Setting) -> None:
 def test_lists() -> None:
     """A chain whose newest session is not listed yet is shown by the one before, unless it is elsewhere."""
     entries: list[object] = [{"sessionId": id} for id in ("a", "b", "x")]
-    waiting = Chain("a", "c", ("a", "b"), "message")
-    elsewhere = Chain("a", "c", ("a", "b"))
+    waiting = AcpChain("a", "c", ("a", "b"), "message")
+    elsewhere = AcpChain("a", "c", ("a", "b"))
 
-    assert listed(entries, [waiting]) == [{"sessionId": "a"}, {"sessionId": "x"}]
-    assert listed(entries, [elsewhere]) == [{"sessionId": "x"}]
-    assert listed([5, {}, *entries], []) == [5, {}, *entries]
+    assert merge_chains(entries, [waiting]) == [{"sessionId": "a"}, {"sessionId": "x"}]
+    assert merge_chains(entries, [elsewhere]) == [{"sessionId": "x"}]
+    assert merge_chains([5, {}, *entries], []) == [5, {}, *entries]
 
 
 async def test_delete(setting: Setting) -> None:
@@ -190,7 +190,7 @@ async def test_delete_without_opening(setting: Setting) -> None:
 
 async def test_close(setting: Setting) -> None:
     """Closing closes the newest session; during a handoff, it is cancelled first."""
-    slow = Rule("Write a handoff", (Step(say="half"), Step(wait=30.0)))
+    slow = AcpRule("Write a handoff", (AcpStep(say="half"), AcpStep(wait=30.0)))
     async with setting.talk(slow) as (client, session):
         await client.prompt(session, HELLO)
         _, answer = client.send("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "/handoff"}])  # fmt: skip
@@ -235,17 +235,17 @@ async def test_two_proxies(setting: Setting) -> None:
 
 def test_chains(tmp_path: Path) -> None:
     """A chain is replaced whole; what cannot be read is as if it were not there."""
-    chains = Chains(["agent", "--acp"], tmp_path)
-    chain = Chain("c/../x", "a", ("b",), "message", "id")
-    chains.put(chain)
+    chains = ChainStore(["agent", "--acp"], tmp_path)
+    chain = AcpChain("c/../x", "a", ("b",), "message", "id")
+    chains.save_chain(chain)
     (file,) = chains.folder.iterdir()
 
-    assert chains.get("c/../x") == chain
-    assert Chains(["agent"], tmp_path).get("c/../x") is None
+    assert chains.load_chain("c/../x") == chain
+    assert ChainStore(["agent"], tmp_path).load_chain("c/../x") is None
     file.write_text("{")
-    assert chains.get("c/../x") is None
-    assert list(chains.all()) == []
-    chains.drop("c/../x")
+    assert chains.load_chain("c/../x") is None
+    assert list(chains.list_chains()) == []
+    chains.delete_chain("c/../x")
     assert not file.exists()
 
 
@@ -253,7 +253,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     """What cannot be written says so, and leaves the entry before it whole."""
     (tmp_path / "no").write_text("")
     with pytest.raises(StoreFailed, match="TASUKI_DATA can name another folder"):
-        Chains(["agent"], tmp_path / "no").put(Chain("c", "a"))
+        ChainStore(["agent"], tmp_path / "no").save_chain(AcpChain("c", "a"))
 
 
 async def test_killed_at_any_moment(setting: Setting) -> None:

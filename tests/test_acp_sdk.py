@@ -6,8 +6,7 @@ from typing import Any
 import acp
 from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
 from acp_client import HELLO, WRITES, Setting, outcome, setting
-
-from tasuki.testing.acp_agent import Rule, Step
+from fakes.acp_agent import AcpRule, AcpStep
 
 __all__ = ["setting"]
 
@@ -34,7 +33,7 @@ class Client(acp.Client):
 
 async def test_the_sdk_as_the_client(setting: Setting) -> None:
     """What the proxy says of its own is valid: commands, notes, answers; the SDK drops nothing."""
-    ask = Rule("may I", (Step(ask=("allow_once",)), Step(say="{got}")))
+    ask = AcpRule("may I", (AcpStep(ask=("allow_once",)), AcpStep(say="{got}")))
     command = setting.proxied(WRITES, ask)
     client = Client()
     make: Callable[..., Any] = spawn_agent_process

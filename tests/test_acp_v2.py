@@ -4,12 +4,11 @@ import asyncio
 
 import pytest
 from acp_client import DOCUMENT, HELLO, WRITE, WRITES, Setting, block, outcome, setting
-
-from tasuki.testing.acp_agent import Rule, Step
+from fakes.acp_agent import AcpRule, AcpStep
 
 __all__ = ["setting"]
 
-SLOW = Rule(WRITE, (Step(say="half"), Step(wait=30.0), Step(say=DOCUMENT)))
+SLOW = AcpRule(WRITE, (AcpStep(say="half"), AcpStep(wait=30.0), AcpStep(say=DOCUMENT)))
 
 
 async def test_handoff(setting: Setting) -> None:
@@ -76,14 +75,14 @@ async def test_cancel_by_the_request(setting: Setting) -> None:
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        ((Step(error="model overloaded"),), "failed"),
-        ((Step(say=DOCUMENT), Step(stop="max_tokens")), "failed"),
-        ((Step(say=" "),), "empty"),
+        ((AcpStep(error="model overloaded"),), "failed"),
+        ((AcpStep(say=DOCUMENT), AcpStep(stop="max_tokens")), "failed"),
+        ((AcpStep(say=" "),), "empty"),
     ],
 )
-async def test_failures(setting: Setting, steps: tuple[Step, ...], expected: str) -> None:
+async def test_failures(setting: Setting, steps: tuple[AcpStep, ...], expected: str) -> None:
     """The end of a turn that failed tells so, and the old session goes on."""
-    async with setting.talk(Rule(WRITE, steps), version=2) as (client, session):
+    async with setting.talk(AcpRule(WRITE, steps), version=2) as (client, session):
         await client.prompt(session, HELLO)
         ended, text = await client.prompt(session, "/handoff")
         _, after = await client.prompt(session, "go on")
@@ -95,7 +94,7 @@ async def test_failures(setting: Setting, steps: tuple[Step, ...], expected: str
 
 async def test_busy(setting: Setting) -> None:
     """A refusal during a running turn does not end that turn."""
-    rule = Rule("slowly", (Step(say="begun"), Step(wait=30.0)))
+    rule = AcpRule("slowly", (AcpStep(say="begun"), AcpStep(wait=30.0)))
     async with setting.talk(rule, version=2) as (client, session):
         since = len(client.all)
         await client.ask("session/prompt", sessionId=session, prompt=[block("slowly")])
@@ -113,8 +112,13 @@ async def test_busy(setting: Setting) -> None:
 async def test_whole_messages(setting: Setting) -> None:
     """A message that is told whole replaces what was streamed of it; tool calls reset the text."""
     whole = {"sessionUpdate": "agent_message", "messageId": "m-agen", "content": [block(DOCUMENT)]}
-    steps = (Step(say="CHATTER"), Step(tool={"title": "x"}), Step(say="DRAFT"), Step(update=whole))
-    async with setting.talk(Rule(WRITE, steps), version=2) as (client, session):
+    steps = (
+        AcpStep(say="CHATTER"),
+        AcpStep(tool={"title": "x"}),
+        AcpStep(say="DRAFT"),
+        AcpStep(update=whole),
+    )
+    async with setting.talk(AcpRule(WRITE, steps), version=2) as (client, session):
         await client.prompt(session, HELLO)
         ended, text = await client.prompt(session, "/handoff")
         await client.prompt(session, "go on")
@@ -128,7 +132,7 @@ async def test_whole_messages(setting: Setting) -> None:
 
 async def test_the_agent_dies_while_it_writes(setting: Setting) -> None:
     """The user is told, the turn ends, and so does the proxy, with the agent's status."""
-    rule = Rule(WRITE, (Step(say="half"), Step(exit=7)))
+    rule = AcpRule(WRITE, (AcpStep(say="half"), AcpStep(exit=7)))
     async with setting.talk(rule, version=2) as (client, session):
         await client.prompt(session, HELLO)
         since = len(client.all)

@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from fakes.session_backend import BackendRule, ScriptedBackend, ScriptedTurn
 from sessions import DOCUMENT, FIRST, REQUEST, WORKED, Desk, Make, messages, says
 
-from tasuki import config, harness
+from tasuki.config import settings
 from tasuki.errors import (
     AgentFailed,
     GoalHasSecret,
@@ -14,16 +15,13 @@ from tasuki.errors import (
     StoreFailed,
     UsageError,
 )
-from tasuki.session.agent_session import AgentSession
-from tasuki.session.backend import Plan, Text, Todo
-from tasuki.session.events import (
-    HandoffPhase,
-)
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import Json, user_message
-from tasuki.testing.session_backend import Rule, Say, ScriptedBackend
+from tasuki.harness import registry
+from tasuki.session.agent_session.backend import AgentPlan, AgentTodo, HandoffPhase, TextPiece
+from tasuki.session.agent_session.session import AgentSession
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import Json, build_user_message
 
-SILENT = Rule("was checked against the record", (Say((Text("- (none)"),)),))
+SILENT = BackendRule("was checked against the record", (ScriptedTurn((TextPiece("- (none)"),)),))
 
 # -- with a goal ---------------------------------------------------------------------------
 
@@ -39,7 +37,7 @@ async def test_with_a_goal_the_goal_waits_unsent_and_the_past_is_in_the_context(
     assert outcome.prefill == goal
     assert goal not in outcome.message
     assert at.vault.get(outcome.handoff_id).goal.text == goal
-    assert at.vault.brief(outcome.handoff_id).endswith(f"## Next Goal (verbatim)\n{goal}")
+    assert at.vault.load_brief(outcome.handoff_id).endswith(f"## Next Goal (verbatim)\n{goal}")
     assert at.backend.log[1].prompt.endswith(f"Additional focus: {goal}")
 
 
@@ -97,7 +95,7 @@ async def test_nothing_is_switched_where_the_new_session_cannot_be_kept(
 
 async def test_the_author_of_the_configuration_writes_instead(desk: Make, tmp_path: Path) -> None:
     """With `author` set by the user the session is not asked at all."""
-    at = await desk(loaded=config.loaded(tmp_path, {"author": "offline"})).worked()
+    at = await desk(loaded=settings.load_with_sources(tmp_path, {"author": "offline"})).worked()
 
     outcome = await at.session.handoff("finish the tests")
 
@@ -110,13 +108,16 @@ async def test_the_author_of_the_configuration_writes_instead(desk: Make, tmp_pa
 
 async def test_a_turn_and_a_handoff_exclude_each_other(desk: Make) -> None:
     """Either says what to do; words for later can always be left."""
-    at = await desk(Rule("hold", (Say(hold=True),)), Rule(REQUEST, (Say(hold=True),))).worked()
+    at = await desk(
+        BackendRule("hold", (ScriptedTurn(hold=True),)),
+        BackendRule(REQUEST, (ScriptedTurn(hold=True),)),
+    ).worked()
     turn = asyncio.create_task(at.session.prompt("hold"))
     await at.backend.holding.wait()
     with pytest.raises(UsageError, match="still running"):
         await at.session.handoff()
     at.session.follow_up("later")
-    await at.session.abort()
+    await at.session.abort_turn()
     assert await turn == "cancelled"
 
     handoff = asyncio.create_task(at.session.handoff())
@@ -133,7 +134,7 @@ async def test_what_waits_goes_to_the_agent_in_order_once_it_is_done(desk: Make)
     at = await desk().worked()
     at.session.follow_up("third")
     at.session.steer("second")
-    at.session.next_turn("a note")
+    at.session.add_note("a note")
 
     await at.session.prompt("first")
 
@@ -143,8 +144,13 @@ async def test_what_waits_goes_to_the_agent_in_order_once_it_is_done(desk: Make)
 
 async def test_open_todos_are_called_to_mind_a_few_times_at_most(desk: Make) -> None:
     """A reminder goes along with the next prompt, and the count starts anew once all is done."""
-    open_plan, done = (Plan((Todo("write the test", s),)) for s in ("pending", "completed"))
-    rules = (Rule("plan", (Say((open_plan,)),)), Rule("finish", (Say((done,)),)))
+    open_plan, done = (
+        AgentPlan((AgentTodo("write the test", s),)) for s in ("pending", "completed")
+    )
+    rules = (
+        BackendRule("plan", (ScriptedTurn((open_plan,)),)),
+        BackendRule("finish", (ScriptedTurn((done,)),)),
+    )
     at = await desk(*rules, todo_reminders=1).worked()
     await at.session.prompt("plan")
 
@@ -154,7 +160,7 @@ async def test_open_todos_are_called_to_mind_a_few_times_at_most(desk: Make) -> 
 
     reminders = [text for text in at.backend.log[-1].shown if text.startswith("Still open")]
     assert reminders == ["Still open in your todo list:\n- write the test"]
-    assert at.session.reminded == 0
+    assert at.session.reminder_count == 0
 
 
 async def test_the_agents_own_thread_is_read_where_it_has_the_whole_conversation(
@@ -163,10 +169,12 @@ async def test_the_agents_own_thread_is_read_where_it_has_the_whole_conversation
     """Facts come from the richer file; after a resume only the session's own has everything."""
     other = SessionManager.create(tmp_path, tmp_path / "agents")
     for text in (FIRST, "b"):
-        other.append_message(user_message(text))
+        other.append_message(build_user_message(text))
     other.flush()
-    backend = ScriptedBackend((says(DOCUMENT), WORKED), own=(harness.get("pi"), other.path))
-    at = await Desk(tmp_path, backend, config.loaded(tmp_path)).worked()
+    backend = ScriptedBackend(
+        (says(DOCUMENT), WORKED), own=(registry.get_harness("pi"), other.path)
+    )
+    at = await Desk(tmp_path, backend, settings.load_with_sources(tmp_path)).worked()
 
     first = await at.session.handoff()
 
@@ -175,7 +183,10 @@ async def test_the_agents_own_thread_is_read_where_it_has_the_whole_conversation
     await at.session.prompt("go on")
     at.manager.close()
     resumed = AgentSession(
-        SessionManager.open(at.manager.path), backend, config.loaded(tmp_path), vault=at.vault
+        SessionManager.open(at.manager.path),
+        backend,
+        settings.load_with_sources(tmp_path),
+        vault=at.vault,
     )
     await resumed.start()
     second = await resumed.handoff()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tasuki.draft.authors import answer, document
-from tasuki.draft.authors.answer import ChosenFile, Said, Unusable
+from tasuki.draft.authors.answer import ChosenFile, CitedSentence, UnusableAnswer
 
 FULL = {
     "relevantFiles": [{"file": "F1", "reason": "holds it", "refs": [3]}],
@@ -21,12 +21,14 @@ FULL = {
 
 def test_a_whole_answer_is_taken_as_it_is() -> None:
     """Nothing is missing from an answer with all keys, and every item keeps its refs."""
-    parsed = answer.parse(json.dumps(FULL))
+    parsed = answer.parse_answer(json.dumps(FULL))
 
     assert parsed.missing == ()
     assert parsed.answer.relevant_files == (ChosenFile("F1", "holds it", (3,)),)
-    assert parsed.answer.relevant_information == (Said("The cache is written twice.", (3, 4)),)
-    assert parsed.answer.state.in_progress == (Said("the test", (9,)),)
+    assert parsed.answer.relevant_information == (
+        CitedSentence("The cache is written twice.", (3, 4)),
+    )
+    assert parsed.answer.state.in_progress == (CitedSentence("the test", (9,)),)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +46,12 @@ def test_prose_and_fences_around_the_object_are_forgiven(around: str) -> None:
         "<think>a plan: {\"x\": 1}</think>" + json.dumps(FULL)
     )  # fmt: skip
 
-    assert answer.parse(text).answer == answer.parse(json.dumps(FULL)).answer
+    assert answer.parse_answer(text).answer == answer.parse_answer(json.dumps(FULL)).answer
 
 
 def test_small_liberties_are_forgiven() -> None:
     """Plain strings, `#12`, single numbers, `path` for `file`, and odd types are read or left out."""
-    parsed = answer.parse(
+    parsed = answer.parse_answer(
         json.dumps(
             {
                 "relevantFiles": [{"path": "src/a.py"}, "F2", 7, None],
@@ -62,7 +64,7 @@ def test_small_liberties_are_forgiven() -> None:
     )
 
     assert [f.file for f in parsed.answer.relevant_files] == ["src/a.py", "F2"]
-    assert parsed.answer.relevant_information[0] == Said("Plain words.", (12, 15))
+    assert parsed.answer.relevant_information[0] == CitedSentence("Plain words.", (12, 15))
     assert [d.refs for d in parsed.answer.decisions] == [(7,), (9,)]
     assert parsed.answer.open_questions == ()
     assert parsed.missing == ("relevantCommands", "failedApproaches", "constraints")
@@ -85,8 +87,8 @@ def test_small_liberties_are_forgiven() -> None:
 )
 def test_what_cannot_be_read_says_why(text: str, why: str) -> None:
     """The reason stands in the error: it is told to the author and to the user."""
-    with pytest.raises(Unusable, match=why):
-        answer.parse(text)
+    with pytest.raises(UnusableAnswer, match=why):
+        answer.parse_answer(text)
 
 
 DOCUMENT = """\
@@ -126,30 +128,37 @@ Sure, here is the document.
 
 def test_the_markdown_document_is_read_section_by_section() -> None:
     """The seed's six sections become the same fields as the structured shape; the goal is left."""
-    parsed = document.parse(DOCUMENT)
+    parsed = document.parse_document(DOCUMENT)
     found = parsed.answer
 
     assert parsed.missing == ()
-    assert found.constraints == (Said("U1", ()), Said("Keep the API stable", (4,)))
-    assert found.state.done == (Said("Retries are in `src/client.py`", (8, 9)),)
-    assert found.state.in_progress == (Said("The test for the timeout", ()),)
-    assert found.open_questions == (Said("Waiting for the review", ()),)
-    assert found.decisions == (Said("**Backoff**: doubled each time", (7,)),)
-    assert found.relevant_information == (Said("The server sends 429 without `retry-after`.", ()),)
+    assert found.constraints == (
+        CitedSentence("U1", ()),
+        CitedSentence("Keep the API stable", (4,)),
+    )
+    assert found.state.done == (CitedSentence("Retries are in `src/client.py`", (8, 9)),)
+    assert found.state.in_progress == (CitedSentence("The test for the timeout", ()),)
+    assert found.open_questions == (CitedSentence("Waiting for the review", ()),)
+    assert found.decisions == (CitedSentence("**Backoff**: doubled each time", (7,)),)
+    assert found.relevant_information == (
+        CitedSentence("The server sends 429 without `retry-after`.", ()),
+    )
     assert found.relevant_files == (ChosenFile("src/client.py", "holds `send`", ()),)
-    assert parsed.next_steps == (Said("Write the test", ()),)
+    assert parsed.next_steps == (CitedSentence("Write the test", ()),)
 
 
 def test_missing_sections_are_named() -> None:
     """A document that lacks sections is read, and says which."""
-    parsed = document.parse("## Goal\nx y z\n\n## Key decisions:\n* one\n\n**Next Steps:**\n- two")
+    parsed = document.parse_document(
+        "## Goal\nx y z\n\n## Key decisions:\n* one\n\n**Next Steps:**\n- two"
+    )
 
     assert parsed.missing == ("Constraints & Preferences", "Progress", "Critical Context")
-    assert parsed.answer.decisions == (Said("one", ()),)
+    assert parsed.answer.decisions == (CitedSentence("one", ()),)
 
 
 @pytest.mark.parametrize("text", ["", "I have nothing to say.", "# Summary\n- did things"])
 def test_a_text_without_the_sections_is_no_document(text: str) -> None:
     """Prose is not taken for a document."""
-    with pytest.raises(Unusable):
-        document.parse(text)
+    with pytest.raises(UnusableAnswer):
+        document.parse_document(text)

@@ -7,10 +7,9 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from fakes.model_server import ModelRequest, ModelServer, ModelStep
 from test_cli import World
 from test_reading import SECRET, chain, work
-
-from tasuki.testing.model_server import ModelServer, Request, Step
 
 QUESTION = "why does the upload stall?"
 
@@ -28,7 +27,7 @@ def model() -> Iterator[ModelServer]:
         yield server
 
 
-def number(request: Request, words: str) -> int:
+def number(request: ModelRequest, words: str) -> int:
     """The number of the passage that holds some words."""
     blocks = "\n".join(turn.text for turn in request.turns).split("[P")[1:]
     return next(int(block.partition("]")[0]) for block in blocks if words in block)
@@ -69,9 +68,9 @@ def test_an_answer_cites_the_entries_it_rests_on(world: World, model: ModelServe
 
 def step(reply: Any) -> Any:
     """A rule that answers with a function of the request."""
-    from tasuki.testing.model_server import Rule
+    from fakes.model_server import ModelRule
 
-    return Rule("", (Step(reply=reply),))
+    return ModelRule("", (ModelStep(reply=reply),))
 
 
 def test_later_entries_are_put_before_the_model(world: World, model: ModelServer) -> None:
@@ -82,7 +81,7 @@ def test_later_entries_are_put_before_the_model(world: World, model: ModelServer
     builder.assistant("In the end the stall was caused by the load balancer, not by the gateway.")
     path = world.thread(builder)
 
-    def reply(request: Request) -> str:
+    def reply(request: ModelRequest) -> str:
         if len(request.turns) > 2:
             where = number(request, "load balancer")
             return answer(

@@ -16,8 +16,8 @@ import pytest
 from fixture_threads import adapter
 from waiting import retry_until, runs
 
-from tasuki.draft.authors import asking
-from tasuki.draft.authors.asking import ask
+from tasuki.draft.authors import agent
+from tasuki.draft.authors.agent import ask_agent
 from tasuki.errors import AuthorFailed, Cancelled, TasukiError
 from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, PlannedFile
 from tasuki.model import Thread
@@ -39,7 +39,7 @@ class Fake:
         given = {"argv": (self.program,), "cwd": request.scratch, "stdin": request.question}
         return AskPlan(**given | type(self).plan(request))
 
-    def answered(self, output: str, request: AskRequest) -> AskAnswer:
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
         fields = json.loads(output) if output.startswith("{") else {"text": output}
         return AskAnswer(**fields, remove=self.remove)
 
@@ -66,7 +66,7 @@ def asked(folder: Path, harness: Any = None, seconds: float = 20.0, **more: Any)
     """What the agent of the thread answers."""
     path = str(folder / "thread.jsonl")
     thread = Thread(harness="parrot", id="t-1", path=path, cwd=str(folder))
-    return ask(harness or Fake(), thread, QUESTION, seconds=seconds, **more)
+    return ask_agent(harness or Fake(), thread, QUESTION, seconds=seconds, **more)
 
 
 def fails(folder: Path, **more: Any) -> TasukiError:
@@ -316,7 +316,7 @@ def test_the_scratch_folder_is_private(folder: Path) -> None:
     """Whatever the umask says."""
     before = os.umask(0)
     try:
-        with asking._scratch() as scratch:
+        with agent._create_scratch() as scratch:
             assert stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
     finally:
         os.umask(before)

@@ -21,7 +21,7 @@ def given(name: str, output: str, tmp_path: Path, schema: str = "") -> AskAnswer
     request = AskRequest(thread=thread, question=QUESTION, scratch=str(tmp_path), schema=schema)
     if name in ("pi", "omp"):
         (tmp_path / "fork.jsonl").write_text(output)
-    return harness.answered(output, request)
+    return harness.parse_answer(output, request)
 
 
 def lines(*events: dict[str, Any]) -> str:
@@ -187,7 +187,7 @@ def test_the_price_of_claude_is_that_of_the_question(tmp_path: Path) -> None:
     request = AskRequest(thread=thread, question=QUESTION, scratch=str(tmp_path))
 
     def price(total: float) -> float | None:
-        return harness.answered(claude(*text("a"), total_cost_usd=total), request).price
+        return harness.parse_answer(claude(*text("a"), total_cost_usd=total), request).price
 
     assert (price(2.5), price(1.0)) == (0.25, None)
 

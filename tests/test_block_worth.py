@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft import block_worth
-from tasuki.draft.authors.offline import Composer
-from tasuki.draft.authors.task import Task
-from tasuki.draft.block_worth import BlockWorth
-from tasuki.draft.facts import derive
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.authors.offline import DraftComposer
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.rank import block_worth
+from tasuki.draft.rank.block_worth import BlockWorth
 from tasuki.model import Goal
 from tasuki.testing import ThreadBuilder
 
@@ -27,8 +27,8 @@ def weigh(tmp_path: Path) -> Weigh:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         thread = thread_of(builder, folder)
-        task = Task(thread, derive(thread, None, goal), Goal(goal), LIMITS)
-        composer = Composer(task, 4_000, True)
+        task = AuthorTask(thread, derive_facts(thread, None, goal), Goal(goal), LIMITS)
+        composer = DraftComposer(task, 4_000, True)
         (block,) = [b for b in composer.blocks if b.text.startswith(begins)]
         return BlockWorth(task, composer.turns, composer.picker).weigh(block)
 
@@ -106,7 +106,7 @@ def test_an_announcement_and_a_mended_error_are_worth_little(weigh: Weigh) -> No
     mended.shell("make import", error, 1).edit("a.py", "1", "2").shell("make import", "fine")
 
     assert weigh(later(mended, 1), "The import") < weigh(later(failed, 1), "The import") / 2
-    assert block_worth.ANNOUNCED < 1
+    assert block_worth.ANNOUNCEMENT_WORTH < 1
     assert weigh(later(talk("Let me look at the importer."), 1), "Let me") < weigh(
         later(talk("I looked at the importer."), 1), "I looked"
     )

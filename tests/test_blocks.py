@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasuki.draft.blocks import LONG_CODE, LONG_ITEM, Block, split_blocks
-from tasuki.draft.text import MAX_LINE
+from tasuki.draft.rank.blocks import LONG_CODE, LONG_ITEM, MessageBlock, split_blocks
+from tasuki.draft.text.split import MAX_LINE
 
 
 def cut(text: str) -> list[tuple[str, str]]:
@@ -24,12 +24,12 @@ def test_a_message_is_cut_into_paragraphs_items_tables_and_code() -> None:
     )
 
     assert split_blocks(text, 7) == [
-        Block("I found it.\nThe cache leaks.", 7, 0, "paragraph"),
-        Block("- one", 7, 1, "item"),
-        Block("- two", 7, 2, "item"),
-        Block("| a | b |\n| 1 | 2 |", 7, 3, "table"),
-        Block("```py\nx = 1\n\ny = 2\n```", 7, 4, "code"),
-        Block("Done.", 7, 5, "paragraph"),
+        MessageBlock("I found it.\nThe cache leaks.", 7, 0, "paragraph"),
+        MessageBlock("- one", 7, 1, "item"),
+        MessageBlock("- two", 7, 2, "item"),
+        MessageBlock("| a | b |\n| 1 | 2 |", 7, 3, "table"),
+        MessageBlock("```py\nx = 1\n\ny = 2\n```", 7, 4, "code"),
+        MessageBlock("Done.", 7, 5, "paragraph"),
     ]
 
 

@@ -32,7 +32,7 @@ FULL = Draft(
 def render(draft: Draft, id: str, *, skill_prefix: str = "", preamble: bool = True) -> str:
     """The whole brief of a draft, put together as the command does it."""
     context = brief.render_context(draft, id, preamble=preamble)
-    return brief.join(context, draft.goal.text, skill_prefix)
+    return brief.join_brief(context, draft.goal.text, skill_prefix)
 
 
 def test_sections_stand_in_the_seeds_order_with_its_headings() -> None:
@@ -97,10 +97,10 @@ def test_a_quoted_block_stands_below_a_line_that_cites_it_each_line_marked() -> 
     """Several lines of one message keep their order and indentation behind `> `; the label stands above."""
     item = Item(text="**Plan**\n- one\n\t- deep  \n\nlast", refs=(4,), label="A sub-agent reported")
 
-    assert brief.item_line(item) == (
+    assert brief.format_item(item) == (
         "- A sub-agent reported [#4]:\n> **Plan**\n> - one\n>     - deep\n> \n> last"
     )
-    assert brief.item_line(Item(text="a\nb", refs=(4,))) == "- [#4]:\n> a\n> b"
+    assert brief.format_item(Item(text="a\nb", refs=(4,))) == "- [#4]:\n> a\n> b"
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_no_line_of_a_quoted_block_closes_the_fence_or_opens_a_heading(line: str
     assert quoted.splitlines()[:1] == ["> before"]
     assert all(x.startswith("> ") for x in quoted.splitlines())
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202e]", text)
-    assert brief.split(text) == (brief.render_context(replace(FULL, context=(block,)), "ab" * 16), GOAL)  # fmt: skip
+    assert brief.split_brief(text) == (brief.render_context(replace(FULL, context=(block,)), "ab" * 16), GOAL)  # fmt: skip
 
 
 def test_a_command_with_backticks_is_still_one_piece_of_code() -> None:
     """Backticks inside a command get a longer fence."""
-    assert brief.code("echo `date`") == "``echo `date` ``"
-    assert brief.code("ls") == "`ls`"
+    assert brief.format_code("echo `date`") == "``echo `date` ``"
+    assert brief.format_code("ls") == "`ls`"
 
 
 def test_split_takes_apart_what_join_put_together() -> None:
@@ -140,8 +140,8 @@ def test_split_takes_apart_what_join_put_together() -> None:
     goal = "write a doc with the heading\n## Next Goal (verbatim)\nin it"
     context = brief.render_context(FULL, "ab" * 16)
 
-    assert brief.split(brief.join(context, goal)) == (context, goal)
-    assert brief.split("no goal here") == ("no goal here", "")
+    assert brief.split_brief(brief.join_brief(context, goal)) == (context, goal)
+    assert brief.split_brief("no goal here") == ("no goal here", "")
 
 
 def test_the_skill_stands_first() -> None:
@@ -174,13 +174,13 @@ def test_a_draft_that_is_too_long_loses_the_last_lines_of_its_longest_section() 
     long = replace(
         FULL, context=tuple(Item(text=f"finding {n} " * 9, refs=(n,)) for n in range(30))
     )
-    cut = brief.trimmed(long, "ab" * 16, 400)
+    cut = brief.trim_to_budget(long, "ab" * 16, 400)
 
-    assert brief.size(brief.render_context(cut, "ab" * 16)) <= 400
+    assert brief.count_context_tokens(brief.render_context(cut, "ab" * 16)) <= 400
     assert 0 < len(cut.context) < 30
     assert cut.context == long.context[: len(cut.context)]
     assert (cut.stopped, cut.state) == (long.stopped, long.state)
-    assert brief.trimmed(FULL, "ab" * 16, 8_000) == FULL
+    assert brief.trim_to_budget(FULL, "ab" * 16, 8_000) == FULL
 
 
 def test_files_and_commands_of_which_nothing_is_told_share_one_line() -> None:
@@ -198,7 +198,7 @@ def test_files_and_commands_of_which_nothing_is_told_share_one_line() -> None:
             CommandItem(command="x `y`", refs=(8, 9)),
         ),
     )
-    found = dict(brief.sections(draft))
+    found = dict(brief.list_sections(draft))
 
     assert found["Relevant Files"] == [
         "- a.py — edited 2× [#4]",
@@ -212,4 +212,4 @@ def test_where_nothing_is_told_of_any_each_has_its_own_line() -> None:
     """A list of bare paths, as without reasons, stays a list."""
     bare = replace(FULL, files=(FileItem(path="a.py"), FileItem(path="b.py")), commands=())
 
-    assert dict(brief.sections(bare))["Relevant Files"] == ["- a.py", "- b.py"]
+    assert dict(brief.list_sections(bare))["Relevant Files"] == ["- a.py", "- b.py"]

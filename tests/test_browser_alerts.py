@@ -10,7 +10,8 @@ from browser import Browsing, operator, portraits
 from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
-from tasuki.fleet import alerts, tables
+from tasuki.fleet.alerts import alerts
+from tasuki.fleet.store import tables
 
 STATES = {
     "sent": "", "not_sent": "A notification could not be delivered.", "quiet": "", "due": "",
@@ -40,7 +41,7 @@ def page(served: Served, browsing: Browsing) -> Page:
 def raised(served: Served, key: str, kind: str = "needs_you", state: str = "due") -> None:
     """An alert that is committed, of which no page was told yet."""
     with served.fleet.database.write() as connection:
-        alerts.raise_(
+        alerts.raise_alert(
             connection, kind, key, f"{records.SLUG} {key}", "Which <b>one</b>?", host="elsewhere", agent_id=1
         )  # fmt: skip
         query = sa.update(tables.alerts).where(tables.alerts.c.key == key)
@@ -54,7 +55,7 @@ def test_what_a_page_shows_already_does_not_come_again(served: Served, page: Pag
     page.goto("/alerts")
     expect(page.locator("#live-word")).to_have_text("Live")
     raised(served, "second")
-    served.fleet.changes.happened([1])
+    served.fleet.changes.notify([1])
     expect(page.locator(".toast", has_text="second")).to_be_visible()
 
     assert page.locator("#alert-list li").count() == 2
@@ -66,7 +67,7 @@ def test_what_became_of_each_is_said(served: Served, page: Page) -> None:
     """Sent, not sent and why, not known; each leads to its agent."""
     for state in STATES:
         raised(served, state, "unacknowledged", state)
-    served.fleet.changes.happened([1])
+    served.fleet.changes.notify([1])
     page.goto("/alerts")
     lines = page.locator("#alert-list li")
     said = {

@@ -14,9 +14,10 @@ from playwright.sync_api import Page, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
-from tasuki.fleet import log, tables, workflow
-from tasuki.fleet.failures import REMEDIES, UNCERTAIN
-from tasuki.web.pages.shapes import STEPS
+from tasuki.fleet.handoff import workflow
+from tasuki.fleet.store import log, tables
+from tasuki.fleet.store.failures import REMEDIES, UNCERTAIN_CODES
+from tasuki.web.views.states import STEP_WORDS
 
 ID = "ab" * 16
 
@@ -34,7 +35,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 def fails(served: Served, step: str, code: str, sentence: str) -> None:
     """The handoff fails at a step, as the server would write that down."""
-    state = "uncertain" if code in UNCERTAIN else "failed"
+    state = "uncertain" if code in UNCERTAIN_CODES else "failed"
     failure = {"code": code, "step": step, "sentence": sentence, "remedy": REMEDIES[code].format(agent=1)}  # fmt: skip
     handoffs, steps, now = tables.handoffs, tables.steps, time.time()
     with served.fleet.database.write() as connection:
@@ -47,11 +48,11 @@ def fails(served: Served, step: str, code: str, sentence: str) -> None:
         connection.execute(
             sa.update(handoffs).values(
                 state=state, step=step, failure=failure, finished_at=now, from_thread=step == "write",
-                recorded_at=now if step in workflow.SUCCESSOR else None,
+                recorded_at=now if step in workflow.SUCCESSOR_STEPS else None,
             )
         )  # fmt: skip
         log.note(connection, "alarm", sentence, agent_id=1, handoff_id=ID)
-    served.fleet.changes.happened([1])
+    served.fleet.changes.notify([1])
 
 
 def test_each_step_that_fails_is_shown_under_the_open_page(
@@ -61,7 +62,7 @@ def test_each_step_that_fails_is_shown_under_the_open_page(
     page = operator(browsing.page(served.origin), served.link)
     page.goto(f"/handoffs/{ID}")
     expect(page.locator("#live-word")).to_have_text("Live")
-    for number, step in enumerate((*workflow.STEPS, "write")):
+    for number, step in enumerate((*workflow.ALL_STEPS, "write")):
         sentence = f"Trial {number} did not work."
         if step == "write":
             fails(served, step, "unexpected", "Now from the thread.")
@@ -69,7 +70,7 @@ def test_each_step_that_fails_is_shown_under_the_open_page(
             page.reload()
         fails(served, step, "unexpected", sentence)
         expect(page.locator("main").get_by_role("alert")).to_contain_text(sentence)
-        expect(page.locator("li.bad b")).to_have_text(STEPS[step][0])
+        expect(page.locator("li.bad b")).to_have_text(STEP_WORDS[step][0])
         expect(page.get_by_role("button", name="Retry")).to_be_enabled()
 
 
@@ -87,7 +88,7 @@ def test_each_failure_says_what_can_be_done(served: Served, browsing: Browsing) 
         alert = page.locator("main").get_by_role("alert")
         expect(alert).to_contain_text(f"{sentence} {REMEDIES[code].format(agent=1)} ({code})")
         expect(fleet.locator("#agent-1")).to_contain_text(sentence)
-        word = "Handoff uncertain" if code in UNCERTAIN else "Handoff failed"
+        word = "Handoff uncertain" if code in UNCERTAIN_CODES else "Handoff failed"
         expect(fleet.locator("#agent-1 .st")).to_have_text(word)
 
 

@@ -12,8 +12,8 @@ from playwright.sync_api import Page, expect
 from waiting import retry_until
 from web_servers import Served, serving
 
-from tasuki.fleet import personas
-from tasuki.fleet.reading import newest_event
+from tasuki.fleet.agents import personas
+from tasuki.fleet.store.queries import find_newest_event
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     with serving(tmp_path) as made:
         fleet = made.fleet
         skill = "# Develops\n\n- writes tests first\n- `git commit` often"
-        personas.add(fleet.database, fleet.root, role="developer", name="con", skill=skill)
+        personas.add_persona(fleet.database, fleet.root, role="developer", name="con", skill=skill)
         yield made
 
 
@@ -56,8 +56,8 @@ def test_the_page_of_a_chain(page: Page, served: Served, tmp_path: Path) -> None
 def test_a_chain_of_200_agents_opens_at_its_newest_end(page: Page, served: Served) -> None:
     """The drawing scrolls in its own region, and begins with what is new."""
     chain(served.fleet.database, [float(20 + n % 75) for n in range(200)])
-    served.fleet.changes.happened()
-    newest = newest_event(served.fleet.database)
+    served.fleet.changes.notify()
+    newest = find_newest_event(served.fleet.database)
     retry_until(lambda: served.live.position == newest)
     page.goto("/lineage")
 
@@ -106,7 +106,7 @@ def test_the_pages_of_personas(page: Page, served: Served, tmp_path: Path) -> No
     fleet = served.fleet
     fleet_records.persona(fleet.database, "reviewer-mina-2", automatic=True, threshold=70.0)
     five(served, tmp_path)
-    folder = personas.folder(fleet.root, SLUG)
+    folder = personas.get_persona_folder(fleet.root, SLUG)
     (folder / "experience.md").write_text("## Learned\n\nThe tests need `TZ=UTC`.\n")
     (folder / "handoffs" / "20261121.md").write_text(
         "# Handoff\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"

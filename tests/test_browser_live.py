@@ -12,7 +12,8 @@ from browser import Browsing, operator, portraits, violations
 from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
-from tasuki.fleet import alerts, log, tables
+from tasuki.fleet.alerts import alerts
+from tasuki.fleet.store import log, tables
 
 WATCH = """() => {
   window.touched = new Set(); window.shifts = 0;
@@ -60,7 +61,7 @@ def change(served: Served, id: int, **values: Any) -> None:
             sa.update(tables.agents).where(tables.agents.c.id == id).values(**values)
         )
         log.note(connection, "busy", "", agent_id=id)
-    served.fleet.changes.happened([id])
+    served.fleet.changes.notify([id])
 
 
 def test_all_of_200_agents_are_reached(seen: Page) -> None:
@@ -178,11 +179,11 @@ def test_an_alert_is_a_toast_and_stays_in_the_list(served: Served, seen: Page) -
     seen.goto("/personas")
     expect(seen.locator("#live-word")).to_have_text("Live")
     with served.fleet.database.write() as connection:
-        alerts.raise_(
+        alerts.raise_alert(
             connection, "needs_you", "k", "developer-con-3 waits for you", "Which <b>database</b>?",
             host="h", agent_id=3,
         )  # fmt: skip
-    served.fleet.changes.happened([3])
+    served.fleet.changes.notify([3])
     toast = seen.locator(".toast")
     expect(toast).to_contain_text("Which <b>database</b>?")
     expect(seen.get_by_role("link", name="1 new alert")).to_be_visible()

@@ -67,7 +67,7 @@ def test_a_handoff_from_any_thread(world: World, seen: Page) -> None:
     expect(seen.get_by_role("status").filter(has_text="runs in the tmux pane")).to_be_visible(
         timeout=30_000
     )
-    newest, first = vault(world).all()
+    newest, first = vault(world).list_handoffs()
 
     assert (newest.goal.text, newest.revises) == (f"{GOAL}, please", first.id)
     assert first.goal.text == GOAL
@@ -107,8 +107,8 @@ def test_a_goal_is_kept_to_the_letter(world: World, seen: Page) -> None:
     open_first(seen)
     drafted(seen, goal)
 
-    assert vault(world).all()[0].goal.text == goal
-    assert goal in vault(world).brief(vault(world).all()[0].id)
+    assert vault(world).list_handoffs()[0].goal.text == goal
+    assert goal in vault(world).load_brief(vault(world).list_handoffs()[0].id)
 
 
 def test_without_javascript(world: World, threads: Path, browsing: Browsing) -> None:
@@ -178,7 +178,7 @@ def test_drafts_are_listed_found_and_pruned(world: World, seen: Page) -> None:
     seen.get_by_role("button", name="Delete 1 for good").click()
     expect(seen.get_by_role("status").filter(has_text="Deleted 1.")).to_be_visible()
 
-    assert vault(world).all() == []
+    assert vault(world).list_handoffs() == []
 
 
 def test_its_pages_are_accessible(seen: Page) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from fixture_threads import HARNESSES, adapter
 
-from tasuki import harness as harnesses
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness import omp, pi
-from tasuki.harness.claude import folder_name
+from tasuki.harness import registry as harnesses
+from tasuki.harness.claude.head import build_folder_name
 from tasuki.harness.protocol import ThreadFile
 from tasuki.testing import ThreadBuilder, story
 from tasuki.threads import catalog
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def claude_thread(home: Path, cwd: Path, seed: int, modified: float) -> Path:
     """A thread of Claude Code where Claude Code keeps it."""
-    folder = home / ".claude" / "projects" / folder_name(cwd)
+    folder = home / ".claude" / "projects" / build_folder_name(cwd)
     folder.mkdir(parents=True, exist_ok=True)
     path = (
         ThreadBuilder("claude", cwd=str(cwd), seed=seed)
@@ -54,9 +54,9 @@ def test_threads_of_this_folder_come_newest_first(home: Path) -> None:
     old, new = claude_thread(home, here, 1, 1000), claude_thread(home, here, 2, 2000)
     other = claude_thread(home, there, 3, 3000)
 
-    assert [h.path for h in catalog.heads(None, here)] == [str(new), str(old)]
-    assert [h.path for h in catalog.heads()] == [str(other), str(new), str(old)]
-    assert next(catalog.heads(None, here)).first_words == "task 2"
+    assert [h.path for h in catalog.list_heads(None, here)] == [str(new), str(old)]
+    assert [h.path for h in catalog.list_heads()] == [str(other), str(new), str(old)]
+    assert next(catalog.list_heads(None, here)).first_words == "task 2"
 
 
 def test_at_n_harness_names_ids_and_paths_find_a_thread(home: Path) -> None:
@@ -65,12 +65,12 @@ def test_at_n_harness_names_ids_and_paths_find_a_thread(home: Path) -> None:
     here.mkdir()
     old, new = claude_thread(home, here, 1, 1000), claude_thread(home, here, 2, 2000)
 
-    assert catalog.find("", here)[1] == new
-    assert catalog.find("@1", here)[1] == new
-    assert catalog.find("@2", here)[1] == old
-    assert catalog.find("claude", here)[1] == new
-    assert catalog.find(old.stem, here)[1] == old
-    assert catalog.find(str(old), here)[1] == old
+    assert catalog.find_thread("", here)[1] == new
+    assert catalog.find_thread("@1", here)[1] == new
+    assert catalog.find_thread("@2", here)[1] == old
+    assert catalog.find_thread("claude", here)[1] == new
+    assert catalog.find_thread(old.stem, here)[1] == old
+    assert catalog.find_thread(str(old), here)[1] == old
 
 
 def test_a_shared_beginning_is_ambiguous_and_lists_the_threads(home: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_shared_beginning_is_ambiguous_and_lists_the_threads(home: Path) -> No
     old, new = claude_thread(home, here, 1, 1000), claude_thread(home, here, 2, 2000)
 
     with pytest.raises(UsageError, match="2 threads begin with") as caught:
-        catalog.find(old.stem[:8], here)
+        catalog.find_thread(old.stem[:8], here)
     assert str(old) in str(caught.value)
     assert str(new) in str(caught.value)
 
@@ -91,7 +91,7 @@ def test_a_shared_beginning_is_ambiguous_and_lists_the_threads(home: Path) -> No
 def test_what_is_not_there_says_what_to_do(home: Path, spec: str) -> None:
     """Each failed search ends in a sentence with the next step."""
     with pytest.raises(ThreadNotFound, match=r"tasuki (threads|handoff)|neither a file"):
-        catalog.find(spec, home)
+        catalog.find_thread(spec, home)
 
 
 def test_a_file_that_is_no_thread_is_named(home: Path) -> None:
@@ -101,11 +101,11 @@ def test_a_file_that_is_no_thread_is_named(home: Path) -> None:
     empty.write_text("\n")
 
     with pytest.raises(ThreadUnreadable, match="is not a thread of a known harness"):
-        catalog.find(str(text), home)
+        catalog.find_thread(str(text), home)
     with pytest.raises(ThreadUnreadable, match="is empty"):
-        catalog.find(str(empty), home)
+        catalog.find_thread(str(empty), home)
     with pytest.raises(ThreadUnreadable, match="Cannot open"):
-        catalog.find(f"{home}/", home)
+        catalog.find_thread(f"{home}/", home)
 
 
 @pytest.mark.parametrize("harness", HARNESSES)
@@ -113,7 +113,7 @@ def test_any_threads_file_is_recognised_wherever_it_lies(harness: str, home: Pat
     """The format is told by the first bytes, not by the folder or the name."""
     path = story(harness).write(home / "anything.jsonl")
 
-    assert catalog.find(str(path), home)[0].name in (
+    assert catalog.find_thread(str(path), home)[0].name in (
         {harness, "pi"} if harness == "omp" else {adapter(harness).name}
     )
 
@@ -127,14 +127,14 @@ def test_threads_in_a_database_are_found_by_path_and_id(home: Path, tmp_path: Pa
     export = ThreadBuilder("opencode-export", cwd=str(home)).user("Go").write(tmp_path)
 
     for spec in (str(path), build.id, build.id[:12], "opencode", "@1", ""):
-        harness, found = catalog.find(spec, home)
+        harness, found = catalog.find_thread(spec, home)
         assert (harness.name, found) == ("opencode", path)
-    assert catalog.find(str(path.parent), home)[0].name == "opencode"
-    assert catalog.find(str(export), home)[1] == export
-    (head,) = catalog.heads(None, home)
+    assert catalog.find_thread(str(path.parent), home)[0].name == "opencode"
+    assert catalog.find_thread(str(export), home)[1] == export
+    (head,) = catalog.list_heads(None, home)
     assert (head.path, head.first_words) == (str(path), "task")
     with pytest.raises(ThreadUnreadable, match="holds no thread ses_none"):
-        catalog.find(f"{path.parent}/ses_none", home)[0].read(path.parent / "ses_none")
+        catalog.find_thread(f"{path.parent}/ses_none", home)[0].read(path.parent / "ses_none")
 
 
 @pytest.mark.parametrize("harness", ["aider", "specstory"])
@@ -149,13 +149,13 @@ def test_histories_in_a_project_are_those_of_all_its_folders(
     folder.mkdir(parents=True, exist_ok=True)
     path = ThreadBuilder(harness).user("task").assistant("ok").write(folder)
     monkeypatch.chdir(below)
-    (head,) = catalog.heads(None, below)
+    (head,) = catalog.list_heads(None, below)
 
     assert (head.path, head.cwd) == (str(path), str(home / "proj"))
     for spec in ("@1", harness, head.id, head.id[:-2], str(path)):
-        found = catalog.find(spec, below)
+        found = catalog.find_thread(spec, below)
         assert (found[0].name, found[1]) == (harness, path)
-    assert list(catalog.heads(None, home / "proj" / "..")) == []
+    assert list(catalog.list_heads(None, home / "proj" / "..")) == []
 
 
 STORES = {
@@ -184,8 +184,8 @@ def test_every_harness_is_found_by_the_id_that_lists_show(
     mark.parent.mkdir(parents=True)
     mark.write_text(str(project))
     folders = {
-        "folder": folder_name(project), "pi": pi.folder_name(str(project)),
-        "omp": omp.folder_name(str(project)),
+        "folder": build_folder_name(project), "pi": pi.build_folder_name(str(project)),
+        "omp": omp.build_folder_name(str(project)),
     }  # fmt: skip
     paths = []
     for seed in (1, 20_000):
@@ -195,16 +195,16 @@ def test_every_harness_is_found_by_the_id_that_lists_show(
             continue
         place.mkdir(parents=True, exist_ok=True)
         paths.append(builder.write(place / builder.file_name()))
-    (wanted, *_) = [h for h in catalog.heads(name, project) if h.path == str(paths[0])]
+    (wanted, *_) = [h for h in catalog.list_heads(name, project) if h.path == str(paths[0])]
 
-    assert catalog.find(wanted.id, project) == (harnesses.get(name), paths[0])
+    assert catalog.find_thread(wanted.id, project) == (harnesses.get_harness(name), paths[0])
     beginning = next(
         wanted.id[:n] for n in range(4, len(wanted.id) + 1)
-        if sum(h.id.startswith(wanted.id[:n]) for h in catalog.heads(name, project)) == 1
+        if sum(h.id.startswith(wanted.id[:n]) for h in catalog.list_heads(name, project)) == 1
     )  # fmt: skip
-    assert catalog.find(beginning, project)[1] == paths[0]
-    assert catalog.find(str(paths[0]), project)[1] == paths[0]
-    assert catalog.find(name, project)[0].name == name
+    assert catalog.find_thread(beginning, project)[1] == paths[0]
+    assert catalog.find_thread(str(paths[0]), project)[1] == paths[0]
+    assert catalog.find_thread(name, project)[0].name == name
 
 
 @pytest.mark.parametrize("harness", ["claude", "codex", "pi", "omp", "gemini", "copilot"])
@@ -226,7 +226,7 @@ def test_a_thread_with_unusual_ends_is_listed(home: Path, harness: str) -> None:
 def test_a_thread_of_claude_with_much_before_its_first_message_is_listed(home: Path) -> None:
     """Records without a folder that fill the head, and a last line longer than the tail, hide no thread."""
     here = home / "here"
-    folder = home / ".claude" / "projects" / folder_name(here)
+    folder = home / ".claude" / "projects" / build_folder_name(here)
     folder.mkdir(parents=True)
     builder = ThreadBuilder("claude", cwd=str(here))
     said = builder.user("task one").assistant("x" * 50_000).text()
@@ -234,9 +234,9 @@ def test_a_thread_of_claude_with_much_before_its_first_message_is_listed(home: P
     path = folder / f"{builder.id}.jsonl"
     path.write_text(before + said)
 
-    assert [h.path for h in catalog.heads(None, here)] == [str(path)]
-    assert next(catalog.heads(None, here)).first_words == "task one"
-    assert catalog.find(builder.id[:8], here)[1] == path
+    assert [h.path for h in catalog.list_heads(None, here)] == [str(path)]
+    assert next(catalog.list_heads(None, here)).first_words == "task one"
+    assert catalog.find_thread(builder.id[:8], here)[1] == path
 
 
 def test_a_path_is_absolute_whatever_was_typed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,8 +244,8 @@ def test_a_path_is_absolute_whatever_was_typed(home: Path, monkeypatch: pytest.M
     path = claude_thread(home, home / "here", 1, 1000)
     monkeypatch.chdir(path.parent)
 
-    assert catalog.find(path.name, path.parent)[1] == path
-    assert catalog.find(f"./{path.name}", path.parent)[1] == path
+    assert catalog.find_thread(path.name, path.parent)[1] == path
+    assert catalog.find_thread(f"./{path.name}", path.parent)[1] == path
 
 
 def _git(*arguments: str, cwd: Path) -> None:
@@ -265,15 +265,15 @@ def test_threads_of_the_project_are_found_from_its_subfolders_and_worktrees(home
     claude_thread(home, home, 2, 2000)
 
     for folder in (deep, tree, tree / "docs"):
-        found, of = catalog.heads_near(None, folder)
+        found, of = catalog.list_heads_near(None, folder)
         assert [h.path for h in found] == [str(ours)]
         assert of == root
-        assert f"No thread was run in {folder}" in catalog.find_near("", folder).told
+        assert f"No thread was run in {folder}" in catalog.find_near("", folder).note
         with pytest.raises(ThreadNotFound):
-            catalog.find("", folder)
+            catalog.find_thread("", folder)
     there = claude_thread(home, tree, 3, 500)
-    assert [h.path for h in catalog.heads_near(None, tree / "docs")[0]] == [str(there)]
-    assert catalog.find_near("@1", root).told == ""
+    assert [h.path for h in catalog.list_heads_near(None, tree / "docs")[0]] == [str(there)]
+    assert catalog.find_near("@1", root).note == ""
 
 
 def test_worktrees_beside_their_repository_are_found(home: Path) -> None:
@@ -288,11 +288,11 @@ def test_worktrees_beside_their_repository_are_found(home: Path) -> None:
     _git("update-ref", "refs/heads/main", _commit(root, blob), cwd=root)
     _git("worktree", "add", "-q", str(tree), "main", cwd=root)
     ours = claude_thread(home, tree, 1, 1000)
-    assert [h.path for h in catalog.heads_near(None, root)[0]] == [str(ours)]
+    assert [h.path for h in catalog.list_heads_near(None, root)[0]] == [str(ours)]
 
     ours.unlink()
     main = claude_thread(home, root, 2, 1000)
-    assert [h.path for h in catalog.heads_near(None, tree)[0]] == [str(main)]
+    assert [h.path for h in catalog.list_heads_near(None, tree)[0]] == [str(main)]
 
 
 def _commit(root: Path, tree: str) -> str:
@@ -308,10 +308,10 @@ def test_without_a_repository_threads_above_are_found_below_the_home_folder(home
     deep = home / "notes" / "2026"
     deep.mkdir(parents=True)
     claude_thread(home, home, 1, 2000)
-    assert catalog.heads_near(None, deep) == ([], deep)
+    assert catalog.list_heads_near(None, deep) == ([], deep)
 
     ours = claude_thread(home, home / "notes", 2, 1000)
-    assert [h.path for h in catalog.heads_near(None, deep)[0]] == [str(ours)]
+    assert [h.path for h in catalog.list_heads_near(None, deep)[0]] == [str(ours)]
 
 
 @pytest.mark.parametrize("hostile", ["gitdir: /nowhere", "gitdir: ../..", "\0\xff", ""])
@@ -322,4 +322,4 @@ def test_a_broken_repository_hides_no_error_and_no_thread(home: Path, hostile: s
     (root / ".git").write_text(hostile, "latin-1")
     ours = claude_thread(home, root, 1, 1000)
 
-    assert [h.path for h in catalog.heads_near(None, root / "src")[0]] == [str(ours)]
+    assert [h.path for h in catalog.list_heads_near(None, root / "src")[0]] == [str(ours)]

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 from chats import Chatting
+from fakes.session_backend import BackendRule, ScriptedTurn
 from sessions import DOCUMENT, FIRST, REQUEST, says
 
-from tasuki.session.agent_session import NOTHING
-from tasuki.session.backend import Text
-from tasuki.session.chat.command_controller import CANCELLED, STARTED
-from tasuki.session.chat.input_controller import BUSY
-from tasuki.session.manager import SessionManager
-from tasuki.testing.session_backend import Rule, Say
+from tasuki.session.agent_session.backend import TextPiece
+from tasuki.session.agent_session.session import NOTHING_MESSAGE
+from tasuki.session.chat.controllers import BUSY_MESSAGE, CANCELLED_MESSAGE, STARTED_MESSAGE
+from tasuki.session.pi_store.manager import SessionManager
 
-HELD = Rule("^wait", (Say((Text("I wait."),), hold=True),))
+HELD = BackendRule("^wait", (ScriptedTurn((TextPiece("I wait."),), hold=True),))
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ async def test_a1_handoff_never_reaches_the_model(folder: Path, text: str) -> No
 
     assert chat.prompts == [FIRST]
     assert chat.view.input == ""
-    assert chat.view.shown[-1] == ("note", STARTED)
+    assert chat.view.shown[-1] == ("note", STARTED_MESSAGE)
 
 
 @pytest.mark.parametrize("text", ["/handoffs", "/handoff-now", "please /handoff", "/own words"])
@@ -69,7 +68,7 @@ async def test_a2_nothing_to_hand_off_yet(folder: Path) -> None:
     await chat.said("/handoff")
 
     assert chat.view.shown == [("warn", "Nothing to hand off (no messages yet)")]
-    assert NOTHING == "Nothing to hand off (no messages yet)"
+    assert NOTHING_MESSAGE == "Nothing to hand off (no messages yet)"
     assert chat.backend.log == []
 
 
@@ -101,14 +100,16 @@ async def test_a10_a_failure_says_why(folder: Path) -> None:
 
 async def test_a11_a_handoff_is_cancelled_by_its_own_channel(folder: Path) -> None:
     """A10, A11: `Handoff cancelled` is shown, and the old session goes on."""
-    chat = Chatting(folder, Rule(REQUEST, (Say((Text("## Goal"),), hold=True),)))
+    chat = Chatting(
+        folder, BackendRule(REQUEST, (ScriptedTurn((TextPiece("## Goal"),), hold=True),))
+    )
     await chat.said(FIRST)
     task = await held(chat, "/handoff")
     assert await chat.conversation.interrupt()
     await task
 
-    assert chat.view.shown == [("error 130", CANCELLED)]
-    assert CANCELLED == "Handoff cancelled"
+    assert chat.view.shown == [("error 130", CANCELLED_MESSAGE)]
+    assert CANCELLED_MESSAGE == "Handoff cancelled"
     await chat.said("go on")
     assert chat.backend.log[-1].session == "agent-session-1"
 
@@ -124,7 +125,7 @@ async def test_a11_also_between_its_questions(folder: Path) -> None:
     assert await chat.conversation.interrupt()
     await task
 
-    assert chat.view.shown == [("error 130", CANCELLED)]
+    assert chat.view.shown == [("error 130", CANCELLED_MESSAGE)]
     assert len(chat.backend.sessions) == 1
 
 
@@ -144,7 +145,9 @@ async def test_words_typed_while_the_agent_works_wait(folder: Path) -> None:
 
 async def test_a6_words_typed_during_a_handoff_wait_unsent(folder: Path) -> None:
     """A6: they stand in the successor's input line; neither session's model got them."""
-    chat = Chatting(folder, Rule(REQUEST, (Say((Text(DOCUMENT),), hold=True),)))
+    chat = Chatting(
+        folder, BackendRule(REQUEST, (ScriptedTurn((TextPiece(DOCUMENT),), hold=True),))
+    )
     await chat.said(FIRST)
     task = await held(chat, "/handoff")
     await chat.said("and then this")
@@ -154,7 +157,7 @@ async def test_a6_words_typed_during_a_handoff_wait_unsent(folder: Path) -> None
 
     assert chat.view.input == "and then this"
     assert chat.prompts == [FIRST]
-    assert chat.view.shown[-1] == ("note", STARTED)
+    assert chat.view.shown[-1] == ("note", STARTED_MESSAGE)
 
 
 async def test_words_that_waited_for_a_cancelled_turn_are_given_back(folder: Path) -> None:
@@ -178,7 +181,7 @@ async def test_a_handoff_waits_for_the_turn(folder: Path) -> None:
     task = await held(chat, "wait for it")
     await chat.said("/handoff the tests")
 
-    assert chat.view.shown == [("warn", BUSY.format("/handoff"))]
+    assert chat.view.shown == [("warn", BUSY_MESSAGE.format("/handoff"))]
     assert chat.view.input == "/handoff the tests"
     await chat.conversation.interrupt()
     await task
@@ -186,7 +189,9 @@ async def test_a_handoff_waits_for_the_turn(folder: Path) -> None:
 
 async def test_a_failed_turn_is_shown(folder: Path) -> None:
     """The agent's own sentence is shown, and the next words reach it again."""
-    chat = Chatting(folder, Rule("^break", (Say(fails="Scripted failed: out of tokens"),)))
+    chat = Chatting(
+        folder, BackendRule("^break", (ScriptedTurn(fails="Scripted failed: out of tokens"),))
+    )
     await chat.said(FIRST, "break it", "go on")
 
     assert chat.view.shown == [("error 1", "Scripted failed: out of tokens")]
@@ -197,7 +202,7 @@ async def test_an_agent_that_ended_is_started_again(folder: Path) -> None:
     """The next words start it, with the conversation so far as its context."""
     chat = Chatting(folder)
     await chat.said(FIRST)
-    chat.backend.ended = True
+    chat.backend.has_ended = True
     await chat.said("go on")
 
     assert "started again" in chat.view.shown[0][1]
@@ -229,7 +234,7 @@ async def test_resume_goes_back(folder: Path) -> None:
     assert chat.view.shown[-2][0] == "rebuilt"
     await chat.said("go on")
     assert FIRST in chat.backend.log[-1].shown
-    assert SessionManager.open(old).message_count() == 4 + 2
+    assert SessionManager.open(old).count_messages() == 4 + 2
 
 
 async def test_resume_asks_the_agent_for_its_own_session(folder: Path) -> None:
@@ -263,7 +268,7 @@ async def test_words_typed_while_a_session_is_resumed_wait(folder: Path) -> None
     await chat.input.submit("typed early")
     await chat.conversation.resume(before.conversation.session.manager.path)
 
-    assert chat.conversation.waiting_words() == "typed early"
+    assert chat.conversation.take_waiting_words() == "typed early"
 
 
 async def test_resume_of_a_session_in_use(folder: Path) -> None:

@@ -9,24 +9,25 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 from sessions import DOCUMENT
 from waiting import retry_until, runs
 
-from tasuki.extras import install_line
-from tasuki.session.manager import sessions
-from tasuki.testing.acp_agent import Rule, Script, Step
+from fakes import FAKE
+from tasuki.extras import build_install_line
+from tasuki.session.pi_store.manager import list_sessions
 
 TOOL = {"title": "Read a.py", "kind": "read"}
 RULES = (
-    Rule("Write a handoff document.*EMPTY", (Step(stop="end_turn"),)),
-    Rule("Write a handoff document", (Step(say=DOCUMENT),)),
-    Rule(
+    AcpRule("Write a handoff document.*EMPTY", (AcpStep(stop="end_turn"),)),
+    AcpRule("Write a handoff document", (AcpStep(say=DOCUMENT),)),
+    AcpRule(
         r"look at it\Z",
-        (Step(say="## Found\n\n- *one*\n"), Step(tool=TOOL), Step(say="That is all.")),
+        (AcpStep(say="## Found\n\n- *one*\n"), AcpStep(tool=TOOL), AcpStep(say="That is all.")),
     ),
-    Rule("may", (Step(ask=("allow_once", "reject_once")), Step(say="got {got}"))),
-    Rule("break", (Step(error="overloaded"),)),
-    Rule("die", (Step(exit=7),)),
+    AcpRule("may", (AcpStep(ask=("allow_once", "reject_once")), AcpStep(say="got {got}"))),
+    AcpRule("break", (AcpStep(error="overloaded"),)),
+    AcpRule("die", (AcpStep(exit=7),)),
 )
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -38,8 +39,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("HOME", str(tmp_path))
     script = tmp_path / "script.json"
-    script.write_bytes(msgspec.json.encode(Script(RULES, log=str(tmp_path / "log.jsonl"))))
-    agent = f"{sys.executable} -m tasuki.testing.acp_agent {script}"
+    script.write_bytes(msgspec.json.encode(AcpScript(RULES, log=str(tmp_path / "log.jsonl"))))
+    agent = f"{sys.executable} {FAKE} acp_agent {script}"
 
     def chat(
         *lines: str, arguments: tuple[str, ...] = ("--agent", agent)
@@ -71,7 +72,7 @@ def test_a_handoff_in_a_script(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "New session started with handoff context" in done.stderr
     assert "[session-2 " in done.stdout
-    assert len(sessions(tmp_path / "proj")) == 2
+    assert len(list_sessions(tmp_path / "proj")) == 2
 
 
 @pytest.mark.parametrize(
@@ -107,12 +108,12 @@ def test_questions_get_the_careful_answer(run: Run) -> None:
 def test_resume(run: Run, tmp_path: Path) -> None:
     """The newest session, or one by the beginning of its id, with the agent it was held with."""
     run("look at it")
-    (head,) = sessions(tmp_path / "proj")
+    (head,) = list_sessions(tmp_path / "proj")
 
     for which in (("--resume",), ("--resume", head.id[:20])):
         assert run("go on", arguments=which).returncode == 0
     assert "User: look at it" in (tmp_path / "log.jsonl").read_text()
-    (same,) = sessions(tmp_path / "proj")
+    (same,) = list_sessions(tmp_path / "proj")
     assert same.id == head.id
     missing = run(arguments=("--resume", "1234"))
     assert missing.returncode == 1
@@ -124,8 +125,8 @@ def test_ended_from_outside(run: Run, tmp_path: Path, order: signal.Signals) -> 
     """While it waits for a line a signal ends it, and the agent with it."""
     told = tmp_path / "child"
     script = tmp_path / "script.json"
-    script.write_bytes(msgspec.json.encode(Script(RULES, child=str(told), linger=True)))
-    agent = f"{sys.executable} -m tasuki.testing.acp_agent {script}"
+    script.write_bytes(msgspec.json.encode(AcpScript(RULES, child=str(told), linger=True)))
+    agent = f"{sys.executable} {FAKE} acp_agent {script}"
     command = [sys.executable, "-m", "tasuki", "chat", "--agent", agent]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path / "proj", text=True
@@ -160,7 +161,7 @@ def test_the_extra_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
     done = run("hello")
 
     assert done.returncode == 1
-    assert install_line("acp") in done.stderr
+    assert build_install_line("acp") in done.stderr
 
 
 @pytest.mark.parametrize(

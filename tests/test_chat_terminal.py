@@ -10,13 +10,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 from sessions import DOCUMENT
 from terminals import Terminal
 from waiting import children, retry_until, runs
 
-from tasuki.launch.tmux import settled
-from tasuki.session.manager import SessionManager, sessions
-from tasuki.testing.acp_agent import Rule, Script, Step
+from fakes import FAKE
+from tasuki.launch.tmux.server import wait_until_settled
+from tasuki.session.pi_store.manager import SessionManager, list_sessions
 
 TASUKI = str(Path(sys.executable).with_name("tasuki"))
 STARTED = "New session started with handoff context"
@@ -29,16 +30,16 @@ PLAN = {
     ],
 }
 RULES = (
-    Rule("Write a handoff document.*SLOWLY", (Step(say="## Goal\n- a\n"), Step(wait=60))),
-    Rule("Write a handoff document.*HALF", (Step(say=DOCUMENT), Step(wait=2))),
-    Rule("Write a handoff document", (Step(say=DOCUMENT),)),
-    Rule("handoff document was checked", (Step(say="## Corrections\n- (none)"),)),
-    Rule(r"look at it\Z", (Step(say=TEXT),)),
-    Rule("plan", (Step(update=PLAN), Step(say="planned"))),
-    Rule("may", (Step(ask=("allow_once", "allow_always", "reject_once")), Step(say="got {got}"))),
-    Rule("slow", (Step(say="I begin"), Step(wait=60))),
-    Rule("short", (Step(say="I begin"), Step(wait=1.5), Step(say=" and end"))),
-    Rule("fill", (Step(update={"sessionUpdate": "usage_update", "used": 90, "size": 100}), Step(say="full"))),
+    AcpRule("Write a handoff document.*SLOWLY", (AcpStep(say="## Goal\n- a\n"), AcpStep(wait=60))),
+    AcpRule("Write a handoff document.*HALF", (AcpStep(say=DOCUMENT), AcpStep(wait=2))),
+    AcpRule("Write a handoff document", (AcpStep(say=DOCUMENT),)),
+    AcpRule("handoff document was checked", (AcpStep(say="## Corrections\n- (none)"),)),
+    AcpRule(r"look at it\Z", (AcpStep(say=TEXT),)),
+    AcpRule("plan", (AcpStep(update=PLAN), AcpStep(say="planned"))),
+    AcpRule("may", (AcpStep(ask=("allow_once", "allow_always", "reject_once")), AcpStep(say="got {got}"))),
+    AcpRule("slow", (AcpStep(say="I begin"), AcpStep(wait=60))),
+    AcpRule("short", (AcpStep(say="I begin"), AcpStep(wait=1.5), AcpStep(say=" and end"))),
+    AcpRule("fill", (AcpStep(update={"sessionUpdate": "usage_update", "used": 90, "size": 100}), AcpStep(say="full"))),
 )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ class Chat:
     @property
     def screen(self) -> str:
         """What is on the screen, without blank lines."""
-        lines = self.terminal.screen(self.pane).text.splitlines()
+        lines = self.terminal.capture_screen(self.pane).text.splitlines()
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def shows(self, text: str, seconds: float = 10.0) -> str:
@@ -79,7 +80,7 @@ class Chat:
         self.type(text)
         self.keys("Enter")
         self.shows(answer)
-        settled(self.terminal, self.pane, 5.0)
+        wait_until_settled(self.terminal, self.pane, 5.0)
         return self.screen
 
     def ended(self) -> str:
@@ -100,8 +101,8 @@ def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     def opened(*arguments: str, width: int = 100, **script: object) -> Chat:
         path = tmp_path / "script.json"
         log = str(tmp_path / "log.jsonl")
-        path.write_bytes(msgspec.json.encode(Script(RULES, log=log, **script)))  # type: ignore[arg-type]
-        agent = f"{sys.executable} -m tasuki.testing.acp_agent {path}"
+        path.write_bytes(msgspec.json.encode(AcpScript(RULES, log=log, **script)))  # type: ignore[arg-type]
+        agent = f"{sys.executable} {FAKE} acp_agent {path}"
         return Chat(
             terminal, tmp_path / "proj", [TASUKI, "chat", "--agent", agent, *arguments], width
         )
@@ -187,7 +188,7 @@ def test_a11_escape_cancels_a_handoff(chat: Make, tmp_path: Path) -> None:
     here.shows("Handoff cancelled")
 
     here.say("hello", "[session-1 ")
-    assert len(sessions(tmp_path / "proj")) == 1
+    assert len(list_sessions(tmp_path / "proj")) == 1
 
 
 def test_a6_words_typed_meanwhile_stand_in_the_new_input_line(chat: Make, tmp_path: Path) -> None:
@@ -283,7 +284,7 @@ def test_several_lines(chat: Make, tmp_path: Path) -> None:
     here.shows("n=1]")
     here.terminal.paste(here.pane, "three\nfour")
     here.shows("four")
-    settled(here.terminal, here.pane, 5.0)
+    wait_until_settled(here.terminal, here.pane, 5.0)
     assert prompts(tmp_path) == ["one\ntwo"]
     here.keys("Enter")
     here.shows("n=2]")
@@ -349,8 +350,8 @@ def test_resume(chat: Make, tmp_path: Path) -> None:
     again.shows("› look at it")
     again.say("hello", "[session-1 ")
     assert "User: look at it\n\nAssistant: # Found" in prompts(tmp_path)[-1]
-    (head,) = sessions(tmp_path / "proj")
-    assert SessionManager.open(Path(head.path)).message_count() == 4
+    (head,) = list_sessions(tmp_path / "proj")
+    assert SessionManager.open(Path(head.path)).count_messages() == 4
 
 
 def test_the_terminal_is_left_as_it_was(chat: Make) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft import checks
-from tasuki.draft.facts import derive
+from tasuki.draft.checks import checker
+from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import Authorship, CommandItem, Draft, FileItem, Goal, Item
 from tasuki.testing import ThreadBuilder
 
@@ -27,11 +27,13 @@ def check(tmp_path: Path):  # type: ignore[no-untyped-def]
         .shell("pytest  -q tests", "5 passed"),
         tmp_path,
     )
-    derived = derive(thread)
+    derived = derive_facts(thread)
 
     def run(validate_files: bool = True, **sections):  # type: ignore[no-untyped-def]
         draft = Draft(goal=Goal(text="g"), **sections)
-        return checks.Checker(thread, derived, draft.goal, {}, validate_files).checked(draft)
+        return checker.DraftChecker(thread, derived, draft.goal, {}, validate_files).check_draft(
+            draft
+        )
 
     return run
 
@@ -202,9 +204,9 @@ def test_what_an_author_calls_open_did_not_succeed_later(check, label: str, stay
 def test_a_folder_may_begin_with_an_at_sign(tmp_path: Path) -> None:
     """A known path keeps its `@`; only the mark that an author puts before a path is taken off."""
     thread = thread_of(ThreadBuilder("claude").edit("@types/global.d.ts", "a", "b"), tmp_path)
-    derived, goal = derive(thread), Goal(text="g")
+    derived, goal = derive_facts(thread), Goal(text="g")
     paths = ("@types/global.d.ts", "@@types/global.d.ts")
-    draft = checks.Checker(thread, derived, goal, {}).checked(
+    draft = checker.DraftChecker(thread, derived, goal, {}).check_draft(
         Draft(goal=goal, files=tuple(FileItem(path=p) for p in paths))
     )
 

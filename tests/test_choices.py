@@ -7,29 +7,29 @@ from long_threads import long_thread
 from making import thread_of
 
 from tasuki.draft.authors import choices
-from tasuki.draft.authors.task import Task
-from tasuki.draft.facts import derive
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import CommandFact, CommandItem, FileItem, Goal
 from tasuki.testing import ThreadBuilder
 
 LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 
 
-def task_of(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> Task:
+def task_of(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> AuthorTask:
     """A draft to be written of a built thread."""
     thread = thread_of(builder, folder)
-    return Task(thread, derive(thread, None, goal), Goal(goal), LIMITS)
+    return AuthorTask(thread, derive_facts(thread, None, goal), Goal(goal), LIMITS)
 
 
 def files(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> list[FileItem]:
     """The files that are offered."""
-    return list(choices.files(task_of(builder, folder, goal), 20, True))
+    return list(choices.choose_files(task_of(builder, folder, goal), 20, True))
 
 
 def commands(folder: Path, *facts: CommandFact, told: tuple[int, ...] = ()) -> list[CommandItem]:
     """The commands that are offered of some facts."""
     task = task_of(ThreadBuilder("claude").user("go").assistant("Yes."), folder)
-    return list(choices.commands(facts, task.relevance, 20, set(told)))
+    return list(choices.choose_commands(facts, task.relevance, 20, set(told)))
 
 
 def fact(command: str, ref: int = 1, **more: object) -> CommandFact:
@@ -60,7 +60,7 @@ def test_the_file_that_the_goal_names_is_among_the_first(goal: str, tmp_path: Pa
     found = [f.path for f in files(builder, tmp_path, goal)]
     other = [f.path for f in files(builder, tmp_path, "go on")]
 
-    assert "src/reconciler.py" in found[: choices.GOALS_PLACE + 1]
+    assert "src/reconciler.py" in found[: choices.GOAL_FILE_PLACE + 1]
     assert other[-1] == "src/reconciler.py"
 
 
@@ -81,8 +81,8 @@ def test_a_file_that_was_deleted_is_not_named(tmp_path: Path) -> None:
     builder.shell("rm src/gone.py")
     task = task_of(builder, tmp_path, "mend src/gone.py")
 
-    assert [f.path for f in task.relevance.files.all if f.deleted] == ["src/gone.py"]
-    assert [f.path for f in choices.files(task, 20, True)] == ["src/a.py"]
+    assert [f.path for f in task.relevance.files.candidates if f.deleted] == ["src/gone.py"]
+    assert [f.path for f in choices.choose_files(task, 20, True)] == ["src/a.py"]
 
 
 def test_what_was_done_to_a_file_is_told_with_the_names_in_it(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_reasons_can_be_left_out(tmp_path: Path) -> None:
     """Without reasons nothing but path and refs is told."""
     task = task_of(long_thread("claude"), tmp_path)
 
-    assert {f.reason for f in choices.files(task, 20, False)} == {""}
+    assert {f.reason for f in choices.choose_files(task, 20, False)} == {""}
 
 
 def test_no_more_files_are_named_than_wanted(tmp_path: Path) -> None:
@@ -109,11 +109,11 @@ def test_no_more_files_are_named_than_wanted(tmp_path: Path) -> None:
     for n in range(40):
         builder.shell("rg x", f"src/spoken{n}.py").read(f"src/part{n}.py", "x = 1")
     task = task_of(builder, tmp_path)
-    named = [f.path for f in choices.files(task, 100, True)]
+    named = [f.path for f in choices.choose_files(task, 100, True)]
 
-    assert len(list(choices.files(task, 20, True))) == 20
-    assert sum("spoken" in path for path in named) == choices.SPOKEN_OF
-    assert len(named) == 40 + choices.SPOKEN_OF
+    assert len(list(choices.choose_files(task, 20, True))) == 20
+    assert sum("spoken" in path for path in named) == choices.MAX_MENTIONED
+    assert len(named) == 40 + choices.MAX_MENTIONED
 
 
 # -- commands --------------------------------------------------------------------------
@@ -170,12 +170,12 @@ def test_a_command_of_several_lines_is_told_by_its_steps(tmp_path: Path) -> None
 
 def test_the_note_of_a_command_tells_how_it_ended() -> None:
     """Passed, failed with its reason, told above, a selection, and not recorded are told apart."""
-    note = choices.command_note
+    note = choices.format_command_note
     red = fact("make", ok=False, error="no rule")
 
     assert note(fact("make")) == "ok"
     assert note(red) == "failed: no rule"
-    assert note(red, told=True) == "failed, as above"
+    assert note(red, is_reported=True) == "failed, as above"
     assert note(fact("make", known=False)) == "how it ended is not recorded"
     assert note(fact("pytest -k x", check="test", outcome="2 passed")) == "2 passed (a selection)"
 

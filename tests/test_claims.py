@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasuki.draft.claims import claims
-from tasuki.draft.occurrence import Claim, stands_in
+from tasuki.draft.checks.claims import extract_claims
+from tasuki.draft.text.match import TextClaim, contains_claim
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ from tasuki.draft.occurrence import Claim, stands_in
 )  # fmt: skip
 def test_claims_are_found(text: str, wanted: set[tuple[str, str]]) -> None:
     """Paths, commands, quotes and values are claims; plain words are not."""
-    assert {(claim.kind, claim.text) for claim in claims(text)} == wanted
+    assert {(claim.kind, claim.text) for claim in extract_claims(text)} == wanted
 
 
 def test_a_claim_is_looked_for_whole() -> None:
     """A part of a longer name is not the name; white space does not matter."""
-    assert stands_in("src/app", "see src/app/main.py")
-    assert not stands_in("src/ap", "see src/app/main.py")
-    assert not stands_in("max", "maximum and _max")
-    assert stands_in("npm  run", "we npm run it\n")
-    assert stands_in("a b", "a\n   b")
-    assert Claim("value", "x").text == "x"
+    assert contains_claim("src/app", "see src/app/main.py")
+    assert not contains_claim("src/ap", "see src/app/main.py")
+    assert not contains_claim("max", "maximum and _max")
+    assert contains_claim("npm  run", "we npm run it\n")
+    assert contains_claim("a b", "a\n   b")
+    assert TextClaim("value", "x").text == "x"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tasuki import config
-from tasuki.harness.claude import folder_name
-from tasuki.harness.pi_v3.session_folder import folder_name as pi_folder
+from tasuki.config import settings
+from tasuki.harness.claude.head import build_folder_name
+from tasuki.harness.pi_v3.head import build_folder_name as pi_folder
 from tasuki.testing import ThreadBuilder, story
 
 GOAL = "make the retries configurable and cover them with a test"
@@ -43,7 +43,7 @@ class World:
 
     def thread(self, builder: ThreadBuilder | None = None) -> Path:
         """A thread of Claude Code of this project, where Claude Code keeps it."""
-        folder = self.home / ".claude" / "projects" / folder_name(self.project)
+        folder = self.home / ".claude" / "projects" / build_folder_name(self.project)
         folder.mkdir(parents=True, exist_ok=True)
         return (builder or story("claude", cwd=str(self.project))).write(folder)
 
@@ -445,7 +445,7 @@ def test_a_settings_file_that_is_named_and_missing_is_told(world: World) -> None
 
 def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:
     """What nobody foresaw ends without a traceback on the screen; it is kept, without secrets, for a report."""
-    code = "import tasuki.threads.catalog as c; token = 'ghp_' + 'a1B2' * 9\ndef heads_near(*a): raise KeyError(token)\nc.heads_near = heads_near\nfrom tasuki.cli.main import main\nimport sys; sys.argv = ['tasuki', 'threads']\nmain()"
+    code = "import tasuki.threads.catalog as c; token = 'ghp_' + 'a1B2' * 9\ndef fail(*a): raise KeyError(token)\nc.list_heads_near = fail\nfrom tasuki.cli.main import main\nimport sys; sys.argv = ['tasuki', 'threads']\nmain()"
     done = subprocess.run(
         (sys.executable, "-c", code), cwd=world.project, env=world.env, capture_output=True, text=True, check=False
     )  # fmt: skip
@@ -615,14 +615,16 @@ def test_a_relative_folder_of_the_fleet_is_absolute(
     monkeypatch.setenv("HOME", str(world.home))
     monkeypatch.setenv("TASUKI_CONFIG", "~/own.toml")
 
-    assert config.user_file() == world.home / "own.toml"
+    assert settings.find_user_file() == world.home / "own.toml"
     assert (
-        config.fleet_root(config.Settings(fleet_root="team"), world.data) == world.project / "team"
+        settings.find_fleet_root(settings.Settings(fleet_root="team"), world.data)
+        == world.project / "team"
     )
     assert (
-        config.fleet_root(config.Settings(fleet_root="~/team"), world.data) == world.home / "team"
+        settings.find_fleet_root(settings.Settings(fleet_root="~/team"), world.data)
+        == world.home / "team"
     )
-    assert config.fleet_root(config.Settings(), world.data) == world.data
+    assert settings.find_fleet_root(settings.Settings(), world.data) == world.data
 
 
 def test_progress_is_lines_for_a_program_that_shows_it(world: World) -> None:

@@ -12,9 +12,9 @@ from terminals import Terminal
 from waiting import retry_until
 
 from tasuki.errors import LaunchFailed
-from tasuki.launch import clipboard, copy
+from tasuki.launch import clipboard, copy_text
 
-CODE = "import sys; from tasuki.launch import copy; print(copy(sys.argv[1]), flush=True)"
+CODE = "import sys; from tasuki.launch import copy_text; print(copy_text(sys.argv[1]), flush=True)"
 
 
 @pytest.fixture(autouse=True)
@@ -54,10 +54,10 @@ def test_programs(
     """A clipboard program gets the text where its display is."""
     script(nothing_here, name, f"cat > {tmp_path}/copied")
     with pytest.raises(LaunchFailed):
-        copy("text")
+        copy_text("text")
     monkeypatch.setenv(display, ":0")
 
-    assert name == copy("grüße\n\ttab")
+    assert name == copy_text("grüße\n\ttab")
     assert (tmp_path / "copied").read_text() == "grüße\n\ttab"
 
 
@@ -73,14 +73,14 @@ def test_a_program_that_fails_or_hangs(
     script(nothing_here, "xsel", f"cat > {tmp_path}/copied; sleep 3 &")
     start = time.monotonic()
 
-    assert copy("text") == "xsel"
+    assert copy_text("text") == "xsel"
     assert time.monotonic() - start < 2.5
 
 
 def test_nothing_can_copy() -> None:
     """Where nothing can copy the error says what to install, and the other way."""
     with pytest.raises(LaunchFailed, match=r"Install wl-clipboard or xclip.*--print"):
-        copy("text")
+        copy_text("text")
 
 
 def test_the_buffer_of_tmux(terminal: Terminal, tmp_path: Path) -> None:

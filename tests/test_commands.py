@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasuki.draft import commands
-from tasuki.draft.facts import derive
+from tasuki.draft.facts import commands
+from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import Entry, Thread, ToolCall
 
 
@@ -36,45 +36,47 @@ def test_checks_are_told_by_the_command(command: str, kind: str) -> None:
     if command.startswith("grep"):
         assert commands.is_navigation(command)
     else:
-        assert commands.check_kind(command) == kind
+        assert commands.find_check_kind(command) == kind
 
 
 def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
     """`… | tail` ends with 0 although the tests failed: the output tells."""
-    (run,) = commands.runs(
+    (run,) = commands.list_runs(
         [entry(1, "go test ./... | tail -3", "--- FAIL: TestX\nFAIL\tpkg 0.1s\n")]
     )
 
     assert run.ok is False
-    assert commands.error_of(run) == "--- FAIL: TestX"
+    assert commands.find_error(run) == "--- FAIL: TestX"
 
 
 def test_zero_failures_are_no_failure() -> None:
     """`0 failed` and `0 errors` do not make a passing run a failing one."""
-    (run,) = commands.runs([entry(1, "npm test", "Tests: 0 failed, 12 passed, 12 total\n0 errors")])
+    (run,) = commands.list_runs(
+        [entry(1, "npm test", "Tests: 0 failed, 12 passed, 12 total\n0 errors")]
+    )
 
     assert run.ok is True
-    assert commands.outcome(run) == "Tests: 0 failed, 12 passed, 12 total"
+    assert commands.find_outcome(run) == "Tests: 0 failed, 12 passed, 12 total"
 
 
 def test_the_same_command_with_another_pipe_tail_is_the_same() -> None:
     """Redirections and pipe tails do not make a new command."""
-    assert commands.base_command("go test ./... 2>&1 | tail -20") == "go test ./..."
-    assert commands.base_command("a | b") == "a | b"
+    assert commands.normalize_command("go test ./... 2>&1 | tail -20") == "go test ./..."
+    assert commands.normalize_command("a | b") == "a | b"
 
 
 def test_a_refused_call_never_ran() -> None:
     """What the user refused is no run."""
-    assert commands.runs([entry(1, "rm -rf build", "The user doesn't want", "refused")]) == []
+    assert commands.list_runs([entry(1, "rm -rf build", "The user doesn't want", "refused")]) == []
 
 
 def test_heredocs_are_left_off_and_marked() -> None:
     """A command with a heredoc is shown up to it and ends in `…`."""
     command = "git commit -m \"$(cat <<'EOF'\nLong text\nEOF\n)\""
 
-    assert commands.short_command(command).endswith("…")
-    assert "Long text" not in commands.short_command(command)
-    assert commands.runnable(command) is False
+    assert commands.shorten_command(command).endswith("…")
+    assert "Long text" not in commands.shorten_command(command)
+    assert commands.is_runnable(command) is False
 
 
 @pytest.mark.parametrize(
@@ -87,29 +89,29 @@ def test_heredocs_are_left_off_and_marked() -> None:
 )  # fmt: skip
 def test_what_stands_in_a_text_or_an_address_is_no_check(command: str, kind: str) -> None:
     """Options before a script's name are skipped; quotes count only where a shell runs them."""
-    assert commands.check_kind(command) == kind
+    assert commands.find_check_kind(command) == kind
 
 
 def test_the_steps_of_a_command_are_what_can_be_run_by_itself() -> None:
     """Looking around, pipe tails, comments, assignments and halves of a quote are no steps."""
     command = "cd src && ls; make deploy 2>&1 | tail -3\nX=1; # note\n./smoke --all || echo 'a; b' && ./end"
 
-    assert commands.steps(command) == ["make deploy", "./smoke --all", "./end"]
-    assert commands.steps("make one <<'E'\nmake two\nE") == ["make one"]
-    assert commands.steps("make a;" * 1_000) == []
+    assert commands.split_steps(command) == ["make deploy", "./smoke --all", "./end"]
+    assert commands.split_steps("make one <<'E'\nmake two\nE") == ["make one"]
+    assert commands.split_steps("make a;" * 1_000) == []
 
 
 def test_blanks_around_what_joins_commands_change_nothing() -> None:
     """A step is the same with many blanks and with none."""
-    assert commands.steps("make a   &&\t make b") == commands.steps("make a&&make b")
+    assert commands.split_steps("make a   &&\t make b") == commands.split_steps("make a&&make b")
     assert commands.is_navigation("  ls  ;\n\n  pwd ")
     assert not commands.is_navigation("ls ; make")
 
 
 def test_the_subject_of_a_commit_is_the_message_it_was_given() -> None:
     """Both quotes and joined options are read; a commit that failed has none."""
-    found = commands.subjects(
-        commands.runs(
+    found = commands.list_commit_subjects(
+        commands.list_runs(
             [
                 entry(1, "git commit -am \"Keep the 'old' name\""),
                 entry(2, "git add . && git commit -m 'Drop it'"),
@@ -129,19 +131,19 @@ def test_the_subject_of_a_commit_is_the_message_it_was_given() -> None:
 )  # fmt: skip
 def test_a_command_that_asks_for_help_is_told_apart(command: str, asks: bool) -> None:
     """Help and version as words of their own, and in a short command alone."""
-    assert commands.asks_about_itself(command) is asks
+    assert commands.is_help_or_version(command) is asks
 
 
 def test_a_package_without_tests_is_not_how_the_tests_ended() -> None:
     """Go names every package; the one whose tests ran is told, though another is printed last."""
     output = "ok  \tapp/store\t0.538s\nok  \tapp/store/id\t(cached) [no tests to run]\n"
-    (run,) = commands.runs([entry(1, "go test ./store/... -run TestKeep", output)])
+    (run,) = commands.list_runs([entry(1, "go test ./store/... -run TestKeep", output)])
 
-    assert commands.outcome(run) == "ok app/store 0.538s"
+    assert commands.find_outcome(run) == "ok app/store 0.538s"
 
     nothing = "testing: warning: no tests to run\nPASS\nok  \tapp/store\t0.2s [no tests to run]\n"
-    (run,) = commands.runs([entry(1, "go test ./store/... -run TestGone", nothing)])
-    assert "no tests to run" in commands.outcome(run)
+    (run,) = commands.list_runs([entry(1, "go test ./store/... -run TestGone", nothing)])
+    assert "no tests to run" in commands.find_outcome(run)
 
 
 @pytest.mark.parametrize(
@@ -153,12 +155,12 @@ def test_a_package_without_tests_is_not_how_the_tests_ended() -> None:
 )  # fmt: skip
 def test_an_exit_code_may_be_that_of_another_program(command: str, hides: bool) -> None:
     """What reads the output, or says something at the end, passes whatever happened before it."""
-    assert commands.hides_exit_code(command) is hides
+    assert commands.is_exit_code_hidden(command) is hides
 
 
 def test_a_command_that_passed_with_variables_set_has_passed() -> None:
     """`env CACHE=/tmp go list` mends `go list`: it is the same command."""
-    read = derive(
+    read = derive_facts(
         Thread(
             harness="", id="", path="", cwd="/p",
             entries=(

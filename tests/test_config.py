@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki import config
+from tasuki.config import settings as config
 from tasuki.errors import ConfigInvalid
 
 
@@ -20,7 +20,7 @@ def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_defaults_are_the_seeds(tmp_path: Path) -> None:
     """Without any file the seed's values hold."""
-    settings = config.load(tmp_path)
+    settings = config.load_settings(tmp_path)
 
     assert (settings.max_files, settings.max_commands, settings.max_information_items) == (
         20,
@@ -49,7 +49,7 @@ def test_each_source_overrides_the_ones_below_it(
     )
     (tmp_path / ".tasuki.toml").write_text("max_files = 3\nmin_goal_length = 3\n")
     monkeypatch.setenv("TASUKI_MAX_FILES", "4")
-    settings = config.load(tmp_path, {"min_goal_length": 5, "budget": None})
+    settings = config.load_settings(tmp_path, {"min_goal_length": 5, "budget": None})
 
     assert settings.max_open_questions == 1
     assert settings.max_commands == 2
@@ -66,7 +66,7 @@ def test_a_repository_cannot_choose_the_author_the_model_or_the_successor(
     (tmp_path / ".tasuki.toml").write_text(
         'author = "model"\nmodel = "evil/model"\nto = "codex"\nbudget = 700\n'
     )
-    settings = config.load(tmp_path)
+    settings = config.load_settings(tmp_path)
 
     assert (settings.author, settings.model, settings.to, settings.budget) == (
         "offline",
@@ -90,7 +90,7 @@ def test_a_wrong_setting_is_named_with_its_file(
     own_file.write_text(text)
 
     with pytest.raises(ConfigInvalid, match=said) as caught:
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
     assert caught.value.exit_code == 2
 
 
@@ -111,7 +111,7 @@ def test_bytes_and_nesting_are_told_in_words(
     deep = b"[" * 20_000 + b"]" * 20_000
     path.write_bytes(content or (b"budget = " + deep if kind == "TOML" else deep))
     with pytest.raises(ConfigInvalid) as caught:
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
 
     assert f"{name} is not valid {kind}: {said}" in str(caught.value)
 
@@ -123,11 +123,11 @@ def test_a_broken_pi_file_and_environment_are_named_too(
     (tmp_path / ".pi").mkdir()
     (tmp_path / ".pi" / "settings.json").write_text("{nope")
     with pytest.raises(ConfigInvalid, match=r"settings\.json is not valid JSON"):
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
     (tmp_path / ".pi" / "settings.json").write_text("{}")
     monkeypatch.setenv("TASUKI_BUDGET", "lots")
     with pytest.raises(ConfigInvalid, match="TASUKI_BUDGET"):
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
 
 
 def test_files_above_the_repository_are_not_looked_at(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_files_above_the_repository_are_not_looked_at(tmp_path: Path) -> None:
     (repository / ".git").mkdir(parents=True)
     (repository / "sub").mkdir()
 
-    assert config.load(repository / "sub").budget == 4000
+    assert config.load_settings(repository / "sub").budget == 4000
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_the_message_says_what_a_setting_must_be(
     own_file.write_text(text)
 
     with pytest.raises(ConfigInvalid) as caught:
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
     assert str(caught.value).startswith(f"{own_file}: ")
     assert said in str(caught.value)
 
@@ -205,7 +205,7 @@ def test_what_may_be_a_key_is_not_repeated(
     own_file.write_text(f"[providers.x]\n{text}")
 
     with pytest.raises(ConfigInvalid, match=said) as caught:
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
     assert "hunter2" not in str(caught.value)
     assert "abc" not in str(caught.value)
 
@@ -217,7 +217,7 @@ def test_names_of_variables_are_no_keys(own_file: Path, tmp_path: Path, name: st
     """They are taken as they stand."""
     own_file.write_text(f"[providers.x]\nkey_env = '{name}'")
 
-    assert config.load(tmp_path).providers["x"].key_env == name
+    assert config.load_settings(tmp_path).providers["x"].key_env == name
 
 
 def test_a_repository_is_told_what_it_cannot_set(tmp_path: Path, own_file: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_repository_is_told_what_it_cannot_set(tmp_path: Path, own_file: Path)
         json.dumps({"handoff": {"maxFiles": 3, "maxFlies": 4, "providers": {"x": {"base_url": "evil"}}, "strict": 5}})
     )  # fmt: skip
     (tmp_path / ".tasuki.toml").write_text('author = "agent"\nmax_commands = 4')
-    found = config.loaded(tmp_path)
+    found = config.load_with_sources(tmp_path)
 
     assert (found.settings.author, found.settings.providers, found.settings.strict) == (
         "offline", {}, False,
@@ -247,7 +247,7 @@ def test_a_wrong_type_in_the_settings_of_pi_is_an_error(tmp_path: Path) -> None:
     (tmp_path / ".pi" / "settings.json").write_text('{"handoff": {"useCurrentModel": "yes"}}')
 
     with pytest.raises(ConfigInvalid, match=r'"handoff"\): useCurrentModel must be true or false'):
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
 
 
 def test_every_key_of_the_seed_is_honoured(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_every_key_of_the_seed_is_honoured(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / ".pi").mkdir()
     (tmp_path / ".pi" / "settings.json").write_text(json.dumps({"handoff": seed}))
-    found = config.loaded(tmp_path)
+    found = config.load_with_sources(tmp_path)
 
     assert found.problems == ()
     assert found.settings == config.Settings()
@@ -273,7 +273,7 @@ def test_each_value_tells_where_it_came_from(
     own_file.write_text("max_files = 1")
     (tmp_path / ".tasuki.toml").write_text("max_commands = 3")
     monkeypatch.setenv("TASUKI_STRICT", "on")
-    sources = config.loaded(tmp_path, {"author": "model", "to": None}).sources
+    sources = config.load_with_sources(tmp_path, {"author": "model", "to": None}).sources
 
     assert sources["max_files"] == str(own_file)
     assert sources["max_commands"] == str(tmp_path / ".tasuki.toml")
@@ -286,7 +286,7 @@ def test_what_a_repository_wishes_for_is_no_setting(tmp_path: Path, own_file: Pa
     """A model that it names stands among the choices alone, marked as not the user's own."""
     own_file.write_text('model = "mine/a"')
     (tmp_path / ".tasuki.toml").write_text('model = "theirs/b"\nuse_current_model = true')
-    found = config.loaded(tmp_path)
+    found = config.load_with_sources(tmp_path)
 
     assert (found.settings.model, found.settings.use_current_model) == ("mine/a", False)
     assert [(c.own, c.model, c.current) for c in found.choices] == [
@@ -301,7 +301,7 @@ def test_the_environment_sets_all_but_tables(
     for name, text in {"AUTHOR": "agent", "AGENT_FORMAT": "markdown", "AUTHOR_SECONDS": "60", "STRICT": "YES",
                        "MODEL": "a/b", "MODEL_WINDOW": "2000", "PROVIDERS": "{}"}.items():  # fmt: skip
         monkeypatch.setenv(f"TASUKI_{name}", text)
-    found = config.loaded(tmp_path)
+    found = config.load_with_sources(tmp_path)
     settings = found.settings
 
     assert (settings.author, settings.agent_format, settings.strict) == ("agent", "markdown", True)
@@ -310,7 +310,7 @@ def test_the_environment_sets_all_but_tables(
     assert "TASUKI_PROVIDERS is ignored" in found.problems[0]
     monkeypatch.setenv("TASUKI_AUTHOR", "gpt")
     with pytest.raises(ConfigInvalid, match="environment TASUKI_AUTHOR: author must be one of"):
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
 
 
 def test_a_key_that_goes_unencrypted_to_another_machine_is_warned_of(
@@ -322,7 +322,7 @@ def test_a_key_that_goes_unencrypted_to_another_machine_is_warned_of(
         "[providers.near]\nbase_url = 'http://127.0.0.1:8080/v1'\nkey_env = 'K'\n"
         "[providers.open]\nbase_url = 'http://10.0.0.1/v1'\n"
     )
-    problems = config.loaded(tmp_path).problems
+    problems = config.load_with_sources(tmp_path).problems
 
     assert len(problems) == 1
     assert "providers.far sends the key and the thread unencrypted" in problems[0]
@@ -333,9 +333,9 @@ def test_without_a_home_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("TASUKI_CONFIG")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", "/dev/null")
-    assert config.load(tmp_path) == config.Settings()
+    assert config.load_settings(tmp_path) == config.Settings()
     monkeypatch.setenv("HOME", "not/absolute")
-    found = config.loaded(tmp_path)
+    found = config.load_with_sources(tmp_path)
 
     assert found.settings == config.Settings()
     assert "Your home folder is not known" in found.problems[0]
@@ -346,7 +346,7 @@ def test_a_file_of_settings_has_a_bound(tmp_path: Path, own_file: Path) -> None:
     own_file.write_text("#" * (config.MAX_FILE + 1))
 
     with pytest.raises(ConfigInvalid, match="is longer than"):
-        config.load(tmp_path)
+        config.load_settings(tmp_path)
 
 
 def test_the_page_on_settings_has_every_setting_and_its_default() -> None:
@@ -367,4 +367,4 @@ def test_the_page_on_settings_has_every_setting_and_its_default() -> None:
         if name.strip("`") in config.USER_ONLY:
             assert pi == "no", name
         else:
-            assert config.snake(pi.strip("`")) == name.strip("`")
+            assert config.convert_to_snake(pi.strip("`")) == name.strip("`")

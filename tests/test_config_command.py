@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki.config import Settings
+from tasuki.config.settings import Settings
 
 SECRET = "sk-test-0123456789abcdef"
 
@@ -189,7 +189,7 @@ def test_nothing_heavy_is_imported(place: Place) -> None:
     )  # fmt: skip
     modules = set(done.stderr.split())
 
-    assert "tasuki.draft.authors.providers" in modules
+    assert "tasuki.draft.models.providers" in modules
     heavy = {
         "pydantic",
         "pydantic_ai",

@@ -8,8 +8,7 @@ import pytest
 from fixture_threads import HARNESSES, LACKS, adapter, form, holder, samples
 from msgspec.structs import replace
 
-from tasuki import harness
-from tasuki.harness.control import Sight
+from tasuki.harness import registry
 from tasuki.harness.integration import OwnFile
 from tasuki.harness.protocol import (
     AskAnswer,
@@ -18,6 +17,7 @@ from tasuki.harness.protocol import (
     Harness,
     LaunchPlan,
     LaunchRequest,
+    ScreenState,
     ThreadFile,
 )
 from tasuki.model import Background, Entry, ReadReport, Thread, ThreadHead, ToolCall
@@ -37,7 +37,7 @@ def test_every_adapter_keeps_every_contract(name: str, tmp_path: Path) -> None:
 
 def test_the_first_broken_contract_is_named(tmp_path: Path) -> None:
     """The error says number, sentence and what was found instead."""
-    broken = Sabotaged(harness.get("pi"), read=_reading(lambda t: replace(t, cwd="")))
+    broken = Sabotaged(registry.get_harness("pi"), read=_reading(lambda t: replace(t, cwd="")))
 
     with pytest.raises(AssertionError) as caught:
         check_harness(broken, samples("pi"), tmp_path)
@@ -56,7 +56,7 @@ def test_every_contract_catches_a_sabotaged_adapter(number: int, name: str, tmp_
     trial = _trial(name, tmp_path)
     if number == 24 and trial.harness.can_start and name not in ("pi", "omp"):
         pytest.skip("plans no session file")
-    if number >= 30 and harness.control(trial.harness) is None:
+    if number >= 30 and registry.get_control(trial.harness) is None:
         pytest.skip("no agents of it can be run")
     sabotage = SABOTAGES[number]
     if number in (22, 23, 24) and not trial.harness.can_start:
@@ -190,18 +190,18 @@ def _appending(real: Harness) -> Any:
 
 
 def _agents(harness: Harness, **methods: Callable[..., Any]) -> Any:
-    return Sabotaged(harness, control=lambda real: Sabotaged(real(), **methods))
+    return Sabotaged(harness, get_control=lambda real: Sabotaged(real(), **methods))
 
 
 class Unmarked:
     """An integration whose file nobody could tell from the user's own."""
 
-    def additions(self, tasuki: tuple[str, ...]) -> tuple[OwnFile, ...]:
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[OwnFile, ...]:
         return (OwnFile("/home/me/.x/handoff.md", "Hand off.", "the command"),)
 
 
 SABOTAGES: dict[int, Callable[[Harness], Any]] = {
-    1: lambda h: Sabotaged(h, recognises=lambda real, path, first: True),
+    1: lambda h: Sabotaged(h, is_thread_file=lambda real, path, first: True),
     2: lambda h: Sabotaged(h, read=_reading(lambda t: replace(t, cwd=""))),
     3: lambda h: Sabotaged(h, read=_entries(lambda e: replace(e, ref=1))),
     4: lambda h: Sabotaged(h, read=_reading(_shifted)),
@@ -221,18 +221,20 @@ SABOTAGES: dict[int, Callable[[Harness], Any]] = {
     18: lambda h: Sabotaged(h, read=_short_lines),
     19: lambda h: Sabotaged(h, read=_never_fails),
     20: lambda h: Sabotaged(h, read=_touching),
-    21: lambda h: Sabotaged(h, head=_other_id),
+    21: lambda h: Sabotaged(h, read_head=_other_id),
     22: lambda h: Sabotaged(h, plan=_sending),
     23: lambda h: Sabotaged(h, plan=_deaf),
     24: lambda h: Sabotaged(h, plan=_headless),
-    25: lambda h: Sabotaged(h, resume_command=lambda real, thread: (h.program or "x",)),
-    26: lambda h: Sabotaged(h, skill_folders=lambda real, cwd: None),
+    25: lambda h: Sabotaged(h, build_resume_command=lambda real, thread: (h.program or "x",)),
+    26: lambda h: Sabotaged(h, list_skill_folders=lambda real, cwd: None),
     27: _appending,
-    28: lambda h: Sabotaged(h, answered=lambda real, output, request: AskAnswer(text="Well.")),
-    29: lambda h: Sabotaged(h, integration=lambda real: Unmarked()),
-    30: lambda h: _agents(h, event=lambda real, payload: real({**payload, "x": payload["cwd"]})),
-    31: lambda h: _agents(h, additions=lambda real, hook: Unmarked().additions(())),
-    32: lambda h: _agents(h, start=lambda real, request: replace(real(request), cwd="/")),
-    33: lambda h: _agents(h, sight=lambda real, look: Sight("ready")),
-    34: lambda h: _agents(h, answer=lambda real, event, reply: "{}"),
+    28: lambda h: Sabotaged(h, parse_answer=lambda real, output, request: AskAnswer(text="Well.")),
+    29: lambda h: Sabotaged(h, get_integration=lambda real: Unmarked()),
+    30: lambda h: _agents(
+        h, parse_event=lambda real, payload: real({**payload, "x": payload["cwd"]})
+    ),
+    31: lambda h: _agents(h, list_additions=lambda real, hook: Unmarked().list_additions(())),
+    32: lambda h: _agents(h, plan_start=lambda real, request: replace(real(request), cwd="/")),
+    33: lambda h: _agents(h, read_screen=lambda real, look: ScreenState("ready")),
+    34: lambda h: _agents(h, format_reply=lambda real, event, reply: "{}"),
 }

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from controls import NAMES, control, payloads, told
 
-from tasuki import harness as harnesses
-from tasuki.harness.control import FLEET_MARK, AgentEvent, AgentRequest, HookReply, Look
+from tasuki.harness import registry as harnesses
+from tasuki.harness.control import FLEET_MARK
 from tasuki.harness.integration import JsonEntry, OwnFile
+from tasuki.harness.protocol import AgentEvent, AgentRequest, HookReply, Screenshot
 
 SILENT = ("copilot",)
 """Programs that do not tell the last words of a turn."""
@@ -28,7 +29,7 @@ HOSTILE: list[Any] = [
 @pytest.mark.parametrize("name", NAMES)
 def test_the_hooks_call_the_script(name: str) -> None:
     """Each addition is marked as the fleet's, and names the script and the harness."""
-    for addition in control(name).additions("/a b/hook.sh"):
+    for addition in control(name).list_additions("/a b/hook.sh"):
         assert isinstance(addition, JsonEntry | OwnFile)
         text = addition.content if isinstance(addition, OwnFile) else json.dumps(addition.value)
         assert addition.mark == FLEET_MARK
@@ -41,7 +42,7 @@ def test_the_hooks_call_the_script(name: str) -> None:
 @pytest.mark.parametrize("payload", HOSTILE)
 def test_a_payload_may_be_anything(name: str, payload: Any) -> None:
     """What is no payload tells nothing, or something harmless, and never fails."""
-    event = control(name).event(payload)
+    event = control(name).parse_event(payload)
 
     assert event is None or event.session == "s"
 
@@ -63,10 +64,10 @@ def test_what_real_payloads_tell(name: str) -> None:
 def test_an_agent_is_started(name: str) -> None:
     """The program comes first, the operator's own arguments are there, the prompt is the last word."""
     request = AgentRequest("/w", "s-1", "-do it", "m-1", "", ("/docs",), ("--own",))
-    plan = control(name).start(request)
-    without = control(name).start(AgentRequest("/w", "s-1"))
+    plan = control(name).plan_start(request)
+    without = control(name).plan_start(AgentRequest("/w", "s-1"))
 
-    assert (plan.argv[0], plan.cwd) == (harnesses.get(name).program, "/w")
+    assert (plan.argv[0], plan.cwd) == (harnesses.get_harness(name).program, "/w")
     assert {"m-1", "--own"} <= set(plan.argv)
     assert plan.argv[-1].endswith("-do it")
     assert plan.argv[-2] == "--" or not plan.argv[-1].startswith("-do")
@@ -79,12 +80,12 @@ def test_only_a_start_is_answered_with_the_skill(name: str) -> None:
     """The skill reaches the program where its start can be answered, and nowhere else."""
     made = control(name)
     reply = HookReply(context='You are "Con".')
-    said = made.answer(AgentEvent("started", "s"), reply)
+    said = made.format_reply(AgentEvent("started", "s"), reply)
 
     assert bool(said) == made.skill_at_start
     assert not said or "Con" in said
-    assert made.answer(AgentEvent("idle", "s"), reply) == ""
-    assert made.answer(AgentEvent("started", "s"), HookReply()) == ""
+    assert made.format_reply(AgentEvent("idle", "s"), reply) == ""
+    assert made.format_reply(AgentEvent("started", "s"), HookReply()) == ""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,8 +93,8 @@ def test_an_empty_look_says_nothing(name: str, tmp_path: Path, monkeypatch: Any)
     """Without a screen, and without a signal of the program's own, nothing is known."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    assert control(name).sight(Look("", session="none")).state == "unknown"
-    assert control(name).sight(Look("$ ls\nsh: not found\n$ ")).state == "unknown"
+    assert control(name).read_screen(Screenshot("", session="none")).state == "unknown"
+    assert control(name).read_screen(Screenshot("$ ls\nsh: not found\n$ ")).state == "unknown"
 
 
 def test_every_payload_belongs_to_a_program() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from controls import control, payloads, story, told
 
-from tasuki.harness.control import AgentEvent, AgentRequest, HookReply, Look, Sight
+from tasuki.harness.protocol import AgentEvent, AgentRequest, HookReply, Screenshot, ScreenState
 
 CLAUDE = control("claude")
 RULE = "─" * 40
@@ -66,22 +66,22 @@ def test_that_it_is_idle_is_no_question() -> None:
     """The reminder that it waits for a prompt is none that it waits for an answer."""
     payload = {"hook_event_name": "Notification", "session_id": "s", "message": "…"}
 
-    assert CLAUDE.event({**payload, "notification_type": "idle_prompt"}) is None
-    assert CLAUDE.event({**payload, "notification_type": "elicitation_dialog"}) is not None
+    assert CLAUDE.parse_event({**payload, "notification_type": "idle_prompt"}) is None
+    assert CLAUDE.parse_event({**payload, "notification_type": "elicitation_dialog"}) is not None
 
 
 def test_a_sub_agent_that_asks_is_the_agent_that_waits() -> None:
     """A dialog of a sub-agent's stands in the agent's own pane."""
     payload = {"hook_event_name": "PermissionRequest", "session_id": "s", "agent_id": "a1"}
-    event = CLAUDE.event({**payload, "tool_name": "Bash"})
+    event = CLAUDE.parse_event({**payload, "tool_name": "Bash"})
 
     assert event == AgentEvent("waiting", "s", text="permission for Bash")
 
 
 def test_what_is_answered() -> None:
     """A start is answered with the skill, a compaction with a veto."""
-    skill = CLAUDE.answer(AgentEvent("started", "s"), HookReply(context="You are Con."))
-    veto = CLAUDE.answer(AgentEvent("compacting", "s"), HookReply(veto="Not now."))
+    skill = CLAUDE.format_reply(AgentEvent("started", "s"), HookReply(context="You are Con."))
+    veto = CLAUDE.format_reply(AgentEvent("compacting", "s"), HookReply(veto="Not now."))
 
     output = {"hookEventName": "SessionStart", "additionalContext": "You are Con."}
     assert json.loads(skill) == {"hookSpecificOutput": output}
@@ -92,7 +92,9 @@ def test_it_may_write_into_the_folder_it_is_given(tmp_path: Path) -> None:
     """The folder is allowed by rules, by both names of one that is a link; no folder is added."""
     link, real = tmp_path / "a link", tmp_path / "real"
     link.symlink_to(real)
-    argv = CLAUDE.start(AgentRequest("/w", "s-1", permission="plan", writable=(str(link),))).argv
+    argv = CLAUDE.plan_start(
+        AgentRequest("/w", "s-1", permission="plan", writable=(str(link),))
+    ).argv
 
     assert "--add-dir" not in argv
     assert argv[argv.index("--permission-mode") + 1] == "plan"
@@ -104,17 +106,17 @@ def test_it_may_write_into_the_folder_it_is_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("screen", "sight"),
     [
-        (f"● Done.\n{RULE}\n❯\N{NO-BREAK SPACE}\n{FOOTER}", Sight("ready")),
-        (f"{RULE}\n❯\N{NO-BREAK SPACE}half\n  a thought\n{FOOTER}", Sight("ready", "half\n  a thought")),
-        (f"{RULE}\n❯ [Pasted text #1 +9 lines]\n{FOOTER}", Sight("ready", "[Pasted text #1 +9 lines]")),
-        (f"{RULE}\n❯ Press up to edit queued messages\n{FOOTER} · esc to interrupt", Sight("busy")),
-        (DIALOG, Sight("unknown")),
-        (TRUST, Sight("unknown")),
+        (f"● Done.\n{RULE}\n❯\N{NO-BREAK SPACE}\n{FOOTER}", ScreenState("ready")),
+        (f"{RULE}\n❯\N{NO-BREAK SPACE}half\n  a thought\n{FOOTER}", ScreenState("ready", "half\n  a thought")),
+        (f"{RULE}\n❯ [Pasted text #1 +9 lines]\n{FOOTER}", ScreenState("ready", "[Pasted text #1 +9 lines]")),
+        (f"{RULE}\n❯ Press up to edit queued messages\n{FOOTER} · esc to interrupt", ScreenState("busy")),
+        (DIALOG, ScreenState("unknown")),
+        (TRUST, ScreenState("unknown")),
     ],
 )  # fmt: skip
-def test_what_a_screen_says(screen: str, sight: Sight) -> None:
+def test_what_a_screen_says(screen: str, sight: ScreenState) -> None:
     """By the screen alone: what stands in the input, and whether there is one at all."""
-    assert CLAUDE.sight(Look(screen)) == sight
+    assert CLAUDE.read_screen(Screenshot(screen)) == sight
 
 
 @pytest.mark.parametrize(("status", "state"), [("idle", "ready"), ("busy", "busy"), ("waiting", "waiting"), ("new", "unknown")])  # fmt: skip
@@ -123,6 +125,6 @@ def test_its_own_signal_counts_more(sessions: Path, status: str, state: str) -> 
     told = {"sessionId": "s-1", "status": status}
     (sessions / f"{os.getpid()}.json").write_text(json.dumps(told))
 
-    assert CLAUDE.sight(Look("", pid=os.getpid(), session="s-1")).state == state
-    assert CLAUDE.sight(Look("", pid=1, session="s-1")).state == state
-    assert CLAUDE.sight(Look("", pid=os.getpid(), session="s-2")).state == "unknown"
+    assert CLAUDE.read_screen(Screenshot("", pid=os.getpid(), session="s-1")).state == state
+    assert CLAUDE.read_screen(Screenshot("", pid=1, session="s-1")).state == state
+    assert CLAUDE.read_screen(Screenshot("", pid=os.getpid(), session="s-2")).state == "unknown"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from controls import control, story, told
 
-from tasuki.harness.control import AgentRequest, Look, Sight
+from tasuki.harness.protocol import AgentRequest, Screenshot, ScreenState
 
 CODEX = control("codex")
 SESSION = "01a2055e-1e4d-78a3-a310-f0bace5d9803"
@@ -39,28 +39,28 @@ def test_what_it_may(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "real")
     request = AgentRequest("/w", "s", permission="workspace-write never", writable=(str(link),))
 
-    assert CODEX.start(request).argv == (
+    assert CODEX.plan_start(request).argv == (
         "codex", "--no-daemon", "--sandbox", "workspace-write", "--ask-for-approval", "never",
         "--add-dir", str(tmp_path / "real"),
     )  # fmt: skip
-    assert CODEX.start(AgentRequest("/w", "s", permission="bypassPermissions")).argv == ("codex", "--no-daemon")  # fmt: skip
+    assert CODEX.plan_start(AgentRequest("/w", "s", permission="bypassPermissions")).argv == ("codex", "--no-daemon")  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("screen", "title", "sight"),
     [
-        (f"› hi\n\n• The answer.\n\n› Ask Codex to do anything{FOOTER}", "proj", Sight("ready")),
-        (f"› half a\n  thought{FOOTER}", "proj", Sight("ready", "half a\n  thought")),
-        (f"› [Pasted Content 2101 chars]{FOOTER}", "proj", Sight("ready", "[Pasted Content 2101 chars]")),
-        (f"◦ Working (1s • esc to interrupt)\n\n› and this{FOOTER}", "proj", Sight("busy", "and this")),
-        (f"› Ask Codex to do anything{FOOTER}", "⠏ proj", Sight("busy")),
-        (DIALOG, "proj", Sight("waiting")),
-        (f"› Ask Codex to do anything{FOOTER}", "[ ! ] Action Required | proj", Sight("waiting")),
+        (f"› hi\n\n• The answer.\n\n› Ask Codex to do anything{FOOTER}", "proj", ScreenState("ready")),
+        (f"› half a\n  thought{FOOTER}", "proj", ScreenState("ready", "half a\n  thought")),
+        (f"› [Pasted Content 2101 chars]{FOOTER}", "proj", ScreenState("ready", "[Pasted Content 2101 chars]")),
+        (f"◦ Working (1s • esc to interrupt)\n\n› and this{FOOTER}", "proj", ScreenState("busy", "and this")),
+        (f"› Ask Codex to do anything{FOOTER}", "⠏ proj", ScreenState("busy")),
+        (DIALOG, "proj", ScreenState("waiting")),
+        (f"› Ask Codex to do anything{FOOTER}", "[ ! ] Action Required | proj", ScreenState("waiting")),
     ],
 )  # fmt: skip
-def test_what_a_look_says(screen: str, title: str, sight: Sight) -> None:
+def test_what_a_look_says(screen: str, title: str, sight: ScreenState) -> None:
     """By the title of the pane, else by the screen."""
-    assert CODEX.sight(Look(screen, title)) == sight
+    assert CODEX.read_screen(Screenshot(screen, title)) == sight
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_its_thread_tells_where_no_hook_does(
     lines = [json.dumps({"type": "event_msg", "payload": {"type": kind}}) for kind in kinds]
     (folder / f"rollout-2026-11-22T22-26-23-{SESSION}.jsonl").write_text("\n".join(lines))
 
-    assert CODEX.sight(Look("", session=SESSION)).state == state
+    assert CODEX.read_screen(Screenshot("", session=SESSION)).state == state

@@ -16,8 +16,8 @@ from terminals import Terminal
 from waiting import retry_until
 
 from tasuki.errors import PaneGone
-from tasuki.launch.control_mode import ControlMode, Unanswered
-from tasuki.launch.panes import Panes
+from tasuki.launch.tmux.control_mode import ControlMode, TmuxUnanswered
+from tasuki.launch.tmux.panes import TmuxPanes
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -42,11 +42,11 @@ def control(terminal: Terminal) -> Iterator[ControlMode]:
 
 
 @pytest.fixture
-def panes(terminal: Terminal, tmp_path: Path) -> Iterator[Panes]:
+def panes(terminal: Terminal, tmp_path: Path) -> Iterator[TmuxPanes]:
     """Its panes, asked by a client."""
-    made = Panes(terminal, tmp_path / "locks", stays=True)
+    made = TmuxPanes(terminal, tmp_path / "locks", stays=True)
     yield made
-    made.leave()
+    made.close_client()
 
 
 def clients(terminal: Terminal) -> list[str]:
@@ -66,27 +66,29 @@ def typed(terminal: Terminal, pane: str, text: str) -> None:
     terminal.run(("send-keys", "-t", pane, "Enter"))
 
 
-def test_it_answers_as_a_process_does(terminal: Terminal, panes: Panes, tmp_path: Path) -> None:
+def test_it_answers_as_a_process_does(terminal: Terminal, panes: TmuxPanes, tmp_path: Path) -> None:
     """Whatever letters a screen shows, and what it is asked for."""
     pane = first(terminal)
     for line in ("é ✓ 日本 🙂", "a\\b 'c' \"d\" #{pane_id} $(e) ; f", "%end", "\t|"):
         typed(terminal, pane, line)
-    plain = Panes(terminal, tmp_path / "locks")
-    retry_until(lambda: plain.look(pane).text.count("|") == 2)
+    plain = TmuxPanes(terminal, tmp_path / "locks")
+    retry_until(lambda: plain.capture_screen(pane).text.count("|") == 2)
 
-    assert panes.look(pane) == plain.look(pane)
-    assert panes.status() == plain.status()
-    assert panes.marks(pane) == plain.marks(pane)
+    assert panes.capture_screen(pane) == plain.capture_screen(pane)
+    assert panes.read_status() == plain.read_status()
+    assert panes.read_marks(pane) == plain.read_marks(pane)
     assert [line.split()[1] for line in clients(terminal)] == ["tasuki"]
 
 
-def test_no_process_is_started_for_a_question(terminal: Terminal, panes: Panes) -> None:
+def test_no_process_is_started_for_a_question(terminal: Terminal, panes: TmuxPanes) -> None:
     """One client answers all of them, from every thread."""
     pane = first(terminal)
-    panes.look(pane)
+    panes.capture_screen(pane)
     (before,) = clients(terminal)
     with ThreadPoolExecutor(8) as pool:
-        seen = list(pool.map(lambda _: (panes.look(pane).pid, panes.marks(pane)), range(200)))
+        seen = list(
+            pool.map(lambda _: (panes.capture_screen(pane).pid, panes.read_marks(pane)), range(200))
+        )
 
     assert len(set(seen)) == 1
     assert clients(terminal) == [before]
@@ -97,8 +99,8 @@ class Counting(ControlMode):
 
     number = 0
 
-    def _line(self, deadline: float) -> str:
-        line = super()._line(deadline)
+    def _read_line(self, deadline: float) -> str:
+        line = super()._read_line(deadline)
         if line.startswith("%begin"):
             self.number = int(line.split()[2])
         return line
@@ -115,7 +117,7 @@ def test_a_screen_that_looks_like_a_guard(terminal: Terminal) -> None:
         shown = retry_until(lambda: _whole(terminal, pane))
         try:
             cut += control.ask(f"capture-pane -p -t {pane}") != shown
-        except Unanswered:
+        except TmuxUnanswered:
             cut += 1
         assert control.ask(ID) == "tasuki\n"
         terminal.run(("send-keys", "-R", "-t", pane), ("clear-history", "-t", pane))
@@ -140,49 +142,51 @@ def test_what_is_out_of_step_is_no_answer(terminal: Terminal, control: ControlMo
     assert control.ask(ID) == "tasuki\n"
 
 
-def test_a_refusal_is_told_as_by_a_process(terminal: Terminal, panes: Panes) -> None:
+def test_a_refusal_is_told_as_by_a_process(terminal: Terminal, panes: TmuxPanes) -> None:
     """A pane that is gone raises PaneGone; the session's other panes are still seen."""
     pane = first(terminal)
-    panes.look(pane)
+    panes.capture_screen(pane)
 
     with pytest.raises(PaneGone):
-        panes.look("%99")
-    assert panes.look(pane).pid
+        panes.capture_screen("%99")
+    assert panes.capture_screen(pane).pid
 
 
-def test_a_client_that_is_killed_is_replaced(terminal: Terminal, panes: Panes) -> None:
+def test_a_client_that_is_killed_is_replaced(terminal: Terminal, panes: TmuxPanes) -> None:
     """Without its client a question is asked by a process; then there is a new client."""
     pane = first(terminal)
-    panes.look(pane)
+    panes.capture_screen(pane)
     (before,) = clients(terminal)
     os.kill(int(before.split()[0]), signal.SIGKILL)
-    found = panes.look(pane)
-    retry_until(lambda: panes.look(pane) and clients(terminal))
+    found = panes.capture_screen(pane)
+    retry_until(lambda: panes.capture_screen(pane) and clients(terminal))
 
     assert found.pid
     assert clients(terminal) != [before]
 
 
-def test_without_the_fleets_session_nobody_is_attached(terminal: Terminal, panes: Panes) -> None:
+def test_without_the_fleets_session_nobody_is_attached(
+    terminal: Terminal, panes: TmuxPanes
+) -> None:
     """The client goes into no session of the operator's, and its session's end is no failure."""
-    panes.look(first(terminal))
+    panes.capture_screen(first(terminal))
     terminal.run(("kill-session", "-t", "=tasuki"))
-    (mine,) = panes.status().panes
+    (mine,) = panes.read_status().panes
     retry_until(lambda: not clients(terminal))
 
-    assert panes.look(mine).pid
+    assert panes.capture_screen(mine).pid
     assert clients(terminal) == []
 
 
-def test_a_server_that_is_gone(terminal: Terminal, panes: Panes) -> None:
+def test_a_server_that_is_gone(terminal: Terminal, panes: TmuxPanes) -> None:
     """tmux with all its panes is gone: that is said, and nothing waits."""
     pane = first(terminal)
-    panes.look(pane)
+    panes.capture_screen(pane)
     terminal.run(("kill-server",))
 
     with pytest.raises(PaneGone):
-        panes.look(pane)
-    assert panes.status().running is False
+        panes.capture_screen(pane)
+    assert panes.read_status().running is False
 
 
 def test_a_line_that_is_cut_off_is_not_carried_out(
@@ -200,10 +204,10 @@ def test_a_line_that_is_cut_off_is_not_carried_out(
     assert "mine" in terminal.run(("list-sessions",))
 
 
-def test_windows_keep_their_size(terminal: Terminal, panes: Panes) -> None:
+def test_windows_keep_their_size(terminal: Terminal, panes: TmuxPanes) -> None:
     """The client has no say in how large a window is."""
     before = terminal.run(("list-windows", "-a", "-F", "#{window_width}x#{window_height}"))
-    panes.look(first(terminal))
+    panes.capture_screen(first(terminal))
 
     assert terminal.run(("list-windows", "-a", "-F", "#{window_width}x#{window_height}")) == before
 
@@ -214,11 +218,11 @@ def test_a_tmux_that_hangs_holds_nobody_up_for_ever(
     """A server that is stopped: Unanswered after the time limit; an answer once it runs again."""
     control.ask(ID)
     pid = int(control.ask("display-message -p '#{pid}'"))
-    monkeypatch.setattr("tasuki.launch.control_mode.SECONDS", 0.5)
-    monkeypatch.setattr("tasuki.launch.control_mode.REST_SECONDS", 0.0)
+    monkeypatch.setattr("tasuki.launch.tmux.control_mode.SECONDS", 0.5)
+    monkeypatch.setattr("tasuki.launch.tmux.control_mode.REST_SECONDS", 0.0)
     os.kill(pid, signal.SIGSTOP)
     try:
-        with pytest.raises(Unanswered):
+        with pytest.raises(TmuxUnanswered):
             control.ask(ID)
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -229,16 +233,16 @@ def test_a_tmux_that_hangs_holds_nobody_up_for_ever(
 def _tried(control: ControlMode) -> str:
     try:
         return control.ask(ID)
-    except Unanswered:
+    except TmuxUnanswered:
         return ""
 
 
 def test_no_client_outlives_whoever_asked(terminal: Terminal, tmp_path: Path) -> None:
     """A server that is killed leaves no client behind."""
     code = (
-        "import sys, time; from pathlib import Path; from tasuki.launch.panes import Panes\n"
-        "from tasuki.launch.tmux import Tmux\n"
-        "panes = Panes(Tmux(sys.argv[1]), Path(sys.argv[2]), stays=True); panes.status()\n"
+        "import sys, time; from pathlib import Path; from tasuki.launch.tmux.panes import TmuxPanes\n"
+        "from tasuki.launch.tmux.server import Tmux\n"
+        "panes = TmuxPanes(Tmux(sys.argv[1]), Path(sys.argv[2]), stays=True); panes.read_status()\n"
         "print('ready', flush=True); time.sleep(60)"
     )
     program = subprocess.Popen(
@@ -260,7 +264,7 @@ def test_to_ask_starts_no_server(terminal: Terminal, tmp_path: Path) -> None:
     terminal.run(("kill-server",))
     (tmp_path / ".tmux.conf").write_text(f"run-shell 'touch {tmp_path}/configured'\n")
     control = ControlMode(terminal.base, "tasuki", {**os.environ, "HOME": str(tmp_path)})
-    with pytest.raises(Unanswered):
+    with pytest.raises(TmuxUnanswered):
         control.ask("list-panes -a")
 
     assert not (tmp_path / "configured").exists()

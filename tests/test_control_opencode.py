@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from controls import control, story, told
 
-from tasuki.harness.control import AgentRequest, Look, Sight
 from tasuki.harness.integration import OwnFile
+from tasuki.harness.protocol import AgentRequest, Screenshot, ScreenState
 
 sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 
@@ -70,22 +70,22 @@ def test_the_context_is_told_with_the_window() -> None:
 @pytest.mark.parametrize(
     ("shown", "sight"),
     [
-        (screen(""), Sight("ready")),
-        (screen('Ask anything… "Fix a TODO in the codebase"'), Sight("ready")),
-        (screen("half", "a thought"), Sight("ready", "half\na thought")),
-        (screen("[Pasted ~42 lines]"), Sight("ready", "[Pasted ~42 lines]")),
-        (screen("", below=WORKS), Sight("busy")),
-        (screen("more", below=WORKS.replace("esc", "esc again to")), Sight("busy", "more")),
-        (screen("") + "\n\n\n   ● Tip Use enter to confirm\n\n   ~/proj   1.18.33", Sight("ready")),
-        ("  ┃  △ Permission required\n  ┃  $ ls\n  ┃\n  ┃   Allow once   Reject   enter confirm", Sight("waiting")),
-        (screen("") + "\n  ┃  △ Permission required\n  ┃   Allow once   Reject   enter confirm", Sight("waiting")),
-        ("  ┃  the end of an answer\n  ┃", Sight("unknown")),
-        (EDGE, Sight("ready")),
+        (screen(""), ScreenState("ready")),
+        (screen('Ask anything… "Fix a TODO in the codebase"'), ScreenState("ready")),
+        (screen("half", "a thought"), ScreenState("ready", "half\na thought")),
+        (screen("[Pasted ~42 lines]"), ScreenState("ready", "[Pasted ~42 lines]")),
+        (screen("", below=WORKS), ScreenState("busy")),
+        (screen("more", below=WORKS.replace("esc", "esc again to")), ScreenState("busy", "more")),
+        (screen("") + "\n\n\n   ● Tip Use enter to confirm\n\n   ~/proj   1.18.33", ScreenState("ready")),
+        ("  ┃  △ Permission required\n  ┃  $ ls\n  ┃\n  ┃   Allow once   Reject   enter confirm", ScreenState("waiting")),
+        (screen("") + "\n  ┃  △ Permission required\n  ┃   Allow once   Reject   enter confirm", ScreenState("waiting")),
+        ("  ┃  the end of an answer\n  ┃", ScreenState("unknown")),
+        (EDGE, ScreenState("ready")),
     ],
 )  # fmt: skip
-def test_what_the_screen_says(shown: str, sight: Sight) -> None:
+def test_what_the_screen_says(shown: str, sight: ScreenState) -> None:
     """The line below the input tells that it works; a question stands in the input's place."""
-    assert OPENCODE.sight(Look(shown, "OC | proj")) == sight
+    assert OPENCODE.read_screen(Screenshot(shown, "OC | proj")) == sight
 
 
 def test_what_stands_beside_the_input_is_not_typed() -> None:
@@ -94,7 +94,7 @@ def test_what_stands_beside_the_input_is_not_typed() -> None:
         "half a thought", f"half a thought{' ' * 60}~/proj:main"
     )
 
-    assert OPENCODE.sight(Look(wide)).typed == "half a thought"
+    assert OPENCODE.read_screen(Screenshot(wide)).typed == "half a thought"
 
 
 def test_the_folder_may_be_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_folder_may_be_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     def given(own: str) -> object:
         monkeypatch.setenv("OPENCODE_PERMISSION", own)
-        found = OPENCODE.start(request).env
+        found = OPENCODE.plan_start(request).env
         return json.loads(found["OPENCODE_PERMISSION"]) if found else None
 
     assert given("") == {"external_directory": ours}
@@ -116,14 +116,14 @@ def test_the_folder_may_be_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path:
     }
     for own in ('"deny"', '{"external_directory": "deny"}', "{"):
         assert given(own) is None
-    assert OPENCODE.start(AgentRequest("/w", "s")).env == {}
+    assert OPENCODE.plan_start(AgentRequest("/w", "s")).env == {}
 
 
 @pytest.fixture
 def told_by(tmp_path: Path) -> object:
     """Runs the plugin in node with calls of the program's, and gives the payloads that the script got."""
     node = shutil.which("node") or str(programs.node())
-    (addition,) = OPENCODE.additions(str(tmp_path / "hook.sh"))
+    (addition,) = OPENCODE.list_additions(str(tmp_path / "hook.sh"))
     assert isinstance(addition, OwnFile)
     (tmp_path / "fleet.mjs").write_text(addition.content)
     (tmp_path / "hook.sh").write_text(f'{{ cat; echo; }} >> "{tmp_path}/told"; exit 1\n')

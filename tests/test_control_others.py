@@ -3,7 +3,7 @@
 import pytest
 from controls import control, story, told
 
-from tasuki.harness.control import AgentRequest, Look, Sight
+from tasuki.harness.protocol import AgentRequest, Screenshot, ScreenState
 
 GEMINI, COPILOT = control("gemini"), control("copilot")
 TOP, BOTTOM = "▄" * 40, "▀" * 40
@@ -24,7 +24,7 @@ def test_another_notice_of_gemini_is_no_question() -> None:
     """A notification of another kind tells nothing."""
     payload = {"hook_event_name": "Notification", "session_id": "s", "notification_type": "Other"}
 
-    assert GEMINI.event(payload) is None
+    assert GEMINI.parse_event(payload) is None
 
 
 def test_the_story_of_copilot() -> None:
@@ -37,40 +37,40 @@ def test_what_they_may() -> None:
     request = AgentRequest("/w", "s", permission="auto_edit", writable=("/d",))
     unknown = AgentRequest("/w", "s", permission="acceptEdits")
 
-    assert GEMINI.start(request).argv == ("gemini", "--approval-mode", "auto_edit", "--include-directories=/d")  # fmt: skip
-    assert GEMINI.start(unknown).argv == ("gemini",)
-    assert COPILOT.start(request).argv == ("copilot", "--add-dir", "/d")
+    assert GEMINI.plan_start(request).argv == ("gemini", "--approval-mode", "auto_edit", "--include-directories=/d")  # fmt: skip
+    assert GEMINI.plan_start(unknown).argv == ("gemini",)
+    assert COPILOT.plan_start(request).argv == ("copilot", "--add-dir", "/d")
 
 
 @pytest.mark.parametrize(
     ("screen", "title", "sight"),
     [
-        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "", Sight("ready")),
-        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "✦  Working… (p)", Sight("busy")),
-        (f"{TOP}\n * half\n   a thought\n{BOTTOM}\n", "◇  Ready (p)", Sight("ready", "half\na thought")),
-        (f" ⠸ Thinking (esc to cancel, 2s)\n{TOP}\n * \n{BOTTOM}\n", "", Sight("busy")),
-        ("│ ● 1. Allow once", "✋  Action Required (p)", Sight("waiting")),
-        ("│ ● 1. Allow once", "", Sight("unknown")),
+        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "", ScreenState("ready")),
+        (f"{TOP}\n *   Type your message or @path/to/file\n{BOTTOM}\n", "✦  Working… (p)", ScreenState("busy")),
+        (f"{TOP}\n * half\n   a thought\n{BOTTOM}\n", "◇  Ready (p)", ScreenState("ready", "half\na thought")),
+        (f" ⠸ Thinking (esc to cancel, 2s)\n{TOP}\n * \n{BOTTOM}\n", "", ScreenState("busy")),
+        ("│ ● 1. Allow once", "✋  Action Required (p)", ScreenState("waiting")),
+        ("│ ● 1. Allow once", "", ScreenState("unknown")),
     ],
 )  # fmt: skip
-def test_what_a_look_at_gemini_says(screen: str, title: str, sight: Sight) -> None:
+def test_what_a_look_at_gemini_says(screen: str, title: str, sight: ScreenState) -> None:
     """By the title of the pane, else by the screen."""
-    assert GEMINI.sight(Look(screen, title)) == sight
+    assert GEMINI.read_screen(Screenshot(screen, title)) == sight
 
 
 @pytest.mark.parametrize(
     ("screen", "sight"),
     [
-        (f"{RULE}\n❯\n{RULE}\n{IDLE}", Sight("ready")),
-        (f"{RULE}\n❯ half\n  a thought\n{RULE}\n Interactive · @ files", Sight("ready", "half\na thought")),
-        (f"{RULE}\n❯\n{RULE}\n ◎ Working · 96 B esc esc interrupt", Sight("busy")),
-        (f"{RULE}\n❯\n{RULE}\n ◉ Working esc esc edit prompt", Sight("busy")),
-        (f" ● Working on it\n{RULE}\n❯\n{RULE}\n{IDLE}", Sight("ready")),
-        ("│ ❯ 1. Yes\n│ ↑/↓ to navigate · enter to select · esc to cancel", Sight("waiting")),
-        (f"{RULE}\nno input\n{RULE}", Sight("unknown")),
-        (f"{RULE}\n{RULE}", Sight("unknown")),
+        (f"{RULE}\n❯\n{RULE}\n{IDLE}", ScreenState("ready")),
+        (f"{RULE}\n❯ half\n  a thought\n{RULE}\n Interactive · @ files", ScreenState("ready", "half\na thought")),
+        (f"{RULE}\n❯\n{RULE}\n ◎ Working · 96 B esc esc interrupt", ScreenState("busy")),
+        (f"{RULE}\n❯\n{RULE}\n ◉ Working esc esc edit prompt", ScreenState("busy")),
+        (f" ● Working on it\n{RULE}\n❯\n{RULE}\n{IDLE}", ScreenState("ready")),
+        ("│ ❯ 1. Yes\n│ ↑/↓ to navigate · enter to select · esc to cancel", ScreenState("waiting")),
+        (f"{RULE}\nno input\n{RULE}", ScreenState("unknown")),
+        (f"{RULE}\n{RULE}", ScreenState("unknown")),
     ],
 )  # fmt: skip
-def test_what_the_screen_of_copilot_says(screen: str, sight: Sight) -> None:
+def test_what_the_screen_of_copilot_says(screen: str, sight: ScreenState) -> None:
     """The line below the input tells that it works."""
-    assert COPILOT.sight(Look(screen, "GitHub Copilot")) == sight
+    assert COPILOT.read_screen(Screenshot(screen, "GitHub Copilot")) == sight

@@ -3,8 +3,8 @@
 import pytest
 from controls import control, story, told
 
-from tasuki.harness.control import Look, Sight
 from tasuki.harness.integration import OwnFile
+from tasuki.harness.protocol import Screenshot, ScreenState
 
 PI, OMP = control("pi"), control("omp")
 RULE = "─" * 60
@@ -49,7 +49,7 @@ def test_a_new_session_knows_the_one_before(name: str) -> None:
 
 def test_the_extension_differs_only_in_what_it_is_told() -> None:
     """Where the script is, which harness it is, whether that says when a run is over."""
-    (pi,), (omp,) = (made.additions("/h/hook.sh") for made in (PI, OMP))
+    (pi,), (omp,) = (made.list_additions("/h/hook.sh") for made in (PI, OMP))
     assert isinstance(pi, OwnFile)
     assert isinstance(omp, OwnFile)
     changed = set(omp.content.splitlines()) - set(pi.content.splitlines())
@@ -64,26 +64,26 @@ def test_the_extension_differs_only_in_what_it_is_told() -> None:
 @pytest.mark.parametrize(
     ("screen", "sight"),
     [
-        (f"It is done.\n\n{RULE}\n\n{FOOTER}", Sight("ready")),
-        (f"{RULE}\none line   \nsecond\n{FOOTER}", Sight("ready", "one line\nsecond")),
-        (f"{RULE}\n[paste #1 +40 lines]\n{FOOTER}", Sight("ready", "[paste #1 +40 lines]")),
-        (f"slow\n\n── ⠴ Working {RULE}\n\n{FOOTER}", Sight("busy")),
-        (f"slow\n\n── Retrying (2/3) in 4s {RULE}\n\n{FOOTER}", Sight("busy")),
+        (f"It is done.\n\n{RULE}\n\n{FOOTER}", ScreenState("ready")),
+        (f"{RULE}\none line   \nsecond\n{FOOTER}", ScreenState("ready", "one line\nsecond")),
+        (f"{RULE}\n[paste #1 +40 lines]\n{FOOTER}", ScreenState("ready", "[paste #1 +40 lines]")),
+        (f"slow\n\n── ⠴ Working {RULE}\n\n{FOOTER}", ScreenState("busy")),
+        (f"slow\n\n── Retrying (2/3) in 4s {RULE}\n\n{FOOTER}", ScreenState("busy")),
     ],
 )
-def test_what_the_screen_of_pi_says(screen: str, sight: Sight) -> None:
+def test_what_the_screen_of_pi_says(screen: str, sight: ScreenState) -> None:
     """The rule above the input tells that it works."""
-    assert PI.sight(Look(screen, "π - proj")) == sight
+    assert PI.read_screen(Screenshot(screen, "π - proj")) == sight
 
 
 @pytest.mark.parametrize(
     ("screen", "title", "sight"),
     [
-        (f"╰────╯\n{STATUS}\n╰─   ", "π > proj", Sight("ready")),
-        (f"{STATUS}\n╰─ one\n   two  ", "π > proj", Sight("ready", "one\ntwo")),
-        (f"{STATUS}\n╰─", "π ⠙ proj", Sight("busy")),
+        (f"╰────╯\n{STATUS}\n╰─   ", "π > proj", ScreenState("ready")),
+        (f"{STATUS}\n╰─ one\n   two  ", "π > proj", ScreenState("ready", "one\ntwo")),
+        (f"{STATUS}\n╰─", "π ⠙ proj", ScreenState("busy")),
     ],
 )
-def test_what_the_title_of_omp_says(screen: str, title: str, sight: Sight) -> None:
+def test_what_the_title_of_omp_says(screen: str, title: str, sight: ScreenState) -> None:
     """A spinner stands in the title of the pane while it works."""
-    assert OMP.sight(Look(screen, title)) == sight
+    assert OMP.read_screen(Screenshot(screen, title)) == sight

@@ -108,14 +108,14 @@ def test_a_browser_that_opens_nothing_is_told(
     world: World, seen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where no browser uses the link, the command says so, and what to do; its file is gone."""
-    from tasuki.cli import dashboard as command
-    from tasuki.cli.fleet_client import Client
+    from tasuki.cli.fleet import serve as command
+    from tasuki.cli.fleet.client import FleetClient
 
     write_spy(world, seen, ":")
     monkeypatch.setenv("PATH", world.env["PATH"])
     monkeypatch.setattr(command, "PATIENCE_SECONDS", 0.5)
     with pytest.raises(Exception, match="Open the link in one yourself: tasuki dashboard"):
-        command._open_dashboard(Client(world.data / "fleet"))
+        command._open_dashboard(FleetClient(world.data / "fleet"))
     assert list((world.data / "fleet").glob("open-*")) == []
 
 

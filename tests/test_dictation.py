@@ -3,26 +3,26 @@
 from pathlib import Path
 
 import pytest
+from fakes.session_backend import BackendRule, ScriptedTurn
 from sessions import DOCUMENT, FIRST, WORKED, Make, says
 
-from tasuki import config
-from tasuki.draft import dictation
+from tasuki.config import settings
+from tasuki.draft.authors import session_document
 from tasuki.draft.authors.answer import MAX_ANSWER
 from tasuki.draft.brief import FENCE_CLOSE
 from tasuki.errors import AuthorFailed
-from tasuki.harness.jsonl import HANDOFF_CLOSING, after_handoff
+from tasuki.harness.reading.jsonl import HANDOFF_CLOSING, extract_words_after_handoff
 from tasuki.model import tokens
-from tasuki.session.backend import Text, Tool
-from tasuki.testing.session_backend import Rule, Say
+from tasuki.session.agent_session.backend import TextPiece, ToolProgress
 
-SILENT = Rule("was checked against the record", (Say((Text("- (none)"),)),))
+SILENT = BackendRule("was checked against the record", (ScriptedTurn((TextPiece("- (none)"),)),))
 
 
 def test_sections_are_told_apart_and_code_is_no_heading() -> None:
     """First- and second-level headings begin a part; `#` inside a block of code does not."""
     text = "before\n# One\na\n```sh\n# not a heading\n```\n### deeper\nb\n## Two ##\n\nc\n"
 
-    assert dictation.sections(text) == [
+    assert session_document.split_sections(text) == [
         ("", "before"),
         ("One", "a\n```sh\n# not a heading\n```\n### deeper\nb"),
         ("Two", "c"),
@@ -36,7 +36,7 @@ def test_a_repair_adds_what_is_missing_and_changes_nothing() -> None:
         "Sure.\n\n## Key Decisions\n- c\n\n## Progress\n- not b but d\n\n## Next Steps\n- (none)\n"
     )
 
-    assert dictation.with_repair(document, repair) == (
+    assert session_document.append_repair(document, repair) == (
         f"{document}\n\n## Key Decisions\n- c\n\n## Corrections\nSure.\n- not b but d"
     )
 
@@ -45,7 +45,7 @@ def test_a_repair_of_nothing_leaves_the_document() -> None:
     """All `(none)`: not a character is added."""
     repair = "## Key Decisions\n- (none)\n\n## Corrections\nNone.\n"
 
-    assert dictation.with_repair("## Goal\n- a", repair) == "## Goal\n- a"
+    assert session_document.append_repair("## Goal\n- a", repair) == "## Goal\n- a"
 
 
 async def test_the_document_cannot_close_the_record_it_stands_in(desk: Make) -> None:
@@ -57,7 +57,7 @@ async def test_the_document_cannot_close_the_record_it_stands_in(desk: Make) -> 
 
     assert outcome is not None
     assert outcome.message.count("</handoff-context>") == 1
-    assert at.vault.brief(outcome.handoff_id).count(FENCE_CLOSE) == 1
+    assert at.vault.load_brief(outcome.handoff_id).count(FENCE_CLOSE) == 1
     assert "\x1b" not in outcome.message
     assert "‹/handoff-context>" in outcome.message
 
@@ -71,7 +71,12 @@ async def test_secrets_in_the_document_are_redacted_on_every_way_out(desk: Make)
 
     assert outcome is not None
     stored = (Path(at.vault.root) / outcome.handoff_id / "handoff.json").read_text()
-    for text in (outcome.document, outcome.message, at.vault.brief(outcome.handoff_id), stored):
+    for text in (
+        outcome.document,
+        outcome.message,
+        at.vault.load_brief(outcome.handoff_id),
+        stored,
+    ):
         assert key not in text
     assert "[REDACTED:" in outcome.document
     assert at.vault.get(outcome.handoff_id).redactions
@@ -100,7 +105,7 @@ async def test_an_endless_document_is_refused(desk: Make) -> None:
 
 async def test_a_repair_that_fails_leaves_the_document_as_it_is(desk: Make) -> None:
     """The first answer counts; what is missing is said."""
-    failing = Rule("was checked against the record", (Say(stop="max_tokens"),))
+    failing = BackendRule("was checked against the record", (ScriptedTurn(stop="max_tokens"),))
     at = await desk(failing, says("## Goal\n- a")).worked()
 
     outcome = await at.session.handoff()
@@ -122,7 +127,7 @@ async def test_facts_that_the_document_leaves_out_are_added_within_the_budget(de
     assert outcome is not None
     checked = outcome.message.partition("## Checked against the thread")[2]
     assert "- src/parser.py — read 1×" in checked
-    assert len(checked) < dictation.LEAST_ADDED * 4 + 2_000
+    assert len(checked) < session_document.MIN_ADDED_TOKENS * 4 + 2_000
 
 
 @pytest.mark.parametrize(
@@ -150,18 +155,18 @@ async def test_a_document_that_holds_the_closing_sentence_is_not_the_users(desk:
     outcome = await at.session.handoff()
 
     assert outcome is not None
-    assert after_handoff(outcome.message) == ""
-    assert after_handoff(f"{outcome.message}\n\nmine") == "mine"
+    assert extract_words_after_handoff(outcome.message) == ""
+    assert extract_words_after_handoff(f"{outcome.message}\n\nmine") == "mine"
 
 
 def test_a_repair_that_repeats_the_document_adds_only_what_is_new() -> None:
     """Lines that stand in the document to the letter do not come a second time."""
     repair = f"{DOCUMENT}\n\n## Corrections\n- It was `src/lexer.py`"
 
-    assert dictation.with_repair(DOCUMENT, repair) == (
+    assert session_document.append_repair(DOCUMENT, repair) == (
         f"{DOCUMENT}\n\n## Corrections\n- It was `src/lexer.py`"
     )
-    assert dictation.with_repair(DOCUMENT, DOCUMENT) == DOCUMENT
+    assert session_document.append_repair(DOCUMENT, DOCUMENT) == DOCUMENT
 
 
 def test_fences_around_document_and_repair_hide_no_section() -> None:
@@ -169,7 +174,7 @@ def test_fences_around_document_and_repair_hide_no_section() -> None:
     document = f"```markdown\n{DOCUMENT.partition('## Next Steps')[0]}\n```"
     repair = "```markdown\n## Next Steps\n- Write tests\n\n## Goal\n- Not that\n```"
 
-    assert dictation.with_repair(document, repair) == (
+    assert session_document.append_repair(document, repair) == (
         f"{document}\n\n## Next Steps\n- Write tests\n\n## Corrections\n- Not that"
     )
 
@@ -190,7 +195,9 @@ async def test_what_stands_beyond_the_caps_of_a_draft_is_checked_too(
     checked = outcome.message.partition("## Checked against the thread")[2]
     assert "- It reads `config/made_up.yml` — `config/made_up.yml` does not occur" in checked
     kept = at.vault.get(outcome.handoff_id).draft
-    assert len(kept.context) <= config.loaded(tmp_path).settings.limits()["context"]
+    assert (
+        len(kept.context) <= settings.load_with_sources(tmp_path).settings.list_limits()["context"]
+    )
 
 
 @pytest.mark.parametrize("quote", ["„{}“", "“{}”", "«{}»", '"{}"'])
@@ -222,8 +229,10 @@ async def test_what_the_document_tells_is_not_told_again_as_left_out(desk: Make)
     """Files it names and words it quotes are said; what is added is short beside a whole document."""
     at = await desk(SILENT, says(f'{DOCUMENT}\n- The user: "Never use mocks."')).worked()
     for n in range(60):
-        tool = Tool(f"r{n}", "Read", "read", "completed", {}, (f"src/part_{n:02}/module.py",))
-        at.backend.rules = (*at.backend.rules, Rule(f"part {n} ", (Say((tool,)),)))
+        tool = ToolProgress(
+            f"r{n}", "Read", "read", "completed", {}, (f"src/part_{n:02}/module.py",)
+        )
+        at.backend.rules = (*at.backend.rules, BackendRule(f"part {n} ", (ScriptedTurn((tool,)),)))
         await at.session.prompt(f"Now read part {n} of the code.")
     await at.session.prompt("Never use mocks.")
 
@@ -235,7 +244,7 @@ async def test_what_the_document_tells_is_not_told_again_as_left_out(desk: Make)
     assert "src/parser.py" not in checked.partition("### Relevant Files")[2]
     assert "Never use mocks." not in checked
     assert "Tabs count as one blank" not in checked
-    assert tokens(checked) < dictation.MOST_ADDED + 200
+    assert tokens(checked) < session_document.MAX_ADDED_TOKENS + 200
 
 
 async def test_a_next_step_may_name_what_is_to_come_but_not_quote_what_nobody_said(

@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 import install as programs
 from hooks import Session, program
 
-from tasuki.doctor import TESTED, examine
-from tasuki.harness.claude import Claude
+from tasuki.doctor import TESTED, inspect_harnesses
+from tasuki.harness.claude.adapter import Claude
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_thread_that_cannot_be_read_is_a_problem(session: Session) -> None:
     assert "The newest thread cannot be read: " in found["problems"][0]["what"]
 
 
-@pytest.mark.parametrize("part", ["head", "read"])
+@pytest.mark.parametrize("part", ["read_head", "read"])
 def test_a_thread_on_which_the_reader_fails_is_a_problem(
     session: Session, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -195,7 +195,7 @@ def test_a_thread_on_which_the_reader_fails_is_a_problem(
     for name, value in session.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(Claude, part, fail)
-    report = examine()
+    report = inspect_harnesses()
     (found,) = [harness for harness in report.harnesses if harness.name == "claude"]
 
     assert report.tasuki

@@ -7,12 +7,12 @@ import pytest
 from fixture_threads import HARNESSES, adapter
 from fleet_rows import agent, handoff
 
-from tasuki.config import Loaded, Settings
-from tasuki.draft.earlier_handoffs import LABELS, fold_earlier_handoffs
-from tasuki.fleet import documents
-from tasuki.fleet.thread_documents import write_from_thread
-from tasuki.harness import of_file
-from tasuki.harness.jsonl import HANDOFF_CLOSING
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.draft.facts.earlier_handoffs import LABELS, fold_earlier_handoffs
+from tasuki.fleet.handoff import documents
+from tasuki.fleet.handoff.thread_documents import write_from_thread
+from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
 
 WISH = "never use port 80, the proxy owns it"
@@ -80,13 +80,13 @@ FOLDED = {
 
 def prompt(path: Path, **values: Any) -> str:
     """What a successor begins with."""
-    return documents.injection(handoff(**values), agent(), path)
+    return documents.render_injection(handoff(**values), agent(), path)
 
 
 def folded(builder: ThreadBuilder, folder: Path) -> list[str]:
     """What is known of earlier handoffs in a thread."""
     path = builder.write(folder / builder.file_name())
-    return [q.text for q in fold_earlier_handoffs(of_file(path).read(path).entries)[0]]
+    return [q.text for q in fold_earlier_handoffs(detect_harness(path).read(path).entries)[0]]
 
 
 @pytest.mark.parametrize("name", [n for n in HARNESSES if n != "aider"])
@@ -201,7 +201,7 @@ def test_of_a_brief_only_what_still_binds_is_told(way: str, tmp_path: Path) -> N
         head = "# Handoff of agent 7, written from its thread\n\nReason: crash\n\n"
         built.user(prompt(Path(f"/d/{NAME}"))).read(f"/d/{NAME}", head + brief)
     path = built.write(tmp_path / built.file_name())
-    quotes, parent = fold_earlier_handoffs(of_file(path).read(path).entries)
+    quotes, parent = fold_earlier_handoffs(detect_harness(path).read(path).entries)
 
     assert [q.text for q in quotes] == OF_BRIEF
     assert parent == "0123abcd"
@@ -253,7 +253,7 @@ def from_thread(built: ThreadBuilder, folder: Path, name: str) -> Path:
     thread = built.write(folder / built.file_name())
     document = folder / name
     write_from_thread(
-        document, agent(thread=str(thread)), handoff(from_thread=True), Loaded(Settings())
+        document, agent(thread=str(thread)), handoff(from_thread=True), LoadedSettings(Settings())
     )
     return document
 
@@ -264,7 +264,7 @@ def by_agent(built: ThreadBuilder, folder: Path, name: str) -> Path:
     thread = built.write(folder / built.file_name())
     document = folder / name
     document.write_text("## What I was working on\n\nThe parts.\n\n## Next steps\n\n- the rest\n")
-    documents.completed(document, agent(thread=str(thread)), handoff())
+    documents.complete_document(document, agent(thread=str(thread)), handoff())
     return document
 
 
@@ -313,12 +313,14 @@ def test_what_was_said_between_two_attempts_counts(tmp_path: Path) -> None:
     """After a handoff that failed, words of the user and work are looked for in the next document."""
     path = tmp_path / NAME
     built = ThreadBuilder("claude").user("Make the retries configurable").edit("src/a.py", "1", "2")
-    built.user(documents.instruction(handoff(), path)).create(str(path), "").assistant("Written.")
+    built.user(documents.render_instruction(handoff(), path)).create(str(path), "").assistant(
+        "Written."
+    )
     built.user("Never use port 22 for the tunnel").edit("src/net.py", "22", "2222").assistant("Ok.")
-    built.user(documents.instruction(handoff(attempt=2), path)).assistant("Written.")
+    built.user(documents.render_instruction(handoff(attempt=2), path)).assistant("Written.")
     path.write_text("## What I was working on\n\n- things\n")
     thread = built.write(tmp_path / built.file_name())
-    documents.completed(path, agent(thread=str(thread)), handoff(attempt=2))
+    documents.complete_document(path, agent(thread=str(thread)), handoff(attempt=2))
     added = path.read_text().partition(documents.ADDED)[2]
 
     assert ("Never use port 22" in added, "src/net.py" in added) == (True, True)
@@ -329,11 +331,13 @@ def test_the_instruction_of_a_cancelled_handoff_is_no_wish(tmp_path: Path) -> No
     """What tasuki typed for another handoff does not get into this document as the user's words."""
     path, other = tmp_path / NAME, handoff(id="99aa88bb" * 4)
     built = ThreadBuilder("claude").user("Make the retries configurable").edit("src/a.py", "1", "2")
-    built.user(documents.instruction(other, path)).create(str(path), "x").assistant("Written.")
+    built.user(documents.render_instruction(other, path)).create(str(path), "x").assistant(
+        "Written."
+    )
     built.user("go on").edit("src/b.py", "1", "2").assistant("Ok.")
     path.write_text("## What I was working on\n\n- things\n")
     thread = built.write(tmp_path / built.file_name())
-    documents.completed(path, agent(thread=str(thread)), handoff())
+    documents.complete_document(path, agent(thread=str(thread)), handoff())
     added = path.read_text().partition(documents.ADDED)[2]
 
     assert ("src/b.py" in added, "change nothing else" in added, NAME in added) == (

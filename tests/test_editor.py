@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from terminals import Terminal
 
-from tasuki.cli.editor import edit_in_editor
+from tasuki.cli.handoff.review import edit_in_editor
 from tasuki.errors import TasukiError, UsageError
 
 
@@ -110,7 +110,9 @@ def test_ctrl_c_is_the_editors(tmp_path: Path) -> None:
         pytest.skip("tmux is not installed")
     folder = tmp_path / "files"
     folder.mkdir()
-    code = "from tasuki.cli.editor import edit_in_editor; print(repr(edit_in_editor('one')))"
+    code = (
+        "from tasuki.cli.handoff.review import edit_in_editor; print(repr(edit_in_editor('one')))"
+    )
     body = 'trap "echo kept >> $2; exit 0" INT; echo editing; while :; do sleep 0.1; done'
     env = {"EDITOR": editor(tmp_path, body), "TMPDIR": str(folder)}
     terminal = Terminal(tmp_path, env)
@@ -128,7 +130,7 @@ def test_killed_while_editing(tmp_path: Path, own_folder: Path) -> None:
     """The file is readable by the user alone while the editor runs."""
     code = (
         "import sys, tempfile; tempfile.tempdir = sys.argv[1];"
-        "from tasuki.cli.editor import edit_in_editor; edit_in_editor('one')"
+        "from tasuki.cli.handoff.review import edit_in_editor; edit_in_editor('one')"
     )
     env = {**os.environ, "EDITOR": editor(tmp_path, "echo up; sleep 5")}
     command = [sys.executable, "-c", code, str(own_folder)]

@@ -9,10 +9,10 @@ import pytest
 from case_files import CASE, EVERYWHERE, OFFLINE, case_of, read_back, written
 from click.testing import CliRunner, Result
 
-from tasuki.cli.eval import eval as group
-from tasuki.evals import case_runs, scenario
-from tasuki.evals.proportion import proportion, wilson
-from tasuki.evals.scenario import Fact, Link, Step
+from tasuki_evals.cases import case_runs, scenario
+from tasuki_evals.cases.scenario import CaseFact, CaseStep, ChainLink
+from tasuki_evals.cli.main import eval as group
+from tasuki_evals.statistics import build_proportion, compute_wilson_bounds
 
 
 def run(*arguments: str | Path) -> Result:
@@ -32,11 +32,11 @@ def document(*arguments: str | Path) -> dict[str, Any]:
 # -- judging -------------------------------------------------------------------------------
 
 
-def verdict(context: str, tmp_path: Path, **more: Any) -> case_runs.Verdict:
+def verdict(context: str, tmp_path: Path, **more: Any) -> case_runs.BriefVerdict:
     """The verdict on a brief for `CASE`."""
-    case = scenario.read(written(tmp_path))
+    case = scenario.read_case(written(tmp_path))
     thread = read_back(case, tmp_path)
-    return case_runs.judge(case, context, thread, case.goal, **more)
+    return case_runs.judge_brief(case, context, thread, case.goal, **more)
 
 
 TRUE = """\
@@ -55,15 +55,15 @@ def test_the_judge_can_say_yes_and_no(tmp_path: Path) -> None:
     """An empty brief misses everything, one that says all is complete and clean."""
     empty, full = verdict("", tmp_path), verdict(TRUE, tmp_path)
 
-    assert (empty.missing_files, empty.missing_commands, empty.kept) == (
+    assert (empty.missing_files, empty.missing_commands, empty.held_count) == (
         ("src/upload/client.py",),
         ("pytest -q tests/upload",),
         0,
     )
-    assert empty.clean
-    assert not empty.complete
-    assert full.complete
-    assert full.clean
+    assert empty.is_clean
+    assert not empty.is_complete
+    assert full.is_complete
+    assert full.is_clean
     assert full.context[0].line.startswith('- "Never more than four')
 
 
@@ -92,45 +92,45 @@ def test_a_command_counts_by_its_own_characters(shown: str, found: bool, tmp_pat
 
 def test_what_is_forbidden_is_seen_with_its_line(tmp_path: Path) -> None:
     """A forbidden line is a leak, and `unless` counts in the heading above it too."""
-    fact = Fact("reversal", ("30 days",), "called off")
+    fact = CaseFact("reversal", ("30 days",), "called off")
     leaking = verdict(TRUE + "- the password is swordfish", tmp_path)
 
     assert [leak.line for leak in leaking.leaks] == ["- the password is swordfish"]
-    assert not leaking.clean
-    assert fact.told("- after 30 DAYS", "## Key Decisions")
-    assert not fact.told("- after 30 days", "## Called off")
-    assert not fact.told("- 30 days was called off")
+    assert not leaking.is_clean
+    assert fact.matches_line("- after 30 DAYS", "## Key Decisions")
+    assert not fact.matches_line("- after 30 days", "## Called off")
+    assert not fact.matches_line("- 30 days was called off")
 
 
 def test_a_brief_that_invents_or_is_too_long_does_not_pass(tmp_path: Path) -> None:
     """An invention and a character too many are each enough to fail."""
     long = f"{TRUE}\n## Session Metadata\n- "
-    long += "x" * (case_runs.CHARACTERS - len(long))
+    long += "x" * (case_runs.MAX_CHARACTERS - len(long))
     invented = verdict(TRUE.replace("client.py", "klient.py"), tmp_path)
 
-    assert verdict(long, tmp_path).clean
-    assert not verdict(long + "x", tmp_path).clean
+    assert verdict(long, tmp_path).is_clean
+    assert not verdict(long + "x", tmp_path).is_clean
     assert [one.text for one in invented.invented] == ["src/upload/klient.py"]
 
 
-def chained(*survivors: int, of: int = 2) -> case_runs.Result:
+def chained(*survivors: int, of: int = 2) -> case_runs.CaseResult:
     """A chain in whose briefs so many of its constraints stand."""
-    facts = tuple(Fact("constraint", (str(n),)) for n in range(of))
-    link = Link("g", (Step(assistant="a"),))
+    facts = tuple(CaseFact("constraint", (str(n),)) for n in range(of))
+    link = ChainLink("g", (CaseStep(assistant="a"),))
     case = case_of(
         *EVERYWHERE,
         chain=(link,) * (len(survivors) - 1),
-        expected_context=(*facts, Fact("number", ("9",))),
+        expected_context=(*facts, CaseFact("number", ("9",))),
     )
 
-    def judged(kept: int) -> case_runs.Verdict:
+    def judged(kept: int) -> case_runs.BriefVerdict:
         held = [
-            case_runs.Held("constraint", f.needs, "x" * (n < kept)) for n, f in enumerate(facts)
+            case_runs.HeldFact("constraint", f.needs, "x" * (n < kept)) for n, f in enumerate(facts)
         ]
-        other = case_runs.Held("number", ("9",), "always there")
-        return case_runs.Verdict(9, 900, (), (), (*held, other), (), ())
+        other = case_runs.HeldFact("number", ("9",), "always there")
+        return case_runs.BriefVerdict(9, 900, (), (), (*held, other), (), ())
 
-    return case_runs.Result(case, tuple(map(judged, survivors)))
+    return case_runs.CaseResult(case, tuple(map(judged, survivors)))
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_a_chain_passes_if_no_constraint_is_lost_on_the_way(
     survivors: tuple[int, ...], passed: bool
 ) -> None:
     """After five handoffs, or at its end, no fewer stand in the brief than after one."""
-    assert chained(*survivors).passed is passed
-    assert chained(*survivors).survivors == survivors
+    assert chained(*survivors).has_passed is passed
+    assert chained(*survivors).survivor_counts == survivors
 
 
 def test_chains_are_added_up_by_depth() -> None:
     """The figure of a depth is over all chains that go so deep."""
-    found = case_runs.chain_figures([chained(2, 1, 1, 0, 0), chained(1, 1)])
+    found = case_runs.compute_chain_figures([chained(2, 1, 1, 0, 0), chained(1, 1)])
 
     assert [(f.depth, f.survived.hits, f.survived.of) for f in found] == [
         (1, 3, 4),
@@ -163,14 +163,14 @@ def test_chains_are_added_up_by_depth() -> None:
 )  # fmt: skip
 def test_the_interval_is_that_of_wilson(hits: int, of: int, low: float, high: float) -> None:
     """The bounds are those that the score test gives, as tables print them."""
-    assert wilson(hits, of) == pytest.approx((low, high), abs=1e-4)
+    assert compute_wilson_bounds(hits, of) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_a_share_of_nothing_is_no_number() -> None:
     """Nothing counted has no share, and more hits than counted is an error."""
-    assert proportion(0, 0).share is None
+    assert build_proportion(0, 0).share is None
     with pytest.raises(ValueError, match="no share"):
-        wilson(3, 2)
+        compute_wilson_bounds(3, 2)
 
 
 # -- the command ---------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def test_an_invention_fails_whatever_share_passed(
     path = written(tmp_path)
     assert run(path, "--fail-under", "0").return_value == 0
 
-    made_up = case_runs.fidelity.Invented("Relevant Files", "src/made/up.py", "path")
-    monkeypatch.setattr(case_runs.fidelity, "invented", lambda *given: [made_up])
+    made_up = case_runs.fidelity.InventedClaim("Relevant Files", "src/made/up.py", "path")
+    monkeypatch.setattr(case_runs.fidelity, "find_invented", lambda *given: [made_up])
     result = run(path, "--fail-under", "0")
 
     assert result.return_value == 1
@@ -243,12 +243,12 @@ def test_cases_are_chosen(tmp_path: Path) -> None:
 def test_a_folder_that_exists_here_is_not_looked_at(tmp_path: Path) -> None:
     """What lies in the folder that a case names, should it exist, does not get into the brief."""
     elsewhere = tmp_path / "gone"
-    case = scenario.read(written(tmp_path, CASE.replace("/home/dev/uploader", str(elsewhere))))
-    once = case_runs.run([case], OFFLINE)
+    case = scenario.read_case(written(tmp_path, CASE.replace("/home/dev/uploader", str(elsewhere))))
+    once = case_runs.run_cases([case], OFFLINE)
     (elsewhere / "src" / "upload").mkdir(parents=True)
     (elsewhere / "src" / "upload" / "client.py").write_text("changed since")
 
-    assert once == case_runs.run([case], OFFLINE)
+    assert once == case_runs.run_cases([case], OFFLINE)
 
 
 def test_threads_and_briefs_can_be_kept(tmp_path: Path) -> None:

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tasuki.cli.eval import eval as group
-from tasuki.cli.printing import json_text
+from tasuki.cli.output import format_json
 from tasuki.errors import UsageError
-from tasuki.evals import compare as comparing
-from tasuki.evals import continuation
-from tasuki.evals.continuation import Case, Report
-from tasuki.evals.metric import VERSION
+from tasuki_evals.cli.main import eval as group
+from tasuki_evals.continuation import benchmark
+from tasuki_evals.continuation import comparison as comparing
+from tasuki_evals.continuation.benchmark import ContinuationCase, ContinuationReport
+from tasuki_evals.continuation.metric import VERSION
 
 Change = Callable[[int], float]
 
 
 def report(
     threads: int, edit: Change = lambda n: 0.8, id: Change = lambda n: 0.4, *, kind: str = "cut", metric: int = VERSION
-) -> Report:  # fmt: skip
+) -> ContinuationReport:  # fmt: skip
     """A report of so many threads with one case each; figures by the thread's number."""
     cases = tuple(
-        Case(
+        ContinuationCase(
             name=f"t{n}#9", thread=f"t{n}.jsonl", harness="claude", repository="r", kind=kind,
             methods={
                 "tasuki": {"edit": edit(n), "id": id(n), "cmd": None, "tokens": 900.0},
@@ -32,16 +32,18 @@ def report(
         )
         for n in range(threads)
     )  # fmt: skip
-    return Report(metric=metric, tasuki="0.1.0", cases=cases)
+    return ContinuationReport(metric=metric, tasuki="0.1.0", cases=cases)
 
 
-def saved(path: Path, of: Report) -> Path:
+def saved(path: Path, of: ContinuationReport) -> Path:
     """A report as `--save` writes it."""
-    path.write_text(json_text(continuation.document(of, continuation.rows(of.cases))))
+    path.write_text(format_json(benchmark.build_document(of, benchmark.build_rows(of.cases))))
     return path
 
 
-def outcome(folder: Path, a: Report, b: Report, *options: str) -> tuple[object, Result]:
+def outcome(
+    folder: Path, a: ContinuationReport, b: ContinuationReport, *options: str
+) -> tuple[object, Result]:
     """The exit code and what was printed."""
     paths = saved(folder / "a.json", a), saved(folder / "b.json", b)
     result = CliRunner().invoke(
@@ -86,7 +88,7 @@ def test_the_lower_bound_decides_not_the_mean(tmp_path: Path) -> None:
     """A release that is as good on average, but not surely so, fails."""
     spread = report(80, lambda n: 0.8 + (0.19 if n % 2 else -0.19))
     code, done = outcome(tmp_path, report(80), spread)
-    (one,) = comparing.compare(report(80), spread).compared
+    (one,) = comparing.compare_reports(report(80), spread).compared
 
     assert abs(one.minus["edit"].mean) < 1e-9
     assert one.minus["edit"].low < -0.02
@@ -97,10 +99,10 @@ def test_the_lower_bound_decides_not_the_mean(tmp_path: Path) -> None:
 def test_a_column_with_few_threads_is_not_judged(tmp_path: Path) -> None:
     """Threads count by column: cases without a file edited later say nothing of `edit`."""
     cases = tuple(
-        c if n < 50 else Case(c.name, c.thread, c.harness, c.repository, c.kind, {"tasuki": {"edit": None, "id": 0.4}})
+        c if n < 50 else ContinuationCase(c.name, c.thread, c.harness, c.repository, c.kind, {"tasuki": {"edit": None, "id": 0.4}})
         for n, c in enumerate(report(70).cases)
     )  # fmt: skip
-    code, done = outcome(tmp_path, Report(cases=cases), report(70, lambda n: 0.1))
+    code, done = outcome(tmp_path, ContinuationReport(cases=cases), report(70, lambda n: 0.1))
 
     assert code == 0
     assert "tasuki at cuts, edit: 50 threads, too few for the rule" in done.stdout
@@ -129,15 +131,15 @@ def test_only_common_cases_are_paired(tmp_path: Path) -> None:
 def test_both_kinds_and_the_tool_at_half_are_compared() -> None:
     """At compactions both lengths of the tool are looked at."""
 
-    def both(edit: float) -> Report:
+    def both(edit: float) -> ContinuationReport:
         cuts, compactions = report(5).cases, report(3, lambda n: edit, kind="compaction").cases
         half = tuple(
-            Case(f"{c.name}c", c.thread, c.harness, c.repository, c.kind, {**c.methods, "tasuki at half": {"edit": edit}})
+            ContinuationCase(f"{c.name}c", c.thread, c.harness, c.repository, c.kind, {**c.methods, "tasuki at half": {"edit": edit}})
             for c in compactions
         )  # fmt: skip
-        return Report(cases=(*cuts, *half))
+        return ContinuationReport(cases=(*cuts, *half))
 
-    found = comparing.compare(both(0.5), both(0.75)).compared
+    found = comparing.compare_reports(both(0.5), both(0.75)).compared
 
     assert [(one.kind, one.method, one.threads) for one in found] == [
         ("cut", "tasuki", 5), ("compaction", "tasuki", 3), ("compaction", "tasuki at half", 3),
@@ -164,19 +166,19 @@ def test_what_does_not_compare_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "deep").write_text("[" * 100_000)
 
     with pytest.raises(UsageError, match="no case in common"):
-        comparing.compare(report(2), report(0))
+        comparing.compare_reports(report(2), report(0))
     for name in ("text", "list", "other", "deep"):
         with pytest.raises(
             UsageError, match=f"{name} is not a report of the continuation benchmark"
         ):
-            comparing.read(tmp_path / name)
+            comparing.read_report(tmp_path / name)
     with pytest.raises(UsageError, match="has the layout 2; this tasuki reads 1"):
-        comparing.read(layout)
+        comparing.read_report(layout)
     with pytest.raises(UsageError, match="there is no such file"):
-        comparing.read(tmp_path / "absent.json")
+        comparing.read_report(tmp_path / "absent.json")
     with pytest.raises(UsageError, match="Is a directory"):
-        comparing.read(tmp_path)
-    assert comparing.read(good).cases == report(2).cases
+        comparing.read_report(tmp_path)
+    assert comparing.read_report(good).cases == report(2).cases
 
 
 @pytest.mark.parametrize(("a", "b", "older"), [(1, 2, "A"), (2, 1, "B")])

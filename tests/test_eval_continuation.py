@@ -14,10 +14,15 @@ from fixture_threads import HARNESSES, adapter, samples
 from long_threads import long_thread, written
 from msgspec.structs import replace
 
-from tasuki import harness as harnesses
-from tasuki.cli.eval import eval as group
-from tasuki.evals import baselines, continuation, cuts, statistics
-from tasuki.evals.continuation import Case, Options, Report
+from tasuki.harness import registry as harnesses
+from tasuki_evals import statistics
+from tasuki_evals.cli.main import eval as group
+from tasuki_evals.continuation import baselines, benchmark, cuts
+from tasuki_evals.continuation.benchmark import (
+    ContinuationCase,
+    ContinuationOptions,
+    ContinuationReport,
+)
 
 RECALLS = ("edit", "file", "cmd", "id")
 NO_SUMMARY = {
@@ -29,12 +34,16 @@ FILES = [h for h in HARNESSES if h != "opencode"]
 """Formats whose threads are files."""
 
 
-def run(*paths: Path, curve: tuple[int, ...] = (), budget: int = 2000, workers: int = 1) -> Report:
+def run(
+    *paths: Path, curve: tuple[int, ...] = (), budget: int = 2000, workers: int = 1
+) -> ContinuationReport:
     """The benchmark on some paths."""
-    return continuation.run(paths, Options(curve=curve, budget=budget), workers=workers)
+    return benchmark.run_benchmark(
+        paths, ContinuationOptions(curve=curve, budget=budget), workers=workers
+    )
 
 
-def cases_of(report: Report, kind: str = "cut") -> list[Case]:
+def cases_of(report: ContinuationReport, kind: str = "cut") -> list[ContinuationCase]:
     """The cases of one kind."""
     return [c for c in report.cases if c.kind == kind]
 
@@ -48,7 +57,7 @@ def test_the_whole_thread_holds_everything_and_the_empty_handoff_nothing(
 ) -> None:
     """In every case of every format all recalls are 1.00 (`cmd` 0.98), and 0 of the empty handoff."""
     report = run(written(tmp_path, harness, compact=(5,)))
-    rows = continuation.rows(report.cases)
+    rows = benchmark.build_rows(report.cases)
 
     assert cases_of(report)
     assert bool(cases_of(report, "compaction")) is (harness not in NO_SUMMARY)
@@ -59,7 +68,7 @@ def test_the_whole_thread_holds_everything_and_the_empty_handoff_nothing(
         } == {}
         assert held["id"] is not None
         assert {v for v in case.methods["empty"].values() if v is not None} == {0}
-    assert continuation.broken_gates(rows) == []
+    assert benchmark.find_broken_gates(rows) == []
 
 
 def test_targets_are_there_to_be_held(tmp_path: Path) -> None:
@@ -92,8 +101,12 @@ def test_a_broken_gate_is_told_and_ends_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the whole thread does not hold everything, the figures are not to be believed."""
-    methods = {**baselines.BASELINES, "whole": baselines.nothing, "empty": baselines.whole}
-    monkeypatch.setattr(continuation, "BASELINES", methods)
+    methods = {
+        **baselines.BASELINES,
+        "whole": baselines.write_nothing,
+        "empty": baselines.write_whole,
+    }
+    monkeypatch.setattr(benchmark, "BASELINES", methods)
     path = str(written(tmp_path, "pi"))
     done = CliRunner().invoke(
         group, ["continuation", path, "--workers", "1"], standalone_mode=False
@@ -113,15 +126,15 @@ def test_a_broken_gate_is_told_and_ends_with_1(
 def test_truncated_copies_are_read_as_the_beginning(harness: str, tmp_path: Path) -> None:
     """In every format that lies in a file, the part before a cut is a thread of its own."""
     path = written(tmp_path, harness, compact=(5,))
-    adapter_ = harnesses.of_file(path)
+    adapter_ = harnesses.detect_harness(path)
     thread = adapter_.read(path)
-    found = cuts.cuts(thread)
+    found = cuts.find_cuts(thread)
     folder = tmp_path / "copies"
     folder.mkdir()
 
     assert len(found) >= 2
     for cut in found:
-        copy = cuts.predecessor_copy(adapter_, cut, folder)
+        copy = cuts.write_predecessor_copy(adapter_, cut, folder)
         read = adapter_.read(copy)
         assert copy.name == path.name
         assert [(e.ref, e.kind, e.text) for e in read.entries] == [
@@ -134,10 +147,10 @@ def test_a_thread_in_a_database_is_left_out_with_the_reason(tmp_path: Path) -> N
     """opencode's database cannot be cut, but what `opencode export` prints can."""
     path = long_thread("opencode").write(tmp_path)
     thread = adapter("opencode").read(path)
-    (first, *_) = cuts.cuts(thread)
+    (first, *_) = cuts.find_cuts(thread)
 
     with pytest.raises(ValueError, match="it lies in a database; export it to a file first"):
-        cuts.predecessor_copy(adapter("opencode"), first, tmp_path)
+        cuts.write_predecessor_copy(adapter("opencode"), first, tmp_path)
     report = run(path.parent)
     assert report.cases == ()
     assert {one.reason for one in report.left_out} == {
@@ -148,8 +161,8 @@ def test_a_thread_in_a_database_is_left_out_with_the_reason(tmp_path: Path) -> N
 def test_a_copy_that_reads_differently_is_left_out(tmp_path: Path) -> None:
     """What is written into the middle of a file later belongs to no beginning."""
     path = written(tmp_path, "codex")
-    adapter_ = harnesses.of_file(path)
-    (first, *_) = cuts.cuts(adapter_.read(path))
+    adapter_ = harnesses.detect_harness(path)
+    (first, *_) = cuts.find_cuts(adapter_.read(path))
     late = replace(first, at=replace(first.at, offset=first.at.offset // 2))
     elsewhere = replace(first, at=replace(first.at, source=-1))
     nothing = replace(first, at=replace(first.at, offset=3))
@@ -160,28 +173,28 @@ def test_a_copy_that_reads_differently_is_left_out(tmp_path: Path) -> None:
         (nothing, "the document is no JSON"),
     ):
         with pytest.raises(ValueError, match=reason):
-            cuts.predecessor_copy(adapter_, cut, tmp_path / "..")
+            cuts.write_predecessor_copy(adapter_, cut, tmp_path / "..")
 
 
 def test_there_are_at_most_three_cuts_evenly_spread(tmp_path: Path) -> None:
     """Of many messages the first and the last good one are cut at, and one between."""
     thread = adapter("pi").read(long_thread("pi", turns=20).write(tmp_path))
-    found = cuts.cuts(thread)
-    calls = [cuts.calls(c.predecessor.entries) for c in found]
+    found = cuts.find_cuts(thread)
+    calls = [cuts.count_calls(c.predecessor.entries) for c in found]
 
     assert len(found) == 3
     assert calls == sorted(calls)
     assert calls[0] >= cuts.CALLS_BEFORE
-    assert all(cuts.calls(c.future) >= cuts.CALLS_AFTER for c in found)
+    assert all(cuts.count_calls(c.future) >= cuts.CALLS_AFTER for c in found)
     assert abs((calls[1] - calls[0]) - (calls[2] - calls[1])) <= 7
-    assert len(cuts.messages(found[0].future)) == cuts.FUTURE_MESSAGES - 1
+    assert len(cuts.find_messages(found[0].future)) == cuts.FUTURE_MESSAGES - 1
 
 
 def test_no_cut_lies_after_a_compaction(tmp_path: Path) -> None:
     """After one the agent knew the thread from the summary; compactions are cases of their own."""
     thread = adapter("claude").read(long_thread("claude", compact=(4, 6)).write(tmp_path))
     first = next(e for e in thread.entries if e.kind == "compaction")
-    found = cuts.cuts(thread)
+    found = cuts.find_cuts(thread)
 
     assert {c.kind for c in found} == {"cut", "compaction"}
     assert all(c.at.ref < first.ref for c in found if c.kind == "cut")
@@ -190,7 +203,7 @@ def test_no_cut_lies_after_a_compaction(tmp_path: Path) -> None:
 def test_a_compaction_gives_every_method_the_length_of_the_summary(tmp_path: Path) -> None:
     """The goal is the last message before it, the tool also gets half, the summary is a baseline."""
     path = written(tmp_path, "claude", compact=(5,))
-    (cut,) = (c for c in cuts.cuts(adapter("claude").read(path)) if c.kind == "compaction")
+    (cut,) = (c for c in cuts.find_cuts(adapter("claude").read(path)) if c.kind == "compaction")
     (case,) = cases_of(run(path), "compaction")
     length = (len(cut.summary) + 3) // 4
 
@@ -206,7 +219,7 @@ def test_a_mark_without_a_summary_is_no_compaction_case(tmp_path: Path) -> None:
     """Where nothing was put in place of the thread there is nothing to compare with."""
     builder = long_thread("claude", turns=4).compaction("Compacted.")
     builder.user("go on").shell("pytest -q tests/app", "ok")
-    found = cuts.cuts(adapter("claude").read(builder.write(tmp_path)))
+    found = cuts.find_cuts(adapter("claude").read(builder.write(tmp_path)))
 
     assert [c.kind for c in found if c.kind == "compaction"] == []
 
@@ -245,7 +258,7 @@ def test_threads_of_one_name_are_told_apart(tmp_path: Path) -> None:
         written(tmp_path / name, "copilot", seed)
     report = run(tmp_path)
     (row,) = (
-        r for r in continuation.rows(report.cases) if r.kind == "cut" and r.method == "tasuki"
+        r for r in benchmark.build_rows(report.cases) if r.kind == "cut" and r.method == "tasuki"
     )
 
     assert {c.thread for c in report.cases} == {"one/events.jsonl", "two/events.jsonl"}
@@ -277,7 +290,7 @@ def test_a_curve_measures_further_budgets(tmp_path: Path) -> None:
         (case.methods["last@300"]["tokens"] or 0) <= 300 < (case.methods["last@600"]["tokens"] or 0)
     )
     assert {"tasuki@300", "random@600", "index+users+last@300"} <= case.methods.keys()
-    assert not any("@" in r.method for r in continuation.rows(report.cases))
+    assert not any("@" in r.method for r in benchmark.build_rows(report.cases))
 
 
 def test_the_manifest_names_the_repository(tmp_path: Path) -> None:
@@ -317,7 +330,7 @@ def test_a_zipped_thread_is_measured_as_the_file_is(tmp_path: Path) -> None:
 def test_the_thread_is_the_unit() -> None:
     """A thread with many cases weighs as much as one with a single case."""
     cases = [
-        Case(
+        ContinuationCase(
             f"{thread}#{n}",
             thread,
             "claude",
@@ -328,25 +341,25 @@ def test_the_thread_is_the_unit() -> None:
         for thread, values in {"x": (1.0, 1.0, 1.0), "y": (0.0,)}.items()
         for n, value in enumerate(values)
     ]
-    minus = continuation.difference(cases, "a", "b", "edit")
+    minus = benchmark.estimate_difference(cases, "a", "b", "edit")
 
-    assert continuation.mean(cases, "a", "edit") == 0.5
+    assert benchmark.compute_mean(cases, "a", "edit") == 0.5
     assert minus is not None
     assert (minus.mean, minus.threads) == (0.5, 2)
-    assert continuation.mean(cases, "a", "cmd") is None
+    assert benchmark.compute_mean(cases, "a", "cmd") is None
 
 
 def test_the_interval_is_the_bootstrap_of_the_mean() -> None:
     """Same draws at every run; all equal gives no width, many threads a narrower one."""
-    few = statistics.estimate([0.0, 1.0] * 5)
-    many = statistics.estimate([0.0, 1.0] * 50)
-    same = statistics.estimate([0.25] * 7)
+    few = statistics.estimate_mean([0.0, 1.0] * 5)
+    many = statistics.estimate_mean([0.0, 1.0] * 50)
+    same = statistics.estimate_mean([0.25] * 7)
 
-    assert few == statistics.estimate([0.0, 1.0] * 5)
+    assert few == statistics.estimate_mean([0.0, 1.0] * 5)
     assert few is not None
     assert many is not None
     assert few.low < many.low < 0.5 < many.high < few.high
     assert (few.low, few.high) == pytest.approx((0.2, 0.8))
     assert same is not None
     assert (same.low, same.high) == (0.25, 0.25)
-    assert statistics.estimate([]) is None
+    assert statistics.estimate_mean([]) is None

@@ -16,17 +16,17 @@ from click.testing import CliRunner, Result
 from fixture_threads import database, one
 from long_threads import long_thread, written
 
-from tasuki.cli.eval import eval as group
 from tasuki.errors import ThreadNotFound, UsageError
-from tasuki.evals import continuation, places
-from tasuki.evals.continuation import Report
-from tasuki.evals.workers import each
-from tasuki.testing.threads import ThreadBuilder
+from tasuki.testing.builder import ThreadBuilder
+from tasuki_evals.cli.main import eval as group
+from tasuki_evals.continuation import benchmark, thread_sources
+from tasuki_evals.continuation.benchmark import ContinuationReport
+from tasuki_evals.workers import run_each
 
 
-def run(*paths: Path) -> Report:
+def run(*paths: Path) -> ContinuationReport:
     """The benchmark on some paths."""
-    return continuation.run(paths, workers=1)
+    return benchmark.run_benchmark(paths, workers=1)
 
 
 def command(*arguments: str | Path) -> Result:
@@ -87,7 +87,7 @@ def test_a_defect_of_the_tool_costs_one_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is raised while one case is made, the others have their figures."""
-    made = continuation.pipeline.make
+    made = benchmark.pipeline.make_handoff
     goals: list[str] = []
 
     def failing(harness: object, path: Path, goal: object, *rest: object, **more: object) -> object:
@@ -96,7 +96,7 @@ def test_a_defect_of_the_tool_costs_one_case(
             raise RecursionError("too deep")
         return made(harness, path, goal, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(continuation.pipeline, "make", failing)
+    monkeypatch.setattr(benchmark.pipeline, "make_handoff", failing)
     report = run(written(tmp_path, "claude"))
 
     assert len(report.cases) == 2
@@ -111,11 +111,11 @@ def test_paths_that_name_nothing_are_errors(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
 
     with pytest.raises(ThreadNotFound, match="No file or folder"):
-        places.sources([tmp_path / "absent"])
+        thread_sources.list_sources([tmp_path / "absent"])
     with pytest.raises(UsageError, match="neither a file nor a folder"):
-        places.sources([tmp_path / "pipe"])
+        thread_sources.list_sources([tmp_path / "pipe"])
     with pytest.raises(UsageError, match="There is no file in"):
-        places.sources([tmp_path / "none"])
+        thread_sources.list_sources([tmp_path / "none"])
 
 
 # -- processes -------------------------------------------------------------------------
@@ -141,14 +141,14 @@ FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:Dep
 @FORKS
 def test_ctrl_c_is_answered_by_the_first_process_alone() -> None:
     """It reaches all processes of a terminal; those at work go on until they are ended."""
-    assert each(interrupted, range(4), 2, lost=lambda number: -number) == [0, 10, 20, 30]
+    assert run_each(interrupted, range(4), 2, on_lost=lambda number: -number) == [0, 10, 20, 30]
 
 
 @FORKS
 def test_a_process_that_dies_takes_only_its_own_item_with_it() -> None:
     """The others are done again by new processes, and the results keep their order."""
     told: list[int] = []
-    found = each(dies_at_two, range(6), 2, lost=lambda number: -number, done=told.append)
+    found = run_each(dies_at_two, range(6), 2, on_lost=lambda number: -number, on_done=told.append)
 
     assert found == [0, 10, -2, 30, 40, 50]
     assert told[-1] == 6
@@ -159,9 +159,9 @@ def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
     program = (
         f"import pathlib, sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from long_threads import sleeping\n"
-        "from tasuki.evals.workers import each\n"
+        "from tasuki_evals.workers import run_each\n"
         f"paths = [pathlib.Path({str(tmp_path)!r}, name) for name in 'ab']\n"
-        "try: each(sleeping, paths, 3, lost=str)\n"
+        "try: run_each(sleeping, paths, 3, on_lost=str)\n"
         "except KeyboardInterrupt: sys.exit(130)\n"
     )
     running = subprocess.Popen(

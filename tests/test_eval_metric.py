@@ -5,9 +5,9 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from tasuki.evals import metric
-from tasuki.evals.metric import is_named, names, segments
 from tasuki.model import Entry, FileChange, Thread, ToolCall
+from tasuki_evals.continuation import metric
+from tasuki_evals.continuation.metric import extract_names, is_named, split_segments
 
 CWD = "/home/dev/proj"
 
@@ -42,10 +42,10 @@ def thread(*entries: Entry) -> Thread:
 
 
 def score(
-    targets: metric.Targets, text: str, *opened: str, cited: str = ""
+    targets: metric.HandoffTargets, text: str, *opened: str, cited: str = ""
 ) -> dict[str, float | None]:
     """The figures of a text."""
-    return metric.score(targets, text, frozenset(opened), cited).values
+    return metric.score_handoff(targets, text, frozenset(opened), cited).values
 
 
 def test_the_version_is_the_one_of_these_examples() -> None:
@@ -74,7 +74,7 @@ def test_the_version_is_the_one_of_these_examples() -> None:
 )  # fmt: skip
 def test_names_are_what_tells_something(text: str, expected: set[str]) -> None:
     """Identifiers, paths, flags, addresses, numbers and hashes count; plain words do not."""
-    found = names(text, CWD)
+    found = extract_names(text, CWD)
 
     assert expected <= found
     assert {n for n in found if n.isalpha() and n.islower()} == set()
@@ -117,7 +117,7 @@ def test_names_are_what_tells_something(text: str, expected: set[str]) -> None:
 def test_segments_are_commands_that_do_something(command: str, expected: list[str]) -> None:
     """Left out are navigation, git bookkeeping, readers of pipes, redirections, variables set
     before, what stands in quotes and here-documents, what names no program, and what is long."""
-    assert segments(command) == expected
+    assert split_segments(command) == expected
 
 
 def test_the_tool_says_that_a_command_is_powershell() -> None:
@@ -128,8 +128,8 @@ def test_the_tool_says_that_a_command_is_powershell() -> None:
     entry = Entry(ref=1, kind="tool", tool=call)
     other = Entry(ref=2, kind="tool", tool=replace(call, name="Bash"))
 
-    assert metric.used([entry], CWD).commands == {"dotnet build C:\\src\\", "npm test"}
-    assert metric.used([other], CWD).commands == {"dotnet build C:\\src\\; npm test"}
+    assert metric.collect_used([entry], CWD).commands == {"dotnet build C:\\src\\", "npm test"}
+    assert metric.collect_used([other], CWD).commands == {"dotnet build C:\\src\\; npm test"}
 
 
 def test_what_is_used_is_the_input_alone() -> None:
@@ -137,7 +137,7 @@ def test_what_is_used_is_the_input_alone() -> None:
     refused = ToolCall(
         id="r", name="Bash", kind="shell", command="make rerun_all", status="refused"
     )
-    found = metric.used(
+    found = metric.collect_used(
         [
             shell(1, "pytest tests/a_b.py", "saw other_name in src/seen.py"),
             shell(2, "make users_own", origin="command"),
@@ -196,7 +196,7 @@ def test_targets_are_used_later_and_known_before() -> None:
         read(8, f"{CWD}/docs/guide.md"),
         shell(9, "pytest -q && go vet"),
     ]
-    found = metric.targets(predecessor(), future, "go on")
+    found = metric.find_targets(predecessor(), future, "go on")
 
     assert found.edit == {"src/app.py"}
     assert found.file == {"src/app.py", "docs/guide.md"}
@@ -209,7 +209,9 @@ def test_targets_are_used_later_and_known_before() -> None:
 def test_what_the_goal_says_does_not_count() -> None:
     """The successor reads the goal anyway: its files, commands and names are no merit of a brief."""
     future = [edit(6, f"{CWD}/src/app.py", "rare_name", "common_name"), shell(7, "pytest -q")]
-    found = metric.targets(predecessor(), future, "fix rare_name in src/app.py, then pytest  -q")
+    found = metric.find_targets(
+        predecessor(), future, "fix rare_name in src/app.py, then pytest  -q"
+    )
 
     assert found.edit == found.file == frozenset()
     assert found.cmd == frozenset()
@@ -220,7 +222,7 @@ def test_what_the_goal_says_does_not_count() -> None:
 
 def test_rare_names_weigh_more() -> None:
     """`id` is recall weighted by in how few entries of the predecessor a name stands."""
-    found = metric.targets(
+    found = metric.find_targets(
         predecessor(), [edit(6, "src/x.py", "common_name", "rare_name")], "go on"
     )
     common, rare = math.log(1 + 5 / 3), math.log(1 + 5 / 1)
@@ -235,7 +237,7 @@ def test_recall_precision_and_the_first_five() -> None:
     """Files named are counted against those opened later, and by their place in the brief."""
     files = [f"src/f{n}.py" for n in range(8)]
     before = thread(*(read(n, f"{CWD}/{f}") for n, f in enumerate(files, 1)))
-    found = metric.targets(
+    found = metric.find_targets(
         before, [edit(20, f"{CWD}/{files[0]}"), edit(21, f"{CWD}/{files[6]}")], "x"
     )
     values = score(found, "\n".join(files), files[0], files[6])
@@ -253,7 +255,7 @@ def test_the_first_files_are_the_first_by_place() -> None:
     """`p3` and `p5` look at where a file is first named as a whole; fewer files are all there are."""
     files = [f"src/f{n}.py" for n in range(6)]
     before = thread(*(read(n, f"{CWD}/{f}") for n, f in enumerate(files, 1)))
-    found = metric.targets(before, [read(20, f"{CWD}/{f}") for f in (files[5], files[0])], "x")
+    found = metric.find_targets(before, [read(20, f"{CWD}/{f}") for f in (files[5], files[0])], "x")
     backwards = score(found, "\n".join(reversed(files)), files[5])
     other_name = score(found, f"{files[5]}c\n{files[1]} {files[2]} {files[3]} {files[5]}", files[5])
 
@@ -264,7 +266,7 @@ def test_the_first_files_are_the_first_by_place() -> None:
 
 def test_a_command_counts_however_it_is_broken_into_lines() -> None:
     """White space between the words of a command does not matter; its words do."""
-    found = metric.targets(predecessor(), [shell(6, "pytest  -q; make lint_all")], "x")
+    found = metric.find_targets(predecessor(), [shell(6, "pytest  -q; make lint_all")], "x")
 
     assert found.cmd == {"pytest -q", "make lint_all"}
     assert score(found, "run\n  pytest\n  -q")["cmd"] == 0.5
@@ -275,7 +277,9 @@ def test_a_command_counts_however_it_is_broken_into_lines() -> None:
 
 def test_one_hop_adds_what_is_cited() -> None:
     """`id1` counts the names of the brief and of the entries that it cites; without any, nothing."""
-    found = metric.targets(predecessor(), [edit(6, "src/x.py", "common_name", "rare_name")], "x")
+    found = metric.find_targets(
+        predecessor(), [edit(6, "src/x.py", "common_name", "rare_name")], "x"
+    )
 
     assert score(found, "common_name")["id1"] is None
     assert score(found, "common_name", cited="rare_name")["id1"] == 1.0
@@ -283,7 +287,7 @@ def test_one_hop_adds_what_is_cited() -> None:
 
 def test_what_a_case_lacks_is_no_figure() -> None:
     """Without a target there is neither 0 nor 1."""
-    found = metric.targets(predecessor(), [said(6, "all is well")], "x")
+    found = metric.find_targets(predecessor(), [said(6, "all is well")], "x")
 
     assert score(found, "src/lib.py") == {
         "edit": None, "file": None, "cmd": None, "id": None, "only": None, "pfile": 0.0, "p3": 0.0, "p5": 0.0,
@@ -293,7 +297,9 @@ def test_what_a_case_lacks_is_no_figure() -> None:
 
 def test_only_counts_what_the_tree_does_not_hold() -> None:
     """Names of the repository could be found there; `only` is the rest."""
-    found = metric.targets(predecessor(), [edit(6, "src/x.py", "common_name", "rare_name")], "x")
+    found = metric.find_targets(
+        predecessor(), [edit(6, "src/x.py", "common_name", "rare_name")], "x"
+    )
     known = replace(found, only=frozenset({"rare_name"}))
 
     assert score(known, "common_name")["only"] == 0.0

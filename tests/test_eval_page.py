@@ -10,31 +10,39 @@ import pytest
 from click.testing import CliRunner
 from long_threads import written
 
-from tasuki.cli.eval import eval as group
 from tasuki.errors import ExtraMissing
-from tasuki.evals import continuation, page
-from tasuki.evals.continuation import Case, LeftOut, Options, Report
-from tasuki.extras import install_line
+from tasuki.extras import build_install_line
+from tasuki_evals.cli.main import eval as group
+from tasuki_evals.continuation import benchmark, page
+from tasuki_evals.continuation.benchmark import (
+    ContinuationCase,
+    ContinuationOptions,
+    ContinuationReport,
+    UnmeasuredItem,
+)
 
 HOSTILE = '"><script>alert(1)</script>$\\frac{x}{0}$ & \x1b[31m\u202eÄ木' + "n" * 400
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(tmp_path_factory: pytest.TempPathFactory) -> ContinuationReport:
     """Two repositories, both kinds of case, three budgets."""
     folder = tmp_path_factory.mktemp("threads")
     written(folder, "claude", 1, (5,))
     written(folder, "pi", 2)
-    found = continuation.run([folder], Options(curve=(300, 600)), workers=1)
+    found = benchmark.run_benchmark([folder], ContinuationOptions(curve=(300, 600)), workers=1)
     cases = tuple(
-        Case(c.name, c.thread, c.harness, c.harness, c.kind, c.methods) for c in found.cases
+        ContinuationCase(c.name, c.thread, c.harness, c.harness, c.kind, c.methods)
+        for c in found.cases
     )
-    return Report(tasuki=found.tasuki, cases=cases, left_out=(LeftOut("x.jsonl", "it is empty"),))
+    return ContinuationReport(
+        tasuki=found.tasuki, cases=cases, left_out=(UnmeasuredItem("x.jsonl", "it is empty"),)
+    )
 
 
-def rendered(report: Report) -> str:
+def rendered(report: ContinuationReport) -> str:
     """The page."""
-    return page.render(report, continuation.rows(report.cases))
+    return page.render_page(report, benchmark.build_rows(report.cases))
 
 
 class Elements(HTMLParser):
@@ -61,7 +69,7 @@ class Elements(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_needs_nothing_else(report: Report) -> None:
+def test_the_page_needs_nothing_else(report: ContinuationReport) -> None:
     """No script, no address, no file: what is referred to stands in the page itself."""
     text = rendered(report)
     elements = Elements(text)
@@ -76,7 +84,7 @@ def test_the_page_needs_nothing_else(report: Report) -> None:
     assert all((r or "").startswith("#") for r in references)
 
 
-def test_all_plots_and_tables_are_there(report: Report) -> None:
+def test_all_plots_and_tables_are_there(report: ContinuationReport) -> None:
     """Curves, targets, differences at both kinds, repositories; seven tables in all but one kind."""
     text = rendered(report)
     plots = re.findall(r'aria-label="([^"]+)"', text)
@@ -94,7 +102,7 @@ def test_all_plots_and_tables_are_there(report: Report) -> None:
     assert "1: it is empty" in text
 
 
-def test_colours_are_those_of_the_page(report: Report) -> None:
+def test_colours_are_those_of_the_page(report: ContinuationReport) -> None:
     """Drawings name variables, which are set for light and for dark: no colour of their own."""
     text = rendered(report)
     drawings = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
@@ -107,7 +115,7 @@ def test_colours_are_those_of_the_page(report: Report) -> None:
     assert used <= light == dark
 
 
-def test_the_page_is_the_same_twice(report: Report) -> None:
+def test_the_page_is_the_same_twice(report: ContinuationReport) -> None:
     """No date, no chance, no style of the user's own."""
     import matplotlib
 
@@ -119,10 +127,10 @@ def test_the_page_is_the_same_twice(report: Report) -> None:
     assert "Matplotlib v" not in first
 
 
-def test_hostile_names_are_escaped(report: Report) -> None:
+def test_hostile_names_are_escaped(report: ContinuationReport) -> None:
     """A repository, an author or a reason may hold anything; the page stays a page."""
     cases = tuple(
-        Case(
+        ContinuationCase(
             c.name,
             c.thread,
             HOSTILE,
@@ -133,7 +141,11 @@ def test_hostile_names_are_escaped(report: Report) -> None:
         )
         for n, c in enumerate(report.cases)
     )
-    text = rendered(Report(tasuki=HOSTILE, cases=cases, left_out=(LeftOut(HOSTILE, HOSTILE),)))
+    text = rendered(
+        ContinuationReport(
+            tasuki=HOSTILE, cases=cases, left_out=(UnmeasuredItem(HOSTILE, HOSTILE),)
+        )
+    )
     elements = Elements(text)
 
     assert elements.open == []
@@ -145,8 +157,10 @@ def test_hostile_names_are_escaped(report: Report) -> None:
 
 def test_a_report_with_little_in_it_is_a_page_too() -> None:
     """One case with one figure, no curve, one repository."""
-    case = Case("t#1", "t", "claude", "r", "cut", {"tasuki": {"edit": 1.0, "tokens": 10.0}})
-    text = rendered(Report(cases=(case,)))
+    case = ContinuationCase(
+        "t#1", "t", "claude", "r", "cut", {"tasuki": {"edit": 1.0, "tokens": 10.0}}
+    )
+    text = rendered(ContinuationReport(cases=(case,)))
 
     assert Elements(text).open == []
     assert "Recall against budget" not in text
@@ -174,7 +188,10 @@ def test_without_matplotlib_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     path = written(tmp_path, "claude")
-    with click.Context(group), pytest.raises(ExtraMissing, match=re.escape(install_line("eval"))):
+    with (
+        click.Context(group),
+        pytest.raises(ExtraMissing, match=re.escape(build_install_line("eval"))),
+    ):
         group.main(
             ["continuation", str(path), "--html", str(tmp_path / "p.html")], standalone_mode=False
         )

@@ -12,18 +12,18 @@ import pytest
 from click.testing import CliRunner
 from fixture_threads import samples
 
-from tasuki.cli.eval import eval as measure
 from tasuki.draft import pipeline
-from tasuki.draft.file_ranks import TERMS
+from tasuki.draft.rank.relevance import TERMS
 from tasuki.errors import StoreFailed, TasukiError, UsageError
-from tasuki.evals import play
-from tasuki.evals.play import Candidate, Note
 from tasuki.testing import ThreadBuilder
 from tasuki.vault import Vault
+from tasuki_evals import playground
+from tasuki_evals.cli.main import eval as measure
+from tasuki_evals.playground import DraftCandidate, PlayNote
 
 GOAL = "make the upload retries configurable and cover them with a test"
 SECRET = "ghp_" + "a8Kd93jfLq02mZx7Yt5Rw1Vb6Nc4Hs0PeU2Q"
-NOTE = Note(note="lacks", goal="g", thread="/t", harness="claude", entries=3, handoff="a" * 32, author="offline")  # fmt: skip
+NOTE = PlayNote(note="lacks", goal="g", thread="/t", harness="claude", entries=3, handoff="a" * 32, author="offline")  # fmt: skip
 
 
 def uploads() -> ThreadBuilder:
@@ -65,16 +65,16 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def made(path: Path, goal: str = GOAL) -> pipeline.Made:
+def made(path: Path, goal: str = GOAL) -> pipeline.HandoffResult:
     """A draft of a thread."""
     from making import made as of
 
     return of(path, goal)
 
 
-def candidates(path: Path, goal: str = GOAL) -> dict[str, list[Candidate]]:
+def candidates(path: Path, goal: str = GOAL) -> dict[str, list[DraftCandidate]]:
     """The candidates of a thread."""
-    return play.candidates(made(path, goal), str)
+    return playground.list_candidates(made(path, goal), str)
 
 
 # -- one draft -------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_a_vague_goal_is_let_through_and_none_is_not(path: Path) -> None:
 def test_candidates_are_sorted_and_say_where_they_ended(file: Path) -> None:
     """The best come first; what is said to be in the brief is in it, and every kind has features."""
     draft = made(file)
-    found = play.candidates(draft, str)
+    found = playground.list_candidates(draft, str)
 
     assert ["statements", "files", "commands", "lessons"] == list(found)
     for kind, items in found.items():
@@ -138,7 +138,7 @@ def test_features_tell_why_a_score_is_what_it_is(path: Path) -> None:
     assert sum(client.adds.values()) == pytest.approx(client.score, abs=0.01)
     assert (wish.adds, [c.adds for c in found["commands"]]) == ({}, [{}, {}])
     with pytest.raises(TypeError):
-        play.features("a text", None)  # type: ignore[arg-type]
+        playground.compute_features("a text", None)  # type: ignore[arg-type]
 
 
 def test_what_found_no_room_is_told_with_the_reason(
@@ -224,12 +224,12 @@ def test_two_settings_stand_side_by_side(path: Path) -> None:
 def test_lines_of_two_drafts_are_compared_under_their_headings(path: Path) -> None:
     """The same draft has all in common; of two goals each has lines of its own."""
     one, other = made(path).handoff.draft, made(path, "build the docs with make").handoff.draft
-    same, differing = play.compared(one, one), play.compared(one, other)
+    same, differing = playground.compare_drafts(one, one), playground.compare_drafts(one, other)
 
     assert ((), ()) == (same.only_a, same.only_b)
     assert ("Session Metadata", "- Folder: `/home/dev/uploader`") in same.both
     assert {*differing.only_a, *differing.both} == set(same.both)
-    assert play.size(same.both) > 0
+    assert playground.count_line_tokens(same.both) > 0
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,12 @@ def test_a_setting_that_is_none_is_wrong_usage(against: str, told: str, path: Pa
 
 def test_an_author_is_a_setting_too() -> None:
     """A bare word is an author; keys may be written as the seed writes them."""
-    assert play.overrides(["offline", "maxFiles=3"]) == {"author": "offline", "max_files": 3}
+    assert playground.parse_overrides(["offline", "maxFiles=3"]) == {
+        "author": "offline",
+        "max_files": 3,
+    }
     with pytest.raises(UsageError):
-        play.overrides(["gpt"])
+        playground.parse_overrides(["gpt"])
 
 
 def test_an_author_that_cannot_write_says_why(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +275,7 @@ def test_a_note_becomes_a_case_to_be_completed(path: Path, data: Path) -> None:
     """Thread, goal, words, date and a handoff that is kept stand in the file of notes."""
     words = 'the wish about "retries" is missing\nand the queue'
     code, _, error = run(str(path), GOAL, "--note", words)
-    (note,) = tomllib.loads((data / play.NOTES).read_text())["note"]
+    (note,) = tomllib.loads((data / playground.NOTES_FILE_NAME).read_text())["note"]
 
     assert code == 0
     assert (words, GOAL, str(path), "claude", "offline") == (
@@ -280,7 +283,7 @@ def test_a_note_becomes_a_case_to_be_completed(path: Path, data: Path) -> None:
     )  # fmt: skip
     assert note["expected_context"] == []
     assert Vault().get(note["handoff"]).goal.text == GOAL
-    assert Vault().state(note["handoff"]) == "draft"
+    assert Vault().load_state(note["handoff"]) == "draft"
     assert note["id"] in error
 
 
@@ -304,7 +307,7 @@ def test_a_file_of_notes_can_be_named_and_grows(path: Path, tmp_path: Path) -> N
 def test_any_words_come_back_to_the_letter(words: str, tmp_path: Path) -> None:
     """Quotes, control characters and TOML itself are words like others."""
     file = tmp_path / "notes.toml"
-    play.noted(Note(words, words, words, "claude", 1, "h", "offline"), file)
+    playground.append_note(PlayNote(words, words, words, "claude", 1, "h", "offline"), file)
     (note,) = tomllib.loads(file.read_text())["note"]
 
     assert (words, words, words) == (note["note"], note["goal"], note["thread"])
@@ -312,7 +315,9 @@ def test_any_words_come_back_to_the_letter(words: str, tmp_path: Path) -> None:
 
 def _write(file: Path, who: int) -> None:
     for n in range(20):
-        play.noted(Note(f"{who}-{n} " + "x" * 3000, "g", "/t", "claude", 1, "h", "offline"), file)
+        playground.append_note(
+            PlayNote(f"{who}-{n} " + "x" * 3000, "g", "/t", "claude", 1, "h", "offline"), file
+        )
 
 
 def test_notes_of_several_at_once_do_not_mix(tmp_path: Path) -> None:
@@ -336,7 +341,7 @@ def test_a_note_waits_for_the_one_that_is_being_written(tmp_path: Path) -> None:
     file = tmp_path / "notes.toml"
     with file.open("w") as held, ThreadPoolExecutor() as pool:
         fcntl.flock(held, fcntl.LOCK_EX)
-        waiting = pool.submit(play.noted, NOTE, file)
+        waiting = pool.submit(playground.append_note, NOTE, file)
         with pytest.raises(TimeoutError):
             waiting.result(0.2)
         assert file.read_bytes() == b""
@@ -351,7 +356,7 @@ def test_a_damaged_file_of_notes_is_left_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "notes.toml"
     file.write_text('[[note]]\nnote = """never closed\n')
     with pytest.raises(StoreFailed, match=r"not valid TOML.*--notes FILE"):
-        play.noted(NOTE, file)
+        playground.append_note(NOTE, file)
 
     assert file.read_text() == '[[note]]\nnote = """never closed\n'
 
@@ -378,7 +383,7 @@ def test_a_note_needs_words_and_a_file_a_note(path: Path, data: Path) -> None:
 def test_secrets_do_not_get_into_notes(path: Path, data: Path) -> None:
     """A token in the goal or in the note is replaced by its kind."""
     run(str(path), f"use the token {SECRET} for uploads", "--note", f"{SECRET} is missing")
-    text = (data / play.NOTES).read_text()
+    text = (data / playground.NOTES_FILE_NAME).read_text()
 
     assert SECRET not in text
     assert text.count("[REDACTED:github-token]") == 2

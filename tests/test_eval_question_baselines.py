@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasuki.evals.question_baselines import QUESTION_BASELINES
 from tasuki.model import Entry, Thread, ToolCall
+from tasuki_evals.questions.question_baselines import QUESTION_BASELINES
 
 
 def some_thread() -> Thread:

@@ -10,19 +10,19 @@ import pytest
 from click.testing import CliRunner, Result
 from long_threads import long_thread, summary, written
 
-from tasuki import harness as harnesses
-from tasuki.cli.eval import eval as group
 from tasuki.cli.main import cli
-from tasuki.config import Loaded, Settings
+from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.errors import ThreadNotFound, UsageError
-from tasuki.evals import question_runs
-from tasuki.evals.question_runs import QuestionOptions, QuestionReport, ask_questions
-from tasuki.evals.questions import (
-    Question,
-    cited_refs,
+from tasuki.harness import registry as harnesses
+from tasuki_evals.cli.main import eval as group
+from tasuki_evals.questions import question_runs
+from tasuki_evals.questions.question_runs import QuestionOptions, QuestionReport, ask_questions
+from tasuki_evals.questions.question_sets import (
+    SetQuestion,
+    find_cited_refs,
     judge_answer,
     load_questions,
-    without_goal,
+    strip_goal,
 )
 
 GOAL = "Turn 4: please go on with the work on the module, step 4"
@@ -87,12 +87,12 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_every_pattern_must_match(text: str, opened: str, verdict: str) -> None:
     """In the brief, or in the brief with what it cites; either pattern alone is not enough."""
-    assert judge_answer(Question("?", "state", ("alpha", "(?i)BETA")), text, opened) == verdict
+    assert judge_answer(SetQuestion("?", "state", ("alpha", "(?i)BETA")), text, opened) == verdict
 
 
 def test_a_point_in_a_pattern_matches_a_newline() -> None:
     """Patterns are searched with DOTALL, also across the border to what is opened."""
-    asked = Question("?", "state", ("alpha.{1,3}beta",))
+    asked = SetQuestion("?", "state", ("alpha.{1,3}beta",))
 
     assert judge_answer(asked, "alpha\nbeta") == "direct"
     assert judge_answer(asked, "alpha\n", "\nbeta") == "hop"
@@ -100,8 +100,8 @@ def test_a_point_in_a_pattern_matches_a_newline() -> None:
 
 def test_only_references_in_brackets_are_cited() -> None:
     """`[#12]` and `[#12, #15]` are; the number of a pull request in a sentence is none."""
-    assert cited_refs("a [#12, #3] b [#3] see #90, (#7) and [see 8] [#1") == [3, 12]
-    assert cited_refs("[#900, #3000, #64] [#31]") == [31, 64, 900, 3000]
+    assert find_cited_refs("a [#12, #3] b [#3] see #90, (#7) and [see 8] [#1") == [3, 12]
+    assert find_cited_refs("[#900, #3000, #64] [#31]") == [31, 64, 900, 3000]
 
 
 def test_the_goal_is_taken_out() -> None:
@@ -109,8 +109,8 @@ def test_the_goal_is_taken_out() -> None:
     goal = "make the upload client retry"
     brief = f"## Context\n- asked: {goal}\n- yes, 12 of 12\n## Next Goal (verbatim)\n{goal}\nmore"
 
-    assert without_goal(brief, f" {goal}\n") == "## Context\n- asked: \n- yes, 12 of 12\n"
-    assert without_goal(brief, "yes") == brief[: brief.index("## Next Goal")]
+    assert strip_goal(brief, f" {goal}\n") == "## Context\n- asked: \n- yes, 12 of 12\n"
+    assert strip_goal(brief, "yes") == brief[: brief.index("## Next Goal")]
 
 
 # -- sets ------------------------------------------------------------------------------
@@ -247,14 +247,14 @@ def test_nothing_after_the_cut_answers(folder: Path) -> None:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every brief says one thing and cites two entries, one of which the thread does not have."""
-    make = question_runs.pipeline.make
+    make = question_runs.pipeline.make_handoff
 
     def made(*arguments: Any, **named: Any) -> Any:
         found = make(*arguments, **named)
         found.context = f"The loop takes maxAttempts [#36, #99999].\n{GOAL}\n"
         return found
 
-    monkeypatch.setattr(question_runs.pipeline, "make", made)
+    monkeypatch.setattr(question_runs.pipeline, "make_handoff", made)
 
 
 @pytest.mark.usefixtures("brief")
@@ -274,7 +274,7 @@ def test_entries_are_opened_as_tasuki_read_prints_them(folder: Path) -> None:
     builder = long_thread("claude")
     builder.user("the key is ghp_0123456789abcdefghijABCDEFGHIJ012345").assistant("I see")
     path = builder.write(folder)
-    thread = harnesses.of_file(path).read(path)
+    thread = harnesses.detect_harness(path).read(path)
     last = thread.entries[-2].ref
     opened = question_runs.open_entries(thread, [2, 4, last, 9_999])
     printed = CliRunner().invoke(cli, ["read", f"{path}#2,4,{last}"])
@@ -322,7 +322,7 @@ def test_a_short_summary_still_gives_500_tokens(folder: Path) -> None:
 def test_the_budget_is_that_of_the_settings(folder: Path) -> None:
     """Without `--budget`; a curve adds others and changes nothing at the usual one."""
     cut = case(written(folder, "claude"), question("x"))
-    loaded = Loaded(Settings(budget=777))
+    loaded = LoadedSettings(Settings(budget=777))
     (plain,) = ask(folder, cut, loaded=loaded).cases
     (curved,) = ask(folder, cut, loaded=loaded, curve=(300, 600)).cases
 

@@ -7,9 +7,9 @@ import pytest
 from case_files import CASE, EVERYWHERE, OFFLINE, case_of, read_back, written
 
 from tasuki.errors import UsageError
-from tasuki.evals import case_runs, filler, scenario
-from tasuki.evals.scenario import Fact, Link, Step
 from tasuki.testing.thread_formats import FORMATS
+from tasuki_evals.cases import case_runs, filler, scenario
+from tasuki_evals.cases.scenario import CaseFact, CaseStep, ChainLink
 
 # -- reading -------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ def test_an_error_in_a_case_names_file_and_key(
     path = written(tmp_path, CASE.replace(old, new, 1))
 
     with pytest.raises(UsageError, match=said) as raised:
-        scenario.load([path])
+        scenario.load_cases([path])
 
     assert str(path) in str(raised.value)
     assert f"{key}: " in str(raised.value) or f"{key} " in str(raised.value) or not key
@@ -63,35 +63,35 @@ def test_what_is_no_case_file_is_told(tmp_path: Path) -> None:
 
     for paths, said in (([tmp_path / "none.toml"], "no such file"), ([tmp_path], "no case"), ([one, two], "is the id of")):  # fmt: skip
         with pytest.raises(UsageError, match=said):
-            scenario.load(paths)
-    assert [case.id for case in scenario.load([one, one.parent])] == ["retry"]
+            scenario.load_cases(paths)
+    assert [case.id for case in scenario.load_cases([one, one.parent])] == ["retry"]
 
 
 def test_the_cases_of_the_project_can_be_run() -> None:
     """Each of the project's own files is a case, some are smoke, and no goal tells a fact."""
-    cases = scenario.load()
+    cases = scenario.load_cases()
 
     assert {"ten-facts"} <= {case.id for case in cases}
     assert any(case.smoke for case in cases)
-    told = [(c.id, f.kind) for c in cases for f in c.expected_context if f.told(c.goal)]
+    told = [(c.id, f.kind) for c in cases for f in c.expected_context if f.matches_line(c.goal)]
     assert told == []
 
 
 def test_the_example_of_the_format_is_a_case(tmp_path: Path) -> None:
     """What the README shows is a case that passes, and its chain can be run."""
-    text = (scenario.CASES / "README.md").read_text()
+    text = (scenario.CASES_FOLDER / "README.md").read_text()
     example, chain = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     whole = example + chain[chain.index("[[chain]]") :]
-    cases = [scenario.read(written(tmp_path, t, "retry-budget")) for t in (example, whole)]
-    alone, linked = case_runs.run(cases, OFFLINE)
+    cases = [scenario.read_case(written(tmp_path, t, "retry-budget")) for t in (example, whole)]
+    alone, linked = case_runs.run_cases(cases, OFFLINE)
 
-    assert alone.passed
+    assert alone.has_passed
     assert len(linked.verdicts) == 2
 
 
 def test_ten_facts_are_of_ten_kinds() -> None:
     """The ten-facts case has eight kinds of context, a file and a command, in about 150 entries."""
-    case = next(case for case in scenario.load() if case.id == "ten-facts")
+    case = next(case for case in scenario.load_cases() if case.id == "ten-facts")
     entries = sum(step.filler or 1 for step in case.thread)
 
     assert len({fact.kind for fact in case.expected_context}) == 8
@@ -105,21 +105,21 @@ def test_ten_facts_are_of_ten_kinds() -> None:
 @pytest.mark.parametrize("harness", sorted(FORMATS))
 def test_a_case_can_be_told_in_every_harness(harness: str) -> None:
     """Every harness has a thread written, read, handed off and judged, and nothing is invented."""
-    facts = (Fact("constraint", ("four attempts",)),)
+    facts = (CaseFact("constraint", ("four attempts",)),)
     case = case_of(
         *EVERYWHERE, harness=harness, expected_files=("src/client.py",), expected_context=facts
     )
-    [result] = case_runs.run([case], OFFLINE)
+    [result] = case_runs.run_cases([case], OFFLINE)
 
     assert result.first.invented == ()
-    assert (result.first.kept, result.first.missing_files) == (1, ())
-    assert 0 < result.first.size <= case_runs.CHARACTERS
+    assert (result.first.held_count, result.first.missing_files) == (1, ())
+    assert 0 < result.first.size <= case_runs.MAX_CHARACTERS
 
 
 @pytest.mark.parametrize("harness", ["claude", "codex", "opencode"])
 def test_filler_is_so_many_entries(harness: str, tmp_path: Path) -> None:
     """`filler = N` adds N entries, the same ones at every run."""
-    case = case_of(Step(user="hello"), Step(filler=137), harness=harness)
+    case = case_of(CaseStep(user="hello"), CaseStep(filler=137), harness=harness)
     (tmp_path / "again").mkdir()
     once, again = read_back(case, tmp_path), read_back(case, tmp_path / "again")
 
@@ -129,7 +129,9 @@ def test_filler_is_so_many_entries(harness: str, tmp_path: Path) -> None:
 
 def test_filler_leaves_the_truth_of_a_case_alone() -> None:
     """It runs no check, commits nothing, answers what is asked, and edits no file of the case."""
-    doings = list(filler.Project("name", ("src/a/client.ts", "README.md")).work(2000))
+    doings = list(
+        filler.FillerProject("name", ("src/a/client.ts", "README.md")).generate_work(2000)
+    )
     commands = {texts[0].split()[0:2][0] for kind, texts in doings if kind == "shell"}
     spoken = [(kind, texts[0]) for kind, texts in doings if kind in ("user", "assistant")]
     asked = [n for n, (kind, text) in enumerate(spoken) if kind == "user" and text not in filler.THANKS]  # fmt: skip
@@ -148,7 +150,7 @@ def test_filler_never_says_what_is_looked_for() -> None:
     def avoids(line: str) -> bool:
         return "callers" in line or "line" in line
 
-    doings = filler.Project("name", ("src/main.py",), avoids).work(400)
+    doings = filler.FillerProject("name", ("src/main.py",), avoids).generate_work(400)
     lines = [line for _, texts in doings for text in texts for line in text.split("\n")]
 
     assert len(lines) > 400
@@ -158,7 +160,7 @@ def test_filler_never_says_what_is_looked_for() -> None:
 @pytest.mark.parametrize("harness", ["claude", "codex", "pi", "omp", "gemini", "opencode"])
 def test_a_link_begins_with_brief_and_goal(harness: str, tmp_path: Path) -> None:
     """The thread of a link begins with the earlier brief, and the goal that it was made for is in it."""
-    link = Link("and the download side", (Step(assistant="I read the downloader."),))
+    link = ChainLink("and the download side", (CaseStep(assistant="I read the downloader."),))
     case = case_of(*EVERYWHERE, harness=harness, chain=(link,))
     brief = "# Handoff Context\nwords\n\n<record-of-the-past>\n## Key Decisions\n- a\n</record-of-the-past>\n"
     entries = read_back(case, tmp_path, 1, brief).entries

@@ -4,48 +4,48 @@ from collections.abc import Callable
 
 import pytest
 
-from tasuki.draft import said
-from tasuki.draft.blocks import Block, split_blocks
-from tasuki.draft.excerpts import (
-    HEADING,
-    LEAD,
-    MESSAGE,
+from tasuki.draft.rank.blocks import MessageBlock, split_blocks
+from tasuki.draft.rank.excerpts import (
+    HEADING_COST,
+    MAX_LEAD,
+    MESSAGE_COST,
     NAME_WEIGHT,
     WORD_WEIGHT,
     ExcerptPicker,
-    block_length,
-    cue_of,
+    drop_offers,
     join_lists,
+    measure_block,
     quote_blocks,
-    telling_words,
-    without_offers,
+    weigh_cue,
+    weigh_telling_words,
 )
+from tasuki.draft.text import language_cues
 
 ROOM = 10_000
 
 
-def alike(block: Block) -> float:
+def alike(block: MessageBlock) -> float:
     """The same worth for all."""
     return 1.0
 
 
-def blocks_of(*messages: str) -> list[Block]:
+def blocks_of(*messages: str) -> list[MessageBlock]:
     """The blocks of some messages, which count from 1."""
     return [block for ref, text in enumerate(messages, 1) for block in split_blocks(text, ref)]
 
 
 def picked(
-    blocks: list[Block],
+    blocks: list[MessageBlock],
     room: int = ROOM,
-    worth: Callable[[Block], float] = alike,
+    worth: Callable[[MessageBlock], float] = alike,
     least: float = 0.0,
 ) -> list[str]:
     """The texts that are picked, in the order of the thread."""
-    chosen, _ = ExcerptPicker(blocks).pick(range(len(blocks)), room, worth, least)
+    chosen, _ = ExcerptPicker(blocks).pick_blocks(range(len(blocks)), room, worth, least)
     return [blocks[i].text for i in chosen]
 
 
-def quoted(blocks: list[Block], *chosen: int) -> list[tuple[int, str]]:
+def quoted(blocks: list[MessageBlock], *chosen: int) -> list[tuple[int, str]]:
     """Chosen blocks as the brief quotes them."""
     return list(quote_blocks(blocks, chosen))
 
@@ -55,13 +55,13 @@ def quoted(blocks: list[Block], *chosen: int) -> list[tuple[int, str]]:
 
 def test_names_weigh_more_than_words_and_filler_weighs_nothing() -> None:
     """Forms of a word are one word; names are kept whole, whatever their case."""
-    found = telling_words("This needs the `SessionStore.flush` that flushed all connections")
+    found = weigh_telling_words("This needs the `SessionStore.flush` that flushed all connections")
 
     assert found["sessionstore.flush"] == NAME_WEIGHT > WORD_WEIGHT == found["connection"]
     assert found["flush"] == WORD_WEIGHT
     assert not {"this", "the", "that", "all"} & found.keys()
-    assert telling_words("Connection") == telling_words("connections")
-    assert telling_words("") == {}
+    assert weigh_telling_words("Connection") == weigh_telling_words("connections")
+    assert weigh_telling_words("") == {}
 
 
 # -- picking ---------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_what_says_more_for_its_length_comes_first() -> None:
         "In the beginning there was a house with a garden, and behind it stood a barn with two doors, and "
         "every morning somebody came by and looked at the windows, the chimney and at the birds upon it."
     )
-    room = MESSAGE + block_length(thin)
+    room = MESSAGE_COST + measure_block(thin)
 
     assert picked(blocks_of(thin, dense), room) == picked(blocks_of(dense, thin), room) == [dense]
 
@@ -85,7 +85,7 @@ def test_what_two_blocks_say_alike_is_told_once() -> None:
     again = "So the importer drops duplicate rows because `merge_key` ignores the tenant, see."
     other = "Backups live in the region eu-west-1 and are removed after ninety days."
     blocks = blocks_of(one, again, other)
-    room = 2 * MESSAGE + block_length(again) + block_length(other)
+    room = 2 * MESSAGE_COST + measure_block(again) + measure_block(other)
 
     assert other in picked(blocks, room)
     assert sum(text in (one, again) for text in picked(blocks, room)) == 1
@@ -96,14 +96,14 @@ def test_what_was_told_elsewhere_is_worth_less() -> None:
     rows = "The importer drops duplicate rows because `merge_key` ignores the tenant."
     backups = "Backups live in the region eu-west-1, and are removed after ninety days."
     blocks = blocks_of(rows, backups)
-    room = MESSAGE + max(map(block_length, (rows, backups)))
+    room = MESSAGE_COST + max(map(measure_block, (rows, backups)))
 
     for told, left in ((rows, backups), (backups, rows)):
         picker = ExcerptPicker(blocks)
-        before = picker.novelty(0), picker.novelty(1)
-        picker.tell(told)
-        assert (picker.novelty(0), picker.novelty(1)) < before
-        (index,), _ = picker.pick(range(2), room, alike)
+        before = picker.measure_novelty(0), picker.measure_novelty(1)
+        picker.note_text(told)
+        assert (picker.measure_novelty(0), picker.measure_novelty(1)) < before
+        (index,), _ = picker.pick_blocks(range(2), room, alike)
         assert blocks[index].text == left
 
 
@@ -111,9 +111,9 @@ def test_no_block_is_picked_twice() -> None:
     """Neither by a second section, nor where a section quoted it whatever it is worth."""
     blocks = blocks_of("alpha beta gamma", "delta epsilon zeta", "theta kappa lambda")
     picker = ExcerptPicker(blocks)
-    picker.take_all([1])
-    first, _ = picker.pick([0, 1], ROOM, alike)
-    second, _ = picker.pick(range(3), ROOM, alike)
+    picker.mark_taken([1])
+    first, _ = picker.pick_blocks([0, 1], ROOM, alike)
+    second, _ = picker.pick_blocks(range(3), ROOM, alike)
 
     assert (first, second) == ([0], [2])
     assert picker.taken == {0, 1, 2}
@@ -127,10 +127,10 @@ def test_what_is_picked_fits_into_the_room(room: int) -> None:
     blocks = blocks_of(
         f"## Found\n\nThese:\n{lists}\n\n## Then\nOther words here.\n\n{lists}", lists
     )
-    chosen, left = ExcerptPicker(blocks).pick(range(len(blocks)), room, alike)
+    chosen, left = ExcerptPicker(blocks).pick_blocks(range(len(blocks)), room, alike)
     texts = [text for _, text in quoted(blocks, *chosen)]
 
-    assert sum(block_length(text) for text in texts) <= max(room, 0)
+    assert sum(measure_block(text) for text in texts) <= max(room, 0)
     assert left == room if not chosen else 0 <= left < room
     assert chosen == sorted(set(chosen))
 
@@ -138,7 +138,7 @@ def test_what_is_picked_fits_into_the_room(room: int) -> None:
 def test_worth_decides_between_equals_and_nothing_without_worth_is_picked() -> None:
     """Of two alike the one of more worth; none of worth 0, and none below the least."""
     blocks = blocks_of("The importer drops some rows", "The importer drops other rows")
-    room = MESSAGE + block_length(blocks[1].text)
+    room = MESSAGE_COST + measure_block(blocks[1].text)
 
     assert picked(blocks, room, lambda b: 2.0 if b.ref == 2 else 1.0) == [blocks[1].text]
     assert picked(blocks, room, lambda b: 2.0 if b.ref == 1 else 1.0) == [blocks[0].text]
@@ -155,29 +155,29 @@ def test_an_introduction_goes_with_its_list() -> None:
         "Only these work:",
         "- `beta_key`",
     ]
-    long = blocks_of(f"Only these {'x ' * LEAD} work:\n- `alpha_key`\n- `beta_key`")
+    long = blocks_of(f"Only these {'x ' * MAX_LEAD} work:\n- `alpha_key`\n- `beta_key`")
     assert picked(long, ROOM, lambda b: worth.get(b.text, 0.0)) == ["- `beta_key`"]
 
 
 def test_an_item_goes_alone_where_its_introduction_finds_no_room() -> None:
     """What introduces a list is left out before the list is."""
     blocks = blocks_of("Only these are known to work:\n- `beta_key`")
-    room = MESSAGE + block_length("- `beta_key`")
+    room = MESSAGE_COST + measure_block("- `beta_key`")
 
     assert picked(blocks, room) == ["- `beta_key`"]
-    assert picked(blocks, room + block_length(blocks[0].text)) == [b.text for b in blocks]
+    assert picked(blocks, room + measure_block(blocks[0].text)) == [b.text for b in blocks]
 
 
 def test_a_heading_is_paid_once_a_message() -> None:
     """The second block below the same heading takes no room for it, one of another message does."""
     blocks = blocks_of("## Found\nalpha beta\n\ngamma delta", "## Found\nkappa lambda")
-    lengths = [block_length(b.text) for b in blocks]
-    heading = len("Found") + HEADING
+    lengths = [measure_block(b.text) for b in blocks]
+    heading = len("Found") + HEADING_COST
 
-    _, left = ExcerptPicker(blocks).pick([0, 1], ROOM, alike)
-    assert ROOM - left == lengths[0] + lengths[1] + MESSAGE + heading
-    _, left = ExcerptPicker(blocks).pick([0, 2], ROOM, alike)
-    assert ROOM - left == lengths[0] + lengths[2] + 2 * (MESSAGE + heading)
+    _, left = ExcerptPicker(blocks).pick_blocks([0, 1], ROOM, alike)
+    assert ROOM - left == lengths[0] + lengths[1] + MESSAGE_COST + heading
+    _, left = ExcerptPicker(blocks).pick_blocks([0, 2], ROOM, alike)
+    assert ROOM - left == lengths[0] + lengths[2] + 2 * (MESSAGE_COST + heading)
 
 
 # -- cues ------------------------------------------------------------------------------
@@ -189,9 +189,9 @@ def test_a_narration_and_an_offer_lose_against_what_was_learnt() -> None:
     plain = "The queue is a list of rows and the worker reads it."
     cause = "The root cause is that the worker never releases its lock, because `flush` is skipped."
 
-    assert cue_of(narration) < cue_of(offer) < cue_of(cause)
-    assert cue_of(narration) < cue_of(plain) < cue_of(cause)
-    assert picked(blocks_of(narration, cause), MESSAGE + block_length(cause), lambda b: cue_of(b.text)) == [cause]  # fmt: skip
+    assert weigh_cue(narration) < weigh_cue(offer) < weigh_cue(cause)
+    assert weigh_cue(narration) < weigh_cue(plain) < weigh_cue(cause)
+    assert picked(blocks_of(narration, cause), MESSAGE_COST + measure_block(cause), lambda b: weigh_cue(b.text)) == [cause]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_narration_and_an_offer_lose_against_what_was_learnt() -> None:
 )
 def test_every_block_has_some_worth(text: str) -> None:
     """A table, code, a long message that begins with an announcement, and any script are no nothing."""
-    assert 0.2 <= cue_of(text) <= 2.0
+    assert 0.2 <= weigh_cue(text) <= 2.0
 
 
 # -- lists -----------------------------------------------------------------------------
@@ -257,8 +257,8 @@ def test_an_offer_goes_with_the_options_it_introduces() -> None:
     text = "The cause is the cache.\n\nWould you like me to:\n\n1. Drop it\n2. Keep it"
     (blocks, other) = (blocks_of(text), blocks_of("Options:\n\n1. Drop it\n2. Keep it"))
 
-    assert [b.text for b in without_offers(blocks)] == ["The cause is the cache."]
-    assert without_offers(other) == other
+    assert [b.text for b in drop_offers(blocks)] == ["The cause is the cache."]
+    assert drop_offers(other) == other
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_an_offer_goes_with_the_options_it_introduces() -> None:
 )  # fmt: skip
 def test_what_says_more_than_an_offer_stays(text: str) -> None:
     """A conclusion beside the offer, a condition, findings and code are no offers."""
-    assert without_offers(blocks_of(text)) == blocks_of(text)
+    assert drop_offers(blocks_of(text)) == blocks_of(text)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_what_says_more_than_an_offer_stays(text: str) -> None:
 )  # fmt: skip
 def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -> None:
     """What it announced was done since; what it says before that stays as it was."""
-    assert said.without_announcement(text) == left
+    assert language_cues.strip_announcement(text) == left
 
 
 @pytest.mark.parametrize(
@@ -308,12 +308,12 @@ def test_what_a_message_announces_at_its_end_is_left_off(text: str, left: str) -
 )  # fmt: skip
 def test_what_is_decided_or_found_is_no_announcement(text: str) -> None:
     """Neither a decision in the future tense, nor a cause behind a colon, nor half a sentence."""
-    assert said.without_announcement(text) == text
+    assert language_cues.strip_announcement(text) == text
 
 
 def test_a_message_without_end_is_looked_at_only_at_its_end() -> None:
     """A million sentences on one line cost no more than a few."""
     text = "It is so. " * 300_000
 
-    assert said.without_announcement(text + "Let me see.") == text.rstrip()
-    assert said.without_announcement("let me " * 300_000) == "let me " * 300_000
+    assert language_cues.strip_announcement(text + "Let me see.") == text.rstrip()
+    assert language_cues.strip_announcement("let me " * 300_000) == "let me " * 300_000

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 
 import install as programs
 
-from tasuki.harness.opencode.installing import plugin
-from tasuki.harness.pi_v3.installing import extension
+from tasuki.harness.opencode.hooks import build_plugin
+from tasuki.harness.pi_v3.hooks import build_extension
 
 HERE = Path(__file__).parent / "programs"
 GOAL = "add the missing test for $& `id`"
@@ -79,13 +79,13 @@ class Stage:
         """Run the extension of pi once."""
         source = self.folder / "extension.ts"
         command = "tasuki" if harness == "omp" else "handoff"
-        source.write_text(extension(harness, command, (str(self.program),)))
+        source.write_text(build_extension(harness, command, (str(self.program),)))
         return self.play("pi", source, **scene)
 
     def opencode(self, **scene: Any) -> list[list[Any]]:
         """Run the plugin of opencode once."""
         source = self.folder / "plugin.mjs"
-        source.write_text(plugin((str(self.program),)))
+        source.write_text(build_plugin((str(self.program),)))
         return self.play("opencode", source, **scene)
 
 
@@ -319,14 +319,14 @@ def test_a_tasuki_that_does_not_end_is_ended(stage: Stage) -> None:
     """The user is told, and the goal stands in the input again."""
     source = stage.folder / "slow.mjs"
     stage.answers(handoff="!exec sleep 30", hook="!exec sleep 30")
-    text = extension("pi", "handoff", (str(stage.program),))
+    text = build_extension("pi", "handoff", (str(stage.program),))
     ts = source.with_suffix(".ts")
     ts.write_text(text.replace("HANDOFF_SECONDS = 600", "HANDOFF_SECONDS = 0.3"))
     done = stage.play("pi", ts, goal=GOAL)
     assert "tasuki did not end within 0.3 seconds" in told(done)
     assert done[-1] == ["input", f"/handoff {GOAL}"]
 
-    text = plugin((str(stage.program),))
+    text = build_plugin((str(stage.program),))
     source.write_text(text.replace("HANDOFF_SECONDS = 300", "HANDOFF_SECONDS = 0.3"))
     (toast, _) = stage.play("opencode", source, command="handoff", goal=GOAL)
     assert "tasuki did not end within 0.3 seconds" in toast[1]

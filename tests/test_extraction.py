@@ -8,11 +8,11 @@ from typing import Any, Literal
 import pytest
 from making import GOAL, ID, thread_of
 
-from tasuki.config import Loaded, Settings
-from tasuki.draft import brief, ladder
-from tasuki.draft.authors.asker import Reply, Turn
-from tasuki.draft.authors.task import Task
-from tasuki.draft.facts import derive
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.draft import brief
+from tasuki.draft.authors import fallback
+from tasuki.draft.authors.author import AuthorReply, AuthorTask, AuthorTurn
+from tasuki.draft.facts.derive import derive_facts
 from tasuki.errors import AuthorFailed, Cancelled, ModelUnavailable
 from tasuki.model import Draft, Goal
 from tasuki.testing import ThreadBuilder
@@ -49,18 +49,20 @@ class Scripted:
     def __init__(self, *answers: str | Exception, shape: Literal["structured", "markdown"]) -> None:
         self.answers = list(answers)
         self.shape = shape
-        self.asked: list[tuple[Turn, ...]] = []
+        self.asked: list[tuple[AuthorTurn, ...]] = []
         self.closed = False
 
-    def opening(self) -> str:
+    def build_opening(self) -> str:
         return "the question"
 
-    def ask(self, turns: Sequence[Turn]) -> Reply:
+    def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
         self.asked.append(tuple(turns))
         answer = self.answers.pop(0) if self.answers else said()
         if isinstance(answer, Exception):
             raise answer
-        return Reply(answer, model="local/scripted", input_tokens=100, output_tokens=10, price=0.5)
+        return AuthorReply(
+            answer, model="local/scripted", input_tokens=100, output_tokens=10, price=0.5
+        )
 
     def close(self) -> None:
         self.closed = True
@@ -95,15 +97,17 @@ class Bench:
     ) -> tuple[Draft, list[str]]:
         """What the ladder makes of an author's answers."""
         self.asker = Scripted(*answers, shape=shape)
-        self.patch.setitem(ladder.ASKERS, "model", lambda task, loaded: (self.asker, []))
+        self.patch.setitem(fallback.ASKERS, "model", lambda task, loaded: (self.asker, []))
         return self.with_author("model", **settings)
 
     def with_author(self, author: str, **settings: Any) -> tuple[Draft, list[str]]:
         """What the ladder makes of the thread, beginning with an author."""
-        loaded = Loaded(Settings(author=author, **settings))  # type: ignore[arg-type]
+        loaded = LoadedSettings(Settings(author=author, **settings))  # type: ignore[arg-type]
         goal = Goal(text=GOAL)
-        task = Task(self.thread, derive(self.thread), goal, loaded.settings.limits())
-        return ladder.write(task, Draft(goal=goal), loaded, ID)
+        task = AuthorTask(
+            self.thread, derive_facts(self.thread), goal, loaded.settings.list_limits()
+        )
+        return fallback.write_draft(task, Draft(goal=goal), loaded, ID)
 
 
 @pytest.fixture
@@ -264,7 +268,7 @@ def test_one_stricter_request_follows_an_unusable_answer(bench: Bench) -> None:
     draft, _ = bench.draft("I would rather chat.", good)
 
     assert "it holds no JSON object" in bench.asker.asked[1][-1].text
-    assert bench.asker.asked[1][1] == Turn("assistant", "I would rather chat.")
+    assert bench.asker.asked[1][1] == AuthorTurn("assistant", "I would rather chat.")
     assert draft.authorship.author == "model"
 
 
@@ -299,12 +303,12 @@ def test_a_cancellation_is_no_failure(bench: Bench) -> None:
 def test_a_cancellation_further_down_is_none_either(bench: Bench) -> None:
     """Also where the agent failed before: the model that was broken off is not replaced."""
 
-    def failing(task: Task, loaded: Loaded) -> Any:
+    def failing(task: AuthorTask, loaded: LoadedSettings) -> Any:
         raise AuthorFailed("The agent sleeps.")
 
-    bench.patch.setitem(ladder.ASKERS, "agent", failing)
+    bench.patch.setitem(fallback.ASKERS, "agent", failing)
     bench.asker = Scripted(Cancelled("broken off"), shape="structured")
-    bench.patch.setitem(ladder.ASKERS, "model", lambda task, loaded: (bench.asker, []))
+    bench.patch.setitem(fallback.ASKERS, "model", lambda task, loaded: (bench.asker, []))
     with pytest.raises(Cancelled):
         bench.with_author("agent")
     assert bench.asker.closed
@@ -340,7 +344,7 @@ def test_facts_fill_what_the_author_left_out(bench: Bench) -> None:
     assert draft.decisions == ()
     assert [c.text for c in draft.context] == ["The upload client retries three times."]
     authored = 1
-    items = sum(len(getattr(draft, section)) for section in ladder.SECTIONS)
+    items = sum(len(getattr(draft, section)) for section in fallback.SECTIONS)
     assert draft.authorship.filled == items - authored >= 3
 
 
@@ -391,7 +395,7 @@ def test_a_chosen_file_stands_first_and_the_ranked_ones_follow(bench: Bench) -> 
     assert draft.files[0].path == "src/upload/limits.py"
     assert draft.files[0].reason == "holds the limits of the upload client"
     assert draft.files[1:] == tuple(f for f in offline.files if f.path != "src/upload/limits.py")
-    lines = dict(brief.sections(draft))["Relevant Files"]
+    lines = dict(brief.list_sections(draft))["Relevant Files"]
     assert lines[0] == "- src/upload/limits.py — holds the limits of the upload client [#3]"
     assert [sum(path in line for line in lines) for path in ranked] == [1, 1, 1]
 
@@ -425,7 +429,7 @@ def test_a_next_step_stands_in_the_context_with_its_label(bench: Bench) -> None:
         ("", "The upload client retries three times.", (2,)),
     ]
     assert draft.state == offline.state
-    context = dict(brief.sections(draft))["Context (from previous thread)"]
+    context = dict(brief.list_sections(draft))["Context (from previous thread)"]
     assert "- Next step: Make the delay of the upload client configurable. [#2]" in context
 
 
@@ -444,7 +448,7 @@ def test_the_budget_holds_whoever_writes(bench: Bench) -> None:
     long = said(relevantInformation=[item(sentence.format("x" * n), 2) for n in range(12)])
     draft, _ = bench.draft(long, said(), budget=400)
 
-    assert brief.size(brief.render_context(draft, ID)) <= 400
+    assert brief.count_context_tokens(brief.render_context(draft, ID)) <= 400
     assert draft.left_out
 
 
@@ -454,13 +458,13 @@ def test_the_way_leads_down_agent_model_offline(
     """Each author that fails hands over to the next one; all reasons are kept."""
 
     def failing(why: Exception) -> Callable[..., Any]:
-        def make(task: Task, loaded: Loaded) -> Any:
+        def make(task: AuthorTask, loaded: LoadedSettings) -> Any:
             raise why
 
         return make
 
-    monkeypatch.setitem(ladder.ASKERS, "agent", failing(AuthorFailed("The agent sleeps.")))
-    monkeypatch.setitem(ladder.ASKERS, "model", failing(ModelUnavailable("No model selected.")))
+    monkeypatch.setitem(fallback.ASKERS, "agent", failing(AuthorFailed("The agent sleeps.")))
+    monkeypatch.setitem(fallback.ASKERS, "model", failing(ModelUnavailable("No model selected.")))
     draft, told = bench.with_author("agent")
 
     assert draft.authorship.author == "offline"

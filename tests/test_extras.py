@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki.extras import install_line
+from tasuki.extras import build_install_line
 
 
 class _Installed:
@@ -40,7 +40,7 @@ def test_an_extra_is_installed_from_where_tasuki_came(
     monkeypatch.setattr(metadata, "distribution", lambda name: _Installed(told))
     monkeypatch.setattr(sys, "prefix", "/home/ann/.venv")
 
-    assert install_line("mcp") == line
+    assert build_install_line("mcp") == line
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_tool_that_installed_it_is_named(
     """In an environment of uv or pipx, their own commands are told."""
     monkeypatch.setattr(sys, "prefix", prefix)
 
-    assert install_line("mcp").startswith(program)
+    assert build_install_line("mcp").startswith(program)
 
 
 def test_pages_are_printed_by_their_names() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from making import derived
 
-from tasuki.draft.facts import with_values
+from tasuki.draft.facts.derive import add_values
 from tasuki.testing import ThreadBuilder
 
 HARNESSES = ["claude", "codex", "pi", "omp", "gemini", "copilot", "opencode", "specstory"]
@@ -217,14 +217,14 @@ def test_values_that_stand_nowhere_in_the_tree_are_known(tmp_path: Path) -> None
         )
         .assistant("The cause is `X-Part-Digest`, because the gateway drops it.")
     )
-    found = with_values(derived(builder, tmp_path), str(project))
+    found = add_values(derived(builder, tmp_path), str(project))
 
     assert {q.text for q in found.facts.values} == {
         "http://10.0.0.7:8443/v2",
         "OPS-311",
         "X-Part-Digest",
     }
-    assert with_values(derived(builder, tmp_path), str(tmp_path)).facts.values == ()
+    assert add_values(derived(builder, tmp_path), str(tmp_path)).facts.values == ()
 
 
 def brief_with(*lines: str, section: str = "State of the work", goal: str = "go on") -> str:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.config import Loaded, Settings
+from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
-from tasuki.evals.fidelity import Invented, invented
-from tasuki.harness import of_file
+from tasuki.harness.registry import detect_harness
 from tasuki.model import Entry, Goal, Thread
 from tasuki.testing import ThreadBuilder
+from tasuki_evals.cases.fidelity import InventedClaim, find_invented
 
 CWD = "/home/dev/proj"
 LONG = "one more line of the log\n" * 3000
@@ -111,7 +111,7 @@ def thread(request: pytest.FixtureRequest, tmp_path: Path) -> Thread:
 
 def of(brief: str, thread: Thread, goal: str = GOAL) -> list[tuple[str, str]]:
     """What is invented, by kind."""
-    return [(one.kind, one.text) for one in invented(brief, thread, goal)]
+    return [(one.kind, one.text) for one in find_invented(brief, thread, goal)]
 
 
 def test_a_true_brief_invents_nothing(thread: Thread) -> None:
@@ -201,7 +201,9 @@ def test_the_finding_names_its_section(thread: Thread) -> None:
     """An invention says under which heading it stands, and the same one comes once."""
     brief = BRIEF.replace("- `make", "- `rm -rf build`\n- `rm -rf build`\n- `make")
 
-    assert [Invented("Relevant Commands", "rm -rf build", "command")] == invented(brief, thread)
+    assert [InventedClaim("Relevant Commands", "rm -rf build", "command")] == find_invented(
+        brief, thread
+    )
 
 
 def test_items_that_share_a_line_are_each_looked_up(thread: Thread) -> None:
@@ -309,11 +311,16 @@ def test_words_of_the_user_may_come_from_an_earlier_brief(harness: str, tmp_path
 def test_the_briefs_of_the_tool_itself_invent_nothing(harness: str, tmp_path: Path) -> None:
     """A brief without a model is true to the letter in every harness."""
     path = talk(harness).write(tmp_path)
-    made = pipeline.make(
-        of_file(path), path, Goal(text=GOAL), Loaded(Settings()), handoff_id="0123abcd" * 4, to=""
+    made = pipeline.make_handoff(
+        detect_harness(path),
+        path,
+        Goal(text=GOAL),
+        LoadedSettings(Settings()),
+        handoff_id="0123abcd" * 4,
+        to="",
     )
 
-    assert invented(made.context, made.thread, GOAL) == []
+    assert find_invented(made.context, made.thread, GOAL) == []
     assert "Relevant Files" in made.context
 
 
@@ -325,4 +332,4 @@ def test_a_heading_with_stars_in_it_is_told_from_its_paragraph() -> None:
     quoted = "> **Why `*args` breaks it:** The call binds too late.\n> **2 * 3 is 6**\n> - one"
     brief = f"## Context\n- [#2]:\n{quoted}"
 
-    assert invented(brief, read) == []
+    assert find_invented(brief, read) == []

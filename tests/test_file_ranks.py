@@ -6,9 +6,16 @@ import pytest
 from long_threads import long_thread
 from making import thread_of
 
-from tasuki.draft.facts import derive
-from tasuki.draft.file_ranks import MAX_GOAL, PRINTED, SPOKEN, TERMS, TOUCHED, FileRanks
-from tasuki.draft.rank import relevance_of
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.rank.relevance import (
+    MAX_GOAL,
+    MENTION_HALF_LIFE,
+    PRINT_HALF_LIFE,
+    TERMS,
+    TOUCH_HALF_LIFE,
+    FileRanks,
+    build_relevance,
+)
 from tasuki.model import FileFact, Goal
 from tasuki.testing import ThreadBuilder
 
@@ -18,12 +25,12 @@ GOAL = "make the reconciliation of src/app/queue.py retry"
 def files_of(builder: ThreadBuilder, folder: Path, goal: str = GOAL) -> FileRanks:
     """The files of a built thread as candidates for a goal."""
     thread = thread_of(builder, folder)
-    return relevance_of(thread, derive(thread, None, goal), Goal(goal)).files
+    return build_relevance(thread, derive_facts(thread, None, goal), Goal(goal)).files
 
 
 def by_path(files: FileRanks) -> dict[str, dict[str, float]]:
     """The terms of every file."""
-    return {f.path: files.terms(f) for f in files.all}
+    return {f.path: files.compute_terms(f) for f in files.candidates}
 
 
 def begun() -> ThreadBuilder:
@@ -35,16 +42,16 @@ def test_every_file_has_exactly_the_terms_and_is_worth_their_sum(tmp_path: Path)
     """No term is left out, none is unknown, and nothing else makes the worth."""
     files = files_of(long_thread("claude"), tmp_path)
 
-    assert len(files.all) > 5
-    for file in files.all:
-        assert list(files.terms(file)) == list(TERMS)
-        assert files.worth(file) == pytest.approx(sum(files.terms(file).values()))
+    assert len(files.candidates) > 5
+    for file in files.candidates:
+        assert list(files.compute_terms(file)) == list(TERMS)
+        assert files.compute_worth(file) == pytest.approx(sum(files.compute_terms(file).values()))
 
 
 def test_a_file_that_was_touched_more_often_or_later_is_worth_more(tmp_path: Path) -> None:
     """Each edit counts, a read a little less, and one of long ago half as much as one of now."""
     builder = begun().edit("old.py", "1", "2")
-    for n in range(TOUCHED):
+    for n in range(TOUCH_HALF_LIFE):
         builder.read(f"other{n}.py", "x")
     builder.edit("twice.py", "1", "2").edit("twice.py", "2", "3").edit("once.py", "1", "2")
     builder.read("read.py", "x")
@@ -75,7 +82,7 @@ def test_what_the_agent_named_last_and_what_was_printed_counts(tmp_path: Path) -
     }
     assert found["src/b.py"]["printed"] > 0 == found["src/a.py"]["printed"]
     assert found["src/a.py"]["touched"] > found["src/c.py"]["touched"]
-    assert TOUCHED > SPOKEN > PRINTED
+    assert TOUCH_HALF_LIFE > MENTION_HALF_LIFE > PRINT_HALF_LIFE
 
 
 def test_the_goal_counts_by_its_words_and_by_a_name_in_it(tmp_path: Path) -> None:
@@ -92,7 +99,7 @@ def test_a_name_that_shares_the_goals_words_matches_better_than_a_folder(tmp_pat
     """Forms of a word share its stem; in the file's name it counts more than in a folder's."""
     builder = begun().read("src/reconcile.py", "a").read("reconcile/x.py", "a").read("src/other.py", "a")  # fmt: skip
     files = files_of(builder, tmp_path, "the reconciliation is slow")
-    match = {f.path: files.match(f.path) for f in files.all}
+    match = {f.path: files.match_goal(f.path) for f in files.candidates}
 
     assert match["src/reconcile.py"] == 1.0
     assert 0 < match["reconcile/x.py"] < 1
@@ -106,7 +113,9 @@ def test_camel_case_and_underscores_part_words(tmp_path: Path) -> None:
         builder.read(f"src/{name}", "x")
     files = files_of(builder, tmp_path, "the undo stack loses a step")
 
-    assert [files.match(f"src/{n}.cpp") for n in ("undoStack", "undo_stack", "soundtrack")] == [
+    assert [
+        files.match_goal(f"src/{n}.cpp") for n in ("undoStack", "undo_stack", "soundtrack")
+    ] == [
         1.0,
         1.0,
         0.0,
@@ -118,7 +127,7 @@ def test_any_goal_gives_a_match_between_0_and_1(goal: str, tmp_path: Path) -> No
     """A goal without words matches nothing; one without end is looked at as far as it is read."""
     files = files_of(long_thread("claude"), tmp_path, goal)
 
-    assert all(0 <= files.match(f.path) <= 1 for f in files.all)
+    assert all(0 <= files.match_goal(f.path) <= 1 for f in files.candidates)
 
 
 def test_what_lies_outside_of_the_folder_is_worth_less(tmp_path: Path) -> None:
@@ -136,9 +145,9 @@ def test_what_lies_outside_of_the_folder_is_worth_less(tmp_path: Path) -> None:
 def test_scratch_space_is_no_candidate_and_the_best_comes_first(tmp_path: Path) -> None:
     """Files under /tmp are not ranked; worth falls along the list, and equals stand by their path."""
     files = files_of(long_thread("claude").edit("/tmp/try.py", "1", "2"), tmp_path)
-    ranked = files.ranked()
+    ranked = files.rank_files()
 
-    assert "/tmp/try.py" in {f.path for f in files.all}
+    assert "/tmp/try.py" in {f.path for f in files.candidates}
     assert "/tmp/try.py" not in {f.path for _, f in ranked}
     assert ranked == sorted(ranked, key=lambda pair: (-pair[0], pair[1].path))
 
@@ -149,9 +158,9 @@ def test_only_words_name_a_file_that_no_tool_touched(tmp_path: Path) -> None:
     files = files_of(builder, tmp_path)
 
     def spoken(file: FileFact) -> bool:
-        return files.is_only_spoken_of(file)
+        return files.is_only_mentioned(file)
 
-    assert {f.path: spoken(f) for f in files.all} == {
+    assert {f.path: spoken(f) for f in files.candidates} == {
         "src/a.py": False,
         "src/app/queue.py": False,
         "src/b.py": True,

@@ -11,10 +11,11 @@ from fleets import World
 from inboxes import Inbox
 from waiting import retry_until
 
-from tasuki.fleet import alerts, tables
-from tasuki.fleet.database import Database
-from tasuki.fleet.notifying import Notifier
-from tasuki.fleet.rows import Alert
+from tasuki.fleet.alerts import alerts
+from tasuki.fleet.alerts.notifier import AlertNotifier
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import OperatorAlert
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # apprise imports it
 ALL = "done failed needs_you threshold unacknowledged"
@@ -23,9 +24,9 @@ KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 
 
 @contextmanager
-def sending(database: Database, where: str, about: str = ALL) -> Iterator[Notifier]:
+def sending(database: FleetDatabase, where: str, about: str = ALL) -> Iterator[AlertNotifier]:
     """A server's notifier, while the body runs."""
-    notifier = Notifier(database, "h", where, about)
+    notifier = AlertNotifier(database, "h", where, about)
     notifier.start()
     try:
         yield notifier
@@ -34,24 +35,28 @@ def sending(database: Database, where: str, about: str = ALL) -> Iterator[Notifi
 
 
 def raised(
-    database: Database, kind: str = "failed", key: str = "k", text: str = "It failed."
+    database: FleetDatabase, kind: str = "failed", key: str = "k", text: str = "It failed."
 ) -> None:
     """Something happened."""
     with database.write() as connection:
-        alerts.raise_(connection, kind, key, "Handoff of developer-con-1 failed", text, host="h")
+        alerts.raise_alert(
+            connection, kind, key, "Handoff of developer-con-1 failed", text, host="h"
+        )
 
 
-def settled(database: Database, count: int = 1) -> list[Alert]:
+def settled(database: FleetDatabase, count: int = 1) -> list[OperatorAlert]:
     """The alerts, the oldest first, once none of them is due or being sent."""
     retry_until(
-        lambda: all(of.state not in ("due", "sending") for of in alerts.newest(database, 99))
+        lambda: all(
+            of.state not in ("due", "sending") for of in alerts.list_newest_alerts(database, 99)
+        )
     )
-    found = alerts.newest(database, 99)[::-1]
+    found = alerts.list_newest_alerts(database, 99)[::-1]
     assert len(found) == count, found
     return found
 
 
-def test_an_event_is_told_once(database: Database, inbox: Inbox) -> None:
+def test_an_event_is_told_once(database: FleetDatabase, inbox: Inbox) -> None:
     """What is raised twice is one alert and one notification."""
     raised(database)
     raised(database)
@@ -63,16 +68,16 @@ def test_an_event_is_told_once(database: Database, inbox: Inbox) -> None:
     assert inbox.titles == ["tasuki: Handoff of developer-con-1 failed"]
 
 
-def test_what_is_undone_is_not_told(database: Database, inbox: Inbox) -> None:
+def test_what_is_undone_is_not_told(database: FleetDatabase, inbox: Inbox) -> None:
     """An alert stands and falls with the transaction of what it tells."""
     with pytest.raises(RuntimeError, match="broke off"), database.write() as connection:
-        alerts.raise_(connection, "failed", "k", "t", "x", host="h")
+        alerts.raise_alert(connection, "failed", "k", "t", "x", host="h")
         raise RuntimeError("broke off")
 
-    assert alerts.newest(database, 9) == []
+    assert alerts.list_newest_alerts(database, 9) == []
 
 
-def test_only_what_is_wanted_is_sent(database: Database, inbox: Inbox) -> None:
+def test_only_what_is_wanted_is_sent(database: FleetDatabase, inbox: Inbox) -> None:
     """A kind that the settings leave out is in the list alone."""
     raised(database, "done", "a")
     raised(database, "failed", "b")
@@ -82,7 +87,7 @@ def test_only_what_is_wanted_is_sent(database: Database, inbox: Inbox) -> None:
     assert (done.state, failed.state, len(inbox.got)) == ("quiet", "sent", 1)
 
 
-def test_a_channel_that_fails_is_shown(database: Database, inbox: Inbox) -> None:
+def test_a_channel_that_fails_is_shown(database: FleetDatabase, inbox: Inbox) -> None:
     """An address that refuses, or is none, is told with the alert and stays the state of the channel."""
     inbox.status = 500
     raised(database)
@@ -98,10 +103,10 @@ def test_a_channel_that_fails_is_shown(database: Database, inbox: Inbox) -> None
     assert "is none that apprise knows" in other.problem
 
 
-def test_a_server_that_was_killed_while_it_sent(database: Database, inbox: Inbox) -> None:
+def test_a_server_that_was_killed_while_it_sent(database: FleetDatabase, inbox: Inbox) -> None:
     """Of what was being sent nobody knows; it is never sent again."""
     raised(database)
-    of = alerts.begin(database, "h", ALL.split())
+    of = alerts.begin_sending(database, "h", ALL.split())
     with sending(database, inbox.where):
         (found,) = settled(database)
 
@@ -109,7 +114,7 @@ def test_a_server_that_was_killed_while_it_sent(database: Database, inbox: Inbox
     assert (found.state, inbox.got) == ("uncertain", [])
 
 
-def test_what_waited_for_too_long_wakes_nobody(database: Database, inbox: Inbox) -> None:
+def test_what_waited_for_too_long_wakes_nobody(database: FleetDatabase, inbox: Inbox) -> None:
     """An alert of yesterday is in the list, and says that it came too late."""
     raised(database)
     with database.write() as connection:
@@ -124,18 +129,18 @@ def test_what_waited_for_too_long_wakes_nobody(database: Database, inbox: Inbox)
     )
 
 
-def test_another_host_sends_its_own(database: Database, inbox: Inbox) -> None:
+def test_another_host_sends_its_own(database: FleetDatabase, inbox: Inbox) -> None:
     """Of servers that share a database each sends what is its own."""
     with database.write() as connection:
-        alerts.raise_(connection, "failed", "k", "t", "x", host="elsewhere")
+        alerts.raise_alert(connection, "failed", "k", "t", "x", host="elsewhere")
     raised(database, key="ours")
     with sending(database, inbox.where):
-        retry_until(lambda: alerts.newest(database, 1)[0].state == "sent")
+        retry_until(lambda: alerts.list_newest_alerts(database, 1)[0].state == "sent")
 
-    assert [of.state for of in alerts.newest(database, 9)] == ["sent", "due"]
+    assert [of.state for of in alerts.list_newest_alerts(database, 9)] == ["sent", "due"]
 
 
-def test_no_secret_is_told(database: Database, inbox: Inbox) -> None:
+def test_no_secret_is_told(database: FleetDatabase, inbox: Inbox) -> None:
     """Keys are replaced in the table, in the log and in what is sent."""
     raised(database, text=f"It said {KEY}")
     with sending(database, inbox.where):
@@ -143,11 +148,11 @@ def test_no_secret_is_told(database: Database, inbox: Inbox) -> None:
     with database.read() as connection:
         logged = str(connection.execute(sa.select(tables.events.c.text)).all())
 
-    assert KEY not in str(alerts.newest(database, 9)) + logged + str(inbox.got)
+    assert KEY not in str(alerts.list_newest_alerts(database, 9)) + logged + str(inbox.got)
     assert "[REDACTED:" in inbox.got[0]["message"]
 
 
-def test_one_that_hangs_does_not_hold_the_end_up(tmp_path: Path, database: Database) -> None:
+def test_one_that_hangs_does_not_hold_the_end_up(tmp_path: Path, database: FleetDatabase) -> None:
     """A place that never answers: the server ends all the same, and what waits stays written down."""
     program, go = tmp_path / "notify-send", tmp_path / "go"
     os.mkfifo(go)
@@ -155,14 +160,16 @@ def test_one_that_hangs_does_not_hold_the_end_up(tmp_path: Path, database: Datab
     program.chmod(0o700)
     path = os.environ["PATH"]
     os.environ["PATH"] = f"{tmp_path}:{path}"
-    notifier = Notifier(database, "h", "desktop", ALL)
+    notifier = AlertNotifier(database, "h", "desktop", ALL)
     try:
         for number in range(20):
             raised(database, key=str(number))
         notifier.start()
-        retry_until(lambda: any(of.state == "sending" for of in alerts.newest(database, 99)))
+        retry_until(
+            lambda: any(of.state == "sending" for of in alerts.list_newest_alerts(database, 99))
+        )
         notifier.close(0.1)
-        states = [of.state for of in alerts.newest(database, 99)]
+        states = [of.state for of in alerts.list_newest_alerts(database, 99)]
     finally:
         os.environ["PATH"] = path
         go.open("w").close()
@@ -172,15 +179,15 @@ def test_one_that_hangs_does_not_hold_the_end_up(tmp_path: Path, database: Datab
     assert not notifier._thread.is_alive()
 
 
-def test_seen_ones_are_counted_no_more(database: Database) -> None:
+def test_seen_ones_are_counted_no_more(database: FleetDatabase) -> None:
     """What the operator has seen is not new."""
     for number in range(3):
         raised(database, key=str(number))
-    newest = alerts.newest(database, 1)[0].id
-    before = alerts.unseen(database)
-    alerts.see(database, newest - 1)
+    newest = alerts.list_newest_alerts(database, 1)[0].id
+    before = alerts.count_unseen(database)
+    alerts.mark_seen(database, newest - 1)
 
-    assert (before, alerts.unseen(database)) == (3, 1)
+    assert (before, alerts.count_unseen(database)) == (3, 1)
 
 
 # -- where they come from --------------------------------------------------------------

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasuki.fleet import reading, tables
-from tasuki.fleet.automation import Guard
-from tasuki.fleet.database import Database
+from tasuki.fleet.alerts.alerts import AutomationGuard
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.database import FleetDatabase
 
 SLUG = "developer-con-1"
 
@@ -16,9 +16,9 @@ SLUG = "developer-con-1"
 class Fleet:
     """A persona whose automation is on, and its agents."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: FleetDatabase) -> None:
         self.database = database
-        self.guard = Guard(database, 80.0)
+        self.guard = AutomationGuard(database, 80.0)
         self.insert("personas", slug=SLUG, role="developer", name="con", number=1, folder="/",
                     created_at=1.0, automatic=True)  # fmt: skip
 
@@ -44,18 +44,18 @@ class Fleet:
 
     def stopped(self) -> str:
         """Why the automation of the persona stopped."""
-        return reading.persona(self.database, SLUG).automation_stopped
+        return queries.load_persona(self.database, SLUG).automation_stopped
 
 
 @pytest.fixture
-def fleet(database: Database) -> Fleet:
+def fleet(database: FleetDatabase) -> Fleet:
     """A fleet with one persona."""
     return Fleet(database)
 
 
 def test_d10_at_the_threshold_and_idle_it_hands_off(fleet: Fleet) -> None:
     """D10: an idle agent over the threshold is handed off by itself."""
-    assert fleet.guard.wants(fleet.agent()) == (True, "")
+    assert fleet.guard.decide_handoff(fleet.agent()) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_d10_at_the_threshold_and_idle_it_hands_off(fleet: Fleet) -> None:
 )  # fmt: skip
 def test_d10_else_it_does_not(fleet: Fleet, values: dict[str, Any]) -> None:
     """Not while anything of it runs, nor during a compaction, nor below the threshold."""
-    assert fleet.guard.wants(fleet.agent(**values)) == (False, "")
+    assert fleet.guard.decide_handoff(fleet.agent(**values)) == (False, "")
 
 
 @pytest.mark.parametrize("state", ["running", "failed", "done"])
@@ -76,7 +76,7 @@ def test_d10_one_handoff_is_enough(fleet: Fleet, state: str) -> None:
     id = fleet.agent()
     fleet.handoff(id, state=state)
 
-    assert fleet.guard.wants(id) == (False, "")
+    assert fleet.guard.decide_handoff(id) == (False, "")
 
 
 def test_d10_off_by_default(fleet: Fleet) -> None:
@@ -84,7 +84,7 @@ def test_d10_off_by_default(fleet: Fleet) -> None:
     with fleet.database.write() as connection:
         connection.execute(sa.update(tables.personas).values(automatic=False))
 
-    assert fleet.guard.wants(fleet.agent()) == (False, "")
+    assert fleet.guard.decide_handoff(fleet.agent()) == (False, "")
 
 
 def test_d10_a_third_within_ten_minutes_stops_it(fleet: Fleet) -> None:
@@ -92,8 +92,10 @@ def test_d10_a_third_within_ten_minutes_stops_it(fleet: Fleet) -> None:
     one, two = fleet.agent(ended_at=1.0), fleet.agent(ended_at=1.0)
     fleet.handoff(one, two)
     fleet.handoff(two)
-    wanted, why = fleet.guard.wants(fleet.agent(context_used=81.0))
-    alarms = [e for e in reading.events_after(fleet.database, 0, limit=10) if e.kind == "alarm"]
+    wanted, why = fleet.guard.decide_handoff(fleet.agent(context_used=81.0))
+    alarms = [
+        e for e in queries.list_events_after(fleet.database, 0, limit=10) if e.kind == "alarm"
+    ]
 
     assert (wanted, "2 automatic handoffs" in why, fleet.stopped() == why) == (False, True, True)
     assert len(alarms) == 1
@@ -105,14 +107,14 @@ def test_d10_two_handoffs_long_ago_do_not_count(fleet: Fleet) -> None:
     fleet.handoff(one, two, created_at=time.time() - 601)
     fleet.handoff(two, created_at=time.time() - 700)
 
-    assert fleet.guard.wants(fleet.agent()) == (True, "")
+    assert fleet.guard.decide_handoff(fleet.agent()) == (True, "")
 
 
 def test_d10_a_successor_that_is_full_at_once_stops_it(fleet: Fleet) -> None:
     """A successor whose use is above the floor behind its first turn stops the automation."""
     old, new = fleet.agent(ended_at=1.0), fleet.agent(over_threshold=False, context_used=65.0)
     fleet.handoff(old, new)
-    wanted, why = fleet.guard.wants(new)
+    wanted, why = fleet.guard.decide_handoff(new)
 
     assert (wanted, "behind its first turn" in why) == (False, True)
 
@@ -122,4 +124,4 @@ def test_d10_a_stopped_automation_stays_stopped(fleet: Fleet) -> None:
     with fleet.database.write() as connection:
         connection.execute(sa.update(tables.personas).values(automation_stopped="a loop"))
 
-    assert fleet.guard.wants(fleet.agent()) == (False, "")
+    assert fleet.guard.decide_handoff(fleet.agent()) == (False, "")

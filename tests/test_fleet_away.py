@@ -15,12 +15,12 @@ from fleets import World, once
 from waiting import retry_until
 
 from tasuki.errors import HandoffNotFound
-from tasuki.fleet import workflow
-from tasuki.fleet.changes import Changes
-from tasuki.fleet.database import Database
-from tasuki.fleet.engine import Engine
-from tasuki.fleet.outcomes import Outcomes
-from tasuki.harness.hook_script import HUNG
+from tasuki.fleet.handoff import workflow
+from tasuki.fleet.handoff.engine import HandoffEngine
+from tasuki.fleet.handoff.runner import StepRunner
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.harness.install.hook_script import HUNG
 
 GONE = 8.0
 """Seconds; the server's own patience is a minute."""
@@ -105,8 +105,8 @@ def test_a_step_waits_however_long_the_database_is_away(
     """By a clock on which an hour passes in a few seconds: the step is begun anew once it answers."""
     real = time.monotonic
     with postgres() as server:
-        database = Database(server.make())
-        outcomes = Outcomes(database, Changes(), None)  # type: ignore[arg-type]
+        database = FleetDatabase(server.make())
+        outcomes = StepRunner(database, ChangeFeed(), None)  # type: ignore[arg-type]
         monkeypatch.setattr(time, "monotonic", lambda: 1000 * real())
         server.stop("fast")
         done: list[bool | BaseException] = []
@@ -145,10 +145,10 @@ def test_a_step_is_recorded_once_the_database_is_back() -> None:
                 away.set()
             return True
 
-        engine = Engine(server.make(), "h", carry_out)
+        engine = HandoffEngine(server.make(), "h", carry_out)
         engine.launch()
         try:
-            engine.begin(("0" * 32, 1, workflow.STEPS[0], False, engine.queue))
+            engine.begin_handoff(("0" * 32, 1, workflow.ALL_STEPS[0], False, engine.queue))
             assert away.wait(20)
             time.sleep(3)
             server.start()  # by the main thread: Linux ends it with the thread that started it
@@ -157,7 +157,7 @@ def test_a_step_is_recorded_once_the_database_is_back() -> None:
         finally:
             engine.close()
 
-    assert ([*workflow.STEPS, "done"], 0) == (carried_out, broken)
+    assert ([*workflow.ALL_STEPS, "done"], 0) == (carried_out, broken)
 
 
 def test_health_says_that_the_database_is_away(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from fleets import DOCUMENT, LIMITS, World
 from waiting import retry_until
 
-from tasuki.fleet import documents
+from tasuki.fleet.handoff import documents
 from tasuki.vault import Vault
 
 READS = {
@@ -182,10 +182,10 @@ def test_the_record_of_a_document_from_the_thread_follows_its_handoff(world: Wor
     agent = world.worked(world.started(), "Build the gateway, and never use port 80")
     of = world.ends(world.hand_off(agent, **{"from": "thread"}))
     vault = Vault(world.data / "handoffs")
-    (kept,) = vault.all()
-    kinds = [event.kind for event in vault.events(kept.id)]
+    (kept,) = vault.list_handoffs()
+    kinds = [event.kind for event in vault.load_events(kept.id)]
 
-    assert (kept.id, vault.state(kept.id)) == (of["id"], "acknowledged")
+    assert (kept.id, vault.load_state(kept.id)) == (of["id"], "acknowledged")
     assert kinds == ["drafted", "started", "delivered", "acknowledged"]
 
 

@@ -15,7 +15,7 @@ import pytest
 from fleet_desk import Desk
 from web_servers import serving
 
-from tasuki.web import single
+from tasuki.web.security import single_server
 
 HOSTILE = "evil\x1b]0;title\x07\x1b[2J\n\u202emoc"
 
@@ -23,7 +23,10 @@ HOSTILE = "evil\x1b]0;title\x07\x1b[2J\n\u202emoc"
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """A server of the test's own."""
-    with serving(tmp_path) as served, single.known_at(tmp_path / "fleet", served.host):
+    with (
+        serving(tmp_path) as served,
+        single_server.publish_address(tmp_path / "fleet", served.host),
+    ):
         yield Desk(tmp_path, served)
 
 
@@ -312,5 +315,5 @@ def test_the_commands_load_nothing_of_the_server(desk: Desk) -> None:
     )
     heavy = {"sqlalchemy", "litestar", "dbos", "alembic", "uvicorn", "rich", "asyncio"}
 
-    assert "tasuki.cli.agent" in done.stdout
+    assert "tasuki.cli.fleet.agent" in done.stdout
     assert set() == heavy & set(done.stdout.split())

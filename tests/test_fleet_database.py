@@ -4,16 +4,17 @@ import os
 import threading
 from pathlib import Path
 
-from tasuki.fleet import log, spool
-from tasuki.fleet.database import Database, sqlite_url
-from tasuki.fleet.hosts import identify_host
+from tasuki.fleet.hooks import spool
+from tasuki.fleet.hosts.hosts import identify_host
+from tasuki.fleet.store import log
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 
 FULL, NORMAL = 2, 1
 
 
 def test_a_commit_waits_for_the_disk_unless_it_need_not(tmp_path: Path) -> None:
     """SQLite's `synchronous` of one connection follows what each transaction wants."""
-    database = Database(sqlite_url(tmp_path / "fleet.db"))
+    database = FleetDatabase(build_sqlite_url(tmp_path / "fleet.db"))
     seen = []
     for synced in (True, False, False, True):
         with database.write(synced=synced) as connection:
@@ -25,7 +26,7 @@ def test_a_commit_waits_for_the_disk_unless_it_need_not(tmp_path: Path) -> None:
     assert seen == [FULL, NORMAL, NORMAL, FULL]
 
 
-def test_there_is_one_writer_at_a_time(database: Database) -> None:
+def test_there_is_one_writer_at_a_time(database: FleetDatabase) -> None:
     """On PostgreSQL too: ids of the log follow the order of commits, and no two wait for each other."""
     written: list[str] = []
 
@@ -49,11 +50,11 @@ def test_a_newer_status_line_is_not_taken_for_the_one_before(tmp_path: Path) -> 
     """The hook writes its file anew while the old one is taken in: the new one stays."""
     event = tmp_path / "status-s.json"
     event.write_text("harness: claude\n\n{}")
-    own = spool.taken(event)
+    own = spool.claim_file(event)
     event.write_text("harness: claude\n\n{}")
     own.unlink()
 
-    assert (list(spool.waiting(tmp_path)), own.suffix) == ([event], ".json")
+    assert (list(spool.list_waiting(tmp_path)), own.suffix) == ([event], ".json")
 
 
 def test_what_is_left_in_the_spool_goes_after_a_week(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_what_is_left_in_the_spool_goes_after_a_week(tmp_path: Path) -> None:
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (1, 1))
     (tmp_path / "new.bad").touch()
-    spool.tidy(tmp_path)
+    spool.clean_folder(tmp_path)
 
     assert sorted(os.listdir(tmp_path)) == ["1.json", "new.bad"]
 

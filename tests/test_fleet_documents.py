@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fleet_rows import ID, agent, handoff
 
-from tasuki.config import Loaded, Settings
-from tasuki.fleet import documents
-from tasuki.fleet.failures import StepFailed
-from tasuki.fleet.thread_documents import write_from_thread
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.fleet.handoff import documents
+from tasuki.fleet.handoff.thread_documents import write_from_thread
+from tasuki.fleet.store.failures import StepFailed
 from tasuki.testing import ThreadBuilder
 
 NOW = 1_760_000_000.0
@@ -27,7 +27,7 @@ def code(failure: pytest.ExceptionInfo[StepFailed]) -> str:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A path that was reserved for a handoff."""
-    return documents.reserve(tmp_path, SLUG, "5e55104d-0000", NOW, ID)
+    return documents.reserve_path(tmp_path, SLUG, "5e55104d-0000", NOW, ID)
 
 
 def test_fr3_the_path_is_time_and_session(tmp_path: Path, path: Path) -> None:
@@ -44,7 +44,7 @@ def test_fr4_the_folder_is_made(path: Path) -> None:
 
 def test_two_in_one_second_get_different_names(tmp_path: Path, path: Path) -> None:
     """Two handoffs in one second get different names, reserved exclusively."""
-    other = documents.reserve(tmp_path, SLUG, "5e55104d-0000", NOW, "f" * 32)
+    other = documents.reserve_path(tmp_path, SLUG, "5e55104d-0000", NOW, "f" * 32)
 
     assert other.name == path.name.replace(".md", "-2.md")
 
@@ -55,7 +55,7 @@ def test_many_at_once_get_different_names(tmp_path: Path) -> None:
     threads = [
         threading.Thread(
             target=lambda n=n: found.append(
-                documents.reserve(tmp_path, SLUG, "5e55104d", NOW, f"{n:032x}")
+                documents.reserve_path(tmp_path, SLUG, "5e55104d", NOW, f"{n:032x}")
             )
         )
         for n in range(24)
@@ -70,7 +70,7 @@ def test_many_at_once_get_different_names(tmp_path: Path) -> None:
 
 def test_the_same_handoff_gets_its_path_again(tmp_path: Path, path: Path) -> None:
     """After a crash behind the reservation the same handoff gets the same path, at another second."""
-    assert documents.reserve(tmp_path, SLUG, "5e55104d", NOW + 5, ID) == path
+    assert documents.reserve_path(tmp_path, SLUG, "5e55104d", NOW + 5, ID) == path
 
 
 def test_a_folder_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -81,14 +81,14 @@ def test_a_folder_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "root/data/personas" / SLUG).symlink_to(elsewhere)
 
     with pytest.raises(StepFailed) as failure:
-        documents.reserve(tmp_path / "root", SLUG, "5e55104d", NOW, ID)
+        documents.reserve_path(tmp_path / "root", SLUG, "5e55104d", NOW, ID)
 
     assert code(failure) == "document_unsafe"
 
 
 def test_a_hostile_session_is_no_path(tmp_path: Path) -> None:
     """Of a session's id only letters and digits get into the name."""
-    made = documents.reserve(tmp_path, SLUG, "../../../etc/passwd", NOW, ID)
+    made = documents.reserve_path(tmp_path, SLUG, "../../../etc/passwd", NOW, ID)
 
     assert re.fullmatch(r"\d{8}T\d{6}-etcpassw\.md", made.name)
 
@@ -96,7 +96,7 @@ def test_a_hostile_session_is_no_path(tmp_path: Path) -> None:
 def test_fr9_a_missing_document_is_a_failure(path: Path) -> None:
     """FR9: without the file the flow halts, by name."""
     with pytest.raises(StepFailed) as failure:
-        documents.read(path)
+        documents.read_document(path)
 
     assert code(failure) == "document_missing"
 
@@ -125,9 +125,9 @@ def test_fr10_an_empty_document_is_a_failure(path: Path, content: str) -> None:
     path.write_text(content, "utf-8")
 
     with pytest.raises(StepFailed) as failure:
-        documents.read(path)
+        documents.read_document(path)
 
-    assert (code(failure), documents.is_ready(path)) == ("document_empty", False)
+    assert (code(failure), documents.is_document_ready(path)) == ("document_empty", False)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_word_is_a_document(path: Path, content: str) -> None:
     """Whatever says something can be used, however little it is."""
     path.write_text(content, "utf-8")
 
-    assert (documents.read(path), documents.is_ready(path)) == (content, True)
+    assert (documents.read_document(path), documents.is_document_ready(path)) == (content, True)
 
 
 def test_a_document_that_grows_is_waited_for(path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_document_that_grows_is_waited_for(path: Path) -> None:
 
     writer = threading.Thread(target=grow)
     writer.start()
-    text = documents.read(path)
+    text = documents.read_document(path)
     writer.join()
 
     assert text.endswith("line 9\n")
@@ -174,7 +174,7 @@ def test_a_document_that_never_stays_fails(path: Path, monkeypatch: pytest.Monke
     writer.start()
     try:
         with pytest.raises(StepFailed) as failure:
-            documents.read(path)
+            documents.read_document(path)
     finally:
         stop.set()
         writer.join()
@@ -198,7 +198,7 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path, path: Path, what: 
             file.truncate(documents.MOST_BYTES + 1)
 
     with pytest.raises(StepFailed) as failure:
-        documents.read(path)
+        documents.read_document(path)
 
     assert code(failure) == "document_unsafe"
 
@@ -222,7 +222,7 @@ def test_d12_missing_facts_are_added_under_their_own_heading(path: Path, thread:
     """D12: what the document lacks is appended from the thread; the agent's words stay to the letter."""
     own = "## What I was working on\n\nThe upload client.\n\n## Next steps\n\n- the 429 path"
     path.write_text(own)
-    notes = documents.completed(path, agent(thread=str(thread)), handoff())
+    notes = documents.complete_document(path, agent(thread=str(thread)), handoff())
     text = path.read_text()
 
     assert text.startswith(own)
@@ -236,10 +236,10 @@ def test_what_tasuki_itself_asked_for_is_no_wish(path: Path, tmp_path: Path) -> 
     built = ThreadBuilder("claude", cwd=str(tmp_path))
     built.user("Never touch the vendor folder, and make the retries configurable")
     built.edit("src/client.py", "3", "config.retries").assistant("Done.")
-    built.user(documents.instruction(handoff(), path)).assistant("Written.")
+    built.user(documents.render_instruction(handoff(), path)).assistant("Written.")
     path.write_text("## What I was working on\n\nThe client.\n")
     thread = built.write(tmp_path / built.file_name())
-    documents.completed(path, agent(thread=str(thread)), handoff())
+    documents.complete_document(path, agent(thread=str(thread)), handoff())
     added = path.read_text().partition(documents.ADDED)[2]
 
     assert ("src/client.py" in added, "change nothing else" in added) == (True, False)
@@ -248,9 +248,9 @@ def test_what_tasuki_itself_asked_for_is_no_wish(path: Path, tmp_path: Path) -> 
 def test_what_was_added_is_not_added_again(path: Path, thread: Path) -> None:
     """After a crash behind the addition the document stays as it is."""
     path.write_text("## What I was working on\n\nThe upload client.\n")
-    documents.completed(path, agent(thread=str(thread)), handoff())
+    documents.complete_document(path, agent(thread=str(thread)), handoff())
     before = path.read_bytes()
-    documents.completed(path, agent(thread=str(thread)), handoff())
+    documents.complete_document(path, agent(thread=str(thread)), handoff())
 
     assert path.read_bytes() == before
 
@@ -259,7 +259,7 @@ def test_bytes_of_the_agent_stay(path: Path, thread: Path) -> None:
     """A document that is not quite UTF-8 keeps its bytes in front of what is added."""
     own = b"## What I was working on\n\ncaf\xe9\n"
     path.write_bytes(own)
-    documents.completed(path, agent(thread=str(thread)), handoff())
+    documents.complete_document(path, agent(thread=str(thread)), handoff())
 
     assert path.read_bytes().startswith(own)
 
@@ -267,7 +267,7 @@ def test_bytes_of_the_agent_stay(path: Path, thread: Path) -> None:
 def test_without_its_thread_a_document_is_kept_and_that_is_told(path: Path, tmp_path: Path) -> None:
     """A thread that is gone keeps no document back; the operator is told that it was not checked."""
     path.write_text("# Handoff\n\nAll is said.\n")
-    notes = documents.completed(path, agent(thread=str(tmp_path / "gone.jsonl")), handoff())
+    notes = documents.complete_document(path, agent(thread=str(tmp_path / "gone.jsonl")), handoff())
 
     assert "could not be checked" in notes[0]
 
@@ -275,7 +275,7 @@ def test_without_its_thread_a_document_is_kept_and_that_is_told(path: Path, tmp_
 def test_d16_a_document_from_the_thread_says_so(path: Path, thread: Path) -> None:
     """D16: what is written from the thread is marked as such and holds what the thread says."""
     written = write_from_thread(
-        path, agent(thread=str(thread)), handoff(from_thread=True), Loaded(Settings())
+        path, agent(thread=str(thread)), handoff(from_thread=True), LoadedSettings(Settings())
     )
     text = path.read_text()
 
@@ -286,7 +286,7 @@ def test_d16_a_document_from_the_thread_says_so(path: Path, thread: Path) -> Non
 
 def test_d16_no_word_is_put_into_the_users_mouth(path: Path, thread: Path) -> None:
     """Where nobody gave a goal, the document has none."""
-    write_from_thread(path, agent(thread=str(thread)), handoff(), Loaded(Settings()))
+    write_from_thread(path, agent(thread=str(thread)), handoff(), LoadedSettings(Settings()))
 
     assert "## Goal" not in path.read_text()
 
@@ -294,7 +294,7 @@ def test_d16_no_word_is_put_into_the_users_mouth(path: Path, thread: Path) -> No
 def test_d16_without_a_thread_it_fails_by_name(path: Path) -> None:
     """An agent whose thread nobody knows cannot be handed off from it."""
     with pytest.raises(StepFailed) as failure:
-        write_from_thread(path, agent(), handoff(), Loaded(Settings()))
+        write_from_thread(path, agent(), handoff(), LoadedSettings(Settings()))
 
     assert code(failure) == "thread_missing"
 
@@ -309,7 +309,7 @@ def test_a_full_disk_is_named_and_the_document_stays(path: Path, thread: Path) -
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
     try:
         with pytest.raises(StepFailed) as failure:
-            documents.completed(path, agent(thread=str(thread)), handoff())
+            documents.complete_document(path, agent(thread=str(thread)), handoff())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
@@ -321,7 +321,7 @@ def test_a_full_disk_is_named_and_the_document_stays(path: Path, thread: Path) -
 
 def test_fr5_the_instruction_names_what_is_expected(path: Path) -> None:
     """FR5: the path, and work, progress, decisions, blockers, files and next steps."""
-    text = documents.instruction(handoff(), path)
+    text = documents.render_instruction(handoff(), path)
 
     for words in (
         str(path), "first person", "What I was working on", "progress", "decisions made and why",
@@ -333,7 +333,7 @@ def test_fr5_the_instruction_names_what_is_expected(path: Path) -> None:
 def test_fr12_the_injection_prompt_points_to_predecessor_and_file(path: Path) -> None:
     """FR12: the predecessor, the file, the task's context, and the line that acknowledges."""
     of = handoff(context="the 429 path first")
-    text = documents.injection(of, agent(goal="make retries configurable"), path)
+    text = documents.render_injection(of, agent(goal="make retries configurable"), path)
 
     for words in (
         "agent 7", SLUG, "5e55104d", str(path), "make retries configurable", "the 429 path first",
@@ -344,11 +344,11 @@ def test_fr12_the_injection_prompt_points_to_predecessor_and_file(path: Path) ->
 
 def test_what_is_typed_holds_no_control_characters(path: Path) -> None:
     """A reason with control sequences in it cannot end the paste and press keys."""
-    text = documents.instruction(handoff(reason="full\x1b[201~\rrm -rf /\x07"), path)
+    text = documents.render_instruction(handoff(reason="full\x1b[201~\rrm -rf /\x07"), path)
 
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text)
 
 
 def test_each_attempt_is_known_by_its_own_words() -> None:
     """The turn of a second attempt is not taken for that of the first."""
-    assert documents.reference(handoff()) != documents.reference(handoff(attempt=2))
+    assert documents.build_reference(handoff()) != documents.build_reference(handoff(attempt=2))

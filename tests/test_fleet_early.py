@@ -7,8 +7,8 @@ import pytest
 from fleets import LIMITS, World, refusal
 from waiting import retry_until
 
-from tasuki.launch.panes import Panes
-from tasuki.launch.tmux import Tmux
+from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.server import Tmux
 
 ACKNOWLEDGES = r"(?is)begin your answer with this line, by itself: (?P<line>handoff \w+)"
 
@@ -100,11 +100,11 @@ def test_a_prompt_that_was_pasted_over_is_never_pasted_again(world: World) -> No
     world.serve(limits=json.dumps(LIMITS), at="prompt:before")
     id = world.hand_off(agent)
     world.kill_at_point()
-    world.serve(limits=json.dumps(LIMITS), at="Panes.paste")
+    world.serve(limits=json.dumps(LIMITS), at="TmuxPanes.paste")
     world.kill_at_point()
     pane = world.agent_rows()[-1]["pane"]
-    panes = Panes(Tmux(str(next(world.sockets.glob("tmux-*/default")))), world.folder / "locks")
-    panes.keys(pane, *["C-u", "BSpace"] * 20)
+    panes = TmuxPanes(Tmux(str(next(world.sockets.glob("tmux-*/default")))), world.folder / "locks")
+    panes.press_keys(pane, *["C-u", "BSpace"] * 20)
     panes.submit(pane, "something else", "other-1", 0.05)
     world.serve(limits=json.dumps(LIMITS))
     of = world.ends(id, "uncertain")

@@ -11,6 +11,7 @@ from waiting import retry_until
 # -- FR1, FR2: the trigger -------------------------------------------------------------
 
 
+@pytest.mark.both_databases
 def test_fr1_the_whole_cycle(world: World) -> None:
     """FR1–FR19: one call, and the successor works on where its predecessor stopped."""
     agent = world.worked(world.started())
@@ -66,6 +67,7 @@ def test_fr2_an_agent_without_pane(world: World) -> None:
     assert (status, "tmux pane" in sentence) == (400, True)
 
 
+@pytest.mark.both_databases
 def test_nfr3_a_second_handoff_is_refused_while_one_is_under_way(world: World) -> None:
     """NFR3: 409 `Handoff already in progress` while one is under way, and once it is recorded."""
     hold = world.folder / "go"
@@ -204,6 +206,7 @@ def test_fr10_an_empty_document_halts_it(world: World) -> None:
     assert world.failed(id) == "document_empty"
 
 
+@pytest.mark.both_databases
 def test_fr9_a_failed_one_may_be_retried(world: World) -> None:
     """A handoff that failed before its record is instructed anew by `retry`."""
     world.rules(document_rule(do=[["say", "not now"]], times=1, ignore_enter=0))
@@ -319,6 +322,7 @@ def test_d8_normal_stops_are_unaffected(world: World) -> None:
     )
 
 
+@pytest.mark.both_databases
 def test_an_agent_that_crashes_while_writing(world: World) -> None:
     """An agent that dies in its turn fails by name; from its thread it can still be handed off."""
     world.script(document=[["kill"]])

@@ -17,12 +17,13 @@ from fleets import Refused, World, refusal
 from hook_servers import hook_server
 from waiting import retry_until
 
-from tasuki.fleet import acknowledging, spool
-from tasuki.fleet.changes import Changes
-from tasuki.fleet.database import Database
-from tasuki.fleet.intake import Intake
-from tasuki.fleet.watch import Watch
-from tasuki.harness.hook_script import write_hook_script
+from tasuki.fleet.agents.watch import FleetWatch
+from tasuki.fleet.handoff import successor_steps
+from tasuki.fleet.hooks import spool
+from tasuki.fleet.hooks.intake import EventIntake
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.harness.install.hook_script import write_hook_script
 
 KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 """What looks like a key."""
@@ -183,7 +184,7 @@ def test_a_program_that_has_the_port_of_a_dead_server(tmp_path: Path) -> None:
                               capture_output=True, timeout=20, check=True)  # fmt: skip
         sent = [seen.headers.get("Authorization") for seen in server.seen]
 
-    assert (done.stdout, len(list(spool.waiting(folder / "spool")))) == (b"", 1)
+    assert (done.stdout, len(list(spool.list_waiting(folder / "spool")))) == (b"", 1)
     assert "Bearer hook-secret" not in sent
 
 
@@ -411,16 +412,18 @@ def test_a_start_that_the_disk_refuses_leaves_nothing(world: World) -> None:
 
 def test_an_event_in_flight_when_the_server_ends_is_kept(tmp_path: Path) -> None:
     """The database is away and the server is stopped: a spooled event stays in its file."""
-    database = Database(f"sqlite:///{tmp_path / 'nowhere' / 'fleet.db'}")
-    changes, folder = Changes(), tmp_path / "spool"
-    intake = Intake(database, changes, "h", skill=str, threshold=80.0, after=lambda *_: None)
-    watch = Watch(database, None, None, intake, folder, lambda: None, lambda _: None, 80.0)  # type: ignore[arg-type]
+    database = FleetDatabase(f"sqlite:///{tmp_path / 'nowhere' / 'fleet.db'}")
+    changes, folder = ChangeFeed(), tmp_path / "spool"
+    intake = EventIntake(
+        database, changes, "h", read_skill=str, threshold=80.0, on_commit=lambda *_: None
+    )
+    watch = FleetWatch(database, None, None, intake, folder, lambda: None, lambda _: None, 80.0)  # type: ignore[arg-type]
     folder.mkdir()
     event = folder / "1.json"
     event.write_text('harness: claude\n\n{"hook_event_name":"Stop","session_id":"s-1"}')
     intake.start()
     watch.start()
-    retry_until(lambda: intake.hindered, 20)
+    retry_until(lambda: intake.is_blocked, 20)
     changes.close()
     watch.close(10)
     intake.close(10)
@@ -460,4 +463,4 @@ def test_what_stood_in_the_input_does_not_leave_by_the_log(world: World) -> None
 )
 def test_d14_an_acknowledgement_in_odd_clothes(answer: str) -> None:
     """A code fence, a colon: the successor did acknowledge."""
-    assert acknowledging.begins_with(answer, "handoff 1a2b3c4d")
+    assert successor_steps.starts_with_line(answer, "handoff 1a2b3c4d")

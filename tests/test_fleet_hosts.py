@@ -15,8 +15,8 @@ from databases import Postgres
 from fleets import TASUKI, World, once, refusal
 from waiting import retry_until
 
-from tasuki.fleet.database import Database, sqlite_url
-from tasuki.fleet.hosts import FILE, MOST_LABEL, identify_host
+from tasuki.fleet.hosts.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, identify_host
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 
 NAMES = ["Anns-MacBook-Pro.local", "web1.example.com", "x" * 200, "büro-höhle-日本", "A"]
 
@@ -39,7 +39,7 @@ def world_at(worlds: ExitStack, folder: Path, url: str = "", name: str = "") -> 
 
 def known(world: World) -> dict[str, dict[str, str]]:
     """What a data folder keeps of the machines that used it."""
-    found: dict[str, dict[str, str]] = json.loads((world.data / "fleet" / FILE).read_text())
+    found: dict[str, dict[str, str]] = json.loads((world.data / "fleet" / HOSTS_FILE).read_text())
     return found
 
 
@@ -55,7 +55,7 @@ def test_it_starts_on_a_machine_of_any_name(tmp_path: Path, worlds: ExitStack, n
 
     assert "ok" == world.api("GET", "/health", token=False)["status"]
     assert (13, "h") == (len(host["id"]), host["id"][0])
-    assert name.startswith(host["label"].rstrip("…")[:MOST_LABEL])
+    assert name.startswith(host["label"].rstrip("…")[:MOST_LABEL_CHARACTERS])
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="root alone may name it")
@@ -76,7 +76,7 @@ def test_it_starts_where_the_machine_itself_has_such_a_name(tmp_path: Path) -> N
         _, complaints = running.communicate(timeout=20)
 
     assert "The fleet is served at" in said, complaints
-    assert "Anns-MacBook-Pro.local" in (tmp_path / "data" / "fleet" / FILE).read_text()
+    assert "Anns-MacBook-Pro.local" in (tmp_path / "data" / "fleet" / HOSTS_FILE).read_text()
 
 
 def test_a_host_keeps_its_id_when_its_machine_gets_another_name(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_host_keeps_its_id_when_its_machine_gets_another_name(tmp_path: Path) 
     again = identify_host(tmp_path, [])
 
     assert (first.id, ()) == (again.id, again.others)
-    assert 0o600 == (tmp_path / FILE).stat().st_mode & 0o777
+    assert 0o600 == (tmp_path / HOSTS_FILE).stat().st_mode & 0o777
 
 
 # -- two hosts on one database ---------------------------------------------------------
@@ -176,7 +176,7 @@ def make_old(world: World) -> None:
         p.read_text().strip() for p in (Path("/etc/machine-id"), Path("/dev/null")) if p.exists()
     )
     (host,) = known(world).values()
-    (world.data / "fleet" / FILE).unlink()
+    (world.data / "fleet" / HOSTS_FILE).unlink()
     (world.data / "fleet" / "hosts").write_text(f"{machine or '-'} vm\n")
     for table, more in (("agents", ""), ("handoffs", ", queue = 'host-vm'"), ("alerts", "")):
         world.sql(f"UPDATE {table} SET host = 'vm'{more} WHERE host = '{host['id']}'")
@@ -184,8 +184,8 @@ def make_old(world: World) -> None:
                   "ALTER TABLE handoffs DROP COLUMN goal"):  # fmt: skip
         world.sql(later)
     world.sql("UPDATE fleet_schema SET version_num = '0002'")
-    file = sqlite_url(world.data / "fleet" / "workflows.db")
-    database = Database(world.database_url or file)
+    file = build_sqlite_url(world.data / "fleet" / "workflows.db")
+    database = FleetDatabase(world.database_url or file)
     schema = "tasuki_workflows." if world.database_url else ""
     with database.write() as connection:
         for table in ("workflow_status", "operation_outputs", "queues", "application_versions"):
@@ -213,7 +213,7 @@ def test_a_folder_on_another_machine_leaves_the_agents_alone_until_it_is_told(
     alive, gone = world.started(), world.started(persona="", harness="claude")
     world.kill(15)
     world.tmux("kill-pane", "-t", world.agent_rows()[gone - 1]["pane"])
-    file = world.data / "fleet" / FILE
+    file = world.data / "fleet" / HOSTS_FILE
     file.write_text(json.dumps({"another machine": next(iter(known(world).values()))}))
 
     world.serve()
@@ -262,10 +262,10 @@ def test_a_damaged_list_of_hosts_is_told(tmp_path: Path, worlds: ExitStack) -> N
     """One sentence with what to do, and the file stays."""
     world = world_at(worlds, tmp_path)
     (world.data / "fleet").mkdir(parents=True)
-    (world.data / "fleet" / FILE).write_text("{")
+    (world.data / "fleet" / HOSTS_FILE).write_text("{")
 
     assert "is damaged" in world.refused()
-    assert "{" == (world.data / "fleet" / FILE).read_text()
+    assert "{" == (world.data / "fleet" / HOSTS_FILE).read_text()
 
 
 def test_a_list_of_hosts_that_is_gone_leaves_a_way_on(
@@ -277,7 +277,7 @@ def test_a_list_of_hosts_that_is_gone_leaves_a_way_on(
     world.install()
     agent = world.started()
     world.kill(15)
-    (world.data / "fleet" / FILE).rename(tmp_path / "away")
+    (world.data / "fleet" / HOSTS_FILE).rename(tmp_path / "away")
     world.serve()
     said = world.output.read_text()
     refused = refusal(world, f"/api/agents/{agent}/stop", {})
@@ -311,9 +311,9 @@ def test_a_host_that_runs_is_not_taken_over(
 
 def test_two_servers_of_one_file_are_refused(tmp_path: Path, worlds: ExitStack) -> None:
     """Two data folders with one SQLite file by its URL, of which one is a link to it."""
-    one = world_at(worlds, tmp_path / "one", sqlite_url(tmp_path / "shared.db"))
+    one = world_at(worlds, tmp_path / "one", build_sqlite_url(tmp_path / "shared.db"))
     (tmp_path / "link.db").symlink_to(tmp_path / "shared.db")
-    two = world_at(worlds, tmp_path / "two", sqlite_url(tmp_path / "link.db"))
+    two = world_at(worlds, tmp_path / "two", build_sqlite_url(tmp_path / "link.db"))
     one.serve()
     assert one.server
     said = two.refused()
@@ -333,7 +333,7 @@ def copied(tmp_path: Path, worlds: ExitStack, postgres: Postgres) -> tuple[World
     one.serve()
     two = world_at(worlds, tmp_path / "two", url)
     (two.data / "fleet").mkdir(parents=True)
-    shutil.copy(one.data / "fleet" / FILE, two.data / "fleet" / FILE)
+    shutil.copy(one.data / "fleet" / HOSTS_FILE, two.data / "fleet" / HOSTS_FILE)
     return one, two, url
 
 
@@ -341,11 +341,11 @@ def test_a_copied_folder_whose_original_runs_is_refused(copied: tuple[World, Wor
     """One database and one host id: it says how the copy becomes a host of its own."""
     one, two, _ = copied
     said = two.refused()
-    (two.data / "fleet" / FILE).unlink()
+    (two.data / "fleet" / HOSTS_FILE).unlink()
     two.serve()
 
     assert "A server of this host" in said
-    assert f"remove {FILE}" in said
+    assert f"remove {HOSTS_FILE}" in said
     assert "ok" == one.api("GET", "/health", token=False)["status"]
 
 
@@ -369,7 +369,7 @@ def test_a_server_whose_lock_another_has_taken_ends(copied: tuple[World, World, 
     one, _, url = copied
     (host,) = known(one).values()
     number = (0x7A51 << 48) | int(host["id"][1:], 16)
-    database = Database(url)
+    database = FleetDatabase(url)
     with database.engine.connect() as other:
         other.execute(sa.text(CUT))
         taken = sa.text(f"SELECT pg_try_advisory_lock({number})")
@@ -414,11 +414,11 @@ def test_a_copied_folder_with_a_file_is_refused(tmp_path: Path, worlds: ExitStac
     one.kill(15)
     afterwards = two.refused()
     one.serve()
-    (two.data / "fleet" / FILE).unlink()
+    (two.data / "fleet" / HOSTS_FILE).unlink()
     two.serve()
 
     for said in (while_it_runs, afterwards):
         assert f"is a copy of {one.data / 'fleet'}" in said
-        assert f"remove {FILE}" in said
+        assert f"remove {HOSTS_FILE}" in said
     assert 409 == refusal(two, f"/api/agents/{agent}/stop", {})[0]
     assert "ended" == one.api("POST", f"/api/agents/{agent}/stop")["state"]

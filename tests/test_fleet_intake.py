@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasuki.fleet import intents, reading, tables
-from tasuki.fleet.changes import Changes
-from tasuki.fleet.correlator import HookPost, digest
-from tasuki.fleet.database import Database
-from tasuki.fleet.intake import Intake
+from tasuki.fleet.delivery import outbox
+from tasuki.fleet.hooks.correlator import HookPost, hash_token
+from tasuki.fleet.hooks.intake import EventIntake
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
 
 SESSION = "5e55104d-0000-4000-8000-000000000001"
 OTHER = "0773a000-0000-4000-8000-000000000002"
@@ -27,12 +28,12 @@ SLUG = "developer-con-1"
 class Hooks:
     """An intake that is running, and the hooks of Claude Code that it hears."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: FleetDatabase) -> None:
         self.database = database
         self.after: list[int] = []
-        self.intake = Intake(
-            database, Changes(), "h", skill=lambda slug: f"You are {slug}.", threshold=80.0,
-            after=lambda touched, idle: self.after.extend(idle),
+        self.intake = EventIntake(
+            database, ChangeFeed(), "h", read_skill=lambda slug: f"You are {slug}.", threshold=80.0,
+            on_commit=lambda touched, idle: self.after.extend(idle),
         )  # fmt: skip
         self.intake.start()
         self.number = 0
@@ -63,23 +64,23 @@ class Hooks:
     def agent(self, **values: Any) -> int:
         """An agent that was started, and has not registered; its id."""
         row = {"harness": "claude", "state": "starting", "state_at": 1.0, "cwd": "/", "host": "h",
-               "started_at": 1.0, "token_hash": digest(TOKEN), "pane": "%5", **values}  # fmt: skip
+               "started_at": 1.0, "token_hash": hash_token(TOKEN), "pane": "%5", **values}  # fmt: skip
         with self.database.write() as connection:
             query = sa.insert(tables.agents).values(**row).returning(tables.agents.c.id)
             return int(connection.execute(query).scalar_one())
 
     def agents(self) -> list[Any]:
         """All agents that are known."""
-        return reading.agents(self.database)
+        return queries.list_agents(self.database)
 
     def log(self, kind: str = "") -> list[Any]:
         """The lines of the log, of one kind or all."""
-        lines = reading.events_after(self.database, 0, limit=1000)
+        lines = queries.list_events_after(self.database, 0, limit=1000)
         return [line for line in lines if not kind or line.kind == kind]
 
 
 @pytest.fixture
-def hooks(database: Database) -> Iterator[Hooks]:
+def hooks(database: FleetDatabase) -> Iterator[Hooks]:
     """Hooks that are heard, on SQLite and on PostgreSQL."""
     made = Hooks(database)
     yield made
@@ -93,7 +94,7 @@ def test_a_token_binds_the_first_session(hooks: Hooks) -> None:
     """The first session that is seen with an agent's token is the agent's; it has registered then."""
     id = hooks.agent()
     hooks.say("SessionStart", source="startup", _token=TOKEN)
-    agent = reading.agent(hooks.database, id)
+    agent = queries.load_agent(hooks.database, id)
 
     assert (agent.session, agent.state, agent.registered_at is not None) == (SESSION, "idle", True)
 
@@ -113,11 +114,11 @@ def test_a_nested_agent_that_resumes_is_another_one(hooks: Hooks) -> None:
     """`claude -p --resume` within an agent says `resume` and has the token; its process is another."""
     id = hooks.agent()
     hooks.say("SessionStart", source="startup", _token=TOKEN)
-    with_process = reading.agent(hooks.database, id).process
+    with_process = queries.load_agent(hooks.database, id).process
     hooks.say("SessionStart", OTHER, source="resume", _token=TOKEN, _pid=os.getppid())
 
     assert with_process == os.getpid()
-    assert reading.agent(hooks.database, id).session == SESSION
+    assert queries.load_agent(hooks.database, id).session == SESSION
 
 
 def test_clear_in_the_same_process_is_the_same_agent(hooks: Hooks) -> None:
@@ -126,7 +127,7 @@ def test_clear_in_the_same_process_is_the_same_agent(hooks: Hooks) -> None:
     hooks.say("SessionStart", source="startup", _token=TOKEN)
     hooks.say("SessionEnd", reason="clear", _token=TOKEN)
     hooks.say("SessionStart", OTHER, source="clear", _token=TOKEN)
-    agent = reading.agent(hooks.database, id)
+    agent = queries.load_agent(hooks.database, id)
 
     assert (agent.session, agent.ended_at, len(hooks.agents())) == (OTHER, None, 1)
 
@@ -136,7 +137,7 @@ def test_without_a_token_the_session_tells(hooks: Hooks) -> None:
     id = hooks.agent(session=SESSION, token_hash="")
     hooks.say("UserPromptSubmit", prompt="go on")
 
-    assert reading.agent(hooks.database, id).state == "busy"
+    assert queries.load_agent(hooks.database, id).state == "busy"
 
 
 def test_an_adopted_agent_is_found_by_its_pane(hooks: Hooks) -> None:
@@ -144,7 +145,7 @@ def test_an_adopted_agent_is_found_by_its_pane(hooks: Hooks) -> None:
     id = hooks.agent(session="", token_hash="", adopted=True)
     hooks.say("UserPromptSubmit", prompt="go on", _pane="%5")
 
-    assert reading.agent(hooks.database, id).session == SESSION
+    assert queries.load_agent(hooks.database, id).session == SESSION
 
 
 def test_a_pane_alone_is_no_proof(hooks: Hooks) -> None:
@@ -152,7 +153,7 @@ def test_a_pane_alone_is_no_proof(hooks: Hooks) -> None:
     id = hooks.agent(session=SESSION, token_hash="")
     hooks.say("UserPromptSubmit", OTHER, prompt="go on", _pane="%5")
 
-    assert reading.agent(hooks.database, id).state == "starting"
+    assert queries.load_agent(hooks.database, id).state == "starting"
 
 
 def test_d8_an_unknown_session_is_an_anonymous_agent(hooks: Hooks) -> None:
@@ -231,7 +232,7 @@ def test_the_skill_is_the_answer_to_the_session_start(hooks: Hooks) -> None:
     said = hooks.say("SessionStart", source="startup", _token=TOKEN)
 
     assert f"You are {SLUG}." in said
-    assert reading.agent(hooks.database, id).skill_at is not None
+    assert queries.load_agent(hooks.database, id).skill_at is not None
 
 
 def test_a_start_that_was_spooled_got_no_skill(hooks: Hooks) -> None:
@@ -241,7 +242,7 @@ def test_a_start_that_was_spooled_got_no_skill(hooks: Hooks) -> None:
     hooks.say("SessionStart", source="startup", _token=TOKEN, _event_id="start")
     hooks.say("SessionStart", source="startup", _token=TOKEN, _event_id="start", _spooled=True)
 
-    assert reading.agent(hooks.database, id).skill_at is None
+    assert queries.load_agent(hooks.database, id).skill_at is None
 
 
 def test_a_start_whose_commit_was_not_heard_of_got_no_skill(hooks: Hooks) -> None:
@@ -251,7 +252,7 @@ def test_a_start_whose_commit_was_not_heard_of_got_no_skill(hooks: Hooks) -> Non
     for _ in range(2):
         said = hooks.say("SessionStart", source="startup", _token=TOKEN, _event_id="start")
 
-    assert (said, reading.agent(hooks.database, id).skill_at) == ("", None)
+    assert (said, queries.load_agent(hooks.database, id).skill_at) == ("", None)
 
 
 @pytest.mark.parametrize("length", [12_000, 500_000])
@@ -274,14 +275,14 @@ def test_an_anonymous_agent_is_told_nothing(hooks: Hooks) -> None:
 def intent(hooks: Hooks, id: int, key: str = "one", proof: str = "handoff ab12/1") -> None:
     """A text is about to be typed to an agent."""
     with hooks.database.write() as connection:
-        agent = reading.agent_in(connection, id)
-        intents.intend(connection, key, agent=agent, kind="instruction", proof=proof)
+        agent = queries.load_agent_in(connection, id)
+        outbox.record_intent(connection, key, agent=agent, kind="instruction", proof=proof)
 
 
 def stands(hooks: Hooks, key: str = "one") -> tuple[str, bool]:
     """The state of what was typed, and whether its turn has ended."""
     with hooks.database.read() as connection:
-        found = intents.get(connection, key)
+        found = outbox.load_intent(connection, key)
     assert found
     return found.state, found.ended_at is not None
 

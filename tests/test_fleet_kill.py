@@ -10,17 +10,22 @@ from pathlib import Path
 import pytest
 from fleets import World, once
 
-from tasuki.fleet.workflow import STEPS
+from tasuki.fleet.handoff.workflow import ALL_STEPS
 
-BEFORE = [f"{step}:before" for step in STEPS]
-AFTER = [f"{step}:after" for step in (*STEPS, "done")]
+BEFORE = [f"{step}:before" for step in ALL_STEPS]
+AFTER = [f"{step}:after" for step in (*ALL_STEPS, "done")]
 MIDDLE = [
-    "await_idle:middle", "documents.reserve", "Bridge._emptied", "Panes.paste", "Panes.enter",
-    "await_turn:middle", "documents._append", "Lifecycle.enrol", "lifecycle._write_private",
-    "Lifecycle._ordered", "Panes.open", "register:middle", "skill:middle", "prompt:middle",
+    "await_idle:middle", "documents.reserve_path", "PromptDelivery._clear_input", "TmuxPanes.paste", "TmuxPanes.enter",
+    "await_turn:middle", "documents._append_to_document", "AgentLifecycle.insert_agent", "lifecycle._write_private",
+    "AgentLifecycle._write_order", "TmuxPanes.open", "register:middle", "skill:middle", "prompt:middle",
     "deliver:middle", "acknowledge:middle",
 ]  # fmt: skip
-PAIRED = ["Panes.paste", "Panes.enter"]
+SOME = [
+  "instruct:before", "documents.reserve_path", "TmuxPanes.paste", "TmuxPanes.enter", "check:after", "shut_down:before",
+  "AgentLifecycle.insert_agent", "TmuxPanes.open", "register:after", "prompt:middle", "deliver:before", "done:after",
+]  # fmt: skip
+"""One point of each kind."""
+PAIRED = ["TmuxPanes.paste", "TmuxPanes.enter"]
 """What happens three times in a handoff: for the instruction, the exit and the prompt."""
 
 
@@ -56,21 +61,31 @@ def survived(world: World, points: list[str]) -> None:
     assert world.agent(of["successor_id"])["previous_agent_id"] == agent
 
 
+@pytest.mark.both_databases
+def test_d13_killed_at_some_points(world: World) -> None:
+    """D13: a server that is killed twelve times, before, in and behind steps, does each of them once."""
+    survived(world, SOME)
+
+
+@pytest.mark.long
 def test_d13_killed_before_every_step(world: World) -> None:
     """D13: a server that is killed before each step does each of them once."""
     survived(world, BEFORE)
 
 
+@pytest.mark.long
 def test_d13_killed_behind_every_step(world: World) -> None:
     """D13: a server that is killed when a step is done and not yet recorded does it once."""
     survived(world, AFTER)
 
 
+@pytest.mark.long
 def test_d13_killed_in_the_middle_of_every_step(world: World) -> None:
     """D13: killed behind a paste, an Enter, a reservation, an opened window: nothing happens twice."""
     survived(world, MIDDLE)
 
 
+@pytest.mark.long
 def test_d13_killed_at_every_paste_and_enter(world: World) -> None:
     """D13: the instruction, the exit and the prompt are each pasted and submitted once."""
     survived(world, [*PAIRED, *PAIRED, *PAIRED])

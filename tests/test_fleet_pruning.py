@@ -13,31 +13,31 @@ from fleet_records import SLUG, agent, handoff, persona
 from fleets import World
 from waiting import retry_until
 
-from tasuki.fleet import tables
-from tasuki.fleet.database import Database, make_shrinkable, sqlite_url
-from tasuki.fleet.engine import Engine
-from tasuki.fleet.pruning import MOST_PIECE, Pruner
+from tasuki.fleet.handoff.engine import HandoffEngine
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, make_shrinkable
+from tasuki.fleet.store.pruner import MOST_PIECE, FleetPruner
 
 DAY = 86400.0
 OLD = time.time() - 40 * DAY
 
 
 @pytest.fixture
-def pruner(database: Database, tmp_path: Path) -> Pruner:
+def pruner(database: FleetDatabase, tmp_path: Path) -> FleetPruner:
     """A pruner that keeps 30 days, of a fleet in a folder; no handoff is carried out."""
-    engine = Engine(sqlite_url(tmp_path / "workflows.db"), "h", lambda *_: True)
+    engine = HandoffEngine(build_sqlite_url(tmp_path / "workflows.db"), "h", lambda *_: True)
     engine.delete_ended = lambda before: 0  # type: ignore[method-assign]
     (tmp_path / "fleet").mkdir(exist_ok=True)
-    return Pruner(database, engine, tmp_path / "fleet", tmp_path, lambda: 30)
+    return FleetPruner(database, engine, tmp_path / "fleet", tmp_path, lambda: 30)
 
 
-def rows(database: Database, table: sa.Table) -> list[Any]:
+def rows(database: FleetDatabase, table: sa.Table) -> list[Any]:
     """The rows of a table."""
     with database.read() as connection:
         return list(connection.execute(sa.select(table)).mappings())
 
 
-def insert(database: Database, table: sa.Table, *given: dict[str, Any]) -> None:
+def insert(database: FleetDatabase, table: sa.Table, *given: dict[str, Any]) -> None:
     """Write rows."""
     with database.write() as connection:
         connection.execute(sa.insert(table), list(given))
@@ -46,7 +46,9 @@ def insert(database: Database, table: sa.Table, *given: dict[str, Any]) -> None:
 EVENT = {"kind": "idle", "at": 1.0, "text": "", "data": {}}
 
 
-def test_old_lines_of_the_log_go_piece_by_piece(database: Database, pruner: Pruner) -> None:
+def test_old_lines_of_the_log_go_piece_by_piece(
+    database: FleetDatabase, pruner: FleetPruner
+) -> None:
     """More of them than go in one transaction; the new one stays."""
     insert(database, tables.events, *[{**EVENT, "received_at": OLD}] * (2 * MOST_PIECE + 1))
     insert(database, tables.events, {**EVENT, "received_at": time.time()})
@@ -56,16 +58,16 @@ def test_old_lines_of_the_log_go_piece_by_piece(database: Database, pruner: Prun
 
 
 def test_nothing_is_taken_away_where_it_is_kept_for_ever(
-    database: Database, pruner: Pruner
+    database: FleetDatabase, pruner: FleetPruner
 ) -> None:
     """`keep_days` 0."""
     insert(database, tables.events, {**EVENT, "received_at": 1.0})
-    pruner.days = lambda: 0
+    pruner.read_days = lambda: 0
 
     assert (0, 1) == (pruner.prune(), len(rows(database, tables.events)))
 
 
-def test_agents_go_that_nothing_names(database: Database, pruner: Pruner) -> None:
+def test_agents_go_that_nothing_names(database: FleetDatabase, pruner: FleetPruner) -> None:
     """Not those that live, ended lately, were handed off or have a successor; handoffs stay."""
     persona(database)
     gone = agent(database, state="ended", ended_at=OLD)
@@ -91,7 +93,7 @@ def test_agents_go_that_nothing_names(database: Database, pruner: Pruner) -> Non
     ("state", "left"), [("done", 0), ("cancelled", 0), ("failed", 2), ("running", 2)]
 )
 def test_what_a_handoff_under_way_needs_stays(
-    database: Database, pruner: Pruner, state: str, left: int
+    database: FleetDatabase, pruner: FleetPruner, state: str, left: int
 ) -> None:
     """Steps and typed prompts go with a handoff that is settled; one that can be retried keeps them."""
     persona(database)
@@ -107,7 +109,7 @@ def test_what_a_handoff_under_way_needs_stays(
     assert left == len(rows(database, tables.steps) + rows(database, tables.intents))
 
 
-def test_small_files_go(database: Database, pruner: Pruner, tmp_path: Path) -> None:
+def test_small_files_go(database: FleetDatabase, pruner: FleetPruner, tmp_path: Path) -> None:
     """Not a lock of a living agent's pane, nor the reserved name of a handoff that may go on."""
     persona(database)
     id = agent(database, pane="%5", persona=SLUG)
@@ -141,17 +143,17 @@ def test_a_file_of_sqlite_shrinks(tmp_path: Path) -> None:
         old.execute("PRAGMA journal_mode=WAL")
         old.execute("CREATE TABLE before (text)")
     old.close()
-    database = Database(sqlite_url(path))
+    database = FleetDatabase(build_sqlite_url(path))
     tables.metadata.create_all(database.engine)
     assert make_shrinkable(database.engine)
     text = "x" * 1000
     insert(database, tables.events, *[{**EVENT, "text": text, "received_at": OLD}] * 5000)
-    database.tidy()
+    database.checkpoint_log()
     before = path.stat().st_size
-    engine = Engine(sqlite_url(tmp_path / "workflows.db"), "h", lambda *_: True)
+    engine = HandoffEngine(build_sqlite_url(tmp_path / "workflows.db"), "h", lambda *_: True)
     engine.delete_ended = lambda before: 0  # type: ignore[method-assign]
-    Pruner(database, engine, tmp_path / "fleet", tmp_path, lambda: 30).prune()
-    database.tidy()
+    FleetPruner(database, engine, tmp_path / "fleet", tmp_path, lambda: 30).prune()
+    database.checkpoint_log()
     after = path.stat().st_size
     database.close()
 
@@ -162,13 +164,13 @@ def test_a_file_of_sqlite_shrinks(tmp_path: Path) -> None:
 def test_workflows_that_ended_go(tmp_path: Path) -> None:
     """The engine forgets what ended long ago; what runs, and what ended lately, stays."""
     go = threading.Event()
-    engine = Engine(
-        sqlite_url(tmp_path / "workflows.db"), "h", lambda id, *_: id != "slow" or go.wait(60)
+    engine = HandoffEngine(
+        build_sqlite_url(tmp_path / "workflows.db"), "h", lambda id, *_: id != "slow" or go.wait(60)
     )
     engine.launch()
     try:
         for id in ("old", "new", "slow"):
-            engine.begin((id, 1, "acknowledge", False, engine.queue))
+            engine.begin_handoff((id, 1, "acknowledge", False, engine.queue))
         assert engine._engine
         query = sa.text("SELECT workflow_uuid, status FROM workflow_status")
 

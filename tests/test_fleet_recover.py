@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from fleets import World, refusal
 from waiting import retry_until, runs
 
@@ -29,6 +30,7 @@ def await_end(world: World, ids: list[int]) -> None:
     retry_until(lambda: not any(map(runs, filter(None, pids))), 30)
 
 
+@pytest.mark.both_databases
 def test_every_lost_agent_is_carried_on_from_its_thread(world: World) -> None:
     """One command hands each of them off, says what became of it, and nothing is left to do then."""
     world.rules({"match": "crash now", "do": [["kill"]]})

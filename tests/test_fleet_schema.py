@@ -17,27 +17,27 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from tasuki.errors import StoreFailed
-from tasuki.fleet import schema, tables
-from tasuki.fleet.database import Database
+from tasuki.fleet.store import schema, tables
+from tasuki.fleet.store.database import FleetDatabase
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FleetDatabase]:
     """A database of each kind without any table."""
     if request.param == "sqlite":
-        made = Database(f"sqlite:///{tmp_path / 'fleet.db'}")
+        made = FleetDatabase(f"sqlite:///{tmp_path / 'fleet.db'}")
         yield made
         made.close()
         return
     server = request.getfixturevalue("postgres")
     url = server.make(template="template1")
-    made = Database(url)
+    made = FleetDatabase(url)
     yield made
     made.close()
     server.drop(url)
 
 
-def seen(database: Database) -> dict[str, Any]:
+def seen(database: FleetDatabase) -> dict[str, Any]:
     """What a database says of its tables: columns, keys, indexes."""
     inspector = sa.inspect(database.engine)
     return {
@@ -58,27 +58,27 @@ def index(found: Any) -> str:
     return str({**found, "dialect_options": options})
 
 
-def test_the_migrations_make_the_tables(empty: Database) -> None:
+def test_the_migrations_make_the_tables(empty: FleetDatabase) -> None:
     """What the migrations make is what the code says, as Alembic compares it."""
-    schema.upgrade(empty)
+    schema.upgrade_tables(empty)
 
     with empty.read() as connection:
         options = {"version_table": schema.VERSION_TABLE}
         context = MigrationContext.configure(connection, opts=options)
         assert [] == compare_metadata(context, tables.metadata)
-        assert schema.NEWEST == schema.revision(connection)
+        assert schema.NEWEST == schema.read_revision(connection)
 
 
 def test_the_newest_migration_is_named() -> None:
     """The code knows which revision it works with, so that a start can tell it without Alembic."""
-    scripts = ScriptDirectory.from_config(schema.configuration())
+    scripts = ScriptDirectory.from_config(schema.build_configuration())
 
     assert [schema.NEWEST] == scripts.get_heads()
 
 
-def test_the_migrations_make_each_default_and_index(empty: Database) -> None:
+def test_the_migrations_make_each_default_and_index(empty: FleetDatabase) -> None:
     """Defaults, keys and partial indexes are those that the tables would be made with."""
-    schema.upgrade(empty)
+    schema.upgrade_tables(empty)
     migrated = seen(empty)
     tables.metadata.drop_all(empty.engine)
     tables.metadata.create_all(empty.engine)
@@ -86,24 +86,24 @@ def test_the_migrations_make_each_default_and_index(empty: Database) -> None:
     assert seen(empty) == migrated
 
 
-def test_an_upgrade_of_current_tables_changes_nothing(database: Database) -> None:
+def test_an_upgrade_of_current_tables_changes_nothing(database: FleetDatabase) -> None:
     """The rows stay."""
     with database.write() as connection:
         row = {"at": 1.0, "received_at": 1.0, "kind": "agent", "text": "kept"}
         connection.execute(sa.insert(tables.events).values(**row))
 
-    schema.upgrade(database)
+    schema.upgrade_tables(database)
 
     with database.read() as connection:
         assert ["kept"] == list(connection.execute(sa.select(tables.events.c.text)).scalars())
 
 
-def test_two_upgrades_at_once_wait_for_each_other(empty: Database) -> None:
+def test_two_upgrades_at_once_wait_for_each_other(empty: FleetDatabase) -> None:
     """Four servers that start at one moment on an empty database all succeed."""
     program = (
-        "import sys, alembic.command; from tasuki.fleet import schema\n"
-        "from tasuki.fleet.database import Database\n"
-        "print('ready', flush=True); sys.stdin.read(1); schema.upgrade(Database(sys.argv[1]))"
+        "import sys, alembic.command; from tasuki.fleet.store import schema\n"
+        "from tasuki.fleet.store.database import FleetDatabase\n"
+        "print('ready', flush=True); sys.stdin.read(1); schema.upgrade_tables(FleetDatabase(sys.argv[1]))"
     )
     command = (sys.executable, "-c", program, empty.url)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -118,26 +118,26 @@ def test_two_upgrades_at_once_wait_for_each_other(empty: Database) -> None:
 
     assert [""] * 4 == [one.communicate(timeout=120)[1] for one in running]
     with empty.read() as connection:
-        assert schema.NEWEST == schema.revision(connection)
+        assert schema.NEWEST == schema.read_revision(connection)
 
 
-def test_newer_tables_are_refused(database: Database) -> None:
+def test_newer_tables_are_refused(database: FleetDatabase) -> None:
     """Tables of a newer tasuki are not touched."""
     with database.write() as connection:
         version = sa.table(schema.VERSION_TABLE, sa.column("version_num"))
         connection.execute(sa.update(version).values(version_num="9999"))
 
     with pytest.raises(StoreFailed, match=r"newer tasuki \(revision 9999\)\. Upgrade this one"):
-        schema.upgrade(database)
+        schema.upgrade_tables(database)
 
 
 # -- copies ----------------------------------------------------------------------------
 
 
-def older(folder: Path) -> Database:
+def older(folder: Path) -> FleetDatabase:
     """A database of SQLite with the tables of an older tasuki, and a line in its log."""
-    database = Database(f"sqlite:///{folder / 'fleet.db'}")
-    config = schema.configuration()
+    database = FleetDatabase(f"sqlite:///{folder / 'fleet.db'}")
+    config = schema.build_configuration()
     with database.write() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
@@ -153,8 +153,8 @@ def test_a_copy_is_kept_before_the_tables_are_changed(tmp_path: Path) -> None:
         old.write_text("")
         os.utime(old, (number, number))
     database = older(tmp_path)
-    schema.upgrade(database)
-    schema.upgrade(database)
+    schema.upgrade_tables(database)
+    schema.upgrade_tables(database)
     database.close()
     names = sorted(path.name for path in tmp_path.glob("*.before-*"))
     (copy,) = tmp_path.glob("fleet.db.before-0001-*")
@@ -176,11 +176,11 @@ def test_nothing_is_changed_where_no_copy_can_be_kept(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         with pytest.raises((sa.exc.DBAPIError, sqlite3.Error, OSError)):
-            schema.upgrade(database)
+            schema.upgrade_tables(database)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     with database.read() as connection:
-        assert "0001" == schema.revision(connection)
+        assert "0001" == schema.read_revision(connection)
     database.close()
 
     assert [] == [path.name for path in tmp_path.iterdir() if "before" in path.name]

@@ -8,7 +8,7 @@ from typing import Any
 from fleets import World
 from waiting import retry_until
 
-from tasuki.harness.hook_script import path_in
+from tasuki.harness.install.hook_script import get_script_path
 
 
 def send(world: World, agent: int, text: str, key: str, answers: list[Any]) -> None:
@@ -46,7 +46,9 @@ def test_a_text_is_typed_once_under_its_key(world: World) -> None:
 def test_a_server_that_ends_while_it_types_calls_it_uncertain(world: World) -> None:
     """What was typed and not yet proven is `uncertain`, no error that asks to try again; the key keeps it from twice."""
     agent = world.started()
-    path_in(world.data / "fleet").write_text("#!/bin/sh\nexit 0\n")  # no event comes any more
+    get_script_path(world.data / "fleet").write_text(
+        "#!/bin/sh\nexit 0\n"
+    )  # no event comes any more
     answers: list[Any] = []
     asking = threading.Thread(target=send, args=(world, agent, "say hello", "one", answers))
     asking.start()
@@ -65,7 +67,7 @@ def test_a_server_that_ends_while_it_types_calls_it_uncertain(world: World) -> N
 def test_a_server_that_is_killed_while_it_types_is_told_with_the_way_on(world: World) -> None:
     """The command line names the key under which it can be asked again."""
     agent = world.started()
-    path_in(world.data / "fleet").write_text("#!/bin/sh\nexit 0\n")
+    get_script_path(world.data / "fleet").write_text("#!/bin/sh\nexit 0\n")
     said: list[str] = []
     asking = threading.Thread(
         target=lambda: said.append(

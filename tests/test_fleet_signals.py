@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 from terminals import Terminal
 
-from tasuki.fleet import reading, tables
-from tasuki.fleet.changes import Changes
-from tasuki.fleet.database import Database
-from tasuki.fleet.signals import Signals
-from tasuki.launch.panes import Panes
+from tasuki.fleet.agents.signals import AgentSignals
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.launch.tmux.panes import TmuxPanes
 
 SESSION = "5e55104d-0000-4000-8000-000000000001"
 PID = 4711
@@ -23,9 +23,9 @@ PID = 4711
 class Fleet:
     """One agent of Claude Code, and the file in which the program tells of itself."""
 
-    def __init__(self, database: Database, panes: Panes, folder: Path) -> None:
+    def __init__(self, database: FleetDatabase, panes: TmuxPanes, folder: Path) -> None:
         self.database = database
-        self.signals = Signals(database, panes, Changes())
+        self.signals = AgentSignals(database, panes, ChangeFeed())
         self.file = folder / "sessions" / f"{PID}.json"
         self.file.parent.mkdir()
 
@@ -43,16 +43,18 @@ class Fleet:
     def looked(self, times: int = 2) -> str:
         """The agent's state after some looks."""
         for _ in range(times):
-            self.signals.look(reading.agents(self.database))
-        return reading.agents(self.database)[0].state
+            self.signals.check_agents(queries.list_agents(self.database))
+        return queries.list_agents(self.database)[0].state
 
 
 @pytest.fixture
-def fleet(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+def fleet(
+    database: FleetDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Fleet]:
     """A fleet without a server, on both databases."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
     terminal = Terminal(tmp_path)
-    yield Fleet(database, Panes(terminal, tmp_path / "locks"), tmp_path)
+    yield Fleet(database, TmuxPanes(terminal, tmp_path / "locks"), tmp_path)
     terminal.end()
 
 
@@ -130,7 +132,7 @@ def test_the_log_tells_of_it(fleet: Fleet) -> None:
     fleet.shows("idle")
     fleet.looked(4)
 
-    (line,) = reading.events_after(fleet.database, 0, limit=10)
+    (line,) = queries.list_events_after(fleet.database, 0, limit=10)
     assert (line.kind, line.data) == ("idle", {"seen": True})
 
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from fleet_rows import agent
 
-from tasuki.fleet import states
-from tasuki.harness.control import AgentEvent, EventKind
+from tasuki.fleet.store import states
+from tasuki.harness.protocol import AgentEvent, EventKind
 
 
 def row(**values: Any) -> states.Row:
@@ -20,7 +20,9 @@ def row(**values: Any) -> states.Row:
 def after(given: states.Row, *told: AgentEvent, at: float = 200.0, **how: Any) -> states.Row:
     """The row once events were told, a second apart."""
     for number, event in enumerate(told):
-        states.apply(given, event, at + number, **{"spooled": False, "takes_start": True, **how})
+        states.apply_event(
+            given, event, at + number, **{"spooled": False, "takes_start": True, **how}
+        )
     return given
 
 

@@ -20,14 +20,17 @@ from fleets import World
 from waiting import retry_until
 from web_servers import serving
 
-from tasuki.fleet import tables
-from tasuki.web import single
+from tasuki.fleet.store import tables
+from tasuki.web.security import single_server
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """A server of the test's own."""
-    with serving(tmp_path) as served, single.known_at(tmp_path / "fleet", served.host):
+    with (
+        serving(tmp_path) as served,
+        single_server.publish_address(tmp_path / "fleet", served.host),
+    ):
         yield Desk(tmp_path, served)
 
 
@@ -53,7 +56,7 @@ def _ended(desk: Desk, **values: Any) -> None:
 
 def watching(desk: Desk, *, terminal: bool = False) -> "subprocess.Popen[bytes]":
     """Someone who watches the handoff bbbb…, in a pipe or in a terminal; `out` is what they see."""
-    program = "import sys; from tasuki.cli.fleet_client import Client; from tasuki.cli.fleet_watch import watched\nsys.exit(watched(Client(), 'b' * 32))"
+    program = "import sys; from tasuki.cli.fleet.client import Client; from tasuki.cli.fleet.watch import watched\nsys.exit(watched(Client(), 'b' * 32))"
     main, other = pty.openpty() if terminal else os.pipe()
     made = subprocess.Popen(
         [sys.executable, "-c", program], env=desk.env, stdout=other, stderr=subprocess.STDOUT

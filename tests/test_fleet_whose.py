@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from pane_programs import own_server
 from test_fleet_intake import OTHER, SESSION, SLUG, TOKEN, Hooks, hooks
 
-from tasuki.fleet import log, reading, tables
-from tasuki.fleet.changes import Changes
-from tasuki.fleet.correlator import HookPost, digest, is_same_socket
-from tasuki.fleet.database import Database
-from tasuki.fleet.intake import Intake
-from tasuki.launch.panes import Panes
-from tasuki.launch.processes import started_at
-from tasuki.launch.tmux import Tmux
+from tasuki.fleet.hooks.correlator import HookPost, hash_token, is_same_socket
+from tasuki.fleet.hooks.intake import EventIntake
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.launch.processes import find_start_time
+from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.server import Tmux
 
 __all__ = ["hooks"]
 OURS = "/tmp/tmux-0/ours"
@@ -30,7 +30,7 @@ KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
 def two(hooks: Hooks) -> tuple[int, int]:
     """Two agents that were started, each with a token and a session of its own."""
     first = hooks.agent(session=SESSION)
-    return first, hooks.agent(session=OTHER, token_hash=digest(THEIRS), pane="%6")
+    return first, hooks.agent(session=OTHER, token_hash=hash_token(THEIRS), pane="%6")
 
 
 # -- tokens and sessions ---------------------------------------------------------------
@@ -43,7 +43,7 @@ def test_another_agents_session_is_not_taken_with_a_token(hooks: Hooks, token: s
     hooks.say("SessionStart", OTHER, source="resume", _token=token, _pid=os.getppid())
     hooks.say("UserPromptSubmit", OTHER, prompt="mine", _token=token)
     hooks.say("SessionEnd", OTHER, reason="other", _token=token)
-    agent = reading.agent(hooks.database, second)
+    agent = queries.load_agent(hooks.database, second)
     (anonymous,) = [a for a in hooks.agents() if a.id > second]
 
     assert (agent.state, agent.ended_at, agent.registered_at) == ("starting", None, None)
@@ -93,12 +93,12 @@ def test_what_is_told_behind_an_end(hooks: Hooks, token: str, agents: int) -> No
 
 
 @pytest.fixture
-def of_ours(database: Database) -> Iterator[Hooks]:
+def of_ours(database: FleetDatabase) -> Iterator[Hooks]:
     """Hooks of a fleet whose tmux has a socket of its own."""
     made = Hooks(database)
     made.intake.close(10)
-    made.intake = Intake(
-        database, Changes(), "h", skill=str, threshold=80.0, after=lambda touched, idle: None,
+    made.intake = EventIntake(
+        database, ChangeFeed(), "h", read_skill=str, threshold=80.0, on_commit=lambda touched, idle: None,
         socket=lambda: OURS,
     )  # fmt: skip
     made.intake.start()
@@ -123,7 +123,7 @@ def test_an_adopted_agent_is_in_our_tmux(of_ours: Hooks, socket: str, found: boo
     id = of_ours.agent(token_hash="", adopted=True, state="idle")
     of_ours.say("UserPromptSubmit", prompt="go on", _pane="%5", _socket=socket)
 
-    assert (reading.agent(of_ours.database, id).session == SESSION) is found
+    assert (queries.load_agent(of_ours.database, id).session == SESSION) is found
 
 
 def test_a_socket_may_be_named_by_a_link(tmp_path: Path) -> None:
@@ -144,18 +144,18 @@ def test_tmux_tells_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """What programs in its panes have; nothing of one that does not run."""
     with own_server(tmp_path, monkeypatch) as terminal:
         terminal.run(("new-session", "-d", "-s", "x", "sh"))
-        panes, away = Panes(terminal, tmp_path), Panes(Tmux("not-there"), tmp_path)
-        told = panes.socket_path()
+        panes, away = TmuxPanes(terminal, tmp_path), TmuxPanes(Tmux("not-there"), tmp_path)
+        told = panes.find_socket_path()
         pane_has = terminal.run(("display-message", "-p", "-t", "x", "#{socket_path}"))
 
-        assert (told, away.socket_path()) == (pane_has.strip(), "")
-    assert panes.socket_path() == told
+        assert (told, away.find_socket_path()) == (pane_has.strip(), "")
+    assert panes.find_socket_path() == told
 
 
 # -- what is told of it ----------------------------------------------------------------
 
 
-def test_no_secret_gets_into_the_log(database: Database) -> None:
+def test_no_secret_gets_into_the_log(database: FleetDatabase) -> None:
     """Neither by the words nor by the data of a line; an agent's are redacted likewise."""
     with database.write() as connection:
         log.note(connection, "leftover", f"It says: {KEY}", data={"of": [KEY], "state": "busy"})
@@ -173,24 +173,27 @@ def test_a_session_that_is_resumed_elsewhere_is_not_the_agent(hooks: Hooks) -> N
                 session=SESSION,
                 state="idle",
                 process=program.pid,
-                process_began=started_at(program.pid),
+                process_began=find_start_time(program.pid),
             )
             hooks.say("SessionStart", SESSION, source="resume", _pid=os.getpid())
             hooks.say("SessionEnd", SESSION, reason="prompt_input_exit", _pid=os.getpid())
         finally:
             program.kill()
 
-    assert reading.agent(hooks.database, id).ended_at is None
+    assert queries.load_agent(hooks.database, id).ended_at is None
 
 
 def test_a_hook_below_the_agents_program_needs_no_token(hooks: Hooks) -> None:
     """A harness that gives its hooks another environment, and runs them by a program of its own."""
     id = hooks.agent(
-        session=SESSION, state="idle", process=os.getppid(), process_began=started_at(os.getppid())
+        session=SESSION,
+        state="idle",
+        process=os.getppid(),
+        process_began=find_start_time(os.getppid()),
     )
     hooks.say("SessionEnd", SESSION, reason="prompt_input_exit", _pid=os.getpid())
 
-    assert reading.agent(hooks.database, id).ended_at is not None
+    assert queries.load_agent(hooks.database, id).ended_at is not None
 
 
 @pytest.mark.parametrize("used", ["NaN", "1e999", "-5", '"80"', "true"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, why_vague
+from tasuki.draft.goal import EXAMPLE, GUIDANCE, check_goal, explain_vagueness
 from tasuki.errors import GoalTooVague
 
 
@@ -107,13 +107,13 @@ def test_goals_that_say_something_pass_to_the_letter(text: str) -> None:
 )  # fmt: skip
 def test_goals_of_the_same_shapes_that_name_a_thing_pass(text: str) -> None:
     """One word of the matter itself makes a goal of what says nothing without it."""
-    assert why_vague(text) == ""
+    assert explain_vagueness(text) == ""
 
 
 def test_the_minimum_length_counts_characters_and_can_be_set() -> None:
     """Eleven characters are too short by default, and long enough with a minimum of five."""
-    assert "11 of 12" in why_vague("rename foo!")
-    assert why_vague("rename foo!", min_length=5) == ""
+    assert "11 of 12" in explain_vagueness("rename foo!")
+    assert explain_vagueness("rename foo!", min_length=5) == ""
 
 
 def test_force_accepts_a_vague_goal_and_says_so_but_never_an_empty_one() -> None:

@@ -6,13 +6,13 @@ import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzipped
 from handoffs import made
 
-from tasuki.draft import commands
-from tasuki.draft.facts import derive
-from tasuki.draft.repository import read_repository
+from tasuki.draft.facts import commands
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.facts.repository import read_repository
 from tasuki.errors import ThreadUnreadable, UsageError
-from tasuki.harness import of_file
-from tasuki.harness.aider import FILE, Aider
+from tasuki.harness.aider.adapter import FILE, Aider
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import detect_harness
 from tasuki.model import Entry, FileChange, Thread, ToolCall
 
 START = "\n# aider chat started at 2026-01-05 09:00:01\n\n"
@@ -137,7 +137,7 @@ def test_model_version_and_context_are_those_of_the_last_chat() -> None:
 
 def test_commits_are_known_to_the_brief() -> None:
     """`Commit <hash> <subject>` is a commit as much as git's own line."""
-    found = derive(read()).facts
+    found = derive_facts(read()).facts
 
     assert [q.text for q in found.revision.commits] == [
         "5d3b1a4 fix: raise the login timeout",
@@ -161,10 +161,12 @@ def test_a_text_that_speaks_of_a_commit_makes_none() -> None:
 def test_a_command_of_unknown_end_is_neither_passed_nor_failed(tmp_path: Path) -> None:
     """Nothing is claimed about a check whose output and exit code nobody wrote down."""
     text = f"{START}\n#### Go on  \n\nI run it.\n\n> Running pytest -q  \n"
-    runs = commands.runs(Aider().read(written(tmp_path, text)).entries)
+    runs = commands.list_runs(Aider().read(written(tmp_path, text)).entries)
 
-    assert commands.last_checks(runs) == ()
-    assert [(c.command, c.known) for c in commands.facts(runs)] == [("pytest -q", False)]
+    assert commands.find_last_checks(runs) == ()
+    assert [(c.command, c.known) for c in commands.build_command_facts(runs)] == [
+        ("pytest -q", False)
+    ]
 
 
 def test_several_lines_of_aiders_own_are_one(tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
     """And offsets are those of the file's own bytes."""
     text = f"\ufeff{START}#### Fix it  \n#### now  \n\nDone.\n".replace("\n", "\r\n")
     path = written(tmp_path, text)
-    thread = of_file(path).read(path)
+    thread = detect_harness(path).read(path)
 
     assert [(e.text, e.offset) for e in thread.entries] == [
         ("Fix it\nnow", path.read_bytes().index(b"#### Fix")),
@@ -206,7 +208,7 @@ def test_other_markdown_is_no_history(tmp_path: Path, text: str) -> None:
     """A file of another name must begin as aider begins one."""
     path = written(tmp_path, text, "README.md")
 
-    assert not Aider().recognises(path, path.read_bytes())
+    assert not Aider().is_thread_file(path, path.read_bytes())
     with pytest.raises(ThreadUnreadable, match=r"README\.md holds no chat of aider"):
         Aider().read(path)
 
@@ -236,11 +238,11 @@ def test_the_history_of_a_project_is_that_of_its_folders(
     path = written(tmp_path / "proj", f"{START}#### Go  \n")
     written(tmp_path, f"{START}#### Out of reach  \n")
 
-    assert [f.path for f in Aider().files(below)] == [path]
+    assert [f.path for f in Aider().list_files(below)] == [path]
     monkeypatch.chdir(below)
-    assert [f.path for f in Aider().files()] == [path]
+    assert [f.path for f in Aider().list_files()] == [path]
     monkeypatch.setenv("AIDER_CHAT_HISTORY_FILE", str(written(tmp_path, START, "chats.md")))
-    assert [f.path.name for f in Aider().files(below)] == ["chats.md", FILE]
+    assert [f.path.name for f in Aider().list_files(below)] == ["chats.md", FILE]
 
 
 def test_the_id_is_that_of_the_folder(tmp_path: Path) -> None:
@@ -262,11 +264,11 @@ def test_the_head_of_a_long_history_tells_the_newest_chat(tmp_path: Path) -> Non
     text = (
         f"{START}{filler}# aider chat started at 2026-02-01 08:00:00\n\n#### Now this  \n\nYes.\n"
     )
-    head = Aider().head(thread_file(written(tmp_path, text)))
+    head = Aider().read_head(thread_file(written(tmp_path, text)))
 
     assert head is not None
     assert (head.first_words, head.messages, head.exact) == ("Now this", None, False)
-    assert Aider().head(thread_file(written(tmp_path, "# aider chat\n"))) is None
+    assert Aider().read_head(thread_file(written(tmp_path, "# aider chat\n"))) is None
 
 
 def test_no_successor_is_started_in_aider(tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ def test_no_successor_is_started_in_aider(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="--to claude"):
         Aider().plan(request)
-    assert Aider().resume_command(Thread(harness="aider", id="x", path="/p/h.md")) == (
+    assert Aider().build_resume_command(Thread(harness="aider", id="x", path="/p/h.md")) == (
         "aider",
         "--chat-history-file",
         "/p/h.md",
@@ -287,7 +289,7 @@ def test_no_successor_is_started_in_aider(tmp_path: Path) -> None:
 def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
     """Prompts, edits and chats are as many as the marks of a real history say."""
     file = unzipped(path, tmp_path)
-    thread = of_file(file).read(file)
+    thread = detect_harness(file).read(file)
     lines = file.read_text().splitlines()
     applied = [line for line in lines if line.startswith("> Applied edit to ")]
 

@@ -7,9 +7,10 @@ import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, samples, thread_file, unzipped
 from handoffs import made
 
-from tasuki.harness import of_file
-from tasuki.harness.claude import Claude, folder_name
+from tasuki.harness.claude.adapter import Claude
+from tasuki.harness.claude.head import build_folder_name
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Thread, Todo, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -126,7 +127,7 @@ def test_a_thread_is_whole_without_its_first_half(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", samples("claude"), ids=lambda p: p.name[:8])
 def test_the_head_says_what_the_thread_says(path: Path) -> None:
     """Id, folder and context use come from both ends of the file."""
-    head, thread = Claude().head(thread_file(path)), Claude().read(path)
+    head, thread = Claude().read_head(thread_file(path)), Claude().read(path)
 
     assert head is not None
     assert (head.id, head.cwd) == (thread.id, thread.cwd)
@@ -136,16 +137,16 @@ def test_the_head_says_what_the_thread_says(path: Path) -> None:
 def test_threads_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`CLAUDE_CONFIG_DIR` is honoured; records of sub-agents and empty files are not listed."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    folder = tmp_path / "projects" / folder_name(Path("/home/dev/my.proj"))
+    folder = tmp_path / "projects" / build_folder_name(Path("/home/dev/my.proj"))
     folder.mkdir(parents=True)
     path = ThreadBuilder("claude", "/home/dev/my.proj").user("Hi").write(folder)
     (folder / "agent-1.jsonl").write_text("{}\n")
     (folder / "00000000-0000-0000-0000-000000000000.jsonl").touch()
 
     assert folder.name == "-home-dev-my-proj"
-    assert [f.path for f in Claude().files(Path("/home/dev/my.proj"))] == [path]
-    assert [f.path for f in Claude().files()] == [path]
-    assert list(Claude().files(Path("/home/dev/other"))) == []
+    assert [f.path for f in Claude().list_files(Path("/home/dev/my.proj"))] == [path]
+    assert [f.path for f in Claude().list_files()] == [path]
+    assert list(Claude().list_files(Path("/home/dev/other"))) == []
 
 
 def request(**given: object) -> LaunchRequest:
@@ -174,15 +175,15 @@ def test_the_way_back_and_the_sign_of_skills() -> None:
     """`claude --resume ID` and `/name`."""
     thread = Thread(harness="claude", id="abc", path="/x")
 
-    assert Claude().resume_command(thread) == ("claude", "--resume", "abc")
-    assert Claude().skill_command("review") == "/review"
+    assert Claude().build_resume_command(thread) == ("claude", "--resume", "abc")
+    assert Claude().format_skill_command("review") == "/review"
 
 
 @pytest.mark.parametrize("path", corpus("claude"), ids=lambda p: p.name[:8])
 def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
     """No line of a real thread is broken, and refs are unique and grow."""
     file = unzipped(path, tmp_path)
-    thread = of_file(file).read(file)
+    thread = detect_harness(file).read(file)
     refs = [e.ref for e in thread.entries]
 
     assert thread.harness == "claude"

@@ -6,9 +6,9 @@ import pytest
 from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzipped
 from handoffs import made
 
-from tasuki.harness import of_file
-from tasuki.harness.codex import Codex
+from tasuki.harness.codex.adapter import Codex
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import detect_harness
 from tasuki.model import Entry, FileChange, Notice, Thread, Todo, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -253,7 +253,7 @@ def test_calls_of_an_aborted_turn_are_aborted(tmp_path: Path) -> None:
     """A call without result does not run on after its turn was interrupted."""
     build = ThreadBuilder("codex").user("Go").shell("sleep 100")
     del build.records[-1]
-    thread = Codex().read(build.interrupted().user("Stop that").write(tmp_path))
+    thread = Codex().read(build.interruption().user("Stop that").write(tmp_path))
 
     assert calls(thread) == [(2, "exec_command", "sleep 100", "aborted", None)]
 
@@ -314,14 +314,14 @@ def test_the_keys_of_a_record_may_stand_in_any_order(tmp_path: Path) -> None:
 def test_the_head_of_a_captured_rollout() -> None:
     """Id, folder, first typed words and context use come from both ends of the file."""
     path = one("codex", "0.169-tui/**/*e078*")
-    head = Codex().head(thread_file(path))
+    head = Codex().read_head(thread_file(path))
 
     assert head is not None
     assert head.id == "01a1ffee-e078-79c2-adeb-43b45a191062"
     assert (head.cwd, head.first_words) == ("/home/dev/proj", "Create the greeter")
     assert (head.context_tokens, head.context_window) == (11353, 258400)
     assert not head.exact
-    whole = Codex().head(thread_file(one("codex", "0.111/**/*.jsonl")))
+    whole = Codex().read_head(thread_file(one("codex", "0.111/**/*.jsonl")))
     assert whole is not None
     assert (whole.messages, whole.exact) == (5, True)
 
@@ -333,7 +333,7 @@ def test_the_first_words_are_found_behind_long_instructions(tmp_path: Path) -> N
     message = {"type": "message", "role": "developer", "content": content}
     build.raw(timestamp="2026-01-05T09:01:00.000Z", type="response_item", payload=message)
     path = build.user('Say "hi"\nto them').assistant("y" * 30_000).write(tmp_path)
-    head = Codex().head(thread_file(path))
+    head = Codex().read_head(thread_file(path))
 
     assert head is not None
     assert head.first_words == 'Say "hi" to them'
@@ -343,7 +343,7 @@ def test_a_head_with_very_long_instructions_is_read(tmp_path: Path) -> None:
     """The first line alone may be larger than what is read at first."""
     build = ThreadBuilder("codex")
     build.records[0]["payload"]["base_instructions"] = {"text": "x" * 120_000}
-    head = Codex().head(thread_file(build.user("Hi").assistant("y" * 90_000).write(tmp_path)))
+    head = Codex().read_head(thread_file(build.user("Hi").assistant("y" * 90_000).write(tmp_path)))
 
     assert head is not None
     assert (head.id, head.first_words) == (build.id, "Hi")
@@ -371,15 +371,15 @@ def test_rollouts_are_found_in_both_stores(tmp_path: Path, monkeypatch: pytest.M
     (day / "notes.jsonl").write_text("{}")
     monkeypatch.setenv("CODEX_HOME", str(tmp_path))
 
-    assert {day, archived} == {f.path.parent for f in Codex().files()}
-    assert len(list(Codex().files())) == 2
+    assert {day, archived} == {f.path.parent for f in Codex().list_files()}
+    assert len(list(Codex().list_files())) == 2
 
 
 def test_no_store_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Codex never ran there is nothing to list."""
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "none"))
 
-    assert list(Codex().files()) == []
+    assert list(Codex().list_files()) == []
 
 
 def request(**given: object) -> LaunchRequest:
@@ -430,15 +430,15 @@ def test_the_way_back_and_the_sign_of_skills() -> None:
     """`codex resume ID` and `$name`."""
     thread = Thread(harness="codex", id="abc", path="/x")
 
-    assert Codex().resume_command(thread) == ("codex", "resume", "abc")
-    assert Codex().skill_command("review") == "$review"
+    assert Codex().build_resume_command(thread) == ("codex", "resume", "abc")
+    assert Codex().format_skill_command("review") == "$review"
 
 
 @pytest.mark.parametrize("path", corpus("codex"), ids=lambda p: p.name[:13])
 def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
     """No line of a real rollout is broken or unknown, and every result finds its call."""
     file = unzipped(path, tmp_path)
-    thread = of_file(file).read(file)
+    thread = detect_harness(file).read(file)
 
     assert thread.harness == "codex"
     assert (thread.report.broken, thread.report.unknown) == ((), {})

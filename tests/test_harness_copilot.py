@@ -8,11 +8,11 @@ from fixture_threads import FIXTURES, by_ref, calls, said, thread_file
 from handoffs import made
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import of_file
-from tasuki.harness.copilot import Copilot
-from tasuki.harness.copilot.format import workspace
-from tasuki.harness.copilot.todos import TodoTable
+from tasuki.harness.copilot.adapter import Copilot
+from tasuki.harness.copilot.format import read_workspace
+from tasuki.harness.copilot.todos import CopilotTodoTable
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import detect_harness
 from tasuki.model import Background, FileChange, Thread, Todo, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -132,21 +132,21 @@ def test_statements_can_do_nothing_but_change_todos(
 ) -> None:
     """Whatever SQL a thread holds: no file, no schema, no function, no endless work."""
     monkeypatch.chdir(tmp_path)
-    table = TodoTable()
-    table.run("INSERT INTO todos (id, title) VALUES ('a', 'Keep me')")
-    table.run(query)
+    table = CopilotTodoTable()
+    table.run_statements("INSERT INTO todos (id, title) VALUES ('a', 'Keep me')")
+    table.run_statements(query)
 
-    assert table.todos() == (Todo(text="Keep me", status="pending"),)
+    assert table.list_todos() == (Todo(text="Keep me", status="pending"),)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_list_that_grows_without_end_stops_growing() -> None:
     """The table has room for so many rows, and the list shows so many of them."""
-    table = TodoTable()
-    table.run(f"INSERT INTO todos (title) VALUES ('{'x' * 50_000}')")
+    table = CopilotTodoTable()
+    table.run_statements(f"INSERT INTO todos (title) VALUES ('{'x' * 50_000}')")
     for _ in range(3):
-        table.run("INSERT INTO todos (title) SELECT title FROM todos;" * 20)
-    todos = table.todos()
+        table.run_statements("INSERT INTO todos (title) SELECT title FROM todos;" * 20)
+    todos = table.list_todos()
 
     assert 1 < len(todos) <= 500
     assert all(len(t.text) <= 1000 for t in todos)
@@ -154,14 +154,14 @@ def test_a_list_that_grows_without_end_stops_growing() -> None:
 
 def test_several_statements_of_one_call_are_run_in_turn() -> None:
     """A `;` inside a text ends nothing, and what fails is passed over."""
-    table = TodoTable()
-    table.run(
+    table = CopilotTodoTable()
+    table.run_statements(
         "INSERT INTO todos (id, title) VALUES ('a', 'One; two'), ('b', 'Three');"
         "INSERT INTO nowhere VALUES (1);"
         "UPDATE todos SET status = 'in_progress', updated_at = datetime('now') WHERE id = 'b'"
     )
 
-    assert [(t.text, t.status) for t in table.todos()] == [
+    assert [(t.text, t.status) for t in table.list_todos()] == [
         ("One; two", "pending"),
         ("Three", "in_progress"),
     ]
@@ -257,7 +257,7 @@ def test_a_name_is_what_the_first_prompt_is_not(tmp_path: Path) -> None:
         ("nonsense\n: :\n  more\n", ""),
     ):
         (tmp_path / "workspace.yaml").write_text(noted)
-        head = Copilot().head(thread_file(path))
+        head = Copilot().read_head(thread_file(path))
 
         assert head is not None
         assert head.name == Copilot().read(path).name == name
@@ -270,7 +270,7 @@ def test_the_workspace_file_says_where_a_session_is_now(tmp_path: Path) -> None:
     thread = Copilot().read(path)
 
     assert (thread.cwd, thread.git_branch) == ("/home/dev/tree", "wip")
-    assert workspace(tmp_path / "nowhere") == {}
+    assert read_workspace(tmp_path / "nowhere") == {}
 
 
 def test_a_call_without_result_is_settled_when_the_conversation_goes_on(tmp_path: Path) -> None:
@@ -325,12 +325,12 @@ def test_a_log_without_its_start_is_unreadable(tmp_path: Path) -> None:
 
     with pytest.raises(ThreadUnreadable, match="holds no Copilot session"):
         Copilot().read(path)
-    assert Copilot().head(thread_file(path)) is None
+    assert Copilot().read_head(thread_file(path)) is None
 
 
 def test_the_head_of_a_captured_session() -> None:
     """Both ends say folder, words and size of the context."""
-    head = Copilot().head(thread_file(captured("headless")))
+    head = Copilot().read_head(thread_file(captured("headless")))
 
     assert head is not None
     assert (head.id, head.cwd) == ("1b51dd65-ca39-4e99-a4f6-d18cfd4402e2", "/home/dev/proj")
@@ -352,9 +352,9 @@ def test_sessions_are_found_where_copilot_keeps_them(
     (state / "empty").mkdir()
     (state / "empty" / "events.jsonl").touch()
 
-    assert len(list(Copilot().files())) == 2
-    assert {of_file(f.path).name for f in Copilot().files()} == {"copilot"}
-    assert Copilot().skill_folders(Path("/p"))[3] == tmp_path / "skills"
+    assert len(list(Copilot().list_files())) == 2
+    assert {detect_harness(f.path).name for f in Copilot().list_files()} == {"copilot"}
+    assert Copilot().list_skill_folders(Path("/p"))[3] == tmp_path / "skills"
 
 
 def request(**given: object) -> LaunchRequest:
@@ -388,8 +388,8 @@ def test_the_way_back_and_the_sign_of_skills() -> None:
     """`copilot --resume=ID` and `/name`."""
     thread = Thread(harness="copilot", id="abc", path="/x/events.jsonl")
 
-    assert Copilot().resume_command(thread) == ("copilot", "--resume=abc")
-    assert Copilot().skill_command("review") == "/review"
+    assert Copilot().build_resume_command(thread) == ("copilot", "--resume=abc")
+    assert Copilot().format_skill_command("review") == "/review"
 
 
 def test_no_prompt_of_the_program_is_in_the_captured_sessions() -> None:

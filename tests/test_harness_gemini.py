@@ -11,9 +11,9 @@ from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzip
 from handoffs import made
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import of_file
-from tasuki.harness.gemini import Gemini
+from tasuki.harness.gemini.adapter import Gemini
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import detect_harness
 from tasuki.model import Background, FileChange, Thread, ToolCall
 from tasuki.testing import ThreadBuilder
 from tasuki.testing.forms import JsonDocument
@@ -210,7 +210,7 @@ def test_a_sub_agents_record_lies_beside_its_session(tmp_path: Path) -> None:
 
     assert (chain.path, chain.label) == (str(record), "SUB-TASK investigate")
     assert Gemini().read(record).entries[0].text.startswith("Your task is to do a deep")
-    assert Gemini().head(thread_file(record)) is None
+    assert Gemini().read_head(thread_file(record)) is None
 
 
 def test_a_skill_is_known_by_its_call() -> None:
@@ -248,7 +248,7 @@ def test_a_resumed_session_goes_on_in_its_file() -> None:
 
 def test_a_session_in_which_nobody_spoke_is_not_listed() -> None:
     """A resumed session leaves a second file that holds its context alone."""
-    assert Gemini().head(thread_file(one("gemini", "unsent-stub.jsonl"))) is None
+    assert Gemini().read_head(thread_file(one("gemini", "unsent-stub.jsonl"))) is None
 
 
 # -- what may happen to a log --------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_a_log_without_its_first_line_is_unreadable(tmp_path: Path) -> None:
 
     with pytest.raises(ThreadUnreadable, match="holds no Gemini CLI session"):
         Gemini().read(path)
-    assert Gemini().head(thread_file(path)) is None
+    assert Gemini().read_head(thread_file(path)) is None
 
 
 # -- successors ----------------------------------------------------------------------------
@@ -420,9 +420,13 @@ def test_the_way_back_leaves_the_original_alone(
     monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path))
     thread = Thread(harness="gemini", id="abc", path="/x/session-1.jsonl")
 
-    assert Gemini().resume_command(thread) == ("gemini", "--session-file", "/x/session-1.jsonl")
-    assert Gemini().skill_command("review") == ""
-    assert Gemini().skill_folders(Path("/p"))[2:] == (
+    assert Gemini().build_resume_command(thread) == (
+        "gemini",
+        "--session-file",
+        "/x/session-1.jsonl",
+    )
+    assert Gemini().format_skill_command("review") == ""
+    assert Gemini().list_skill_folders(Path("/p"))[2:] == (
         tmp_path / ".gemini" / "skills",
         tmp_path / ".agents" / "skills",
     )
@@ -435,8 +439,8 @@ def test_the_way_back_leaves_the_original_alone(
 def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
     """No message of a real session is broken or unknown, and its folder is found."""
     file = unzipped(path, tmp_path)
-    thread = of_file(file).read(file)
-    head = Gemini().head(thread_file(file))
+    thread = detect_harness(file).read(file)
+    head = Gemini().read_head(thread_file(file))
 
     assert thread.harness == "gemini"
     assert (thread.report.broken, thread.report.unknown) == ((), {})

@@ -10,8 +10,8 @@ import pytest
 from fixture_threads import calls, one, said, thread_file
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import of_file
-from tasuki.harness.gemini import Gemini
+from tasuki.harness.gemini.adapter import Gemini
+from tasuki.harness.registry import detect_harness
 from tasuki.model import Thread
 from tasuki.testing import ThreadBuilder
 
@@ -107,7 +107,7 @@ def test_nonsense_in_a_document_gives_a_thread_or_a_reason(content: bytes, tmp_p
     path.write_bytes(content)
     with contextlib.suppress(ThreadUnreadable):
         assert Gemini().read(path).entries == ()
-    assert Gemini().head(thread_file(path)) is None
+    assert Gemini().read_head(thread_file(path)) is None
 
 
 def test_a_document_on_one_line_is_read_too(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_a_document_on_one_line_is_read_too(tmp_path: Path) -> None:
 
 def test_the_heads_of_captured_sessions() -> None:
     """Both ends say folder, words and size of the context, of logs and of documents."""
-    head = Gemini().head(thread_file(one("gemini", "compressed.jsonl")))
-    older = Gemini().head(thread_file(one("gemini", "v35.json")))
+    head = Gemini().read_head(thread_file(one("gemini", "compressed.jsonl")))
+    older = Gemini().read_head(thread_file(one("gemini", "v35.json")))
 
     assert head is not None
     assert (head.cwd, head.first_words) == ("/home/dev/proj", "STEP-ONE please second line")
@@ -141,7 +141,7 @@ def test_the_summary_of_a_session_is_its_name(tmp_path: Path) -> None:
     build = ThreadBuilder("gemini-json").user("Go")
     build.records[0]["summary"] = "Raise the login\ntimeout"
     for path in (log, build.write(tmp_path)):
-        head = Gemini().head(thread_file(path))
+        head = Gemini().read_head(thread_file(path))
 
         assert head is not None
         assert head.name == Gemini().read(path).name == "Raise the login timeout"
@@ -169,13 +169,13 @@ def test_sessions_are_found_by_folder(home: Path) -> None:
     projects = {"/home/dev/other": "proj-1", "/home/dev/gone": "proj-9"}
     (home / "projects.json").write_text(json.dumps({"projects": projects}))
 
-    assert {f.path for f in Gemini().files()} == {marked, named, hashed}
-    assert [f.path for f in Gemini().files(Path("/home/dev/proj"))] == [marked]
-    assert [f.path for f in Gemini().files(Path("/home/dev/other"))] == [named]
-    assert [f.path for f in Gemini().files(Path("/home/dev/old"))] == [hashed]
-    assert list(Gemini().files(Path("/home/dev/none"))) == []
+    assert {f.path for f in Gemini().list_files()} == {marked, named, hashed}
+    assert [f.path for f in Gemini().list_files(Path("/home/dev/proj"))] == [marked]
+    assert [f.path for f in Gemini().list_files(Path("/home/dev/other"))] == [named]
+    assert [f.path for f in Gemini().list_files(Path("/home/dev/old"))] == [hashed]
+    assert list(Gemini().list_files(Path("/home/dev/none"))) == []
     assert Gemini().read(named).cwd == "/home/dev/other"
-    assert {of_file(f.path).name for f in Gemini().files()} == {"gemini"}
+    assert {detect_harness(f.path).name for f in Gemini().list_files()} == {"gemini"}
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_a_damaged_registry_hides_nothing(content: bytes, home: Path) -> None:
     path = session(home / "tmp" / "proj", 1)
     (home / "projects.json").write_bytes(content)
 
-    assert [f.path for f in Gemini().files()] == [path]
-    assert list(Gemini().files(Path("/home/dev/proj"))) == []
+    assert [f.path for f in Gemini().list_files()] == [path]
+    assert list(Gemini().list_files(Path("/home/dev/proj"))) == []
     assert Gemini().read(path).cwd == "/home/dev/proj"
 
 
@@ -197,4 +197,4 @@ def test_a_document_that_was_resumed_is_listed_once(home: Path) -> None:
     log = path.with_suffix(".jsonl")
     shutil.copy(one("gemini", "headless.jsonl"), log)
 
-    assert [f.path for f in Gemini().files()] == [log]
+    assert [f.path for f in Gemini().list_files()] == [log]

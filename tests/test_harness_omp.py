@@ -8,9 +8,9 @@ from fixture_threads import by_ref, calls, one, said, samples, thread_file
 from handoffs import made
 from msgspec.structs import replace
 
-from tasuki.harness import of_file
-from tasuki.harness.omp import Omp, folder_name
+from tasuki.harness.omp import Omp, build_folder_name
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Predecessor, Thread, Todo
 from tasuki.testing import ThreadBuilder
 
@@ -37,7 +37,7 @@ def test_the_title_slot_is_no_header() -> None:
 @pytest.mark.parametrize("path", samples("omp"), ids=lambda p: p.name[:30])
 def test_sessions_of_omp_are_told_from_those_of_pi(path: Path) -> None:
     """Wherever a file lies, its records say whose it is."""
-    assert of_file(path).name == "omp"
+    assert detect_harness(path).name == "omp"
 
 
 def test_the_wall_time_is_no_output() -> None:
@@ -157,7 +157,7 @@ def test_sub_agents_run_until_their_result(tmp_path: Path) -> None:
 
 def test_the_head_of_a_captured_session() -> None:
     """The title slot names the thread."""
-    head = Omp().head(thread_file(one("omp", "tui/*16-483Z*.jsonl")))
+    head = Omp().read_head(thread_file(one("omp", "tui/*16-483Z*.jsonl")))
 
     assert head is not None
     assert (head.name, head.cwd) == ("I will write the file first", "/home/dev/proj/omptui")
@@ -174,11 +174,11 @@ def test_folders_are_named_as_omp_names_them(
     (tmp_path / "home" / "a").mkdir(parents=True)
     link.symlink_to(tmp_path / "home" / "a")
 
-    assert folder_name(str(tmp_path / "home" / "work" / "x")) == "-work-x"
-    assert folder_name(str(tmp_path / "home")) == "-"
-    assert folder_name(str(tmp_path / "tmp" / "y")) == "-tmp-y"
-    assert folder_name("/srv/data") == "--srv-data--"
-    assert folder_name(str(link)) == "-a"
+    assert build_folder_name(str(tmp_path / "home" / "work" / "x")) == "-work-x"
+    assert build_folder_name(str(tmp_path / "home")) == "-"
+    assert build_folder_name(str(tmp_path / "tmp" / "y")) == "-tmp-y"
+    assert build_folder_name("/srv/data") == "--srv-data--"
+    assert build_folder_name(str(link)) == "-a"
 
 
 def test_sessions_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,8 +189,8 @@ def test_sessions_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     folder.mkdir(parents=True)
     path = ThreadBuilder("omp", str(tmp_path / "proj")).user("Hi").write(folder)
 
-    assert [f.path for f in Omp().files(tmp_path / "proj")] == [path]
-    assert [f.path for f in Omp().files()] == [path]
+    assert [f.path for f in Omp().list_files(tmp_path / "proj")] == [path]
+    assert [f.path for f in Omp().list_files()] == [path]
 
 
 def request(**given: object) -> LaunchRequest:
@@ -216,7 +216,7 @@ def test_a_successor_is_a_session_file_and_a_goal() -> None:
 
 def test_the_way_back() -> None:
     """`omp --resume FILE`."""
-    assert Omp().resume_command(Thread(harness="omp", id="a", path="/x.jsonl")) == (
+    assert Omp().build_resume_command(Thread(harness="omp", id="a", path="/x.jsonl")) == (
         "omp",
         "--resume",
         "/x.jsonl",

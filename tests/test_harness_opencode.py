@@ -17,9 +17,10 @@ from fixture_threads import by_ref, calls, corpus, database, one, said, thread_f
 from handoffs import made
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import of_file
-from tasuki.harness.opencode import Opencode, databases
+from tasuki.harness.opencode.adapter import Opencode
+from tasuki.harness.opencode.head import list_databases
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Thread, Todo, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -260,7 +261,7 @@ def test_ids_go_round_every_two_years(tmp_path: Path) -> None:
 def test_an_export_is_a_thread() -> None:
     """`opencode export` prints what the database holds; it is found by its first bytes."""
     path = one("opencode", "export-1.18.json")
-    thread = of_file(path).read(path)
+    thread = detect_harness(path).read(path)
 
     assert (thread.harness, thread.id) == ("opencode", "ses_e00203520ffeBYy5iaZFSyzCGw")
     assert said(thread) == [
@@ -280,7 +281,7 @@ def test_an_export_is_a_thread() -> None:
 
 def test_a_file_of_json_is_not_always_an_export(tmp_path: Path) -> None:
     """Its session's id comes first in it; other documents are other programs'."""
-    recognises = Opencode().recognises
+    recognises = Opencode().is_thread_file
 
     assert recognises(Path("x.json"), b'{\n "info": {\n  "id": "ses_1",')
     assert not recognises(Path("x.json"), b'{"sessionId":"1","messages":[{"info":{"id":"ses_1"}}]}')
@@ -304,10 +305,10 @@ def test_sessions_are_listed_without_those_of_sub_agents(home: Path) -> None:
     """One thread file a session, of its folder alone where one is asked for."""
     path = copied("tui", home)
 
-    assert [f.path for f in Opencode().files()] == [path]
-    assert [f.path for f in Opencode().files(Path("/home/dev/proj"))] == [path]
-    assert list(Opencode().files(Path("/home/dev/other"))) == []
-    (file,) = Opencode().files()
+    assert [f.path for f in Opencode().list_files()] == [path]
+    assert [f.path for f in Opencode().list_files(Path("/home/dev/proj"))] == [path]
+    assert list(Opencode().list_files(Path("/home/dev/other"))) == []
+    (file,) = Opencode().list_files()
     assert (file.modified, file.bytes) == (1795313348.9, 39 * 8000)
 
 
@@ -316,18 +317,18 @@ def test_the_environment_moves_the_database(home: Path, monkeypatch: pytest.Monk
     for name in ("opencode.db", "opencode-dev.db", "other.db"):
         (home / name).touch()
 
-    assert [p.name for p in databases()] == ["opencode-dev.db", "opencode.db"]
+    assert [p.name for p in list_databases()] == ["opencode-dev.db", "opencode.db"]
     monkeypatch.setenv("OPENCODE_DB", "mine.db")
-    assert databases() == [home / "mine.db"]
+    assert list_databases() == [home / "mine.db"]
     monkeypatch.setenv("OPENCODE_DB", "/elsewhere/x.db")
-    assert databases() == [Path("/elsewhere/x.db")]
+    assert list_databases() == [Path("/elsewhere/x.db")]
     monkeypatch.setenv("OPENCODE_DB", ":memory:")
-    assert databases() == []
+    assert list_databases() == []
 
 
 def test_the_head_of_a_session() -> None:
     """A few queries; the words are the user's, as they typed them."""
-    head = Opencode().head(thread_file(sql("tui")))
+    head = Opencode().read_head(thread_file(sql("tui")))
 
     assert head is not None
     assert (head.id, head.name, head.cwd) == (TUI, "Raise the login timeout", "/home/dev/proj")
@@ -339,7 +340,7 @@ def test_the_head_of_a_session() -> None:
 
 def test_a_session_in_which_nobody_spoke_is_not_listed(tmp_path: Path) -> None:
     """A new session has a row and no message."""
-    assert Opencode().head(thread_file(ThreadBuilder("opencode").write(tmp_path))) is None
+    assert Opencode().read_head(thread_file(ThreadBuilder("opencode").write(tmp_path))) is None
 
 
 def test_a_database_alone_is_read_if_it_holds_one_thread(tmp_path: Path) -> None:
@@ -389,7 +390,7 @@ def test_reading_beside_a_running_program_sees_its_log_and_changes_no_file(tmp_p
     path = copied("tui", tmp_path)
     with running(path):
         before = left(tmp_path)
-        thread, head = Opencode().read(path), Opencode().head(thread_file(path))
+        thread, head = Opencode().read(path), Opencode().read_head(thread_file(path))
 
         assert thread.name == "In the log"
         assert head is not None
@@ -506,7 +507,7 @@ def test_a_broken_database_is_refused_with_its_path(
         Opencode().read(path)
     assert str(path) in str(caught.value)
     if path.parent.exists():
-        assert Opencode().head(thread_file(path)) is None
+        assert Opencode().read_head(thread_file(path)) is None
 
 
 def test_a_locked_database_is_waited_for_and_then_refused(
@@ -546,11 +547,11 @@ def test_another_programs_database_is_not_recognised(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as db:
         db.execute("CREATE TABLE session (id TEXT)")
     with pytest.raises(ThreadUnreadable, match="not a thread of a known harness"):
-        of_file(tmp_path / "mine.sqlite")
+        detect_harness(tmp_path / "mine.sqlite")
     path = copied("tui", tmp_path)
     renamed = path.parent.rename(tmp_path / "backup.sqlite")
 
-    assert of_file(renamed / path.name).name == "opencode"
+    assert detect_harness(renamed / path.name).name == "opencode"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
@@ -576,7 +577,7 @@ def test_ten_thousand_sessions_are_listed_in_a_moment(home: Path) -> None:
         )
         db.commit()
     start = time.perf_counter()
-    files = list(Opencode().files())
+    files = list(Opencode().list_files())
 
     assert len(files) == 10_001
     assert time.perf_counter() - start < 3
@@ -628,9 +629,9 @@ def test_the_way_back_and_the_sign_of_skills(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("XDG_CONFIG_HOME", "/config")
     thread = Thread(harness="opencode", id="ses_1", path="/x/opencode.db/ses_1")
 
-    assert Opencode().resume_command(thread) == ("opencode", "-s", "ses_1")
-    assert Opencode().skill_command("review") == "/review"
-    folders = Opencode().skill_folders(Path("/p"))
+    assert Opencode().build_resume_command(thread) == ("opencode", "-s", "ses_1")
+    assert Opencode().format_skill_command("review") == "/review"
+    folders = Opencode().list_skill_folders(Path("/p"))
     assert {Path("/config/opencode/skills"), Path("/p/.opencode/skill"), Path("/p/.claude/skills"), Path("/p/.agents/skills")} <= set(folders)  # fmt: skip
 
 
@@ -638,7 +639,7 @@ def test_the_way_back_and_the_sign_of_skills(monkeypatch: pytest.MonkeyPatch) ->
 def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
     """No message of a real session is broken or unknown, and every call has its result."""
     file = unzipped(path, tmp_path)
-    thread = of_file(file).read(file)
+    thread = detect_harness(file).read(file)
     exported = json.loads(file.read_bytes())
 
     assert thread.harness == "opencode"

@@ -9,11 +9,11 @@ from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzip
 from handoffs import made
 from msgspec.structs import replace
 
-from tasuki.harness import of_file
-from tasuki.harness.jsonl import HANDOFF_CLOSING
-from tasuki.harness.pi import Pi, folder_name
-from tasuki.harness.pi_v3.format import new_id
+from tasuki.harness.pi import Pi, build_folder_name
+from tasuki.harness.pi_v3.format import create_id
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Predecessor, Thread, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -145,7 +145,7 @@ def test_an_old_linear_file_is_read(tmp_path: Path) -> None:
     ]  # fmt: skip
     path = tmp_path / "old.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in records))
-    thread = of_file(path).read(path)
+    thread = detect_harness(path).read(path)
 
     assert (thread.harness, thread.parent, thread.thinking) == ("pi", "/old.jsonl", "high")
     assert [(e.ref, e.kind, e.compacted) for e in thread.entries] == [
@@ -201,7 +201,7 @@ def test_parallel_results_may_come_in_any_order(tmp_path: Path) -> None:
 
 def test_the_head_of_a_captured_session() -> None:
     """Name, words and context use come from both ends of the file."""
-    head = Pi().head(thread_file(one("pi", "tui15-compaction-branch-label.jsonl")))
+    head = Pi().read_head(thread_file(one("pi", "tui15-compaction-branch-label.jsonl")))
 
     assert head is not None
     assert head.id == "01a1ffd2-2ad2-7258-a34a-f7339ab9bf0b"
@@ -212,21 +212,21 @@ def test_the_head_of_a_captured_session() -> None:
 
 def test_a_session_in_which_nobody_spoke_is_not_listed() -> None:
     """A successor that waits for its first prompt has a file and no conversation."""
-    assert Pi().head(thread_file(one("pi", "unsent-handwritten-pi15-before.jsonl"))) is None
+    assert Pi().read_head(thread_file(one("pi", "unsent-handwritten-pi15-before.jsonl"))) is None
 
 
 def test_sessions_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`PI_CODING_AGENT_DIR` is honoured; a folder's sessions lie in one directory."""
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path))
     for seed, cwd in enumerate(("/home/dev/proj", "/home/dev/other")):
-        folder = tmp_path / "sessions" / folder_name(cwd)
+        folder = tmp_path / "sessions" / build_folder_name(cwd)
         folder.mkdir(parents=True)
         ThreadBuilder("pi", cwd, seed).user("Hi").write(folder)
 
-    assert len(list(Pi().files())) == 2
-    (file,) = Pi().files(Path("/home/dev/other"))
+    assert len(list(Pi().list_files())) == 2
+    (file,) = Pi().list_files(Path("/home/dev/other"))
     assert file.path.parent.name == "--home-dev-other--"
-    assert list(Pi().files(Path("/home/dev/none"))) == []
+    assert list(Pi().list_files(Path("/home/dev/none"))) == []
 
 
 def request(**given: object) -> LaunchRequest:
@@ -298,7 +298,7 @@ def test_a_goal_that_pi_would_misread_is_pasted(goal: str) -> None:
 
 def test_ids_are_uuids_of_version_7() -> None:
     """They sort by time, as pi expects of its file names."""
-    ids = [new_id() for _ in range(50)]
+    ids = [create_id() for _ in range(50)]
 
     assert all(re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-.{12}", i) for i in ids)  # fmt: skip
     assert len(set(ids)) == 50
@@ -309,15 +309,15 @@ def test_the_way_back_and_the_sign_of_skills() -> None:
     """`pi --session FILE` and `/skill:name`."""
     thread = Thread(harness="pi", id="abc", path="/x.jsonl")
 
-    assert Pi().resume_command(thread) == ("pi", "--session", "/x.jsonl")
-    assert Pi().skill_command("review") == "/skill:review"
+    assert Pi().build_resume_command(thread) == ("pi", "--session", "/x.jsonl")
+    assert Pi().format_skill_command("review") == "/skill:review"
 
 
 @pytest.mark.parametrize("path", corpus("pi"), ids=lambda p: p.name[:20])
 def test_threads_of_the_corpus_read_whole(path: Path, tmp_path: Path) -> None:
     """No line of a real session is broken or unknown, and calls run only at its very end."""
     file = unzipped(path, tmp_path)
-    thread = of_file(file).read(file)
+    thread = detect_harness(file).read(file)
 
     assert thread.harness == "pi"
     assert (thread.report.broken, thread.report.unknown) == ((), {})

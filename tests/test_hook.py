@@ -14,10 +14,10 @@ from hooks import ASKED, SHELLS, Session, in_shell, inside, window
 from terminals import Terminal
 from waiting import retry_until
 
-from tasuki.harness.claude.installing import ClaudeIntegration
-from tasuki.harness.codex.installing import CodexIntegration
-from tasuki.harness.integration import JsonEntry, goal_of
-from tasuki.session import hook
+from tasuki.harness.claude.hooks import ClaudeIntegration
+from tasuki.harness.codex.hooks import CodexIntegration
+from tasuki.harness.integration import JsonEntry, parse_goal
+from tasuki.session.hooks.drafts import wait_for_thread
 from tasuki.vault import Vault
 
 GOAL = "add the missing test for the parser"
@@ -46,7 +46,7 @@ def test_without_tmux_the_draft_is_kept_and_the_user_told_how_to_start_it(
     goal = f"{GOAL}\n  - keep the API, `id` and $HOME"
     answer = session.typed(f"{sign}handoff {goal}")
 
-    (handoff,) = kept(session).all()
+    (handoff,) = kept(session).list_handoffs()
     short = handoff.id[:8]
     assert answer == {
         "decision": "block",
@@ -54,7 +54,7 @@ def test_without_tmux_the_draft_is_kept_and_the_user_told_how_to_start_it(
     }
     assert (handoff.goal.text, handoff.goal.said_by) == (goal, "user")
     assert handoff.predecessor.harness == handoff.to == harness
-    assert ASKED in kept(session).brief(handoff.id)
+    assert ASKED in kept(session).load_brief(handoff.id)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_vague_goal_gets_the_guidance(session: Session, prompt: str, reason: s
     assert answer["decision"] == "block"
     assert reason in answer["reason"]
     assert "implement team-level handoff, update tests, document API." in answer["reason"]
-    assert kept(session).all() == []
+    assert kept(session).list_handoffs() == []
 
 
 def test_a_secret_in_the_goal_is_not_handed_on(session: Session) -> None:
@@ -83,7 +83,7 @@ def test_a_secret_in_the_goal_is_not_handed_on(session: Session) -> None:
     answer = session.typed("/handoff rotate the key AKIAIOSFODNN7EXAMPLE everywhere")
 
     assert "seems to hold a secret" in answer["reason"]
-    assert kept(session).all() == []
+    assert kept(session).list_handoffs() == []
 
 
 def test_a_session_without_messages_has_nothing_to_hand_off(tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ def test_the_last_skill_goes_first_in_the_successors_brief(tmp_path: Path) -> No
                          "<command-args></command-args>")  # fmt: skip
     session.talk().typed(f"/handoff {GOAL}")
 
-    (handoff,) = kept(session).all()
+    (handoff,) = kept(session).list_handoffs()
     assert handoff.draft.skill == "careful"
-    assert kept(session).brief(handoff.id).startswith("/careful\n")
+    assert kept(session).load_brief(handoff.id).startswith("/careful\n")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_the_goal_is_what_follows_the_command_to_the_letter(
     prompt: object, goal: str | None
 ) -> None:
     """One character after the command separates; nothing else is touched."""
-    assert goal_of(prompt, "/handoff") == goal
+    assert parse_goal(prompt, "/handoff") == goal
 
 
 @pytest.mark.parametrize("prompt", [
@@ -175,7 +175,9 @@ def test_the_goal_is_what_follows_the_command_to_the_letter(
 ])  # fmt: skip
 def test_what_claude_code_marks_as_pasted_is_taken_as_typed(prompt: str) -> None:
     """A command or a goal of several lines that was pasted reaches the hook inside marks."""
-    call = ClaudeIntegration().called({"hook_event_name": "UserPromptSubmit", "prompt": prompt})
+    call = ClaudeIntegration().parse_hook_call(
+        {"hook_event_name": "UserPromptSubmit", "prompt": prompt}
+    )
 
     assert call is not None
     assert call.text == 'a\n  b "c"'
@@ -194,7 +196,7 @@ class Front:
         program.write_text(f'#!/bin/sh\ncat >>"{self.seen}"\n')
         program.chmod(0o755)
         made = {"claude": ClaudeIntegration, "codex": CodexIntegration}[harness]()
-        hooks = [a for a in made.additions((str(program),)) if isinstance(a, JsonEntry)][:2]
+        hooks = [a for a in made.list_additions((str(program),)) if isinstance(a, JsonEntry)][:2]
         self.command, self.end = (a.value["hooks"][0]["command"] for a in hooks)
         self.program = program
 
@@ -291,12 +293,12 @@ def test_a_thread_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
 
     writing = threading.Thread(target=write)
     writing.start()
-    assert hook.written(str(path)).read_text().splitlines()[-1] == "5"
+    assert wait_for_thread(str(path)).read_text().splitlines()[-1] == "5"
     writing.join()
 
     os.utime(path, (1, 1))
     began = time.monotonic()
-    hook.written(str(path))
+    wait_for_thread(str(path))
     assert time.monotonic() - began < 0.1
 
 
@@ -322,7 +324,7 @@ def test_in_tmux_the_review_opens_in_a_window(session: Session, terminal: Termin
     assert answer["reason"].startswith("The draft of the handoff is in a new tmux window")
     pane = window(terminal)
     terminal.shows(pane, "^S start")
-    (handoff,) = kept(session).all()
+    (handoff,) = kept(session).list_handoffs()
     assert handoff.goal.text == goal
     pid = terminal.run(("display-message", "-p", "-t", pane, "#{pane_pid}")).strip()
     environment = (
@@ -334,7 +336,7 @@ def test_in_tmux_the_review_opens_in_a_window(session: Session, terminal: Termin
     assert (folder / "goal").read_text() == goal
     terminal.keys(pane, "Escape")
     terminal.shows(pane, "Enter closes this window.")
-    assert "The draft is kept" in terminal.screen(pane).text
+    assert "The draft is kept" in terminal.capture_screen(pane).text
     assert not folder.exists()
     terminal.keys(pane, "Enter")
     retry_until(lambda: not any(pane in p for p in terminal.panes()))
@@ -353,7 +355,7 @@ def test_a_tmux_that_is_gone_does_not_lose_the_handoff(session: Session) -> None
     env = {"TMUX": f"{session.root}/no-socket,1,0", "TMUX_PANE": "%9"}
     answer = session.typed(f"/handoff {GOAL}", **env)
 
-    (handoff,) = kept(session).all()
+    (handoff,) = kept(session).list_handoffs()
     assert f"Handoff {handoff.id[:8]} is drafted." in answer["reason"]
     assert "No tmux window: " in answer["reason"]
 
@@ -375,11 +377,11 @@ def test_the_review_can_be_a_popup(session: Session, terminal: Terminal) -> None
         client.keys(screen, "Escape")
         client.shows(screen, "Enter closes this window.")
         client.keys(screen, "Enter")
-        retry_until(lambda: "Cancelled" not in client.screen(screen).text)
+        retry_until(lambda: "Cancelled" not in client.capture_screen(screen).text)
     finally:
         client.end()
     assert len(terminal.panes()) == 1
-    assert [h.goal.text for h in kept(session).all()] == [GOAL]
+    assert [h.goal.text for h in kept(session).list_handoffs()] == [GOAL]
 
 
 def test_a_popup_that_nobody_would_see_is_no_popup(session: Session, terminal: Terminal) -> None:

@@ -12,10 +12,10 @@ from test_hook_script import PAYLOAD, Hook, hook
 from test_serve import TASUKI, Server
 from waiting import retry_until
 
-from tasuki.fleet import spool
-from tasuki.harness import hook_script
-from tasuki.harness.hook_script import write_hook_script
-from tasuki.web.single import described, known_at
+from tasuki.fleet.hooks import spool
+from tasuki.harness.install import hook_script
+from tasuki.harness.install.hook_script import write_hook_script
+from tasuki.web.security.single_server import format_address_file, publish_address
 
 __all__ = ["hook"]
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
@@ -32,7 +32,7 @@ def server() -> Iterator[HookServer]:
 
 def says(hook: Hook, server: HookServer, **words: str) -> bytes:
     """What a hook prints with some words of the address's second line changed, in their order."""
-    line = described(server.address, PROOF).splitlines()[1].split()
+    line = format_address_file(server.address, PROOF).splitlines()[1].split()
     known = dict(zip(("pid", "began", "boot", "namespace"), line, strict=True)) | words
     (hook.folder / "address").write_text(f"{server.address}\n{' '.join(known.values())}\n{PROOF}\n")
     return hook.run()
@@ -43,7 +43,7 @@ def says(hook: Hook, server: HookServer, **words: str) -> bytes:
 
 def test_the_server_of_the_address_gets_the_event(hook: Hook, server: HookServer) -> None:
     """What a server writes of itself is what the script believes."""
-    with known_at(hook.folder, server.address, PROOF):
+    with publish_address(hook.folder, server.address, PROOF):
         said = hook.run()
 
     assert (said, len(server.seen)) == (b"Hello World!\n", 1)
@@ -190,7 +190,7 @@ def test_the_last_places_are_for_what_matters(hook: Hook, monkeypatch: pytest.Mo
         hook.run(b'{"hook_event_name":"SessionEnd"}')
     (old,) = [k.body for k in hook.kept() if k and b"old" in k.body]
 
-    assert (before, len(hook.all_kept()), spool.dropped(hook.folder / "spool")) == (9, 10, 5)
+    assert (before, len(hook.all_kept()), spool.count_dropped(hook.folder / "spool")) == (9, 10, 5)
     assert b'"n":2' in old
 
 
@@ -202,4 +202,4 @@ def test_the_bytes_of_the_spool_are_bounded(hook: Hook, monkeypatch: pytest.Monk
         hook.run(b'{"text":"' + b"x" * 200_000 + b'"}')
 
     assert len(hook.all_kept()) == 5
-    assert spool.dropped(hook.folder / "spool") == 7
+    assert spool.count_dropped(hook.folder / "spool") == 7

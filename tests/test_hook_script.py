@@ -14,12 +14,12 @@ import pytest
 from hook_servers import PROOF, HookServer, hook_server
 from hooks import SHELLS, in_shell
 
-from tasuki.fleet import spool
-from tasuki.fleet.correlator import HookPost
-from tasuki.harness import hook_script
-from tasuki.harness.control import fleet_hook
-from tasuki.harness.hook_script import HUNG, MOST_BYTES, REST_SECONDS, write_hook_script
-from tasuki.web.single import described
+from tasuki.fleet.hooks import spool
+from tasuki.fleet.hooks.correlator import HookPost
+from tasuki.harness.control import build_fleet_hook
+from tasuki.harness.install import hook_script
+from tasuki.harness.install.hook_script import HUNG, MOST_BYTES, REST_SECONDS, write_hook_script
+from tasuki.web.security.single_server import format_address_file
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
 
@@ -46,7 +46,7 @@ class Hook:
 
     def at(self, address: str) -> "Hook":
         """Let the server be there."""
-        (self.folder / "address").write_text(described(address, PROOF))
+        (self.folder / "address").write_text(format_address_file(address, PROOF))
         return self
 
     def run(
@@ -67,7 +67,7 @@ class Hook:
 
     def kept(self) -> list[HookPost | None]:
         """The events in the spool, as the server reads them."""
-        return [spool.read(path) for path in spool.waiting(self.folder / "spool")]
+        return [spool.read_post(path) for path in spool.list_waiting(self.folder / "spool")]
 
     def all_kept(self) -> list[str]:
         """Every name in the spool, of unfinished files too."""
@@ -299,7 +299,7 @@ def test_the_number_of_files_is_bounded(hook: Hook, monkeypatch: pytest.MonkeyPa
         hook.run()
 
     assert len(hook.all_kept()) == 3
-    assert spool.dropped(hook.folder / "spool") == 2
+    assert spool.count_dropped(hook.folder / "spool") == 2
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(hook: Hook) -> None:
@@ -331,7 +331,7 @@ def test_no_payload_is_no_event(hook: Hook, server: HookServer) -> None:
 def test_the_hook_is_silent_once_the_script_is_gone(hook: Hook) -> None:
     """What stands in a harness's settings asks for the script, and does without."""
     hook.path.unlink()
-    done = in_shell(hook.shell, fleet_hook(str(hook.path), "claude"), PAYLOAD)
+    done = in_shell(hook.shell, build_fleet_hook(str(hook.path), "claude"), PAYLOAD)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -340,7 +340,7 @@ def test_the_hook_runs_the_script(hook: Hook, server: HookServer) -> None:
     """The command that stands in a harness's settings, with a quote in the folder's name."""
     server.says = b"an answer"
     hook.at(server.address)
-    done = in_shell(hook.shell, fleet_hook(str(hook.path), "codex"), PAYLOAD)
+    done = in_shell(hook.shell, build_fleet_hook(str(hook.path), "codex"), PAYLOAD)
 
     assert (done.returncode, done.stdout) == (0, b"an answer\n")
     assert [seen.path for seen in server.seen] == ["/api/hooks/codex"]
@@ -355,5 +355,5 @@ def test_the_script_is_written_once_and_brought_up_to_date(tmp_path: Path) -> No
     path.write_text("old")
     write_hook_script(tmp_path / "fleet")
 
-    assert path.read_text() == hook_script.hook_script(tmp_path / "fleet")
+    assert path.read_text() == hook_script.build_hook_script(tmp_path / "fleet")
     assert path.stat().st_mode & 0o777 == 0o700

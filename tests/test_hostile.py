@@ -20,7 +20,7 @@ from making import GOAL, made
 from test_cli import World
 from test_pipeline import SECTIONS
 
-from tasuki.draft.turns import split_turns
+from tasuki.draft.text.entries import split_turns
 from tasuki.errors import NothingToHandOff, ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
 from tasuki.testing import ThreadBuilder, story
@@ -373,7 +373,7 @@ def test_many_handoffs_at_once_are_all_kept(world: World) -> None:
     ]
     assert [run.communicate()[0].endswith(GOAL.encode() + b"\n") for run in runs] == [True] * 5
     vault = Vault(world.data / "handoffs")
-    assert len(vault.all()) == 5
+    assert len(vault.list_handoffs()) == 5
     assert not vault.problems
 
 
@@ -563,13 +563,13 @@ def test_every_budget_holds_every_reference_opens_and_no_thread_changes(harness:
             items = [i for name in SECTIONS for i in getattr(draft, name)]
             assert {ref for item in items for ref in item.refs} <= set(entries), path
             turns = {
-                turn.asked.ref: turn for turn in split_turns(whole.thread.entries) if turn.asked
+                turn.prompt.ref: turn for turn in split_turns(whole.thread.entries) if turn.prompt
             }
             for quote in draft.asked:
                 asked, *end = (entries[ref] for ref in quote.refs)
                 assert asked.kind == "user", (path, quote)
                 assert asked.origin in ("typed", "queued", "answer"), (path, quote)
-                assert end == list(turns[asked.ref].said[-1:]), (path, quote)
+                assert end == list(turns[asked.ref].messages[-1:]), (path, quote)
         assert (hashlib.sha256(file.read_bytes()).digest(), file.stat().st_mtime_ns) == before
 
 
@@ -618,7 +618,7 @@ def test_nesting_without_end_costs_a_line_and_no_thread(
             assert adapter(harness).read(path).entries
         if path.is_file():
             stat = path.stat()
-            adapter(harness).head(ThreadFile(path, stat.st_mtime, stat.st_size))
+            adapter(harness).read_head(ThreadFile(path, stat.st_mtime, stat.st_size))
 
 
 ODD_FOLDERS = {"nul": "\\u0000", "half a pair": "\\ud800\\u001b[2J", "long": "/a" * 5_000}  # fmt: skip

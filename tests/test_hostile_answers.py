@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from test_extraction import Bench, item, said
 
-from tasuki.draft import brief, checks
+from tasuki.draft import brief
 from tasuki.draft.authors import document
+from tasuki.draft.checks import checker
 
 TRUE = "The upload client retries three times; the delay is fixed: "
 
@@ -33,7 +34,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 def test_no_document_takes_long_or_fails(text: str) -> None:
     """Empty headings, long lines, rules and endless items are read at once."""
     began = time.monotonic()
-    parsed = document.parse(text)
+    parsed = document.parse_document(text)
 
     assert parsed.answer.decisions
     assert time.monotonic() - began < 3
@@ -41,7 +42,7 @@ def test_no_document_takes_long_or_fails(text: str) -> None:
 
 def test_code_in_a_document_is_code(bench: Bench) -> None:
     """A block belongs to its item and is looked up; a fence around a whole document is none."""
-    parsed = document.parse(
+    parsed = document.parse_document(
         "Here it is:\n```markdown\n## Key Decisions\n- One:\n  ```sh\n  # now\n  rm -rf /\n  ```\n"
         "- Two\n```\n"
     )
@@ -106,7 +107,7 @@ def test_what_is_dropped_is_kept_short(bench: Bench) -> None:
     endless = said(relevantInformation=[item("`invented_name` " + "word " * 60_000, 2)])
     draft, _ = bench.draft(endless, said(constraints=["U1"]))
 
-    assert max(len(d.text) for d in draft.dropped) <= checks.KEPT
+    assert max(len(d.text) for d in draft.dropped) <= checker.DROPPED_CHARACTERS
 
 
 def test_many_inventions_cost_few_passes_over_the_files(
@@ -119,7 +120,7 @@ def test_many_inventions_cost_few_passes_over_the_files(
         passes.append(len(needles))
         return set()
 
-    monkeypatch.setattr("tasuki.draft.standing.occurring", occurring)
+    monkeypatch.setattr("tasuki.draft.checks.lookup.find_occurring", occurring)
     lies = [item(f"{TRUE}`made_up_{n}` in src/none/x{n}.py is `other_{n}`.", 2) for n in range(9)]
     bench.draft(said(relevantInformation=lies), said(constraints=[item("U1")]))
 

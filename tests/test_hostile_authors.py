@@ -6,14 +6,14 @@ import pytest
 from making import thread_of
 from test_extraction import Bench, item, kinds, said
 
-from tasuki.draft import checks
 from tasuki.draft.authors import answer
-from tasuki.draft.authors.proposal import proposed
-from tasuki.draft.authors.task import Task
-from tasuki.draft.claims import attributes_to_user, claims, names
-from tasuki.draft.facts import derive
-from tasuki.draft.occurrence import stands_in
-from tasuki.draft.support import Support
+from tasuki.draft.authors.answer import build_proposal
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.checks import checker
+from tasuki.draft.checks.claims import extract_claims, extract_names, is_attributed_to_user
+from tasuki.draft.checks.support import SupportFinder
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.text.match import contains_claim
 from tasuki.model import Authorship, Draft, Goal, Item
 from tasuki.testing import ThreadBuilder
 
@@ -119,7 +119,7 @@ def test_invented_details_are_dropped(bench: Bench, invented: str) -> None:
 )  # fmt: skip
 def test_liberties_with_the_letter_are_no_inventions(text: str, thread: str) -> None:
     """What is given with parts left out, abbreviated or with other white space stands where it stands."""
-    assert all(stands_in(claim.text, thread) for claim in claims(text))
+    assert all(contains_claim(claim.text, thread) for claim in extract_claims(text))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_liberties_with_the_letter_are_no_inventions(text: str, thread: str) -> 
 )
 def test_liberties_have_an_end(claim: str, thread: str) -> None:
     """Another order, a part of a number, a literal `./...`, too little, and another name do not do."""
-    assert not stands_in(claim, thread)
+    assert not contains_claim(claim, thread)
 
 
 @pytest.mark.parametrize(
@@ -148,18 +148,18 @@ def test_liberties_have_an_end(claim: str, thread: str) -> None:
 )
 def test_prose_claims_nothing_to_the_letter(text: str) -> None:
     """Tools in a row, compounds, genitives and dashes are words."""
-    assert [claim.text for claim in claims(text)] == []
+    assert [claim.text for claim in extract_claims(text)] == []
 
 
 def test_who_is_quoted_is_told_by_the_words_around() -> None:
     """A message shown to the user is not the user's; names in labels and in German are no names."""
-    assert attributes_to_user("The user asked for “more of it”.")
-    assert attributes_to_user("Пользователь сказал: «ещё»")
-    assert not attributes_to_user('The form shows the user input as "Invalid login".')
-    assert not attributes_to_user('It keeps to the "don\'t block user" philosophy')
-    assert list(names("The cache is kept in Redis by the upload client.")) == ["Redis"]
-    assert list(names("Initial Request: the user asked for it.")) == []
-    assert list(names("Der Puffer liegt im Speicher der Maschine.")) == []
+    assert is_attributed_to_user("The user asked for “more of it”.")
+    assert is_attributed_to_user("Пользователь сказал: «ещё»")
+    assert not is_attributed_to_user('The form shows the user input as "Invalid login".')
+    assert not is_attributed_to_user('It keeps to the "don\'t block user" philosophy')
+    assert list(extract_names("The cache is kept in Redis by the upload client.")) == ["Redis"]
+    assert list(extract_names("Initial Request: the user asked for it.")) == []
+    assert list(extract_names("Der Puffer liegt im Speicher der Maschine.")) == []
 
 
 @pytest.mark.parametrize(
@@ -217,11 +217,11 @@ def failing(tmp_path: Path):  # type: ignore[no-untyped-def]
         .assistant("All tests of the upload client should pass; one fails with a KeyError."),
         tmp_path,
     )
-    derived = derive(thread)
+    derived = derive_facts(thread)
 
     def check(**sections):  # type: ignore[no-untyped-def]
         draft = Draft(goal=Goal(text="g"), authorship=Authorship(author="model"), **sections)
-        return checks.Checker(thread, derived, draft.goal, {}).checked(draft)
+        return checker.DraftChecker(thread, derived, draft.goal, {}).check_draft(draft)
 
     return check
 
@@ -279,7 +279,11 @@ def test_a_command_in_a_command_line_was_run(command: str, run: bool) -> None:
     lines = ("npm run build 2>&1 | tail -5", "GOCACHE=/tmp/x pytest -q")
 
     assert (
-        any(checks.runs(line, command, cut=False) or checks.shows(command, line) for line in lines)
+        any(
+            checker.contains_command(line, command, is_cut=False)
+            or checker.matches_shortened(command, line)
+            for line in lines
+        )
         is run
     )
 
@@ -315,12 +319,12 @@ def test_what_the_thread_calls_f1_is_no_number_of_the_list(tmp_path: Path) -> No
         .edit("src/model.py", "a", "b"),
         tmp_path,
     )
-    task = Task(thread, derive(thread), Goal(text="g"), checks.CAPS)
+    task = AuthorTask(thread, derive_facts(thread), Goal(text="g"), checker.CAPS)
     text = said(
         relevantInformation=[item("The F1 score is low.", 1)],
         relevantFiles=["F1.py", "model.py:12", "F1 (the model)"],
     )
-    draft = proposed(answer.parse(text), task)
+    draft = build_proposal(answer.parse_answer(text), task)
 
     assert draft.context[0].text == "The F1 score is low."
     assert [f.path for f in draft.files] == ["F1.py", "src/model.py", "src/model.py"]
@@ -351,7 +355,7 @@ def test_a_part_of_a_path_is_no_path(bench: Bench) -> None:
 
 
 @pytest.fixture
-def support(tmp_path: Path) -> Support:
+def support(tmp_path: Path) -> SupportFinder:
     """A thread in Russian with one entry that is long."""
     thread = thread_of(
         ThreadBuilder("claude")
@@ -361,21 +365,27 @@ def support(tmp_path: Path) -> Support:
         .assistant("Готово."),
         tmp_path,
     )
-    return Support(thread.entries)
+    return SupportFinder(thread.entries)
 
 
-def test_sentences_of_other_scripts_are_compared_too(support: Support) -> None:
+def test_sentences_of_other_scripts_are_compared_too(support: SupportFinder) -> None:
     """A sentence in the language of the thread needs words of it, whatever its script."""
-    assert support.resolve("Загрузка повторяется: задержка и повтор выполняются.", [2])[0] == (2,)
-    assert support.resolve("База данных полностью удалена вчера администратором.", [2])[0] == ()
+    assert support.resolve_refs("Загрузка повторяется: задержка и повтор выполняются.", [2])[0] == (
+        2,
+    )
+    assert (
+        support.resolve_refs("База данных полностью удалена вчера администратором.", [2])[0] == ()
+    )
 
 
-def test_names_are_compared_across_languages(support: Support) -> None:
+def test_names_are_compared_across_languages(support: SupportFinder) -> None:
     """Across languages a citation is believed, but not one that holds none of the names."""
-    assert support.resolve("The upload is retried with a growing delay.", [2])[0] == (2,)
-    assert support.resolve("The `drop_tables` of `MigrationRunner` are retried.", [2])[0] == ()
+    assert support.resolve_refs("The upload is retried with a growing delay.", [2])[0] == (2,)
+    assert support.resolve_refs("The `drop_tables` of `MigrationRunner` are retried.", [2])[0] == ()
 
 
-def test_all_of_a_cited_entry_counts(support: Support) -> None:
+def test_all_of_a_cited_entry_counts(support: SupportFinder) -> None:
     """What stands in the middle of a long entry bears a sentence as well."""
-    assert support.resolve("Rows without checksum are skipped by the importer.", [3])[0] == (3,)
+    assert support.resolve_refs("Rows without checksum are skipped by the importer.", [3])[0] == (
+        3,
+    )

@@ -6,14 +6,16 @@ import sys
 import pytest
 
 SETUP = """
-from tasuki.draft import block_worth, blocks, brief, command_kinds, commands, excerpts, facts, files, mentions, repository, rulings, said
-from tasuki.draft import state, statements, steps, text, turns
+from tasuki.draft import brief
+from tasuki.draft.facts import command_kinds, commands, derive as facts, files, mentions, repository, state, statements
+from tasuki.draft.rank import block_worth, blocks, excerpts, rulings, steps
+from tasuki.draft.text import language_cues as said, entries as turns, split as text
 from tasuki.draft.authors import offline
-from tasuki.draft.authors.task import Task
-from tasuki.draft.file_ranks import FileRanks
-from tasuki.draft.rank import relevance_of
-from tasuki.evals import fidelity
-from tasuki.harness import jsonl
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.rank.relevance import FileRanks
+from tasuki.draft.rank.relevance import build_relevance
+from tasuki_evals.cases import fidelity
+from tasuki.harness.reading import jsonl
 from tasuki.model import Draft, Entry, FileChange, Goal, Item, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
 M = 200_000
@@ -34,28 +36,28 @@ CASES = {
     "commands": """
 for hard in HARD:
     for command in (hard, f"mv {hard}", f"pnpm {hard} test", f"git commit{hard}", f"ls{hard}x", f"make {hard[:3_900]}"):
-        runs = commands.runs([tool(1, kind="shell", command=command)])
-        commands.facts(runs), commands.subjects(runs), commands.steps(command)
-        commands.asks_about_itself(command), commands.last_checks(runs)
+        runs = commands.list_runs([tool(1, kind="shell", command=command)])
+        commands.build_command_facts(runs), commands.list_commit_subjects(runs), commands.split_steps(command)
+        command_kinds.asks_about_itself(command), commands.find_last_checks(runs)
 """,
     "files": """
 for hard in HARD:
     entries = tool(1, kind="shell", command=f"mv a b{hard}mv "), tool(2, kind="read", paths=(hard,)), agent(3, hard), user(4, hard)
     read = thread(*entries)
-    files.with_mentions(read, files.file_facts(read, commands.runs(entries)))
+    files.add_mentions(read, files.build_file_facts(read, commands.list_runs(entries)))
 """,
     "mentions": """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-mentions.mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
-mentions.mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
+mentions.find_mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
+mentions.find_mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
 """,
     "ranks": """
 for hard in HARD:
     entries = tool(1, kind="read", paths=(hard[:9_000],)), tool(2, kind="read", paths=("a/" * 2_000 + "b.py",)), agent(3, hard[:90_000])
     read = thread(*entries)
-    ranks = relevance_of(read, facts.derive(read, None, hard), Goal(hard)).files
-    ranks.ranked(), [ranks.terms(f) for f in ranks.all]
+    ranks = build_relevance(read, facts.derive_facts(read, None, hard), Goal(hard)).files
+    ranks.rank_files(), [ranks.compute_terms(f) for f in ranks.candidates]
 """,
     "blocks": """
 for hard in HARD:
@@ -64,32 +66,32 @@ for hard in HARD:
 """,
     "excerpts": """
 for hard in HARD:
-    excerpts.telling_words(hard), excerpts.cue_of(hard), excerpts.block_length(hard)
+    excerpts.weigh_telling_words(hard), excerpts.weigh_cue(hard), excerpts.measure_block(hard)
     cut = blocks.split_blocks(hard, 1)[:4_000]
     picker = excerpts.ExcerptPicker(cut, [hard])
-    picker.tell(hard)
-    picked, _ = picker.pick(range(len(cut)), 6_000, lambda block: 1.0)
+    picker.note_text(hard)
+    picked, _ = picker.pick_blocks(range(len(cut)), 6_000, lambda block: 1.0)
     list(excerpts.quote_blocks(cut, picked))
 """,
     "rulings": """
 for hard in HARD:
     entries = agent(1, hard), user(2, hard), tool(3, "refused", kind="shell", command=hard), user(4, f"no, never {hard}"), user(5, f'"Which?"="{hard}"', "answer")
     read = thread(*entries)
-    derived = facts.derive(read, None, hard)
-    rulings.quote_rulings(turns.split_turns(entries), derived.statements, relevance_of(read, derived, Goal(hard)), 6_000)
+    derived = facts.derive_facts(read, None, hard)
+    rulings.quote_rulings(turns.split_turns(entries), derived.statements, build_relevance(read, derived, Goal(hard)), 6_000)
 """,
     "steps": """
 for hard in HARD:
     changed = tool(1, kind="edit", changes=(FileChange(path=hard[:5_000], kind="edit", old=hard, new=hard),))
     entries = changed, *(tool(n, status, kind="shell", command=c, output=hard) for n, (status, c) in enumerate(
         [("ok", hard), ("error", f"make {hard}"), ("aborted", "make"), ("ok", f"pytest {hard}")], 2))
-    steps.last_steps(thread(*entries), commands.runs(entries), {}, 9)
+    steps.list_last_steps(thread(*entries), commands.list_runs(entries), {}, 9)
 """,
     "shell": """
 for hard in HARD:
     for line in (hard[:100_000], f"cat <<E\\n{hard[:100_000]}", f"$({hard[:100_000]}", f"case x in {hard[:100_000]}", f"Get-Item '{hard[:100_000]}"):
         split_commands(line), split_commands(line, powershell=True), strip_assignments(line)
-    command_kinds.strip_variables(f"env {hard}"), command_kinds.kind_of(hard[:20_000]), command_kinds.drop_here_documents(f"<<E {hard}")
+    command_kinds.strip_variables(f"env {hard}"), command_kinds.identify_check_kind(hard[:20_000]), command_kinds.drop_here_documents(f"<<E {hard}")
 """,
     "repository": """
 for hard in HARD:
@@ -101,32 +103,32 @@ for hard in HARD:
     "brief": """
 for hard in HARD:
     text = brief.render_context(Draft(goal=Goal(hard), context=(Item(hard), Item(f"a\\n{hard[:60_000]}")), stopped=(Item(f"<{hard[:60_000]}"),)), "ab" * 16)
-    brief.split(brief.join(text, hard)), brief.handoff_of(hard), list(fidelity.lines(text))
+    brief.split_brief(brief.join_brief(text, hard)), brief.find_handoff_id(hard), list(fidelity.parse_lines(text))
 """,
     "fidelity": """
 for hard in HARD:
     read = thread(user(1, hard), agent(2, hard[:90_000]), tool(3, kind="shell", command=hard[:90_000], output=hard[:90_000]))
     line = " ".join(hard[:200].split())
     said = "\\n".join(f"## {section}\\n- also: {line}\\n- \\"{line}\\" — refusing: {line}\\n- {hard[:3_000].split(chr(10))[0]}\\n> {line}" for section in ("Context", fidelity.ASKED, fidelity.COMMANDS, fidelity.FILES))
-    fidelity.invented(said, read, hard), list(fidelity.lines(f"## A\\n- {hard}")), fidelity._CHANGED_FOLDER.findall(hard)
+    fidelity.find_invented(said, read, hard), list(fidelity.parse_lines(f"## A\\n- {hard}")), fidelity._CHANGED_FOLDER.findall(hard)
 """,
     "user": """
 for hard in HARD:
-    stated = statements.of_user([agent(1, hard), user(2, hard), user(3, f"no, not 1 {hard}"), user(4, "option 1")])
-    statements.superseded(stated), said.is_approval(hard), said.without_announcement(hard), list(map(statements._Numbers(hard).of, (hard, hard)))
-    said.is_order(hard), said.is_small_talk(hard), statements.answered("1.", hard), statements.answered(hard, hard)
+    stated = statements.extract_user_statements([agent(1, hard), user(2, hard), user(3, f"no, not 1 {hard}"), user(4, "option 1")])
+    statements.find_superseded(stated), said.is_approval(hard), said.strip_announcement(hard), list(map(statements._SentenceNumbers(hard).take_number, (hard, hard)))
+    said.is_order(hard), said.is_small_talk(hard), statements.find_answered("1.", hard), statements.find_answered(hard, hard)
 """,
     "agent": """
 for hard in HARD:
-    statements.of_assistant([agent(1, hard)], [hard[:5]])
+    statements.extract_assistant_statements([agent(1, hard)], [hard[:5]])
 points_back = "That is because `foo_bar` has 5 rows. " * (M // 38)
-statements.of_assistant([agent(1, points_back)], ["foo_bar"])
+statements.extract_assistant_statements([agent(1, points_back)], ["foo_bar"])
 """,
     "questions": """
 for hard in HARD:
-    talk = statements.Talk([agent(1, "Which one?"), user(2, f"yes {hard}"), agent(3, f"x {hard}")])
+    talk = statements.LaterMessages([agent(1, "Which one?"), user(2, f"yes {hard}"), agent(3, f"x {hard}")])
     for by_user in (False, True):
-        statements.unanswered(statements.Statement("Which one?", 1 + by_user, "question", 1.0, by_user), talk)
+        statements.is_unanswered(statements.Statement("Which one?", 1 + by_user, "question", 1.0, by_user), talk)
 """,
     "earlier handoffs": """
 for hard in HARD:
@@ -136,9 +138,9 @@ for hard in HARD:
     "state": """
 for hard in HARD:
     read = thread(tool(1, kind="read", paths=("a.py",), output=f"load_config {hard}"))
-    list(state.goal_lines(read, "load_config " + hard[:5_000]))
-    list(state.goal_quotes(read, f'"{hard}" "{hard[:300]}"')), list(state.goal_errors(read, facts.derive(read).facts, f"Error: {hard}"))
-    list(state.items(read, facts.derive(read).facts))
+    list(state.find_goal_lines(read, "load_config " + hard[:5_000]))
+    list(state.find_goal_quotes(read, f'"{hard}" "{hard[:300]}"')), list(state.find_goal_errors(read, facts.derive_facts(read).facts, f"Error: {hard}"))
+    list(state.list_state_items(read, facts.derive_facts(read).facts))
 """,
     "offline": """
 for hard in HARD:
@@ -147,13 +149,13 @@ for hard in HARD:
     for pattern in (state._CODE_LINE, statements._PICK, statements._PICKED, statements._OPTION, statements._CHOICE):
         pattern.match(hard)
     read = thread(user(1, hard[:90_000]), agent(2, hard[:90_000]), tool(3, "error", kind="shell", command="make", output=hard[:90_000]), agent(4, hard[:90_000]))
-    task = Task(read, facts.derive(read, None, hard), Goal(hard), LIMITS)
-    offline.write(task, Draft(goal=Goal(hard)), budget=2_500, handoff_id="ab" * 16, reasons=True, preamble=True)
+    task = AuthorTask(read, facts.derive_facts(read, None, hard), Goal(hard), LIMITS)
+    offline.write_offline_draft(task, Draft(goal=Goal(hard)), budget=2_500, handoff_id="ab" * 16, reasons=True, preamble=True)
 """,
     "text": """
 for hard in HARD:
-    list(text.sentences(hard)), list(text.sentences(f"**{hard}")), text.own_words(f"## My request for Codex:{hard}")
-    text.error_line(f"hint: {hard}"), text.own_words(f"# a\\n{hard}\\n\\nfound in {hard}\\nb")
+    list(text.split_sentences(hard)), list(text.split_sentences(f"**{hard}")), text.extract_own_words(f"## My request for Codex:{hard}")
+    text.find_error_line(f"hint: {hard}"), text.extract_own_words(f"# a\\n{hard}\\n\\nfound in {hard}\\nb")
 """,
 }
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from test_cli import GOAL, World
 from test_reading import SECRET
 
-from tasuki.handoffs import event
+from tasuki.handoffs import create_event
 from tasuki.testing import ThreadBuilder
 from tasuki.vault import Vault
 
@@ -196,7 +196,7 @@ def test_a_kept_handoff_protects_a_parent_known_by_its_beginning(
         vault.save(handoff, f"## Next Goal (verbatim)\n{handoff.goal.text}")
     world.run("handoffs", "prune", "--older-than", "30", "--yes")
 
-    assert {h.id for h in vault.all()} == {parent.id, child.id}
+    assert {h.id for h in vault.list_handoffs()} == {parent.id, child.id}
 
 
 def test_nothing_is_pruned_while_a_handoff_cannot_be_read(world: World) -> None:
@@ -210,7 +210,7 @@ def test_nothing_is_pruned_while_a_handoff_cannot_be_read(world: World) -> None:
 
     assert done.returncode == 1
     assert "Nothing is deleted while a handoff cannot be read" in done.stderr
-    assert [h.id for h in vault.all()] == [parent.id]
+    assert [h.id for h in vault.list_handoffs()] == [parent.id]
 
 
 def test_events_that_cannot_be_read_keep_a_handoff(world: World) -> None:
@@ -222,7 +222,7 @@ def test_events_that_cannot_be_read_keep_a_handoff(world: World) -> None:
     (vault.root / odd.id / "events.jsonl").mkdir()
     world.run("handoffs", "prune", "--older-than", "30", "--yes")
 
-    assert [h.id for h in vault.all()] == [odd.id]
+    assert [h.id for h in vault.list_handoffs()] == [odd.id]
 
 
 @pytest.mark.parametrize("brief", ["", "# Handoff Context\nwithout its end"])
@@ -231,12 +231,12 @@ def test_a_damaged_brief_is_not_started(world: World, brief: str) -> None:
     vault = Vault(world.data / "handoffs")
     handoff = made(goal=GOAL, to="claude")
     vault.save(handoff, brief)
-    vault.append(handoff.id, event("drafted"))
+    vault.append_event(handoff.id, create_event("drafted"))
     done = world.run("start", handoff.id[:8], "--tmux", "--yes")
 
     assert done.returncode == 1
     assert "its goal is not in it" in done.stderr
-    assert [e.kind for e in vault.events(handoff.id)] == ["drafted"]
+    assert [e.kind for e in vault.load_events(handoff.id)] == ["drafted"]
 
 
 def test_a_path_with_a_nul_is_a_thread_that_is_gone(world: World) -> None:

@@ -13,7 +13,7 @@ from terminals import Terminal
 from test_cli import GOAL, World
 from waiting import retry_until
 
-from tasuki.launch.tmux import Tmux
+from tasuki.launch.tmux.server import Tmux
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -136,7 +136,7 @@ def test_ctrl_c_while_the_successor_comes_up_takes_it_back(place: Place, harness
 
 def _all_text(server: Tmux) -> str:
     panes = server.run(("list-panes", "-a", "-F", "#{pane_id}")).split()
-    return "\n".join(server.screen(pane).text for pane in panes)
+    return "\n".join(server.capture_screen(pane).text for pane in panes)
 
 
 def test_a_goal_with_a_nul_is_started_like_any_other(place: Place) -> None:

@@ -42,5 +42,17 @@ def test_nothing_heavy_is_imported(arguments: tuple[str, ...], tmp_path: Path) -
 
 def test_the_public_names_are_exactly_these() -> None:
     """What users may import from the package itself."""
-    assert tasuki.__all__ == ["__version__"]
+    names = (
+        "Entry Goal Handoff PreparedHandoff TasukiError Thread ThreadHead __version__ check_goal find_threads load_handoff "
+        "prepare_handoff read_thread redact start_successor"
+    )
+    assert tasuki.__all__ == names.split()
     assert len(tasuki.__all__) <= 20
+
+
+@pytest.mark.parametrize("name", tasuki.__all__)
+def test_every_public_name_says_what_it_is(name: str) -> None:
+    """Each can be imported from the package, and has a docstring of its own."""
+    value = getattr(tasuki, name)
+
+    assert isinstance(value, str) or value.__doc__

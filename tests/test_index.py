@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tasuki import harness as harnesses
 from tasuki.errors import StoreFailed, UsageError
+from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.testing import ThreadBuilder
-from tasuki.threads.index import Index
-from tasuki.threads.query import parse
+from tasuki.threads.index import ThreadIndex
+from tasuki.threads.query import parse_query
 
 
 class Shelf:
@@ -39,25 +39,29 @@ class Shelf:
         found = []
         for path in sorted(self.folder.iterdir()):
             stat = path.stat()
-            found.append((harnesses.of_file(path), ThreadFile(path, stat.st_mtime, stat.st_size)))
+            found.append(
+                (harnesses.detect_harness(path), ThreadFile(path, stat.st_mtime, stat.st_size))
+            )
         return found
 
     def update(self) -> tuple[int, int]:
         """Threads taken in, and threads that went."""
-        with Index(self.path) as index:
-            done = index.update(self.files())
+        with ThreadIndex(self.path) as index:
+            done = index.update_threads(self.files())
             assert not done.problems, done.problems
             return done.threads, done.gone
 
     def found(self, query: str, limit: int = 10) -> list[str]:
         """Names of the files that match, the best first."""
-        with Index(self.path) as index:
-            return [Path(hit.thread.path).name for hit in index.search(parse(query), limit)]
+        with ThreadIndex(self.path) as index:
+            return [
+                Path(hit.thread.path).name for hit in index.search_index(parse_query(query), limit)
+            ]
 
     def ranges(self, query: str) -> tuple[tuple[int, int], ...]:
         """The ranges of the best match."""
-        with Index(self.path) as index:
-            return index.search(parse(query))[0].ranges
+        with ThreadIndex(self.path) as index:
+            return index.search_index(parse_query(query))[0].ranges
 
     def mended(self, count: int) -> list[str]:
         """What was told until so many threads on apricots are found again, in three uses at most."""
@@ -144,8 +148,8 @@ def test_only_what_changed_is_read_again(shelf: Shelf) -> None:
     path = shelf.put(builder)
     shelf.put(about("the writer", 2))
     shelf.update()
-    with Index(shelf.path) as index:
-        before = index.size()[1]
+    with ThreadIndex(shelf.path) as index:
+        before = index.count_contents()[1]
     assert shelf.update() == (0, 0)
 
     shelf.put(builder.user("Now the zebra crossing").assistant("Painted."))
@@ -154,8 +158,8 @@ def test_only_what_changed_is_read_again(shelf: Shelf) -> None:
     assert shelf.found("step 3 parser") == [path.name]
     with sqlite3.connect(shelf.path) as db:
         (made,) = db.execute("SELECT max(id) FROM words_docsize").fetchone()
-    with Index(shelf.path) as index:
-        alive = index.size()[1]
+    with ThreadIndex(shelf.path) as index:
+        alive = index.count_contents()[1]
     assert before > 5
     assert before <= alive <= before + 1
     assert made <= before + 2
@@ -224,7 +228,7 @@ def test_a_damaged_index_is_built_anew(shelf: Shelf, content: bytes) -> None:
     shelf.put(about("apricots", 1))
     shelf.path.parent.mkdir()
     shelf.path.write_bytes(content)
-    with Index(shelf.path) as index:
+    with ThreadIndex(shelf.path) as index:
         assert index.rebuilt
     shelf.update()
 
@@ -237,9 +241,9 @@ def test_an_index_of_another_version_is_built_anew(shelf: Shelf) -> None:
     shelf.update()
     with sqlite3.connect(shelf.path) as db:
         db.execute("PRAGMA user_version = 99")
-    with Index(shelf.path) as index:
+    with ThreadIndex(shelf.path) as index:
         assert "version 99" in index.rebuilt
-        assert index.size() == (0, 0, 0)
+        assert index.count_contents() == (0, 0, 0)
 
 
 def test_an_index_damaged_inside_is_built_anew_at_the_next_use(shelf: Shelf) -> None:
@@ -288,7 +292,7 @@ def test_where_nothing_can_be_written_the_error_says_so(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
 
     with pytest.raises(StoreFailed, match="TASUKI_DATA"):
-        Index(tmp_path / "data" / "index.db")
+        ThreadIndex(tmp_path / "data" / "index.db")
 
 
 def test_a_full_disk_loses_nothing(shelf: Shelf) -> None:
@@ -357,27 +361,31 @@ def test_while_another_process_builds_what_is_there_is_searched(
     shelf.put(about("apricots", 1))
     shelf.update()
     shelf.put(about("blueberries", 2))
-    with Index(shelf.path) as first, Index(shelf.path) as second, first._alone() as alone:
+    with (
+        ThreadIndex(shelf.path) as first,
+        ThreadIndex(shelf.path) as second,
+        first._hold_lock() as alone,
+    ):
         assert alone
-        assert second.update(shelf.files()).busy
-        assert len(second.search(parse("apricots"))) == 1
-        assert second.search(parse("blueberries")) == []
+        assert second.update_threads(shelf.files()).busy
+        assert len(second.search_index(parse_query("apricots"))) == 1
+        assert second.search_index(parse_query("blueberries")) == []
 
 
 def test_a_thread_that_cannot_be_read_is_told_once_and_not_read_again(shelf: Shelf) -> None:
     """Its problem is reported by the update that met it, the others are taken in."""
     path = shelf.put(about("apricots", 1))
-    files = [*shelf.files(), (harnesses.get("pi"), ThreadFile(path, 1.0, 2))]
+    files = [*shelf.files(), (harnesses.get_harness("pi"), ThreadFile(path, 1.0, 2))]
     files[1][1].path.read_bytes()
     broken = shelf.folder / "broken.jsonl"
     broken.write_bytes(b'{"type":"nothing"}\n')
-    files[1] = (harnesses.get("pi"), ThreadFile(broken, 1.0, 2))
-    with Index(shelf.path) as index:
-        first = index.update(files)
+    files[1] = (harnesses.get_harness("pi"), ThreadFile(broken, 1.0, 2))
+    with ThreadIndex(shelf.path) as index:
+        first = index.update_threads(files)
         assert len(first.problems) == 1
         assert str(broken) in first.problems[0]
-        assert index.update(files).problems == []
-        assert len(index.search(parse("apricots"))) == 1
+        assert index.update_threads(files).problems == []
+        assert len(index.search_index(parse_query("apricots"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -388,7 +396,7 @@ def test_a_thread_that_cannot_be_read_is_told_once_and_not_read_again(shelf: She
 def test_a_search_for_nothing_says_what_to_type(text: str, message: str) -> None:
     """Empty searches and filters that make no sense are wrong usage."""
     with pytest.raises(UsageError, match=message):
-        parse(text)
+        parse_query(text)
 
 
 @pytest.mark.parametrize("text", ['"', "a OR b NOT (", "x* ^y {z}", "NEAR(a b)", "col:umn", "'; DROP TABLE", "\0 \x1b", "-" * 50 + "a"])  # fmt: skip
@@ -414,8 +422,8 @@ def test_the_index_holds_no_secret(shelf: Shelf) -> None:
     assert shelf.found("password")
 
     kept = b"".join(path.read_bytes() for path in shelf.path.parent.iterdir()).lower()
-    with Index(shelf.path) as index:
-        words = index.search(parse("deploy"))[0].thread
+    with ThreadIndex(shelf.path) as index:
+        words = index.search_index(parse_query("deploy"))[0].thread
     assert token[4:24].lower().encode() not in kept
     assert words.name == "deploy with [REDACTED:github-token]"
     assert words.first_words.count("[REDACTED:") == 2
@@ -429,6 +437,6 @@ def test_an_index_that_cannot_be_opened_names_what_mends_it(shelf: Shelf, name: 
 
     with (
         pytest.raises(StoreFailed, match=r"index\.db cannot be opened.*TASUKI_DATA="),
-        Index(shelf.path) as index,
+        ThreadIndex(shelf.path) as index,
     ):
-        index.update([])
+        index.update_threads([])

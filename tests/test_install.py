@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from tasuki.errors import InstallFailed
-from tasuki.harness.install import Installer
+from tasuki.harness.install.installer import Installer
 from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
 
 SETTINGS = """{
@@ -59,12 +59,12 @@ class Place:
 
     def install(self, additions: tuple[Addition, ...] | None = None) -> None:
         wanted = additions or self.additions()
-        self.installer.carry_out("x", wanted, self.installer.plan("x", wanted))
+        self.installer.apply_plan("x", wanted, self.installer.plan("x", wanted))
 
     def uninstall(self) -> None:
         wanted = self.additions()
-        plan = self.installer.removal("x", wanted)
-        self.installer.carry_out("x", wanted, plan, remove=True)
+        plan = self.installer.plan_removal("x", wanted)
+        self.installer.apply_plan("x", wanted, plan, remove=True)
 
     def actions(self) -> list[str]:
         return [step.action for step in self.installer.plan("x", self.additions()).steps]
@@ -117,7 +117,7 @@ def test_a_second_run_changes_no_byte(place: Place) -> None:
     place.install()
 
     assert {step.action for step in plan.steps} == {"there"}
-    assert not plan.changes
+    assert not plan.has_changes
     assert place.everything() == before
     assert {path: path.stat().st_mtime_ns for path in place.home.rglob("*")} == times
 
@@ -331,7 +331,7 @@ def test_a_change_between_showing_and_writing_is_noticed(place: Place) -> None:
     plan = place.installer.plan("x", place.additions())
     place.toml.unlink()
     with pytest.raises(InstallFailed, match="changed while they were looked at"):
-        place.installer.carry_out("x", place.additions(), plan)
+        place.installer.apply_plan("x", place.additions(), plan)
 
     assert place.settings.read_text() == SETTINGS
 
@@ -359,7 +359,7 @@ def test_the_record_holds_nothing_of_the_users(place: Place) -> None:
 def test_the_state_of_each_part_names_the_programs_that_it_runs(place: Place) -> None:
     """So that it is seen when a program is gone."""
     place.install()
-    found = list(place.installer.states("x", place.additions()))
+    found = list(place.installer.list_states("x", place.additions()))
 
     assert [standing.state for standing in found] == ["there"] * 5
     assert found[1].programs == ("/opt/tasuki",)

@@ -119,7 +119,7 @@ def test_in_a_terminal_it_is_shown_and_asked(session: Session) -> None:
         terminal.shows(pane, "Add this? [Y/n]:")
         terminal.keys(pane, "Enter")
         terminal.shows(pane, "[ended 0]")
-        assert "Done. Hand off inside Codex: $handoff GOAL" in terminal.screen(pane).text
+        assert "Done. Hand off inside Codex: $handoff GOAL" in terminal.capture_screen(pane).text
     finally:
         terminal.end()
     assert (session.home / ".codex" / "hooks.json").exists()

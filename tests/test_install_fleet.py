@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hooks import Session, program
 
-from tasuki import harness as harnesses
+from tasuki.harness import registry as harnesses
 from tasuki.harness.control import FLEET_MARK
 from tasuki.harness.integration import HOOK_MARK
 
@@ -23,7 +23,7 @@ SETTINGS = """{
 """
 RECORDED = {"path", "kind", "what", "mark", "text", "keys", "name", "made", "folders"}
 """What was recorded of each addition before there was a fleet."""
-FLEET = tuple(n for n in harnesses.BUILT_IN if harnesses.control(harnesses.get(n)))
+FLEET = tuple(n for n in harnesses.BUILT_IN if harnesses.get_control(harnesses.get_harness(n)))
 
 
 @pytest.fixture

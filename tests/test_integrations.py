@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from hooks import SHELLS, Session, in_shell, program
 
-from tasuki import harness as harnesses
-from tasuki.harness import integration
-from tasuki.harness.copilot.installing import CopilotIntegration
-from tasuki.harness.gemini.installing import ASSETS as GEMINI
-from tasuki.harness.gemini.installing import GeminiIntegration
-from tasuki.harness.integration import HookAnswer, HookCall, Integration, JsonEntry, OwnFile
-from tasuki.harness.opencode.installing import OpencodeIntegration
-from tasuki.harness.tomltext import at
+from tasuki.harness import registry as harnesses
+from tasuki.harness.copilot.hooks import CopilotIntegration
+from tasuki.harness.gemini.hooks import ASSETS as GEMINI
+from tasuki.harness.gemini.hooks import GeminiIntegration
+from tasuki.harness.install.toml_text import find_value
+from tasuki.harness.integration import HarnessIntegration, HookAnswer, HookCall, JsonEntry, OwnFile
+from tasuki.harness.opencode.hooks import OpencodeIntegration
 
 NAMES = ("pi", "omp", "gemini", "opencode", "copilot")
 TOLD = ("gemini", "copilot")
@@ -34,9 +33,9 @@ GOALS = (
 )
 
 
-def made(name: str) -> Integration:
+def made(name: str) -> HarnessIntegration:
     """What is added to one harness."""
-    found = integration(harnesses.get(name))
+    found = harnesses.get_integration(harnesses.get_harness(name))
     assert found is not None
     return found
 
@@ -57,7 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def gemini_prompt(goal: str) -> str:
     """What Gemini makes of the command: its prompt, and what was typed behind it."""
-    prompt = at((GEMINI / "command.toml").read_text(), ("prompt",))
+    prompt = find_value((GEMINI / "command.toml").read_text(), ("prompt",))
     return f"{prompt}\n\n/handoff {goal}" if goal else str(prompt)
 
 
@@ -69,7 +68,7 @@ def gemini(goal: str) -> dict[str, Any]:
 
 def copilot(goal: str) -> dict[str, Any]:
     """The payload of Copilot's hook on prompts, with the skill filled in."""
-    files = [a for a in CopilotIntegration().additions(("/t",)) if isinstance(a, OwnFile)]
+    files = [a for a in CopilotIntegration().list_additions(("/t",)) if isinstance(a, OwnFile)]
     body = files[0].content.partition("---\n\n")[2].replace("$ARGUMENTS", goal)
     said = (
         f'The user explicitly invoked the "/handoff" skill. Follow it.\n<skill>\n{body}\n</skill>'
@@ -81,9 +80,9 @@ def copilot(goal: str) -> dict[str, Any]:
 def test_the_goal_is_taken_to_the_letter(goal: str) -> None:
     """Lines, blanks, what a shell or JavaScript would expand, and the marks around it themselves."""
     for call in (
-        GeminiIntegration().called(gemini(goal)),
-        CopilotIntegration().called(copilot(goal)),
-        OpencodeIntegration().called({"event": "handoff", "session": "s", "goal": goal}),
+        GeminiIntegration().parse_hook_call(gemini(goal)),
+        CopilotIntegration().parse_hook_call(copilot(goal)),
+        OpencodeIntegration().parse_hook_call({"event": "handoff", "session": "s", "goal": goal}),
     ):
         assert call is not None
         assert (call.kind, call.text) == ("handoff", goal)
@@ -97,8 +96,8 @@ def test_the_goal_is_taken_to_the_letter(goal: str) -> None:
 ])  # fmt: skip
 def test_a_prompt_that_only_looks_like_the_command_is_none(prompt: str) -> None:
     """It goes to the model as it is."""
-    assert GeminiIntegration().called({**gemini("x"), "prompt": prompt}) is None
-    assert CopilotIntegration().called({**copilot("x"), "prompt": prompt}) is None
+    assert GeminiIntegration().parse_hook_call({**gemini("x"), "prompt": prompt}) is None
+    assert CopilotIntegration().parse_hook_call({**copilot("x"), "prompt": prompt}) is None
 
 
 WRONG: tuple[object, ...] = (
@@ -123,7 +122,7 @@ def test_any_payload_is_taken(name: str, value: object) -> None:
         dict.fromkeys(KEYS, value),
         *({**p, key: value} for p in whole for key in p),
     ):
-        call = made(name).called(payload)
+        call = made(name).parse_hook_call(payload)
         if call is not None:
             assert isinstance(call.text, str)
             assert call.used is None or 0 <= call.used <= 1000
@@ -133,20 +132,20 @@ def test_any_payload_is_taken(name: str, value: object) -> None:
 @pytest.mark.parametrize("session", ["a/b", "../x", "a\0b", "x" * 300, "ü", "\ud83d", "a\n"])
 def test_a_session_of_copilot_is_a_name_and_no_path(session: str) -> None:
     """Anything else is not looked for on the disk."""
-    assert CopilotIntegration().called({**copilot("a"), "sessionId": session}) is None
+    assert CopilotIntegration().parse_hook_call({**copilot("a"), "sessionId": session}) is None
 
 
 def test_the_end_of_a_turn_of_a_session_that_nobody_lists_asks_for_nothing(home: Path) -> None:
     """A sub-agent's session of opencode is listed by none; nor is one in a damaged database."""
     database = home / ".local" / "share" / "opencode" / "opencode.db"
     turn = {"event": "turn", "session": "ses_1"}
-    assert OpencodeIntegration().called(turn) is None
+    assert OpencodeIntegration().parse_hook_call(turn) is None
     database.parent.mkdir(parents=True)
     database.write_bytes(b"no database")
-    assert OpencodeIntegration().called(turn) is None
+    assert OpencodeIntegration().parse_hook_call(turn) is None
     database.unlink()
     sqlite3.connect(database).close()
-    assert OpencodeIntegration().called(turn) is None
+    assert OpencodeIntegration().parse_hook_call(turn) is None
 
 
 # -- the shell in front ----------------------------------------------------------------------
@@ -154,7 +153,7 @@ def test_the_end_of_a_turn_of_a_session_that_nobody_lists_asks_for_nothing(home:
 
 def shell_commands(name: str, program: str) -> list[str]:
     """The shell commands of a harness's hooks: that of a prompt, that of a turn's end."""
-    additions = made(name).additions((program,))
+    additions = made(name).list_additions((program,))
     if name == "gemini":
         hooks = [a.value for a in additions if isinstance(a, JsonEntry) and a.keys[0] == "hooks"]
         return [hook["hooks"][0]["command"] for hook in hooks]
@@ -200,7 +199,7 @@ def test_only_the_command_starts_tasuki(tmp_path: Path, name: str, shell: str) -
 def test_tasuki_may_lie_in_a_folder_of_any_name(name: str) -> None:
     """Blanks, quotes and signs of a shell: JSON and code hold the path as it is."""
     for command in ((ODD,), (ODD, "-m", "tasuki")):
-        for addition in made(name).additions(command):
+        for addition in made(name).list_additions(command):
             if isinstance(addition, JsonEntry) and addition.name == "tasuki":
                 started = addition.value["command"]
                 whole = started if isinstance(started, list) else [started, *addition.value["args"]]
@@ -215,7 +214,7 @@ def test_the_tools_are_told_where_tasuki_keeps_its_data(
 ) -> None:
     """Programs start a server without the user's own environment."""
     monkeypatch.setenv("TASUKI_DATA", "/elsewhere")
-    (server,) = [a.value for a in made(name).additions(("/t",))
+    (server,) = [a.value for a in made(name).list_additions(("/t",))
                  if isinstance(a, JsonEntry) and a.name == "tasuki"]  # fmt: skip
     environment = server.get("env") or server["environment"]
 
@@ -289,12 +288,12 @@ def test_doctor_sees_what_is_installed_and_what_is_broken(
     session: Session, home: Path, name: str
 ) -> None:
     """Every part that was taken out is named with the line that brings it back."""
-    program(session, harnesses.get(name).program, "echo 1.0.0")
+    program(session, harnesses.get_harness(name).program, "echo 1.0.0")
     session.run("install", name, "--yes")
     whole = doctor(session, name)
     assert "!" not in whole, whole
     assert f"inside {made(name).command} (" in whole
-    for addition in made(name).additions(("/t",)):
+    for addition in made(name).list_additions(("/t",)):
         if isinstance(addition, OwnFile):
             content = Path(addition.path).read_bytes()
             os.unlink(addition.path)
@@ -341,7 +340,7 @@ def test_any_settings_of_gemini_are_looked_at(home: Path, text: str) -> None:
     """What is odd there hinders nothing."""
     (home / ".gemini").mkdir()
     (home / ".gemini" / "settings.json").write_text(text)
-    assert GeminiIntegration().hindrances() == ()
+    assert GeminiIntegration().find_blockers() == ()
 
 
 def test_an_extension_of_pi_that_is_off_is_told(session: Session, home: Path) -> None:
@@ -360,7 +359,12 @@ def test_an_answer_is_said_in_each_ones_form() -> None:
     """JSON where a hook must speak it, words elsewhere; Copilot shows nothing at the end of a turn."""
     stop, told = HookAnswer("no", blocked=True), HookAnswer("80 %")
     handoff, turn = HookCall("handoff", "/t"), HookCall("turn", "/t")
-    assert json.loads(made("gemini").answer(handoff, stop)) == {"decision": "block", "reason": "no"}
-    assert json.loads(made("gemini").answer(turn, told)) == {"systemMessage": "80 %"}
-    assert made("copilot").answer(turn, told) == ""
-    assert [made(name).answer(turn, told) for name in ("pi", "omp", "opencode")] == ["80 %"] * 3
+    assert json.loads(made("gemini").format_answer(handoff, stop)) == {
+        "decision": "block",
+        "reason": "no",
+    }
+    assert json.loads(made("gemini").format_answer(turn, told)) == {"systemMessage": "80 %"}
+    assert made("copilot").format_answer(turn, told) == ""
+    assert [made(name).format_answer(turn, told) for name in ("pi", "omp", "opencode")] == [
+        "80 %"
+    ] * 3

@@ -10,21 +10,21 @@ import msgspec
 import pytest
 from fixture_threads import HARNESSES, adapter, form, holder, samples, thread_file
 
-from tasuki import harness
 from tasuki.errors import ThreadNotFound, ThreadUnreadable
-from tasuki.harness.jsonl import (
+from tasuki.harness import registry
+from tasuki.harness.reading.jsonl import (
     KEEP_HUGE,
     KEEP_WHOLE,
-    Lines,
-    both_ends,
+    ThreadLines,
+    choose_keep_limit,
     clip,
-    keep_limit,
-    occurring,
-    repaired,
+    find_occurring,
+    read_both_ends,
+    repair_line,
 )
 from tasuki.model import BrokenLine
 from tasuki.testing import ThreadBuilder
-from tasuki.testing.forms import Database, JsonDocument
+from tasuki.testing.forms import JsonDocument, OpencodeDatabase
 
 VALUE = msgspec.json.Decoder()
 
@@ -38,8 +38,8 @@ def test_a_byte_order_mark_changes_nothing(tmp_path: Path, name: str) -> None:
         copy = tmp_path / folder / path.name
         copy.parent.mkdir()
         copy.write_bytes(mark + path.read_bytes())
-        found = harness.of_file(copy)
-        head, thread = found.head(thread_file(copy)), found.read(copy)
+        found = registry.detect_harness(copy)
+        head, thread = found.read_head(thread_file(copy)), found.read(copy)
         assert head is not None
         told = (found.name, head.first_words, head.messages, head.name, head.context_tokens)
         shown = [(e.ref, e.kind, e.text, e.at) for e in thread.entries]
@@ -49,9 +49,9 @@ def test_a_byte_order_mark_changes_nothing(tmp_path: Path, name: str) -> None:
     assert read[1][5]
 
 
-def decoded(path: Path) -> tuple[Lines, list[object]]:
+def decoded(path: Path) -> tuple[ThreadLines, list[object]]:
     """The lines of a file after all were decoded, and what was decoded."""
-    lines = Lines(path)
+    lines = ThreadLines(path)
     return lines, [v for _, line in lines if (v := lines.decode(VALUE, line)) is not None]
 
 
@@ -68,10 +68,10 @@ def test_a_broken_line_is_reported_by_number(tmp_path: Path) -> None:
     lines, values = decoded(path)
 
     assert values == [{"a": 1}, {"c": 3}]
-    assert lines.report().broken == (
+    assert lines.build_report().broken == (
         BrokenLine(line=3, reason="Input data was truncated", path=str(path)),
     )
-    assert (lines.report().lines, lines.report().bytes) == (4, 23)
+    assert (lines.build_report().lines, lines.build_report().bytes) == (4, 23)
 
 
 def test_a_truncated_tail_is_accepted(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_truncated_tail_is_accepted(tmp_path: Path) -> None:
     lines, values = decoded(written(tmp_path, b'{"a":1}\n{"b":'))
 
     assert values == [{"a": 1}]
-    assert (lines.report().truncated_tail, lines.report().broken) == (True, ())
+    assert (lines.build_report().truncated_tail, lines.build_report().broken) == (True, ())
 
 
 def test_a_whole_last_line_needs_no_line_end(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_whole_last_line_needs_no_line_end(tmp_path: Path) -> None:
     lines, values = decoded(written(tmp_path, b'{"a":1}\n{"b":2}'))
 
     assert values == [{"a": 1}, {"b": 2}]
-    assert not lines.report().truncated_tail
+    assert not lines.build_report().truncated_tail
 
 
 def test_many_broken_lines_are_counted_and_not_listed(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_many_broken_lines_are_counted_and_not_listed(tmp_path: Path) -> None:
     lines, values = decoded(written(tmp_path, b"{\n" * 70))
 
     assert values == []
-    assert len(lines.report().broken) == 50
-    assert lines.report().notes == ("20 more broken lines",)
+    assert len(lines.build_report().broken) == 50
+    assert lines.build_report().notes == ("20 more broken lines",)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_many_broken_lines_are_counted_and_not_listed(tmp_path: Path) -> None:
 )
 def test_strings_that_are_no_unicode_survive(line: bytes, text: str) -> None:
     """Foreign bytes are written out, halves of surrogate pairs replaced."""
-    assert json.loads(repaired(line)) == text
+    assert json.loads(repair_line(line)) == text
 
 
 def test_deep_nesting_is_a_broken_line(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_deep_nesting_is_a_broken_line(tmp_path: Path) -> None:
     lines, values = decoded(written(tmp_path, content))
 
     assert values == [{"a": 1}]
-    assert [b.line for b in lines.report().broken] == [1]
+    assert [b.line for b in lines.build_report().broken] == [1]
 
 
 def test_windows_line_ends_are_line_ends(tmp_path: Path) -> None:
@@ -156,22 +156,24 @@ def test_a_file_without_permission_is_unreadable(tmp_path: Path) -> None:
     path.chmod(0)
 
     with pytest.raises(ThreadUnreadable, match="Permission denied"):
-        harness.get("claude").read(path)
+        registry.get_harness("claude").read(path)
 
 
 def test_the_harness_of_a_file_is_found_or_refused(tmp_path: Path) -> None:
     """What nobody knows is named; what is not there is another error."""
     for name in HARNESSES:
-        assert {harness.of_file(p) for p in samples(name)} == {adapter(name)}
+        assert {registry.detect_harness(p) for p in samples(name)} == {adapter(name)}
     with pytest.raises(ThreadUnreadable, match="not a thread of a known harness"):
-        harness.of_file(written(tmp_path, b'{"hello":"world"}\n'))
+        registry.detect_harness(written(tmp_path, b'{"hello":"world"}\n'))
     with pytest.raises(ThreadUnreadable, match="is empty"):
-        harness.of_file(written(tmp_path, b"\n"))
+        registry.detect_harness(written(tmp_path, b"\n"))
     with pytest.raises(ThreadNotFound, match="No file"):
-        harness.of_file(tmp_path / "gone.jsonl")
+        registry.detect_harness(tmp_path / "gone.jsonl")
 
 
-APPENDED = [name for name in HARNESSES if not isinstance(form(name), Database | JsonDocument)]
+APPENDED = [
+    name for name in HARNESSES if not isinstance(form(name), OpencodeDatabase | JsonDocument)
+]
 """Formats whose files only ever grow."""
 
 
@@ -222,12 +224,12 @@ def test_reading_leaves_the_file_alone(name: str) -> None:
 def test_both_ends_hold_whole_lines_and_never_overlap(tmp_path: Path) -> None:
     """Cut lines are left out; a small file has no tail of its own."""
     path = written(tmp_path, b"".join(b'{"n":%03d}\n' % n for n in range(100)))
-    first, last = both_ends(path, 95, 47)
+    first, last = read_both_ends(path, 95, 47)
 
     assert first == [b'{"n":%03d}' % n for n in range(9)]
     assert last == [b'{"n":%03d}' % n for n in range(96, 100)]
-    assert both_ends(written(tmp_path, b'{"n":1}\n'), 95, 47) == ([b'{"n":1}'], [])
-    assert both_ends(tmp_path / "gone", 95, 47) == ([], [])
+    assert read_both_ends(written(tmp_path, b'{"n":1}\n'), 95, 47) == ([b'{"n":1}'], [])
+    assert read_both_ends(tmp_path / "gone", 95, 47) == ([], [])
 
 
 def test_long_outputs_are_cut_in_the_middle() -> None:
@@ -239,12 +241,12 @@ def test_long_outputs_are_cut_in_the_middle() -> None:
 def test_huge_files_keep_less_of_each_output(tmp_path: Path) -> None:
     """Memory stays bounded by what is kept."""
     path = written(tmp_path, b"")
-    assert keep_limit(path) == KEEP_WHOLE
+    assert choose_keep_limit(path) == KEEP_WHOLE
     with path.open("r+b") as file:
         file.truncate(300 << 20)
 
-    assert keep_limit(path) == KEEP_HUGE
-    assert keep_limit(tmp_path / "gone") == KEEP_WHOLE
+    assert choose_keep_limit(path) == KEEP_HUGE
+    assert choose_keep_limit(tmp_path / "gone") == KEEP_WHOLE
 
 
 def test_texts_are_found_in_the_bytes_of_a_thread(tmp_path: Path) -> None:
@@ -252,21 +254,21 @@ def test_texts_are_found_in_the_bytes_of_a_thread(tmp_path: Path) -> None:
     path = written(tmp_path, b'{"t":"say \\"hi\\"\\n\\u00fcber alles"}\n{"t":"\xc3\xbcberall"}\n')
     wanted = {'say "hi"\nüber', "überall", "nowhere", ""}
 
-    assert occurring([str(path)], wanted) == {'say "hi"\nüber', "überall"}
-    assert occurring([str(tmp_path / "gone")], wanted) == set()
+    assert find_occurring([str(path)], wanted) == {'say "hi"\nüber', "überall"}
+    assert find_occurring([str(tmp_path / "gone")], wanted) == set()
 
 
 def test_a_text_across_two_blocks_is_found(tmp_path: Path) -> None:
     """Blocks overlap by the longest text wanted."""
     content = b"x" * ((1 << 20) - 3) + b"needle" + b"y" * 100
 
-    assert occurring([str(written(tmp_path, content))], ["needle"]) == {"needle"}
+    assert find_occurring([str(written(tmp_path, content))], ["needle"]) == {"needle"}
 
 
 def test_a_parent_is_read_up_to_its_end(tmp_path: Path) -> None:
     """A line that begins behind the end is not read."""
     path = written(tmp_path, b'{"a":1}\n{"b":2}\n{"c":3}\n')
-    lines = Lines(path, end=16)
+    lines = ThreadLines(path, end=16)
 
     assert [offset for offset, _ in lines] == [0, 8]
     assert (lines.number, lines.bytes) == (2, 16)

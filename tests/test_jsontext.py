@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tasuki.harness import jsontext
-from tasuki.harness.jsontext import NotJson
+from tasuki.harness.install import json_text
+from tasuki.harness.install.json_text import NotJson
 
 PLAIN = '{\n  "a": [1, 2],\n  "b": {"c": true}\n}\n'
 COMMENTED = '{\n\t// first\n\t"a": 1, // one\n\t/* two */ "b": [\n\t\t"x", // the x\n\t],\n}\n'
@@ -14,7 +14,7 @@ COMMENTED = '{\n\t// first\n\t"a": 1, // one\n\t/* two */ "b": [\n\t\t"x", // th
 
 def content(text: str) -> object:
     """What a text holds."""
-    return jsontext.value(text, jsontext.parsed(text))
+    return json_text.read_value(text, json_text.parse_json(text))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_comments_and_last_commas_are_allowed() -> None:
 def test_what_is_no_json_is_refused(text: str) -> None:
     """Nothing is guessed about a damaged file."""
     with pytest.raises(NotJson):
-        jsontext.parsed(text)
+        json_text.parse_json(text)
 
 
 @pytest.mark.parametrize("text", [
@@ -47,7 +47,7 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 def test_what_is_put_in_can_be_cut_out_to_the_letter(text: str) -> None:
     """The text that was put in stands there once, means what was wanted, and leaves no trace."""
     before = content(text.removeprefix("\ufeff") or "{}")
-    new, added = jsontext.with_member(text, ("hooks", "Stop"), "", {"command": 'a "b" ü'})
+    new, added = json_text.insert_member(text, ("hooks", "Stop"), "", {"command": 'a "b" ü'})
 
     assert new.count(added) == 1
     assert new.replace(added, "") == text
@@ -65,15 +65,15 @@ def test_what_is_put_in_can_be_cut_out_to_the_letter(text: str) -> None:
 
 def test_the_form_of_the_file_is_kept() -> None:
     """Lines stay lines with the file's own indentation, one line stays one line."""
-    assert jsontext.with_member('{\n\t"a": 1\n}\n', (), "b", {"c": 2})[0] == (
+    assert json_text.insert_member('{\n\t"a": 1\n}\n', (), "b", {"c": 2})[0] == (
         '{\n\t"a": 1,\n\t"b": {\n\t\t"c": 2\n\t}\n}\n'
     )
-    assert jsontext.with_member('{"a": 1}', (), "b", {"c": 2})[0] == '{"a": 1, "b": {"c": 2}}'
+    assert json_text.insert_member('{"a": 1}', (), "b", {"c": 2})[0] == '{"a": 1, "b": {"c": 2}}'
 
 
 def test_an_empty_file_becomes_an_object() -> None:
     """A file that holds only blanks is taken as one without settings."""
-    new, _ = jsontext.with_member(" \n", (), "a", 1)
+    new, _ = json_text.insert_member(" \n", (), "a", 1)
 
     assert json.loads(new) == {"a": 1}
 
@@ -81,18 +81,18 @@ def test_an_empty_file_becomes_an_object() -> None:
 def test_a_value_in_the_way_is_an_error() -> None:
     """Nothing of the user's is replaced by a list or an object."""
     with pytest.raises(NotJson, match=r"hooks\.Stop is no list"):
-        jsontext.with_member('{"hooks": {"Stop": 3}}', ("hooks", "Stop"), "", 1)
+        json_text.insert_member('{"hooks": {"Stop": 3}}', ("hooks", "Stop"), "", 1)
     with pytest.raises(NotJson, match="no object"):
-        jsontext.with_member('{"hooks": []}', ("hooks", "Stop"), "", 1)
+        json_text.insert_member('{"hooks": []}', ("hooks", "Stop"), "", 1)
 
 
 def test_taking_out_one_of_several_keeps_the_others() -> None:
     """First, middle or last: the rest is what it was, and still JSON."""
     for place in range(3):
         text = '{"l": [ "a" , "b", "c" ]}'
-        holder = jsontext.at(text, ("l",))
+        holder = json_text.find_value(text, ("l",))
         assert holder is not None
-        left = jsontext.without(text, holder.children[place], holder)
+        left = json_text.remove_child(text, holder.children[place], holder)
 
         assert json.loads(left) == {"l": [x for i, x in enumerate("abc") if i != place]}
 
@@ -101,8 +101,8 @@ def test_taking_out_keeps_the_comments_of_others() -> None:
     """A comment beside a neighbour stays."""
     text = '[\n  "a", // about a\n  // before b\n  "b", // about b\n  "c" // about c\n]'
     for place, left in ((0, ["b", "c"]), (1, ["a", "c"]), (2, ["a", "b"])):
-        node = jsontext.parsed(text)
-        after = jsontext.without(text, node.children[place], node)
+        node = json_text.parse_json(text)
+        after = json_text.remove_child(text, node.children[place], node)
 
         assert content(after) == left
         assert all(f"about {x}" in after for x in left)
@@ -126,9 +126,9 @@ def test_random_values_survive_putting_in_and_taking_out() -> None:
         text = json.dumps(
             whole, indent=dice.choice([None, 1, 2, "\t"]), ensure_ascii=dice.random() < 0.5
         )
-        new, added = jsontext.with_member(text, ("new", "way"), "name", made(2))
+        new, added = json_text.insert_member(text, ("new", "way"), "name", made(2))
         assert new.replace(added, "", 1) == text
-        holder = jsontext.parsed(new)
-        member = holder.child("new")
+        holder = json_text.parse_json(new)
+        member = holder.find_child("new")
         assert member is not None
-        assert content(jsontext.without(new, member, holder)) == whole
+        assert content(json_text.remove_child(new, member, holder)) == whole

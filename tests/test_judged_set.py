@@ -15,13 +15,14 @@ from click.testing import CliRunner
 
 pytest.importorskip("pydantic_ai")
 
-from tasuki.cli.eval import eval as group
-from tasuki.evals import judge_kept, labels, scenario
-from tasuki.evals.judge import told
-from tasuki.evals.judge_kept import Kept
-from tasuki.evals.labels import Label
-from tasuki.evals.scenario import Case
-from tasuki.testing.model_server import ModelServer, Request, Step
+from fakes.model_server import ModelRequest, ModelServer, ModelStep
+
+from tasuki_evals.cases import scenario
+from tasuki_evals.cases.scenario import ScenarioCase
+from tasuki_evals.cli.main import eval as group
+from tasuki_evals.judge import labels
+from tasuki_evals.judge.judge import format_answer
+from tasuki_evals.judge.labels import JudgeLabel, SavedBrief
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "bench" / "judged"
@@ -39,30 +40,30 @@ ASIDE = {"actions-cache", "tiny-nginx", "zig-arena"}
 
 
 @pytest.fixture(scope="module")
-def kept() -> list[Kept]:
+def kept() -> list[SavedBrief]:
     """The briefs of the set with their items."""
-    return judge_kept.read(FOLDER)
+    return labels.read_saved_run(FOLDER)
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[tuple[str, str], Label]:
+def known() -> dict[tuple[str, str], JudgeLabel]:
     """The labels of the set, by case and probe."""
-    read = labels.read(FOLDER / judge_kept.LABELS)
+    read = labels.read_labels(FOLDER / labels.LABELS)
     found = {(label.case, label.probe): label for label in read}
     assert len(found) == len(read), "an answer is labelled twice"
     return found
 
 
 @pytest.fixture(scope="module")
-def cases() -> dict[str, Case]:
+def cases() -> dict[str, ScenarioCase]:
     """The project's cases by their ids."""
-    return {case.id: case for case in scenario.load([])}
+    return {case.id: case for case in scenario.load_cases([])}
 
 
 # -- the set -------------------------------------------------------------------------------
 
 
-def test_every_brief_has_one_answer(kept: list[Kept], cases: dict[str, Case]) -> None:
+def test_every_brief_has_one_answer(kept: list[SavedBrief], cases: dict[str, ScenarioCase]) -> None:
     """Sixty briefs: one of each case, and ten more with another budget, each with one probe."""
     names = [one.brief.case for one in kept]
 
@@ -72,7 +73,7 @@ def test_every_brief_has_one_answer(kept: list[Kept], cases: dict[str, Case]) ->
     assert {name.partition("@")[0] for name in names} == set(cases)
 
 
-def test_the_kinds_are_mixed_evenly(kept: list[Kept]) -> None:
+def test_the_kinds_are_mixed_evenly(kept: list[SavedBrief]) -> None:
     """Ten answers of each kind of probe."""
     ids = [one.items[0].probe.id for one in kept]
     counted = Counter(re.sub(r"-\d+$", "", id) for id in ids)
@@ -80,7 +81,7 @@ def test_the_kinds_are_mixed_evenly(kept: list[Kept]) -> None:
     assert counted == dict.fromkeys(KINDS, 10)
 
 
-def test_briefs_are_what_their_hashes_say(kept: list[Kept]) -> None:
+def test_briefs_are_what_their_hashes_say(kept: list[SavedBrief]) -> None:
     """Text, brief and item carry one hash, and answers cite what stands in their brief alone."""
     for one in kept:
         (item,) = one.items
@@ -94,7 +95,7 @@ def test_briefs_are_what_their_hashes_say(kept: list[Kept]) -> None:
 
 
 def test_every_answer_is_labelled_with_a_reason(
-    kept: list[Kept], known: dict[tuple[str, str], Label]
+    kept: list[SavedBrief], known: dict[tuple[str, str], JudgeLabel]
 ) -> None:
     """Each label belongs to this brief and this answer, and has a verdict, a critique and a reader."""
     assert set(known) == {(one.brief.case, one.items[0].probe.id) for one in kept}
@@ -103,13 +104,13 @@ def test_every_answer_is_labelled_with_a_reason(
         label = known[item.case, item.probe.id]
 
         assert label.brief_sha256 == item.brief_sha256, item.case
-        assert label.answer_sha256 == labels.answer_sha256(item), item.case
+        assert label.answer_sha256 == labels.hash_answer(item), item.case
         assert label.label in ("pass", "fail"), item.case
         assert len(label.critique.split()) >= 8, item.case
         assert label.is_by_a_person, item.case
 
 
-def test_right_and_wrong_answers_are_balanced(known: dict[tuple[str, str], Label]) -> None:
+def test_right_and_wrong_answers_are_balanced(known: dict[tuple[str, str], JudgeLabel]) -> None:
     """Between half and seven tenths pass, and both verdicts occur in every kind."""
     passed = [label for label in known.values() if label.label == "pass"]
     by_kind: dict[str, set[str]] = {}
@@ -120,7 +121,9 @@ def test_right_and_wrong_answers_are_balanced(known: dict[tuple[str, str], Label
     assert by_kind == {kind: {"pass", "fail"} for kind in KINDS}
 
 
-def test_no_question_gives_its_answer_away(kept: list[Kept], cases: dict[str, Case]) -> None:
+def test_no_question_gives_its_answer_away(
+    kept: list[SavedBrief], cases: dict[str, ScenarioCase]
+) -> None:
     """A question on a planted fact does not hold that fact."""
     for one in kept:
         probe = one.items[0].probe
@@ -128,11 +131,13 @@ def test_no_question_gives_its_answer_away(kept: list[Kept], cases: dict[str, Ca
             case = cases[one.brief.case.partition("@")[0]]
             fact = case.expected_context[int(probe.id.rpartition("-")[2]) - 1]
 
-            assert fact.told(probe.truth.replace("\n", " ")), probe.truth
-            assert not fact.told(probe.question), probe.question
+            assert fact.matches_line(probe.truth.replace("\n", " ")), probe.truth
+            assert not fact.matches_line(probe.question), probe.question
 
 
-def test_what_comes_next_is_judged_by_the_case(kept: list[Kept], cases: dict[str, Case]) -> None:
+def test_what_comes_next_is_judged_by_the_case(
+    kept: list[SavedBrief], cases: dict[str, ScenarioCase]
+) -> None:
     """The truth of a continuation is the criterion that its case has today."""
     asked = [one for one in kept if one.items[0].probe.kind == "continuation"]
     for one in asked:
@@ -147,7 +152,7 @@ def test_what_comes_next_is_judged_by_the_case(kept: list[Kept], cases: dict[str
 class LabelReader:
     """A scripted judge that gives the label of each answer, but for a few the other one."""
 
-    def __init__(self, kept: list[Kept], known: dict[tuple[str, str], Label]) -> None:
+    def __init__(self, kept: list[SavedBrief], known: dict[tuple[str, str], JudgeLabel]) -> None:
         self.verdicts = {}
         for one in kept:
             (item,) = one.items
@@ -155,9 +160,9 @@ class LabelReader:
             found = known[item.case, item.probe.id].label
             other = {"pass": "fail", "fail": "pass"}
             verdict = other[found] if item.case in ASIDE else found
-            self.verdicts[told(item.answer)] = verdict
+            self.verdicts[format_answer(item.answer)] = verdict
 
-    def __call__(self, request: Request) -> str:
+    def __call__(self, request: ModelRequest) -> str:
         asked = request.turns[1].text
         match = re.search(r"<(thread-\w+)-answer>\n(.*?)\n</\1-answer>", asked, re.DOTALL)
         assert match, asked
@@ -167,11 +172,11 @@ class LabelReader:
 
 @pytest.fixture
 def settings(
-    tmp_path: Path, kept: list[Kept], known: dict[tuple[str, str], Label]
+    tmp_path: Path, kept: list[SavedBrief], known: dict[tuple[str, str], JudgeLabel]
 ) -> Iterator[Path]:
     """A file of settings with the scripted judge as `local/scripted`, which answers meanwhile."""
     judge = LabelReader(kept, known)
-    with ModelServer(default=Step(reply=judge)) as server:
+    with ModelServer(default=ModelStep(reply=judge)) as server:
         file = tmp_path / "config.toml"
         file.write_text(
             f'model = "local/scripted"\n[providers.local]\nbase_url = "{server.url}/v1"\nwindow = 32000\n'

@@ -18,9 +18,9 @@ from terminals import Terminal
 from waiting import retry_until
 
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
-from tasuki.launch import Launched
-from tasuki.launch.relay import Output
-from tasuki.launch.tmux import settled
+from tasuki.launch import LaunchResult
+from tasuki.launch.terminal.relay import ProgramOutput
+from tasuki.launch.tmux.server import wait_until_settled
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -70,10 +70,10 @@ class Run:
         """Press keys in the terminal."""
         self.terminal.keys(self.pane, *keys)
 
-    def result(self) -> tuple[Launched, str]:
+    def result(self) -> tuple[LaunchResult, str]:
         """What `start` returned, and whether the terminal was kept."""
         told, kept = self.told()
-        return msgspec.json.decode(told, type=Launched), kept
+        return msgspec.json.decode(told, type=LaunchResult), kept
 
     def told(self) -> tuple[str, str]:
         """What the starter wrote, once it has."""
@@ -269,7 +269,7 @@ def test_pastes_are_not_marked(terminal: Terminal, tmp_path: Path) -> None:
     """A program that looks ready but does not mark pastes gets none: each line would be sent."""
     run = Run(terminal, tmp_path, paste="one\ntwo", env={"T_UNMARKED": "1"})
     run.terminal.shows(run.pane, "ready>")
-    settled(run.terminal, run.pane, 2.0)
+    wait_until_settled(run.terminal, run.pane, 2.0)
     run.keys("q")
 
     launched, _ = run.result()
@@ -360,18 +360,18 @@ def test_without_a_terminal(tmp_path: Path) -> None:
 )
 def test_text_is_found_in_output(written: bytes, ready: str, found: bool) -> None:
     """Sequences are taken out of the output, and a jump to another line begins one."""
-    output = Output()
+    output = ProgramOutput()
     for byte in written:
-        output.take(bytes([byte]))
+        output.add_data(bytes([byte]))
 
-    assert found == output.shows(ready)
+    assert found == output.matches(ready)
 
 
 def test_modes_are_followed_across_pieces() -> None:
     """Modes are known however the output is cut, and what is left on is switched off."""
-    output = Output()
+    output = ProgramOutput()
     for byte in b"\x1b[?1049;2004h\x1b[?25l\x1b[>7u" + b"x" * 100_000 + b"\x1b[?1006h\x1b[?1049l":
-        output.take(bytes([byte]))
+        output.add_data(bytes([byte]))
 
     assert output.takes_pastes
-    assert output.undo() == b"\x1b[?1006l\x1b[?2004l\x1b[<u\x1b[?25h"
+    assert output.build_mode_reset() == b"\x1b[?1006l\x1b[?2004l\x1b[<u\x1b[?25h"

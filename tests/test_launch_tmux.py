@@ -19,8 +19,8 @@ from waiting import retry_until
 
 from tasuki.errors import HarnessMissing, LaunchFailed
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
-from tasuki.launch import Launched, start
-from tasuki.launch import tmux as tmux_module
+from tasuki.launch import LaunchResult, start
+from tasuki.launch.tmux import server as tmux_module
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -53,7 +53,7 @@ def test_text_stands_unsent(terminal: Terminal, log: Path) -> None:
     assert events(log, "enter") == []
     assert events(log, "early") == []
     assert launched.filled
-    assert "ready> [pasted" in terminal.screen(launched.pane).text
+    assert "ready> [pasted" in terminal.capture_screen(launched.pane).text
     assert re.fullmatch(r"tasuki:\d+", launched.target)
     assert launched.attach[-3:] == ("attach", "-t", launched.target)
     assert terminal.panes() == [f"{launched.pane} tasuki 1234 0"]
@@ -172,9 +172,9 @@ def test_inside_tmux(terminal: Terminal, log: Path) -> None:
     )
     out = log.parent / "out.json"
 
-    def told() -> Launched | None:
+    def told() -> LaunchResult | None:
         text = out.read_bytes() if out.exists() else b""
-        return msgspec.json.decode(text, type=Launched) if text.endswith(b"\n") else None
+        return msgspec.json.decode(text, type=LaunchResult) if text.endswith(b"\n") else None
 
     launched = retry_until(told, 20)
 
@@ -289,6 +289,6 @@ def test_two_starts_at_once(terminal: Terminal, log: Path) -> None:
 
 def test_the_socket_of_the_test_is_used_alone(terminal: Terminal) -> None:
     """A pane id of the user's own server is not looked up in another server."""
-    assert "TMUX" not in terminal._environment({"TMUX": "/tmp/x,1,0", "TMUX_PANE": "%0"})
-    assert not terminal.inside
+    assert "TMUX" not in terminal._build_environment({"TMUX": "/tmp/x,1,0", "TMUX_PANE": "%0"})
+    assert not terminal.is_inside
     assert os.environ.get("TMUX") is None

@@ -7,7 +7,7 @@ import pytest
 from handoffs import event, made
 
 from tasuki.errors import HandoffNotFound
-from tasuki.vault import Vault, draw, lineage
+from tasuki.vault import Vault, build_lineage, draw_lineage
 
 
 def name(n: int) -> str:
@@ -28,8 +28,8 @@ def vault(tmp_path: Path) -> Vault:
 
 def test_nothing_stored(vault: Vault) -> None:
     """An empty vault has no lineage."""
-    assert lineage(vault).roots == ()
-    assert draw(lineage(vault)) == ""
+    assert build_lineage(vault).roots == ()
+    assert draw_lineage(build_lineage(vault)) == ""
 
 
 def test_a_chain_of_five(vault: Vault) -> None:
@@ -37,13 +37,13 @@ def test_a_chain_of_five(vault: Vault) -> None:
     for n in range(1, 6):
         parent = name(n - 1) if n > 1 else ""
         vault.save(made(name(n), f"Step {n} of five", day(n), parent=parent, to="pi"), "brief")
-    vault.append(name(1), event("started"))
+    vault.append_event(name(1), event("started"))
 
-    tree = lineage(vault)
+    tree = build_lineage(vault)
 
     assert (name(1),) == tree.roots
-    assert [name(n) for n in range(1, 6)] == tree.chain(name(5))
-    assert draw(tree).splitlines() == [
+    assert [name(n) for n in range(1, 6)] == tree.list_chain(name(5))
+    assert draw_lineage(tree).splitlines() == [
         "● 00000001  2025-11-01 10:00  claude t-1 → pi  started  Step 1 of five",
         "● 00000002  2025-11-02 10:00  claude t-1 → pi  draft  Step 2 of five",
         "● 00000003  2025-11-03 10:00  claude t-1 → pi  draft  Step 3 of five",
@@ -57,7 +57,7 @@ def test_a_parent_known_by_its_first_digits(vault: Vault) -> None:
     vault.save(made(name(1), created=day(1)), "brief")
     vault.save(made(name(2), created=day(2), parent=name(1)[:8]), "brief")
 
-    assert [name(1), name(2)] == lineage(vault).chain(name(2))
+    assert [name(1), name(2)] == build_lineage(vault).list_chain(name(2))
 
 
 def test_a_fork(vault: Vault) -> None:
@@ -67,7 +67,8 @@ def test_a_fork(vault: Vault) -> None:
         vault.save(made(name(n), f"goal {n}", day(n), parent=above), "brief")
 
     shapes = [
-        line.partition("  2025")[0] for line in draw(lineage(vault, name(5)[:8])).splitlines()
+        line.partition("  2025")[0]
+        for line in draw_lineage(build_lineage(vault, name(5)[:8])).splitlines()
     ]
 
     assert shapes == [
@@ -86,24 +87,24 @@ def test_a_revision_hangs_on_what_it_revises(vault: Vault) -> None:
     vault.save(made(name(2), created=day(2), parent=name(1)), "brief")
     vault.save(made(name(3), created=day(3), parent=name(1), revises=name(2)), "brief")
 
-    tree = lineage(vault)
+    tree = build_lineage(vault)
 
-    assert [name(1), name(2), name(3)] == tree.chain(name(3))
-    assert "revision  Fix the login timeout" in draw(tree).splitlines()[2]
+    assert [name(1), name(2), name(3)] == tree.list_chain(name(3))
+    assert "revision  Fix the login timeout" in draw_lineage(tree).splitlines()[2]
 
 
 def test_a_successor_thread_links(vault: Vault) -> None:
     """A handoff from a thread that an event names as a successor follows that handoff."""
     vault.save(made(name(1), created=day(1), thread="one"), "brief")
-    vault.append(name(1), event("delivered", successor_thread="two"))
+    vault.append_event(name(1), event("delivered", successor_thread="two"))
     vault.save(made(name(2), created=day(2), thread="two"), "brief")
     vault.save(made(name(3), created=day(3), thread="three"), "brief")
 
-    tree = lineage(vault)
+    tree = build_lineage(vault)
 
     assert (name(1), name(3)) == tree.roots
     assert tree.nodes[name(2)].link == "thread"
-    assert {name(1), name(2)} == set(lineage(vault, name(2)).nodes)
+    assert {name(1), name(2)} == set(build_lineage(vault, name(2)).nodes)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7])
@@ -114,18 +115,18 @@ def test_circles_end(vault: Vault, length: int) -> None:
         vault.save(made(name(n), created=day(n), parent=name(after)), "brief")
     vault.save(made(name(9), created=day(9), parent=name(length)), "brief")
 
-    tree = lineage(vault, name(9))
+    tree = build_lineage(vault, name(9))
 
     assert (name(1),) == tree.roots
-    assert length + 1 == len(draw(tree).splitlines())
+    assert length + 1 == len(draw_lineage(tree).splitlines())
 
 
 def test_a_circle_of_threads(vault: Vault) -> None:
     """A thread that is named as its own successor makes no circle."""
     vault.save(made(name(1), created=day(1), thread="one"), "brief")
-    vault.append(name(1), event("delivered", successor_thread="one"))
+    vault.append_event(name(1), event("delivered", successor_thread="one"))
 
-    assert len(draw(lineage(vault, name(1))).splitlines()) == 1
+    assert len(draw_lineage(build_lineage(vault, name(1))).splitlines()) == 1
 
 
 def test_a_missing_parent(vault: Vault) -> None:
@@ -134,7 +135,7 @@ def test_a_missing_parent(vault: Vault) -> None:
     for n in (2, 3):
         vault.save(made(name(n), created=day(n), parent="\x1b[2Jfeedbeef" + "0" * 24), "brief")
 
-    lines = draw(lineage(vault)).splitlines()
+    lines = draw_lineage(build_lineage(vault)).splitlines()
 
     assert lines[0].startswith("● 00000001")
     assert lines[1] == "○ feedbee…  (not stored here)"
@@ -154,7 +155,7 @@ def test_nothing_reaches_the_terminal(vault: Vault) -> None:
         "brief",
     )
 
-    drawn = draw(lineage(vault))
+    drawn = draw_lineage(build_lineage(vault))
 
     assert drawn.isprintable()
     assert "Fix it red desrever word" in drawn
@@ -170,13 +171,13 @@ def test_a_long_chain(vault: Vault) -> None:
         handoff = made(name(n), created=created, parent=name(n - 1) if n > 1 else "")
         (vault.root / name(n) / "handoff.json").write_bytes(msgspec.json.encode(handoff))
 
-    tree = lineage(vault)
+    tree = build_lineage(vault)
 
-    assert len(draw(tree).splitlines()) == 1201
-    assert len(tree.chain(name(1201))) == 1201
+    assert len(draw_lineage(tree).splitlines()) == 1201
+    assert len(tree.list_chain(name(1201))) == 1201
 
 
 def test_unknown(vault: Vault) -> None:
     """An unknown id is an error, not an empty lineage."""
     with pytest.raises(HandoffNotFound):
-        lineage(vault, "abcd1234")
+        build_lineage(vault, "abcd1234")

@@ -12,14 +12,15 @@ from handoffs import event, made
 from lineage_records import DAY, chain, thread, told
 from msgspec.structs import replace
 
-from tasuki.config import Loaded, Settings
-from tasuki.fleet import reading, schema
+from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.fleet.service import Fleet, open_fleet
+from tasuki.fleet.store import queries, schema
 from tasuki.vault import Vault
-from tasuki.web.pages import lineage_chains, lineage_vault
-from tasuki.web.pages.lineage_chains import Story
-from tasuki.web.pages.lineage_drawing import drawing
-from tasuki.web.pages.thread_sizes import Sizes
+from tasuki.web.pages.lineage import agents
+from tasuki.web.pages.lineage import vault as lineage_vault
+from tasuki.web.pages.lineage.agents import ChainStory
+from tasuki.web.pages.lineage.diagram import draw_chain
+from tasuki.web.pages.lineage.thread_sizes import ThreadSizeCache
 
 PROJECT = "/home/dev/orchard-api"
 
@@ -28,15 +29,15 @@ PROJECT = "/home/dev/orchard-api"
 def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
     """A fleet with tables and one persona, on each kind of database; nothing of it runs."""
     url = "" if database_url.startswith("sqlite") else database_url
-    made = open_fleet(tmp_path / "fleet", url, Loaded(Settings()))
-    schema.upgrade(made.database)
+    made = open_fleet(tmp_path / "fleet", url, LoadedSettings(Settings()))
+    schema.upgrade_tables(made.database)
     fleet_records.persona(made.database)
     yield made
     made.database.close()
 
 
-def stories(fleet: Fleet, cwd: str = "") -> list[Story]:
-    return lineage_chains.stories(fleet, reading.persona(fleet.database, SLUG), cwd=cwd)
+def stories(fleet: Fleet, cwd: str = "") -> list[ChainStory]:
+    return agents.build_stories(fleet, queries.load_persona(fleet.database, SLUG), cwd=cwd)
 
 
 def test_a_chain_is_drawn_by_its_agents_and_their_handoffs(fleet: Fleet) -> None:
@@ -54,7 +55,7 @@ def test_a_chain_is_drawn_by_its_agents_and_their_handoffs(fleet: Fleet) -> None
     assert (None, True) == (last.cut, last.works)
     assert ["1", "2", "3"] == [row.place for row in story.rows]
     assert story.summary.startswith("3 agents, 2 handoffs since ")
-    assert drawing(story.strand).shapes
+    assert draw_chain(story.strand).shapes
 
 
 def test_the_entries_are_those_of_the_thread(fleet: Fleet, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_a_thread_of_another_host_is_not_looked_for(fleet: Fleet, tmp_path: Path
 def test_a_measurement_lies_where_its_entries_end(fleet: Fleet, tmp_path: Path) -> None:
     """What was told in the middle of a thread is drawn behind the entries that were there then."""
     path = thread(tmp_path / "threads", 4)
-    size = Sizes().of("claude", str(path), time.monotonic() + 60)
+    size = ThreadSizeCache().get_size("claude", str(path), time.monotonic() + 60)
     assert size
     id = fleet_records.agent(fleet.database, persona=SLUG, thread=str(path), host=fleet.host)
     told(fleet.database, id, [(size.times[1], 10.0), (size.times[5], 30.0)])
@@ -134,10 +135,8 @@ def test_chains_that_changed_last_come_first(fleet: Fleet) -> None:
 
     assert ["2", "1", "3"] == [story.key for story in stories(fleet)]
     assert ["1"] == [story.key for story in stories(fleet, "/old")]
-    assert [PROJECT, "/old", "/older"] == [
-        cwd for cwd, _ in lineage_chains.projects(fleet.database)
-    ]
-    assert SLUG == lineage_chains.newest_persona(fleet.database)
+    assert [PROJECT, "/old", "/older"] == [cwd for cwd, _ in agents.list_projects(fleet.database)]
+    assert SLUG == agents.find_newest_persona(fleet.database)
 
 
 def test_secrets_in_reasons_are_left_out(fleet: Fleet) -> None:
@@ -156,7 +155,7 @@ def test_a_chain_of_200_agents(fleet: Fleet) -> None:
 
     (story,) = stories(fleet)
     assert (200, 200) == (len(story.strand.stretches), len(story.rows))
-    assert drawing(story.strand).long
+    assert draw_chain(story.strand).long
 
 
 # -- sizes of threads --------------------------------------------------------------------
@@ -165,15 +164,15 @@ def test_a_chain_of_200_agents(fleet: Fleet) -> None:
 def test_a_thread_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
     """Past its time nothing is read, but what is known of an unchanged file stays known."""
     path = thread(tmp_path, 2)
-    sizes, late = Sizes(), time.monotonic() - 1
-    assert sizes.of("claude", str(path), late) is None
-    known = sizes.of("claude", str(path), time.monotonic() + 60)
+    sizes, late = ThreadSizeCache(), time.monotonic() - 1
+    assert sizes.get_size("claude", str(path), late) is None
+    known = sizes.get_size("claude", str(path), time.monotonic() + 60)
     assert known
     assert 4 == known.entries
-    assert sizes.of("claude", str(path), late) is known
+    assert sizes.get_size("claude", str(path), late) is known
 
     path.write_text(path.read_text() + path.read_text())
-    assert sizes.of("claude", str(path), late) is None
+    assert sizes.get_size("claude", str(path), late) is None
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "text", "nul"])
@@ -188,7 +187,7 @@ def test_what_is_no_thread_has_no_size(tmp_path: Path, kind: str) -> None:
         path.write_text("no thread")
     name = str(path) + ("\0" if kind == "nul" else "")
 
-    size = Sizes().of("claude", name, time.monotonic() + 60)
+    size = ThreadSizeCache().get_size("claude", name, time.monotonic() + 60)
     assert size is None or size.entries == 0
 
 
@@ -212,16 +211,16 @@ def test_handoffs_of_the_vault_are_a_chain_too(tmp_path: Path) -> None:
     kept(vault, 1)
     kept(vault, 2, parent=name(1))
     kept(vault, 9, cwd="/elsewhere")
-    vault.append(name(2), event("started", harness="pi", successor_thread="t-3"))
+    vault.append_event(name(2), event("started", harness="pi", successor_thread="t-3"))
 
-    (story,) = lineage_vault.stories(vault, PROJECT)
+    (story,) = lineage_vault.build_stories(vault, PROJECT)
     hrefs = [stretch.href for stretch in story.strand.stretches]
     assert ["/threads/claude/t-1", "/threads/claude/t-2", "/threads/pi/t-3"] == hrefs
     assert [10, 20, None] == [stretch.entries for stretch in story.strand.stretches]
     assert [("1", "00000001"), ("2", "00000002")] == [(r.place, r.handoff_id) for r in story.rows]
     assert [None, None] == [row.used for row in story.rows]
-    assert ["/elsewhere", PROJECT] == lineage_vault.projects(vault)
-    assert drawing(story.strand).shapes
+    assert ["/elsewhere", PROJECT] == lineage_vault.list_projects(vault)
+    assert draw_chain(story.strand).shapes
 
 
 def test_a_fork_and_a_revision_of_the_vault(tmp_path: Path) -> None:
@@ -232,7 +231,7 @@ def test_a_fork_and_a_revision_of_the_vault(tmp_path: Path) -> None:
     kept(vault, 3, parent=name(1))
     kept(vault, 4, revises=name(3))
 
-    (story,) = lineage_vault.stories(vault, PROJECT)
+    (story,) = lineage_vault.build_stories(vault, PROJECT)
     hrefs = [stretch.cut.href for stretch in story.strand.stretches if stretch.cut]
     assert [f"/briefs/{name(1)}", f"/briefs/{name(4)}"] == hrefs
     (fork,) = story.strand.forks
@@ -246,6 +245,6 @@ def test_a_handoff_that_is_not_stored_here_is_not_known(tmp_path: Path) -> None:
     vault = Vault(tmp_path / "handoffs")
     kept(vault, 2, parent=name(1))
 
-    (story,) = lineage_vault.stories(vault, PROJECT)
+    (story,) = lineage_vault.build_stories(vault, PROJECT)
     assert "not known" in story.strand.stretches[0].name
     assert ["Not stored here", "Step 2"] == [row.why for row in story.rows]

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from fakes.model_server import ModelServer, ModelStep
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.mcpserver.exceptions import ToolError
@@ -20,9 +21,8 @@ from test_cli import GOAL, World
 from test_reading import SECRET, work
 
 from tasuki import mcp
-from tasuki.extras import install_line
+from tasuki.extras import build_install_line
 from tasuki.testing import ThreadBuilder
-from tasuki.testing.model_server import ModelServer, Step
 from tasuki.vault import Vault
 
 
@@ -89,13 +89,13 @@ async def test_a_model_drafts_a_handoff_that_the_user_starts(world: World) -> No
         resources = (await client.list_resources()).resources
         brief = (await client.read_resource(resources[0].uri)).contents[0].text  # type: ignore[union-attr]
 
-    (handoff,) = Vault(world.data / "handoffs").all()
+    (handoff,) = Vault(world.data / "handoffs").list_handoffs()
     assert handoff.goal.said_by == "model"
     assert handoff.goal.text == GOAL
     assert f"tasuki start {handoff.id[:8]}" in text
     assert text.endswith(f"## Next Goal (verbatim, proposed by the previous agent)\n{GOAL}")
     assert text.endswith(brief)
-    assert Vault(world.data / "handoffs").state(handoff.id) == "draft"
+    assert Vault(world.data / "handoffs").load_state(handoff.id) == "draft"
     assert path.read_bytes() == before
 
 
@@ -104,7 +104,7 @@ async def test_the_authors_of_the_settings_write_here_too(world: World, tmp_path
     world.thread(work(cwd=str(world.project)))
     said = {"text": "The gateway's keepalive is off, so the upload stalls.", "refs": [5]}
     answer = json.dumps({"relevantInformation": [said]})
-    with ModelServer(default=Step(answer)) as model:
+    with ModelServer(default=ModelStep(answer)) as model:
         settings = tmp_path / "own.toml"
         settings.write_text(
             f'author = "model"\nmodel = "local/x"\n[providers.local]\nbase_url = "{model.url}/v1"\n'
@@ -253,7 +253,7 @@ def test_a_defect_inside_a_tool_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
     def fail(*_: object) -> str:
         raise KeyError("odd")
 
-    monkeypatch.setattr(mcp, "_read", fail)
+    monkeypatch.setattr(mcp, "_read_entries", fail)
     with pytest.raises(ToolError, match="This is a defect of tasuki: KeyError"):
         mcp.read_thread("x")
 
@@ -322,7 +322,7 @@ def test_without_the_extra_the_line_to_run_is_said(world: World) -> None:
     done = world.run("mcp", PYTHONPATH=str(blocked))
 
     assert done.returncode == 1
-    assert install_line("mcp") in done.stderr
+    assert build_install_line("mcp") in done.stderr
     assert "Traceback" not in done.stderr
 
 

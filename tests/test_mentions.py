@@ -4,7 +4,7 @@ from pathlib import Path
 
 from making import derived
 
-from tasuki.draft.mentions import mentions
+from tasuki.draft.facts.mentions import find_mentions
 from tasuki.model import Entry, Named, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -19,7 +19,7 @@ def said(ref: int, text: str) -> Entry:
 def test_what_was_said_given_and_printed_is_told_apart() -> None:
     """Each place in which a file is named has the refs of its own, oldest first."""
     call = ToolCall(id="1", name="Bash", kind="shell", command="wc src/a.py", output="9 src/b.py")
-    found = mentions(
+    found = find_mentions(
         [
             said(1, "I look at src/a.py, then at src/b.py."),
             Entry(ref=2, kind="user", text="src/a.py is slow"),
@@ -39,20 +39,22 @@ def test_what_was_said_given_and_printed_is_told_apart() -> None:
 def test_the_end_of_a_path_counts_for_the_one_file_it_can_mean() -> None:
     """A bare name means the file that ends so; a name that two files end with means neither."""
     known = ("src/app/queue.py", "src/app/store.py", "src/old/store.py")
-    found = mentions([said(1, "queue.py calls app/queue.py, and store.py is full")], known, CWD)
+    found = find_mentions(
+        [said(1, "queue.py calls app/queue.py, and store.py is full")], known, CWD
+    )
 
     assert found == {"src/app/queue.py": Named(assistant=(1,) * 2)}
 
 
 def test_a_name_without_a_folder_that_no_file_has_is_no_file() -> None:
     """`os.env` or a file that nothing else names is not taken for one of the project."""
-    assert mentions([said(1, "see notes.md and a/b and v1/users")], (), CWD) == {}
+    assert find_mentions([said(1, "see notes.md and a/b and v1/users")], (), CWD) == {}
 
 
 def test_the_threads_folder_and_the_letters_of_a_diff_are_no_part_of_a_path() -> None:
     """`/home/dev/proj/x`, `./x`, `a/x` and `b/x` are all the file `x`."""
     texts = (f"{CWD}/src/x.py", "./src/x.py", "--- a/src/x.py", "+++ b/src/x.py")
-    found = mentions([said(n, text) for n, text in enumerate(texts, 1)], ("src/x.py",), CWD)
+    found = find_mentions([said(n, text) for n, text in enumerate(texts, 1)], ("src/x.py",), CWD)
 
     assert found == {"src/x.py": Named(assistant=(1, 2, 3, 4))}
 
@@ -61,7 +63,7 @@ def test_an_earlier_handoff_names_no_file() -> None:
     """What a brief lists was named by the one before: it does not count as asked for."""
     brief = Entry(ref=1, kind="user", text="- src/a.py", origin="handoff")
 
-    assert mentions([brief], ("src/a.py",), CWD) == {}
+    assert find_mentions([brief], ("src/a.py",), CWD) == {}
 
 
 def test_files_that_are_only_named_are_kept_apart_from_those_touched(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 
+from fakes.model_server import ModelServer, ModelStep
 from pydantic_ai import exceptions
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import ModelRequest, ModelResponse
@@ -23,8 +24,6 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
-
-from tasuki.testing.model_server import ModelServer, Step
 
 CLIENTS: dict[str, Callable[[str], Model]] = {
     "chat": lambda url: OpenAIChatModel("m", provider=_openai(url)),
@@ -62,7 +61,7 @@ async def ask(url: str, api: str, stream: bool = False, **settings: Any) -> Mode
 @pytest.mark.parametrize(("api", "stream"), WAYS)
 async def test_text_and_counts(api: str, stream: bool) -> None:
     """Text, tokens and the reason of the end arrive, and the server sees prompt and key."""
-    with ModelServer(default=Step(TEXT)) as server:
+    with ModelServer(default=ModelStep(TEXT)) as server:
         answer = await ask(server.url, api, stream)
 
     request = server.log[0]
@@ -87,10 +86,10 @@ async def test_ends(api: str, stream: bool) -> None:
     """An answer that is empty, cut off, refused or held back is no error; its end is told."""
     found = []
     for step in (
-        Step(),
-        Step("half", end="length"),
-        Step("No.", end="refusal"),
-        Step(end="filter"),
+        ModelStep(),
+        ModelStep("half", end="length"),
+        ModelStep("No.", end="refusal"),
+        ModelStep(end="filter"),
     ):
         with ModelServer(default=step) as server:
             answer = await ask(server.url, api, stream)
@@ -120,7 +119,7 @@ STATUS = {
 @pytest.mark.parametrize("api", list(CLIENTS))
 async def test_http_errors(api: str, status: int) -> None:
     """Each status has its class, with what the server said and how long to wait."""
-    step = Step(status=status, error="not now", headers={"retry-after-ms": "20"})
+    step = ModelStep(status=status, error="not now", headers={"retry-after-ms": "20"})
     with ModelServer(default=step) as server, pytest.raises(STATUS[status]) as raised:
         await ask(server.url, api)
 
@@ -147,7 +146,7 @@ async def test_http_errors(api: str, status: int) -> None:
 async def test_a_request_that_is_too_long(api: str, said: str, code: str) -> None:
     """A request over the model's window is told apart from others that are refused."""
     with (
-        ModelServer(default=Step(status=400, error=said, code=code)) as server,
+        ModelServer(default=ModelStep(status=400, error=said, code=code)) as server,
         pytest.raises(exceptions.ModelContextWindowExceededError),
     ):
         await ask(server.url, api)
@@ -160,7 +159,7 @@ async def test_a_connection_that_breaks(api: str, stream: bool) -> None:
     """A connection that ends in the middle of an answer, or before it, is an error of its own."""
     for cut in (0, 80):
         with (
-            ModelServer(default=Step(TEXT, cut=cut)) as server,
+            ModelServer(default=ModelStep(TEXT, cut=cut)) as server,
             pytest.raises(exceptions.ModelConnectionError) as raised,
         ):
             await ask(server.url, api, stream)
@@ -183,7 +182,7 @@ async def test_nobody_listens(api: str) -> None:
 @pytest.mark.parametrize("api", list(CLIENTS))
 async def test_a_late_error(api: str) -> None:
     """An error inside a stream is the same error, marked as such."""
-    step = Step(TEXT, status=529, error="Overloaded", late=True)
+    step = ModelStep(TEXT, status=529, error="Overloaded", late=True)
     with ModelServer(default=step) as server, pytest.raises(exceptions.ModelOverloadedError) as e:
         await ask(server.url, api, stream=True)
 
@@ -195,7 +194,7 @@ async def test_a_late_error(api: str) -> None:
 async def test_a_body_that_is_no_answer(api: str, raw: bytes) -> None:
     """A body that is none of the API is an error, of any class, or an answer without words."""
     answer = None
-    with ModelServer(default=Step(raw=raw)) as server, suppress(Exception):
+    with ModelServer(default=ModelStep(raw=raw)) as server, suppress(Exception):
         answer = await ask(server.url, api)
 
     assert len(server.log) == 1
@@ -208,7 +207,7 @@ async def test_a_body_that_is_no_answer(api: str, raw: bytes) -> None:
 async def test_an_answer_that_does_not_come(api: str, beat: float) -> None:
     """The limit on a request holds also where the server keeps the connection alive."""
     with (
-        ModelServer(default=Step("late", delay=30, beat=beat)) as server,
+        ModelServer(default=ModelStep("late", delay=30, beat=beat)) as server,
         pytest.raises(exceptions.ModelRequestTimeout),
     ):
         await ask(server.url, api, request_timeout=0.5)
@@ -217,7 +216,7 @@ async def test_an_answer_that_does_not_come(api: str, beat: float) -> None:
 @pytest.mark.parametrize("api", list(CLIENTS))
 async def test_a_huge_answer(api: str) -> None:
     """20 MB arrive whole: nothing but the asker bounds an answer."""
-    with ModelServer(default=Step("ä" * 10_000_000)) as server:
+    with ModelServer(default=ModelStep("ä" * 10_000_000)) as server:
         answer = await ask(server.url, api)
 
     assert len(answer.text or "") == 10_000_000

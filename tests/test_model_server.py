@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 from asking import KEYS, PATHS, STREAMED, ask, content, post, texts
-
-from tasuki.testing.model_server import Call, ModelServer, Rule, Step
+from fakes.model_server import ModelRule, ModelServer, ModelStep, ScriptedCall
 
 LONG = "A long answer, streamed in several pieces: grüße ✓. " * 5
 RULES = (
-    Rule("write it", (Step("Writing.", (Call("write", {"path": "a ✓"}),)), Step("Done."))),
-    Rule("long", (Step(LONG),)),
-    Rule("slow", (Step("late", delay=0.4),)),
-    Rule("fail", (Step(status=529, error="overloaded"),)),
+    ModelRule(
+        "write it",
+        (ModelStep("Writing.", (ScriptedCall("write", {"path": "a ✓"}),)), ModelStep("Done.")),
+    ),
+    ModelRule("long", (ModelStep(LONG),)),
+    ModelRule("slow", (ModelStep("late", delay=0.4),)),
+    ModelRule("fail", (ModelStep(status=529, error="overloaded"),)),
 )
 
 
@@ -176,9 +178,9 @@ def test_the_log(server: ModelServer, tmp_path: Path) -> None:
     assert post(server, "/v1beta/models/m:countTokens", body)["totalTokens"] > 0
 
     assert body == server.log[0].body
-    assert server.log[0].count("long") == 2
+    assert server.log[0].count_text("long") == 2
     assert [turn.role for turn in server.log[0].turns] == ["system", "user"]
-    assert [server.log[0]] == server.asked("^long$")
+    assert [server.log[0]] == server.find_requests("^long$")
     counts = ["POST /v1/messages/count_tokens", "POST /v1beta/models/m:countTokens"]
     assert server.other == counts
     assert body == json.loads((tmp_path / "log.jsonl").read_text())["body"]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from asking import PATHS, STREAMED, ask, asked, post, sent, texts
-
-from tasuki.testing.model_server import ModelServer, Request, Rule, Step
+from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep
 
 LONG = "A long answer, streamed in several pieces: grüße ✓. " * 5
 
@@ -25,7 +24,7 @@ def test_how_an_answer_ends(api: str, stream: bool) -> None:
     }[api]
     found = []
     for end in ("stop", "length", "refusal", "filter"):
-        with ModelServer(default=Step("Some words.", end=end)) as server:
+        with ModelServer(default=ModelStep("Some words.", end=end)) as server:
             answer = sent(server, (STREAMED if stream else PATHS)[api], asked(api, stream))[2]
             found.append(answer)
 
@@ -36,7 +35,7 @@ def test_how_an_answer_ends(api: str, stream: bool) -> None:
 @pytest.mark.parametrize("api", list(PATHS))
 def test_an_empty_answer(api: str, stream: bool) -> None:
     """Without words and calls an answer is a valid one that says nothing."""
-    with ModelServer(default=Step()) as server:
+    with ModelServer(default=ModelStep()) as server:
         answer = post(server, (STREAMED if stream else PATHS)[api], asked(api, stream))
 
     assert texts(api, answer) == ""
@@ -52,7 +51,7 @@ def test_an_empty_answer(api: str, stream: bool) -> None:
 )
 def test_an_error_has_the_form_of_its_api(api: str, body: dict[str, Any]) -> None:
     """An HTTP error says what each API says, with the headers that a step names."""
-    step = Step(status=429, error="slow down", headers={"retry-after": "7"})
+    step = ModelStep(status=429, error="slow down", headers={"retry-after": "7"})
     with ModelServer(default=step) as server:
         status, headers, text = sent(server, STREAMED[api], asked(api, True))
 
@@ -62,7 +61,7 @@ def test_an_error_has_the_form_of_its_api(api: str, body: dict[str, Any]) -> Non
 
 def test_a_named_error() -> None:
     """A step can name its error as a program knows it."""
-    step = Step(status=400, error="too long", code="context_length_exceeded")
+    step = ModelStep(status=400, error="too long", code="context_length_exceeded")
     with ModelServer(default=step) as server:
         answer = post(server, PATHS["responses"], asked("responses"))
 
@@ -72,7 +71,7 @@ def test_a_named_error() -> None:
 @pytest.mark.parametrize("api", list(PATHS))
 def test_an_error_inside_a_stream(api: str) -> None:
     """A late error comes after a part of the answer, in a stream that began well."""
-    step = Step(LONG, status=529, error="overloaded", late=True)
+    step = ModelStep(LONG, status=529, error="overloaded", late=True)
     with ModelServer(default=step) as server:
         status, _, text = sent(server, STREAMED[api], asked(api, True))
         whole = post(server, PATHS[api], asked(api))
@@ -86,8 +85,8 @@ def test_an_error_inside_a_stream(api: str) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_body_to_the_letter(stream: bool) -> None:
     """A raw body goes out as it is, with a status and a type of its own."""
-    page = Step(raw=b"<html>busy</html>", status=502, headers={"content-type": "text/html"})
-    with ModelServer([Rule("page", (page,))], Step(raw=b"")) as server:
+    page = ModelStep(raw=b"<html>busy</html>", status=502, headers={"content-type": "text/html"})
+    with ModelServer([ModelRule("page", (page,))], ModelStep(raw=b"")) as server:
         status, headers, text = sent(server, PATHS["chat"], ask("chat", ("user", "page")))
         nothing = sent(server, PATHS["chat"], asked("chat", stream))
 
@@ -100,7 +99,7 @@ def test_a_body_to_the_letter(stream: bool) -> None:
 def test_a_connection_that_breaks(api: str, stream: bool) -> None:
     """A step that is cut off ends in the middle of its body, or before it said anything."""
     path = (STREAMED if stream else PATHS)[api]
-    with ModelServer([Rule("none", (Step(cut=0),))], Step(LONG, cut=70)) as server:
+    with ModelServer([ModelRule("none", (ModelStep(cut=0),))], ModelStep(LONG, cut=70)) as server:
         with pytest.raises(http.client.IncompleteRead) as broken:
             sent(server, path, asked(api, stream))
         with pytest.raises(http.client.RemoteDisconnected):
@@ -111,7 +110,7 @@ def test_a_connection_that_breaks(api: str, stream: bool) -> None:
 
 def test_signs_of_life() -> None:
     """While a step waits, it can send what keeps a connection open: blanks, or comments."""
-    with ModelServer(default=Step("late", delay=0.3, beat=0.1)) as server:
+    with ModelServer(default=ModelStep("late", delay=0.3, beat=0.1)) as server:
         whole = sent(server, PATHS["chat"], asked("chat"))[2]
         stream = sent(server, PATHS["chat"], asked("chat", True))[2]
 
@@ -125,7 +124,7 @@ def test_signs_of_life() -> None:
 @pytest.mark.parametrize("api", list(PATHS))
 def test_a_huge_answer(api: str, stream: bool) -> None:
     """20 MB arrive whole, a stream of them in few pieces."""
-    with ModelServer(default=Step("ä" * 10_000_000)) as server:
+    with ModelServer(default=ModelStep("ä" * 10_000_000)) as server:
         answer = post(server, (STREAMED if stream else PATHS)[api], asked(api, stream))
 
     assert len(texts(api, answer)) == 10_000_000
@@ -135,12 +134,12 @@ def test_a_huge_answer(api: str, stream: bool) -> None:
 def test_an_answer_made_from_the_request() -> None:
     """A step can be made from what was asked: its text alone, or all of it."""
 
-    def made(request: Request) -> Step | str:
+    def made(request: ModelRequest) -> ModelStep | str:
         if request.number == 0:
-            return Step(status=529)
+            return ModelStep(status=529)
         return f"{request.turns[0].text} by {request.headers['authorization']}"
 
-    with ModelServer(default=Step(reply=made)) as server:
+    with ModelServer(default=ModelStep(reply=made)) as server:
         body = {**asked("chat"), "messages": [{"role": "system", "content": "Sorted"}]}
         first = post(server, PATHS["chat"], body)
         headers = {"Authorization": "Bearer k"}

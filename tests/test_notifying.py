@@ -15,18 +15,20 @@ from inboxes import Inbox
 from terminals import Terminal
 from waiting import retry_until
 
-from tasuki import config, notify
-from tasuki.fleet import alerts, tables
-from tasuki.fleet.automation import Guard
-from tasuki.fleet.changes import Changes
-from tasuki.fleet.correlator import HookPost, digest
-from tasuki.fleet.database import Database
-from tasuki.fleet.intake import Intake
-from tasuki.fleet.lifecycle import Lifecycle
-from tasuki.fleet.notifying import Notifier
-from tasuki.fleet.rows import Agent
-from tasuki.fleet.signals import Signals
-from tasuki.launch.panes import Panes
+from tasuki import notify
+from tasuki.config import settings
+from tasuki.fleet.agents.lifecycle import AgentLifecycle
+from tasuki.fleet.agents.signals import AgentSignals
+from tasuki.fleet.alerts import alerts
+from tasuki.fleet.alerts.alerts import AutomationGuard
+from tasuki.fleet.alerts.notifier import AlertNotifier
+from tasuki.fleet.hooks.correlator import HookPost, hash_token
+from tasuki.fleet.hooks.intake import EventIntake
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.launch.tmux.panes import TmuxPanes
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # apprise imports it
 ALL = "done failed needs_you threshold unacknowledged"
@@ -45,12 +47,12 @@ def gone() -> str:
 class Hooks:
     """What hooks of Claude Code tell of one agent."""
 
-    def __init__(self, database: Database, **agent: Any) -> None:
-        self.intake = Intake(
-            database, Changes(), "h", skill=str, threshold=80.0, after=lambda *_: None
+    def __init__(self, database: FleetDatabase, **agent: Any) -> None:
+        self.intake = EventIntake(
+            database, ChangeFeed(), "h", read_skill=str, threshold=80.0, on_commit=lambda *_: None
         )
         self.agent = records.agent(
-            database, session=SESSION, token_hash=digest("t"), pane="%5", **agent
+            database, session=SESSION, token_hash=hash_token("t"), pane="%5", **agent
         )
 
     def tell(self, *payloads: dict[str, Any]) -> None:
@@ -64,7 +66,7 @@ class Hooks:
 
 
 @pytest.fixture
-def hooks(database: Database) -> Iterator[Hooks]:
+def hooks(database: FleetDatabase) -> Iterator[Hooks]:
     """Hooks of an agent with a persona, on SQLite and on PostgreSQL."""
     records.persona(database)
     made = Hooks(database, persona=records.SLUG, state="busy")
@@ -89,9 +91,9 @@ def filled(percent: float) -> dict[str, Any]:
     return {"context_window": {"used_percentage": percent, "context_window_size": 200_000}}
 
 
-def told(database: Database) -> list[tuple[str, str]]:
+def told(database: FleetDatabase) -> list[tuple[str, str]]:
     """Kind and title of the alerts, the oldest first."""
-    return [(of.kind, of.title) for of in reversed(alerts.newest(database, 99))]
+    return [(of.kind, of.title) for of in reversed(alerts.list_newest_alerts(database, 99))]
 
 
 WAITS = ("needs_you", "developer-con-1 waits for you")
@@ -101,17 +103,17 @@ PASSED = ("threshold", "developer-con-1 is past its threshold")
 # -- agents ----------------------------------------------------------------------------
 
 
-def test_a_wait_is_one_alert(database: Database, hooks: Hooks) -> None:
+def test_a_wait_is_one_alert(database: FleetDatabase, hooks: Hooks) -> None:
     """However many hooks tell of one wait it is one alert; the next wait is another."""
     hooks.tell(asks("PermissionRequest"), asks(), asks())
     once = told(database)
     hooks.tell(works(), asks())
 
     assert (once, told(database)) == ([WAITS], [WAITS, WAITS])
-    assert alerts.newest(database, 1)[0].text == "May it run rm?"
+    assert alerts.list_newest_alerts(database, 1)[0].text == "May it run rm?"
 
 
-def test_a_passed_threshold_is_one_alert(database: Database, hooks: Hooks) -> None:
+def test_a_passed_threshold_is_one_alert(database: FleetDatabase, hooks: Hooks) -> None:
     """It is told when it is passed, and again only once the context was emptied in between."""
     hooks.tell(filled(85), filled(90))
     once = told(database)
@@ -120,7 +122,7 @@ def test_a_passed_threshold_is_one_alert(database: Database, hooks: Hooks) -> No
     assert (once, told(database)) == ([PASSED], [PASSED, PASSED])
 
 
-def test_of_an_anonymous_agent_nothing_is_told(database: Database) -> None:
+def test_of_an_anonymous_agent_nothing_is_told(database: FleetDatabase) -> None:
     """An agent without a persona is nobody's task: neither its wait nor its threshold is an alert."""
     hooks = Hooks(database, state="busy")
     hooks.intake.start()
@@ -131,15 +133,19 @@ def test_of_an_anonymous_agent_nothing_is_told(database: Database) -> None:
 
 
 @pytest.fixture
-def panes(tmp_path: Path) -> Iterator[Panes]:
+def panes(tmp_path: Path) -> Iterator[TmuxPanes]:
     """Panes of a tmux of the test's own."""
     terminal = Terminal(tmp_path)
-    yield Panes(terminal, tmp_path / "locks")
+    yield TmuxPanes(terminal, tmp_path / "locks")
     terminal.end()
 
 
 def test_a_wait_that_no_hook_told_is_told(
-    database: Database, hooks: Hooks, panes: Panes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: FleetDatabase,
+    hooks: Hooks,
+    panes: TmuxPanes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where the program shows that it waits, that is an alert; the hook that comes late makes no second one."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
@@ -148,18 +154,18 @@ def test_a_wait_that_no_hook_told_is_told(
     (tmp_path / "sessions").mkdir()
     shown = tmp_path / "sessions" / f"{PID}.json"
     shown.write_text(json.dumps({"sessionId": SESSION, "status": "waiting"}))
-    signals = Signals(database, panes, Changes())
+    signals = AgentSignals(database, panes, ChangeFeed())
     for _ in range(2):
         with database.read() as connection:
             row = connection.execute(sa.select(tables.agents)).one()
-        signals.look([_agent(row)])
+        signals.check_agents([_agent(row)])
     seen = told(database)
     hooks.tell(asks())
 
     assert (seen, told(database)) == ([WAITS], [WAITS])
 
 
-def _agent(row: Any) -> Agent:
+def _agent(row: Any) -> FleetAgent:
     """An agent with the few fields that are looked at."""
     names = (
         "id",
@@ -172,39 +178,39 @@ def _agent(row: Any) -> Agent:
         "session",
         "process",
     )
-    return Agent(**{name: getattr(row, name) for name in names})
+    return FleetAgent(**{name: getattr(row, name) for name in names})
 
 
 def test_a_lost_agent_is_told_with_its_loss(
-    database: Database, panes: Panes, tmp_path: Path
+    database: FleetDatabase, panes: TmuxPanes, tmp_path: Path
 ) -> None:
     """The alert stands as soon as the agent is lost: a server that is killed right then loses none."""
     records.persona(database)
-    lifecycle = Lifecycle(database, panes, tmp_path, tmp_path, "h")
+    lifecycle = AgentLifecycle(database, panes, tmp_path, tmp_path, "h")
     lost = records.agent(database, persona=records.SLUG)
     for id, state in ((lost, "lost"), (lost, "lost"), (records.agent(database), "lost")):
-        lifecycle.gone(id, state, "its pane is gone")
-    lifecycle.gone(records.agent(database, persona=records.SLUG), "ended", "it said goodbye")
+        lifecycle.note_end(id, state, "its pane is gone")
+    lifecycle.note_end(records.agent(database, persona=records.SLUG), "ended", "it said goodbye")
 
     assert told(database) == [("failed", "developer-con-1 is lost")]
-    assert alerts.newest(database, 1)[0].agent_id == lost
+    assert alerts.list_newest_alerts(database, 1)[0].agent_id == lost
 
 
-def test_an_automation_that_stops_is_told_each_time(database: Database) -> None:
+def test_an_automation_that_stops_is_told_each_time(database: FleetDatabase) -> None:
     """It is told once; after the operator started it again, a new stop of the same agent is a new alert."""
     records.persona(database, automatic=True)
     full = {"persona": records.SLUG, "context_used": 85.0, "over_threshold": True}
     for number in range(2):
         old = records.agent(database, ended_at=1.0, **full)
         records.handoff(database, f"{number:032x}", old, automatic=True, state="done")
-    agent, guard = records.agent(database, **full), Guard(database, 80.0, "h")
+    agent, guard = records.agent(database, **full), AutomationGuard(database, 80.0, "h")
     for _ in range(2):
-        guard.wants(agent)
-    guard._stop(records.SLUG, agent, "found by another thread at the same moment")
+        guard.decide_handoff(agent)
+    guard._stop_automation(records.SLUG, agent, "found by another thread at the same moment")
     once = told(database)
     with database.write() as connection:
         connection.execute(sa.update(tables.personas).values(automation_stopped=""))
-    guard.wants(agent)
+    guard.decide_handoff(agent)
 
     stopped = ("needs_you", "Automatic handoffs of developer-con-1 stopped")
     assert (once, told(database)) == ([stopped], [stopped, stopped])
@@ -237,15 +243,17 @@ def test_a_missing_acknowledgement_is_told_and_what_the_operator_does_is_not(
 # -- places ----------------------------------------------------------------------------
 
 
-def test_a_place_that_fails_holds_no_other_up(database: Database, inbox: Inbox, gone: str) -> None:
+def test_a_place_that_fails_holds_no_other_up(
+    database: FleetDatabase, inbox: Inbox, gone: str
+) -> None:
     """One of two took it: it was sent, and the other one is named by its number alone."""
     with database.write() as connection:
-        alerts.raise_(connection, "failed", "k", "It failed", "So.", host="h")
-    notifier = Notifier(database, "h", f"{gone} {inbox.where} {inbox.where}", ALL)
+        alerts.raise_alert(connection, "failed", "k", "It failed", "So.", host="h")
+    notifier = AlertNotifier(database, "h", f"{gone} {inbox.where} {inbox.where}", ALL)
     notifier.start()
-    retry_until(lambda: alerts.newest(database, 1)[0].state not in ("due", "sending"))
+    retry_until(lambda: alerts.list_newest_alerts(database, 1)[0].state not in ("due", "sending"))
     notifier.close(5)
-    of = alerts.newest(database, 1)[0]
+    of = alerts.list_newest_alerts(database, 1)[0]
 
     assert (of.state, inbox.titles) == ("sent", ["tasuki: It failed"])
     assert of.problem == "Address 1 of the setting notify: a notification could not be delivered."
@@ -253,12 +261,12 @@ def test_a_place_that_fails_holds_no_other_up(database: Database, inbox: Inbox, 
 
 
 def test_a_channel_that_is_mended_has_no_problem(
-    database: Database, inbox: Inbox, gone: str
+    database: FleetDatabase, inbox: Inbox, gone: str
 ) -> None:
     """What went wrong is shown until a test arrives, or until another address is set."""
-    notifier = Notifier(database, "h", gone, ALL)
+    notifier = AlertNotifier(database, "h", gone, ALL)
     failed = (notifier.test(), notifier.problem)
-    notifier.take(inbox.where, ALL)
+    notifier.configure(inbox.where, ALL)
     changed = notifier.problem
     notifier.problem = failed[1]
     fine = notifier.test()
@@ -283,7 +291,7 @@ def test_a_channel_that_is_mended_has_no_problem(
 )
 def test_of_an_address_only_its_kind_is_shown(place: str, shown: str) -> None:
     """What is no address may be a key that was mistyped: nothing of it is shown."""
-    assert notify.kinds(place) == [shown]
+    assert notify.list_kinds(place) == [shown]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -301,4 +309,4 @@ def test_a_mistyped_address_is_shown_nowhere(world: World) -> None:
 )  # fmt: skip
 def test_the_kinds_that_are_sent(words: str, sent: str) -> None:
     """`all` is every kind there is; no word is none of them."""
-    assert config.alerts(config.Settings(notify_about=words)) == sent
+    assert settings.list_alerts(settings.Settings(notify_about=words)) == sent

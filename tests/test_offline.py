@@ -13,10 +13,10 @@ from making import GOAL, brief_of, built, made, thread_of
 
 from tasuki.draft import brief
 from tasuki.draft.authors import offline
-from tasuki.evals.fidelity import invented
-from tasuki.harness.jsonl import clip
+from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Draft, Entry, Item, ToolCall
 from tasuki.testing import ThreadBuilder, story
+from tasuki_evals.cases.fidelity import find_invented
 
 BUDGETS = (300, 400, 600, 800, 1_200, 2_000, 3_000, 4_000, 6_000, 8_000)
 
@@ -84,7 +84,7 @@ def test_a_long_last_message_is_quoted_up_to_the_cap(tmp_path: Path) -> None:
     lines = last.text.split("\n")
     told = [line for line in lines if line.startswith("Part")]
 
-    assert offline.STOPPED / 2 < len(last.text) <= offline.STOPPED
+    assert offline.MAX_STOPPED / 2 < len(last.text) <= offline.MAX_STOPPED
     assert lines[-1] == "Run `make all` next."
     assert set(lines) <= {*parts, "[…]", "Run `make all` next."}
     assert told == sorted(told, key=parts.index)
@@ -109,7 +109,7 @@ def test_of_a_long_report_only_the_torn_sentences_are_left_out(report: str, tmp_
         text = f"{text[:8_000]}.\n\n{text[8_000:]}"
     cut = clip(text, 6_000)
     entry = Entry(ref=1, kind="tool", tool=ToolCall(id="1", name="Task", kind="agent", output=cut, status="ok"))  # fmt: skip
-    told = offline._message(entry)
+    told = offline._extract_message(entry)
 
     assert "left out" not in told
     assert len(told) > 5_500
@@ -144,7 +144,7 @@ def test_the_files_in_hand_were_touched_and_are_still_there(tmp_path: Path) -> N
     )
     (hand,) = [i.text for i in draft_of(builder, tmp_path).stopped if i.label == "Files in hand"]
 
-    assert len(hand.split(", ")) == offline.IN_HAND
+    assert len(hand.split(", ")) == offline.MAX_IN_HAND
     assert set(re.findall(r"`([^`]+)`", hand)) <= {f"src/{n}.py" for n in ("importer", "exporter", "scheduler", "mailer")}  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_the_files_in_hand_were_touched_and_are_still_there(tmp_path: Path) -> N
 def test_conclusions_stand_in_the_order_of_the_thread_with_their_headings(tmp_path: Path) -> None:
     """One item a message that cites it; what stands where the thread stopped is not among them."""
     builder = talk().user("read on")
-    for n in range(offline.REACH):
+    for n in range(offline.STOPPED_REACH):
         builder.read(f"docs/page{n}.md", "x")
     draft = draft_of(builder.user("and now?").assistant("The pages are read."), tmp_path)
     causes = [i for i in draft.context if "fails because" in i.text]
@@ -186,8 +186,8 @@ def test_sub_agents_and_summaries_are_called_what_they_are(tmp_path: Path) -> No
     builder.user("go on").assistant("I go on with it.").shell("pytest -q", "1 passed")
     found = [(i.label, i.text) for i in draft_of(builder, tmp_path).context]
 
-    assert (offline.WHOSE["compaction"], summary) in found
-    assert set(offline.WHOSE) == {"tool", "compaction"}
+    assert (offline.SPEAKER_LABELS["compaction"], summary) in found
+    assert set(offline.SPEAKER_LABELS) == {"tool", "compaction"}
 
 
 def test_an_error_that_was_mended_is_not_told_as_open(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_the_last_steps_stand_in_their_order_without_what_the_state_tells(tmp_pa
     terse = draft_of(builder.assistant("All is built."), tmp_path).steps
     ended = draft_of(builder.assistant("All twelve parts are built. " * 8), tmp_path).steps
 
-    assert [i.text for i in under_way] == [f"`make part{n}` → built {n}" for n in range(12 - offline.STEPS, 12)]  # fmt: skip
+    assert [i.text for i in under_way] == [f"`make part{n}` → built {n}" for n in range(12 - offline.MAX_STEPS, 12)]  # fmt: skip
     assert terse == under_way
     assert ended == ()
 
@@ -236,11 +236,14 @@ def test_every_budget_holds_and_a_larger_one_never_says_less_of_what_was_asked(
     drafts = {budget: made(path, budget=budget) for budget in BUDGETS}
     said = [sum(len(i.text) for i in drafts[b].handoff.draft.asked) for b in BUDGETS]
 
-    assert all(brief.size(drafts[b].context) <= b for b in BUDGETS)
+    assert all(brief.count_context_tokens(drafts[b].context) <= b for b in BUDGETS)
     assert said == sorted(said)
     assert said[0] > 0
     for smaller, larger in pairwise(BUDGETS):
-        assert brief.size(drafts[smaller].context) <= brief.size(drafts[larger].context) + 40
+        assert (
+            brief.count_context_tokens(drafts[smaller].context)
+            <= brief.count_context_tokens(drafts[larger].context) + 40
+        )
 
 
 def test_without_a_goal_the_preamble_sends_nobody_to_one(tmp_path: Path) -> None:
@@ -333,5 +336,5 @@ def test_every_quoted_line_stands_in_the_thread(harness: str, budget: int, tmp_p
     path = story(harness).write(tmp_path)
     result = made(path, budget=budget)
 
-    assert invented(result.context, result.thread, GOAL) == []
+    assert find_invented(result.context, result.thread, GOAL) == []
     assert thread_of(story(harness), tmp_path).entries

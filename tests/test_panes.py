@@ -15,14 +15,14 @@ from terminals import Terminal
 from waiting import retry_until, runs
 
 from tasuki.errors import LaunchFailed, PaneGone
-from tasuki.launch.panes import Panes
+from tasuki.launch.tmux.panes import TmuxPanes
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
 OPENER = """
 import sys; from pathlib import Path
-from tasuki.launch.panes import Panes; from tasuki.launch.tmux import Tmux
-panes = Panes(Tmux(sys.argv[1]), Path(sys.argv[2])); order = Path(sys.argv[3])
+from tasuki.launch.tmux.panes import TmuxPanes; from tasuki.launch.tmux.server import Tmux
+panes = TmuxPanes(Tmux(sys.argv[1]), Path(sys.argv[2])); order = Path(sys.argv[3])
 print("ready", flush=True); sys.stdin.readline()
 found = panes.find("agent-1")
 if found is None and order.exists():
@@ -30,7 +30,7 @@ if found is None and order.exists():
 """
 
 
-def test_a_window_opens_in_the_background(panes: Panes, terminal: Terminal, log: Path) -> None:
+def test_a_window_opens_in_the_background(panes: TmuxPanes, terminal: Terminal, log: Path) -> None:
     """A window of an agent takes its order away, carries its tag, and leaves the others in front."""
     terminal.run(("new-session", "-d", "-s", "tasuki", "-n", "mine", "sleep", "100"))
 
@@ -45,17 +45,17 @@ def test_a_window_opens_in_the_background(panes: Panes, terminal: Terminal, log:
     assert active.splitlines() == ["mine 1", "a window 0"]
 
 
-def test_the_session_is_made_where_it_is_missing(panes: Panes, log: Path) -> None:
+def test_the_session_is_made_where_it_is_missing(panes: TmuxPanes, log: Path) -> None:
     """Without any server the first window brings the session with it."""
-    assert not panes.status().running
+    assert not panes.read_status().running
 
     opened = prompt(panes, log)
 
     assert opened.window.startswith("tasuki:")
-    assert panes.status().running
+    assert panes.read_status().running
 
 
-def test_a_server_that_is_just_exiting(panes: Panes, terminal: Terminal, log: Path) -> None:
+def test_a_server_that_is_just_exiting(panes: TmuxPanes, terminal: Terminal, log: Path) -> None:
     """Its last window is gone and it goes too, while a window is asked of it: a new one is started."""
     terminal.run(("new-session", "-d", "-s", "tasuki", "sleep", "100"))
     server = int(terminal.run(("display-message", "-p", "#{pid}")))
@@ -78,16 +78,16 @@ def commands_of(pid: int) -> list[str]:
     ]
 
 
-def test_a_server_without_a_session(panes: Panes, terminal: Terminal, log: Path) -> None:
+def test_a_server_without_a_session(panes: TmuxPanes, terminal: Terminal, log: Path) -> None:
     """A server that stands without any session counts as none, and a window brings the session."""
     terminal.run(("start-server",), ("set-option", "-g", "exit-empty", "off"))
 
-    assert not panes.status().running
+    assert not panes.read_status().running
     assert panes.find("agent-1") is None
     assert prompt(panes, log).window == "tasuki:0"
 
 
-def test_a_tag_is_the_whole_word(panes: Panes, log: Path) -> None:
+def test_a_tag_is_the_whole_word(panes: TmuxPanes, log: Path) -> None:
     """`agent-1` is not found in the pane of `agent-17`, nor a tag in another command that has it."""
     opened = prompt(panes, log, "agent-17")
     panes.tmux.run(("new-window", "-d", "-t", "=tasuki:", "sh", "-c", "sleep 100 # agent-1"))
@@ -97,7 +97,7 @@ def test_a_tag_is_the_whole_word(panes: Panes, log: Path) -> None:
     assert panes.find("agent-17") == opened
 
 
-def test_many_windows_for_one_order(panes: Panes, log: Path) -> None:
+def test_many_windows_for_one_order(panes: TmuxPanes, log: Path) -> None:
     """Of windows that are opened at once for one order, one becomes the program; all get its pane."""
     order = ordered(log.parent, (sys.executable, PROGRAM, str(log)))
     with ThreadPoolExecutor(6) as pool:
@@ -106,12 +106,12 @@ def test_many_windows_for_one_order(panes: Panes, log: Path) -> None:
         )
 
     assert len(set(found)) == 1
-    assert list(panes.status().panes) == [found[0].pane]
+    assert list(panes.read_status().panes) == [found[0].pane]
     assert len(retry_until(lambda: events(log, "start"))) == 1
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_an_opener_that_is_killed(panes: Panes, log: Path, seed: int) -> None:
+def test_an_opener_that_is_killed(panes: TmuxPanes, log: Path, seed: int) -> None:
     """An opener killed with -9 at any moment, and another one after it, start the program once."""
     order = ordered(log.parent, (sys.executable, PROGRAM, str(log)))
     call = (sys.executable, "-c", OPENER, panes.tmux.socket, str(log.parent), str(order))
@@ -130,29 +130,31 @@ def test_an_opener_that_is_killed(panes: Panes, log: Path, seed: int) -> None:
 
     assert panes.find("agent-1")
     assert len(retry_until(lambda: events(log, "start"))) == 1
-    assert len(panes.status().panes) == 1
+    assert len(panes.read_status().panes) == 1
 
 
-def test_a_program_that_dies_at_once(panes: Panes, log: Path) -> None:
+def test_a_program_that_dies_at_once(panes: TmuxPanes, log: Path) -> None:
     """Its last words are read from the pane that stands, with its status; then that is closed."""
     order = ordered(log.parent, (sys.executable, PROGRAM, str(log)), T_DIE="s-1")
 
     opened = panes.open(order, "one", "agent-1", str(log.parent))
 
-    state = retry_until(lambda: (s := panes.status([opened.pane]).panes[opened.pane]).dead and s)
+    state = retry_until(
+        lambda: (s := panes.read_status([opened.pane]).panes[opened.pane]).dead and s
+    )
     assert state
     assert state.status in (1, None)
-    assert "no such session: s-1" in panes.last_words(opened.pane)
+    assert "no such session: s-1" in panes.read_last_lines(opened.pane)
     assert panes.find("agent-1") == opened
     with pytest.raises(PaneGone):
-        panes.look(opened.pane)
+        panes.capture_screen(opened.pane)
     panes.close(opened.pane)
     panes.close(opened.pane)
     assert panes.find("agent-1") is None
-    assert panes.last_words(opened.pane) == ""
+    assert panes.read_last_lines(opened.pane) == ""
 
 
-def test_a_program_that_ends_well(panes: Panes, terminal: Terminal, log: Path) -> None:
+def test_a_program_that_ends_well(panes: TmuxPanes, terminal: Terminal, log: Path) -> None:
     """A window closes when its program ends with 0; where that is at once, opening says so."""
     terminal.run(("new-session", "-d", "-s", "tasuki", "sleep", "100"))
     order = ordered(log.parent, ("/bin/sh", "-c", "exit 0"))
@@ -162,13 +164,13 @@ def test_a_program_that_ends_well(panes: Panes, terminal: Terminal, log: Path) -
         panes.open(order, "one", "agent-1", str(log.parent))
     except PaneGone as error:
         said = str(error)
-    retry_until(lambda: len(panes.status().panes) == 1)  # on a busy machine it takes its time
+    retry_until(lambda: len(panes.read_status().panes) == 1)  # on a busy machine it takes its time
 
     assert not order.exists()
     assert "agent-1 ended at once" in said
 
 
-def test_an_order_that_cannot_be_taken(panes: Panes, log: Path) -> None:
+def test_an_order_that_cannot_be_taken(panes: TmuxPanes, log: Path) -> None:
     """Where no window can take the order it stays, nothing is started, and the reason is told."""
     order = log.parent / "folder.json"
     order.mkdir()
@@ -180,22 +182,24 @@ def test_an_order_that_cannot_be_taken(panes: Panes, log: Path) -> None:
     assert panes.find("agent-1") is None
 
 
-def test_an_order_whose_program_is_gone(panes: Panes, log: Path) -> None:
+def test_an_order_whose_program_is_gone(panes: TmuxPanes, log: Path) -> None:
     """A program that is not there is named in the last words."""
     order = ordered(log.parent, ("/nowhere/claude",))
 
     opened = panes.open(order, "one", "agent-1", str(log.parent))
 
-    assert "/nowhere/claude cannot be run in" in panes.last_words(opened.pane, 20).replace("\n", "")
+    assert "/nowhere/claude cannot be run in" in panes.read_last_lines(opened.pane, 20).replace(
+        "\n", ""
+    )
 
 
-def test_status_of_many(panes: Panes, terminal: Terminal, log: Path) -> None:
+def test_status_of_many(panes: TmuxPanes, terminal: Terminal, log: Path) -> None:
     """One call tells of all panes; those that are gone are left out, and so is everything without tmux."""
     opened = prompt(panes, log)
     other = terminal.run(("new-window", "-d", "-P", "-F", "#{pane_id}", "sleep", "100")).strip()
     terminal.run(("select-pane", "-t", other, "-T", "a\ttitle\n%7\t1"))
 
-    survey = panes.status([opened.pane, "%99", other])
+    survey = panes.read_status([opened.pane, "%99", other])
 
     assert list(survey.panes) == [opened.pane, other]
     state = survey.panes[other]
@@ -203,35 +207,35 @@ def test_status_of_many(panes: Panes, terminal: Terminal, log: Path) -> None:
     assert survey.panes[opened.pane].start_command.split()[-1] == "agent-1"
     assert survey.panes[opened.pane].pid == opened.pid
     terminal.end()
-    assert not panes.status([opened.pane]).running
+    assert not panes.read_status([opened.pane]).running
     assert panes.find("agent-1") is None
 
 
-def test_look(panes: Panes, log: Path) -> None:
+def test_look(panes: TmuxPanes, log: Path) -> None:
     """A look has the screen, the title and the process of a pane; a pane that is gone is an error."""
     opened = prompt(panes, log)
     panes.tmux.run(("select-pane", "-t", opened.pane, "-T", "⠼ proj"))
 
-    look = panes.look(opened.pane)
+    look = panes.capture_screen(opened.pane)
 
     assert "ready>" in look.text
     assert (look.title, look.pid) == ("⠼ proj", opened.pid)
     panes.close(opened.pane, opened.pid + 1)
-    assert panes.look(opened.pane) == look
+    assert panes.capture_screen(opened.pane) == look
     panes.close(opened.pane, opened.pid)
     with pytest.raises(PaneGone):
-        panes.look(opened.pane)
+        panes.capture_screen(opened.pane)
 
 
-def test_tmux_that_ends(panes: Panes, terminal: Terminal, log: Path) -> None:
+def test_tmux_that_ends(panes: TmuxPanes, terminal: Terminal, log: Path) -> None:
     """Where tmux itself is gone every call says so, and a new server's pane is another process."""
     opened = prompt(panes, log)
     terminal.end()
 
     for call in (
         lambda: panes.submit(opened.pane, "text", "t-1", 0),
-        lambda: panes.look(opened.pane),
-        lambda: panes.keys(opened.pane, "Escape"),
+        lambda: panes.capture_screen(opened.pane),
+        lambda: panes.press_keys(opened.pane, "Escape"),
     ):
         with pytest.raises(PaneGone):
             call()
@@ -242,15 +246,15 @@ def test_tmux_that_ends(panes: Panes, terminal: Terminal, log: Path) -> None:
     assert panes.find("agent-1") is None
 
 
-def test_hostile_names(panes: Panes, log: Path) -> None:
+def test_hostile_names(panes: TmuxPanes, log: Path) -> None:
     """What stands in commands to tmux is checked first: ids of panes and texts, keys, tags, names."""
     opened = prompt(panes, log)
     for call in (
-        lambda: panes.keys(opened.pane, "Enter ; kill-server"),
-        lambda: panes.keys(opened.pane, ";"),
+        lambda: panes.press_keys(opened.pane, "Enter ; kill-server"),
+        lambda: panes.press_keys(opened.pane, ";"),
         lambda: panes.paste(opened.pane, "x", "a ; kill-server"),
         lambda: panes.enter(opened.pane, "#{pane_id}"),
-        lambda: panes.look("tasuki:0"),
+        lambda: panes.capture_screen("tasuki:0"),
         lambda: panes.close("%0 ; kill-server"),
         lambda: panes.open(log, "x", "two words", "/"),
     ):
@@ -266,9 +270,9 @@ def test_hostile_names(panes: Panes, log: Path) -> None:
     assert list(log.parent.glob("y")) == []
 
 
-def test_without_tmux(panes: Panes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tmux(panes: TmuxPanes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without tmux is told what to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(LaunchFailed, match=r"tmux is not installed.*apt install tmux"):
-        panes.status()
+        panes.read_status()

@@ -12,10 +12,10 @@ import pytest
 from handoffs import made
 from msgspec.structs import replace
 
-from tasuki.cli import progress
-from tasuki.cli.progress import Progress
+from tasuki.cli import output
+from tasuki.cli.output import ProgressSpinner
 from tasuki.draft import pipeline
-from tasuki.handoffs import FIRST_GUESS, usual_seconds
+from tasuki.handoffs import FIRST_GUESS, estimate_seconds
 from tasuki.model import Authorship
 from tasuki.vault import Vault
 
@@ -34,8 +34,8 @@ class Screen(io.StringIO):
 def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twentieth of the real waiting time."""
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr(progress, "QUIET", 0.05)
-    monkeypatch.setattr(progress, "ESTIMATE", 0.4)
+    monkeypatch.setattr(output, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(output, "ESTIMATE_SECONDS", 0.4)
 
 
 def test_the_labels_are_the_seeds_to_the_letter() -> None:
@@ -50,8 +50,8 @@ def test_the_labels_are_the_seeds_to_the_letter() -> None:
 def test_a_quick_run_shows_nothing() -> None:
     """Nothing is written when it was over before anybody could wonder."""
     screen = Screen()
-    with Progress(stream=screen) as shown:
-        shown.phase("Analyzing conversation...")
+    with ProgressSpinner(stream=screen) as shown:
+        shown.begin_phase("Analyzing conversation...")
 
     assert screen.getvalue() == ""
 
@@ -59,10 +59,10 @@ def test_a_quick_run_shows_nothing() -> None:
 def test_a_slow_run_shows_its_phases_and_the_time() -> None:
     """Spinner with the current phase, an estimate when it takes long, and a closing line."""
     screen = Screen()
-    with Progress(stream=screen, expected=30) as shown:
-        shown.phase("Analyzing conversation...")
+    with ProgressSpinner(stream=screen, expected=30) as shown:
+        shown.begin_phase("Analyzing conversation...")
         time.sleep(0.3)
-        shown.phase("Assembling handoff prompt...")
+        shown.begin_phase("Assembling handoff prompt...")
         time.sleep(0.4)
     text = screen.getvalue()
 
@@ -75,7 +75,7 @@ def test_a_slow_run_shows_its_phases_and_the_time() -> None:
 def test_a_failure_ends_in_a_cross() -> None:
     """A phase that fails is not called ready."""
     screen = Screen()
-    with pytest.raises(ValueError, match="no"), Progress(stream=screen):
+    with pytest.raises(ValueError, match="no"), ProgressSpinner(stream=screen):
         time.sleep(0.1)
         raise ValueError("no")
 
@@ -85,8 +85,8 @@ def test_a_failure_ends_in_a_cross() -> None:
 def test_a_plain_spinner_by_setting() -> None:
     """`showProgressPhases: false` keeps one message."""
     screen = Screen()
-    with Progress(stream=screen, phases=False) as shown:
-        shown.phase("Analyzing conversation...")
+    with ProgressSpinner(stream=screen, phases=False) as shown:
+        shown.begin_phase("Analyzing conversation...")
         time.sleep(0.2)
 
     assert "Working..." in screen.getvalue()
@@ -96,8 +96,8 @@ def test_a_plain_spinner_by_setting() -> None:
 def test_without_a_terminal_nothing_moves() -> None:
     """A log gets the closing line alone."""
     stream = io.StringIO()
-    with Progress(stream=stream) as shown:
-        shown.phase("Analyzing conversation...")
+    with ProgressSpinner(stream=stream) as shown:
+        shown.begin_phase("Analyzing conversation...")
         time.sleep(0.1)
 
     assert re.fullmatch(r"ok: Context ready \(\d+\.\ds\)\n", stream.getvalue())
@@ -106,7 +106,7 @@ def test_without_a_terminal_nothing_moves() -> None:
 def test_an_ascii_terminal_gets_ascii() -> None:
     """No character that the terminal cannot show is sent to it."""
     main, other = pty.openpty()
-    with os.fdopen(other, "w", encoding="ascii") as stream, Progress(stream=stream):
+    with os.fdopen(other, "w", encoding="ascii") as stream, ProgressSpinner(stream=stream):
         time.sleep(0.2)
     data = b""
     while b"ok:" not in data and select.select([main], [], [], 5)[0]:
@@ -126,7 +126,7 @@ def test_the_estimate_knows_how_long_an_author_took_before(tmp_path: Path) -> No
         by = Authorship(author=author, seconds=seconds)
         vault.save(replace(handoff, draft=replace(handoff.draft, authorship=by)), "brief")
 
-    assert usual_seconds(vault, "model") == 12.0
-    assert usual_seconds(vault, "agent") == 99.0
-    assert usual_seconds(vault, "offline") == 0.0
-    assert usual_seconds(Vault(tmp_path / "none"), "model") == FIRST_GUESS["model"]
+    assert estimate_seconds(vault, "model") == 12.0
+    assert estimate_seconds(vault, "agent") == 99.0
+    assert estimate_seconds(vault, "offline") == 0.0
+    assert estimate_seconds(Vault(tmp_path / "none"), "model") == FIRST_GUESS["model"]

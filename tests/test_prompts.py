@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import fields
 
 import tasuki.draft.prompts
-from tasuki.draft.authors.answer import Answer, schema
-from tasuki.draft.prompts import render
+from tasuki.draft.authors.answer import Answer, build_schema
+from tasuki.draft.prompts import render_prompt
 
 FOLDER = Path(tasuki.draft.prompts.__file__).parent
 
@@ -16,14 +16,14 @@ FOLDER = Path(tasuki.draft.prompts.__file__).parent
 def test_a_variable_without_a_value_is_an_error() -> None:
     """A prompt that is not filled in whole is never sent."""
     with pytest.raises(LookupError, match="coverage_part needs first"):
-        render("coverage_part")
+        render_prompt("coverage_part")
     with pytest.raises(LookupError, match="coverage_whole knows no first"):
-        render("coverage_whole", first=1)
+        render_prompt("coverage_whole", first=1)
 
 
 def test_values_are_not_filled_in_again() -> None:
     """A thread that holds the mark of a variable keeps it to the letter."""
-    filled = render("coverage_part", first="{{thread}} {{first}}")
+    filled = render_prompt("coverage_part", first="{{thread}} {{first}}")
 
     assert "#{{thread}} {{first}} on" in filled
 
@@ -35,23 +35,23 @@ def test_the_form_in_the_prompt_is_the_form_of_the_schema(name: str) -> None:
     start = text.index("\n{\n")
     example = ast.literal_eval(text[start : text.index("\n}\n", start) + 3].strip())
 
-    assert set(schema()["properties"]) == set(example)
+    assert set(build_schema()["properties"]) == set(example)
     for key, found in example.items():
         inner = found if isinstance(found, dict) else found[0]
-        wanted = schema()["properties"][key]
+        wanted = build_schema()["properties"][key]
         name_of = (wanted.get("items") or wanted)["$ref"].rpartition("/")[2]
-        assert set(schema()["$defs"][name_of]["properties"]) == set(inner)
+        assert set(build_schema()["$defs"][name_of]["properties"]) == set(inner)
 
 
 def test_the_schema_is_strict() -> None:
     """Every object requires all of its keys and allows no others, as strict endpoints ask."""
-    objects = [schema(), *schema()["$defs"].values()]
+    objects = [build_schema(), *build_schema()["$defs"].values()]
 
     assert len(objects) == 5
     for found in objects:
         assert found["required"] == list(found["properties"])
         assert found["additionalProperties"] is False
-    assert schema()["required"] == [field.encode_name for field in fields(Answer)]
+    assert build_schema()["required"] == [field.encode_name for field in fields(Answer)]
 
 
 def test_no_prompt_stands_in_code() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from keyless import SECRET, keyless_home, named, repository
 
-from tasuki.config import loaded
-from tasuki.draft.authors.providers import resolve
+from tasuki.config.settings import load_with_sources
+from tasuki.draft.models.providers import resolve_endpoint
 from tasuki.errors import ModelUnavailable
 
 
@@ -43,13 +43,13 @@ PI = {
 def test_a_provider_of_pi_is_asked_as_pi_asks_it(project: Path, home: Path) -> None:
     """Address, key, way of speaking and window come from `models.json`."""
     pi_files(home / ".pi" / "agent", PI)
-    endpoint = resolve(loaded(project), "fake/m")
+    endpoint = resolve_endpoint(load_with_sources(project), "fake/m")
 
     assert (endpoint.base_url, endpoint.key, endpoint.api, endpoint.window) == (
         "http://127.0.0.1:9/v1", "dummy-key", "openai", 128000,
     )  # fmt: skip
     assert endpoint.source == "the thread's own model, key from ~/.pi/agent/models.json"
-    assert resolve(loaded(project), "fake/c").api == "anthropic"
+    assert resolve_endpoint(load_with_sources(project), "fake/c").api == "anthropic"
 
 
 def test_the_folder_of_pi_can_lie_elsewhere(
@@ -59,7 +59,7 @@ def test_the_folder_of_pi_can_lie_elsewhere(
     pi_files(tmp_path / "elsewhere", PI)
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "elsewhere"))
 
-    assert resolve(loaded(project), "fake/m").key == "dummy-key"
+    assert resolve_endpoint(load_with_sources(project), "fake/m").key == "dummy-key"
 
 
 @pytest.mark.parametrize("written", ["$MY_KEY", "${MY_KEY}", "MY_KEY"])
@@ -69,10 +69,10 @@ def test_pi_may_name_a_variable(
     """The key is what the variable holds, and without it the name is no key."""
     pi_files(home / ".pi" / "agent", {"fake": {**PI["fake"], "apiKey": written}})
     with pytest.raises(ModelUnavailable, match="MY_KEY is not set"):
-        resolve(loaded(project), "fake/m")
+        resolve_endpoint(load_with_sources(project), "fake/m")
     monkeypatch.setenv("MY_KEY", SECRET)
 
-    assert resolve(loaded(project), "fake/m").key == SECRET
+    assert resolve_endpoint(load_with_sources(project), "fake/m").key == SECRET
 
 
 def test_a_command_of_pi_is_never_run(project: Path, home: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_command_of_pi_is_never_run(project: Path, home: Path, tmp_path: Path)
     pi_files(home / ".pi" / "agent", {"fake": {**PI["fake"], "apiKey": f"!touch {mark}"}})
 
     with pytest.raises(ModelUnavailable, match="no command is run to get one"):
-        resolve(loaded(project), "fake/m")
+        resolve_endpoint(load_with_sources(project), "fake/m")
     assert not mark.exists()
 
 
@@ -94,11 +94,11 @@ def test_keys_stored_by_pi_are_used_and_subscriptions_are_not(project: Path, hom
             "anthropic": {"type": "oauth", "access": "sk-ant-oat01-x", "refresh": "y"},
         },
     )
-    endpoint = resolve(loaded(project), "gpt-x")
+    endpoint = resolve_endpoint(load_with_sources(project), "gpt-x")
 
     assert (endpoint.key, endpoint.base_url) == (SECRET, "https://api.openai.com/v1")
     with pytest.raises(ModelUnavailable, match="tokens of a subscription, and those are not used"):
-        resolve(loaded(project), "claude-x")
+        resolve_endpoint(load_with_sources(project), "claude-x")
 
 
 def test_the_environment_goes_before_the_files_of_pi(
@@ -108,9 +108,11 @@ def test_the_environment_goes_before_the_files_of_pi(
     pi_files(
         home / ".pi" / "agent", {"openai": {"baseUrl": "https://p.example.com/v1", "apiKey": "k"}}
     )
-    assert resolve(loaded(project), "gpt-x").base_url == "https://p.example.com/v1"
+    assert (
+        resolve_endpoint(load_with_sources(project), "gpt-x").base_url == "https://p.example.com/v1"
+    )
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    endpoint = resolve(loaded(project), "gpt-x")
+    endpoint = resolve_endpoint(load_with_sources(project), "gpt-x")
 
     assert (endpoint.base_url, endpoint.key) == ("https://api.openai.com/v1", SECRET)
 
@@ -124,7 +126,7 @@ def test_broken_files_of_pi_say_nothing(project: Path, home: Path, content: str)
     (home / ".pi" / "agent" / "models.json").write_text(content)
 
     with pytest.raises(ModelUnavailable, match=r"nothing says where fake is|no key for fake"):
-        resolve(loaded(project), "fake/m")
+        resolve_endpoint(load_with_sources(project), "fake/m")
 
 
 CODEX = (
@@ -141,15 +143,15 @@ def test_a_thread_of_codex_belongs_to_the_provider_of_codex(
     (home / ".codex" / "config.toml").write_text(CODEX)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     with pytest.raises(ModelUnavailable, match="CORP_KEY is not set"):
-        resolve(loaded(project), "gpt-x", "codex")
+        resolve_endpoint(load_with_sources(project), "gpt-x", "codex")
     monkeypatch.setenv("CORP_KEY", SECRET)
-    endpoint = resolve(loaded(project), "gpt-x", "codex")
+    endpoint = resolve_endpoint(load_with_sources(project), "gpt-x", "codex")
 
     assert (named(endpoint), endpoint.api, endpoint.key) == ("corp/gpt-x", "responses", SECRET)
     assert endpoint.base_url == "https://corp.example.com/v1"
-    assert named(resolve(loaded(project), "gpt-x", "copilot")) == "openai/gpt-x"
+    assert named(resolve_endpoint(load_with_sources(project), "gpt-x", "copilot")) == "openai/gpt-x"
     monkeypatch.setenv("CODEX_HOME", str(home / "none"))
-    assert named(resolve(loaded(project), "gpt-x", "codex")) == "openai/gpt-x"
+    assert named(resolve_endpoint(load_with_sources(project), "gpt-x", "codex")) == "openai/gpt-x"
 
 
 def test_a_name_that_is_also_an_alias_is_the_users_own(
@@ -157,9 +159,9 @@ def test_a_name_that_is_also_an_alias_is_the_users_own(
 ) -> None:
     """A provider of pi called `claude` is that provider, not Anthropic."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-other")
-    assert resolve(loaded(project), "claude/x").provider == "anthropic"
+    assert resolve_endpoint(load_with_sources(project), "claude/x").provider == "anthropic"
     pi_files(home / ".pi" / "agent", {"claude": {**PI["fake"]}})
-    endpoint = resolve(loaded(project), "claude/x")
+    endpoint = resolve_endpoint(load_with_sources(project), "claude/x")
 
     assert (endpoint.provider, endpoint.key) == ("claude", "dummy-key")
 
@@ -171,4 +173,4 @@ def test_without_a_home_the_environment_suffices(
     monkeypatch.setenv("HOME", "/dev/null")
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
 
-    assert resolve(loaded(project), "claude-x").key == SECRET
+    assert resolve_endpoint(load_with_sources(project), "claude-x").key == SECRET

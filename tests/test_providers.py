@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from keyless import SECRET, keyless_home, named, repository
 
-from tasuki import config
-from tasuki.config import Loaded, Settings, loaded
-from tasuki.draft.authors.places import KNOWN
-from tasuki.draft.authors.providers import Endpoint, resolve
+from tasuki.config import settings
+from tasuki.config.settings import LoadedSettings, Settings, load_with_sources
+from tasuki.draft.models.known_providers import KNOWN_PROVIDERS
+from tasuki.draft.models.providers import ModelEndpoint, resolve_endpoint
 from tasuki.errors import ModelUnavailable
 
 
@@ -27,7 +27,7 @@ def project(tmp_path: Path) -> Path:
 
 def own_file(text: str) -> None:
     """Write the user's own settings."""
-    path = config.user_file()
+    path = settings.find_user_file()
     assert path is not None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -63,7 +63,7 @@ def test_the_threads_own_model_is_attributed(
 ) -> None:
     """A recorded name tells its provider; only the first slash separates."""
     monkeypatch.setenv(variable, SECRET)
-    endpoint = resolve(loaded(project), current)
+    endpoint = resolve_endpoint(load_with_sources(project), current)
 
     assert named(endpoint) == expected
     assert endpoint.key == SECRET
@@ -72,17 +72,18 @@ def test_the_threads_own_model_is_attributed(
 
 
 @pytest.mark.parametrize(
-    ("provider", "url"), [(name, known.base_url) for name, known in KNOWN.items() if known.keys]
+    ("provider", "url"),
+    [(name, known.base_url) for name, known in KNOWN_PROVIDERS.items() if known.keys],
 )
 def test_every_known_provider_is_found_by_its_variable(
     project: Path, monkeypatch: pytest.MonkeyPatch, provider: str, url: str
 ) -> None:
     """The variable alone suffices, and the address is the provider's own."""
-    monkeypatch.setenv(KNOWN[provider].keys[0], SECRET)
-    endpoint = resolve(loaded(project, {"model": f"{provider}/some-model"}), "")
+    monkeypatch.setenv(KNOWN_PROVIDERS[provider].keys[0], SECRET)
+    endpoint = resolve_endpoint(load_with_sources(project, {"model": f"{provider}/some-model"}), "")
 
     assert endpoint.base_url == url
-    assert endpoint.api == KNOWN[provider].api
+    assert endpoint.api == KNOWN_PROVIDERS[provider].api
     assert endpoint.key == ("" if endpoint.api == "pydantic" else SECRET)
     assert bool(url) == (endpoint.api != "pydantic")
 
@@ -96,11 +97,11 @@ def test_the_strongest_source_decides_between_model_and_current(
     monkeypatch.setenv("GROQ_API_KEY", SECRET)
 
     def meant() -> str:
-        return named(resolve(loaded(project), "claude-x"))
+        return named(resolve_endpoint(load_with_sources(project), "claude-x"))
 
     own_file('model = "groq/a"')
     assert meant() == "groq/a"
-    assert loaded(project).settings.use_current_model is False
+    assert load_with_sources(project).settings.use_current_model is False
     own_file('model = "groq/a"\nuse_current_model = false')
     assert meant() == "groq/a"
     own_file('model = "groq/a"\nuse_current_model = true')
@@ -109,7 +110,10 @@ def test_the_strongest_source_decides_between_model_and_current(
     assert meant() == "groq/b"
     monkeypatch.setenv("TASUKI_USE_CURRENT_MODEL", "1")
     assert meant() == "anthropic/claude-x"
-    assert named(resolve(loaded(project, {"model": "groq/c"}), "claude-x")) == "groq/c"
+    assert (
+        named(resolve_endpoint(load_with_sources(project, {"model": "groq/c"}), "claude-x"))
+        == "groq/c"
+    )
 
 
 def test_no_model_is_an_error_that_says_what_to_set(project: Path) -> None:
@@ -126,7 +130,7 @@ def test_no_model_is_an_error_that_says_what_to_set(project: Path) -> None:
     }
     for current, said in cases.items():
         with pytest.raises(ModelUnavailable) as caught:
-            resolve(loaded(project), current)
+            resolve_endpoint(load_with_sources(project), current)
         assert str(caught.value).startswith("No model selected. "), current
         assert said in str(caught.value)
         assert "--author offline" in str(caught.value)
@@ -141,13 +145,13 @@ def test_not_the_current_and_no_other_is_no_model(
     own_file("use_current_model = false")
 
     with pytest.raises(ModelUnavailable, match=r"not wanted, .*keys were found for groq"):
-        resolve(loaded(project), "groq/a")
+        resolve_endpoint(load_with_sources(project), "groq/a")
 
 
 def test_settings_of_a_program_are_the_users_own() -> None:
     """Settings made by hand, without a source, are taken as they stand."""
-    made = Loaded(Settings(model="ollama/llama3:8b", model_window=8000))
-    endpoint = resolve(made, "claude-x")
+    made = LoadedSettings(Settings(model="ollama/llama3:8b", model_window=8000))
+    endpoint = resolve_endpoint(made, "claude-x")
 
     assert (named(endpoint), endpoint.key, endpoint.window) == ("ollama/llama3:8b", "", 8000)
     assert endpoint.base_url == "http://127.0.0.1:11434/v1"
@@ -162,7 +166,7 @@ def test_a_repository_chooses_among_the_threads_own_provider(
     """The seed's settings are honoured: a faster model of the provider that has the thread."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     wish(project, useCurrentModel=False, model="anthropic/claude-3-haiku")
-    endpoint = resolve(loaded(project), "claude-sonnet-4-5")
+    endpoint = resolve_endpoint(load_with_sources(project), "claude-sonnet-4-5")
 
     assert named(endpoint) == "anthropic/claude-3-haiku"
     assert endpoint.source == (
@@ -178,16 +182,16 @@ def test_a_repository_cannot_choose_another_provider(
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("GROQ_API_KEY", SECRET)
     wish(project, useCurrentModel=False, model="groq/fast")
-    refused = resolve(loaded(project), "claude-x")
+    refused = resolve_endpoint(load_with_sources(project), "claude-x")
 
     assert named(refused) == "anthropic/claude-x"
     assert len(refused.notes) == 1
     assert "asks for the model 'fast' of groq, and that is not used" in refused.notes[0]
     assert "write [providers.groq] in ~/.config/tasuki/config.toml" in refused.notes[0]
     own_file("[providers.groq]\n")
-    assert named(resolve(loaded(project), "claude-x")) == "groq/fast"
+    assert named(resolve_endpoint(load_with_sources(project), "claude-x")) == "groq/fast"
     own_file('model = "groq/mine"')
-    assert named(resolve(loaded(project), "claude-x")) == "groq/fast"
+    assert named(resolve_endpoint(load_with_sources(project), "claude-x")) == "groq/fast"
 
 
 def test_a_repository_cannot_bring_a_thread_back_to_its_provider(
@@ -198,7 +202,7 @@ def test_a_repository_cannot_bring_a_thread_back_to_its_provider(
     own_file('model = "ollama/llama3"\nuse_current_model = false')
     for handoff in ({"useCurrentModel": True}, {"model": "anthropic/claude-3-haiku"}):
         wish(project, **handoff)
-        endpoint = resolve(loaded(project), "claude-x")
+        endpoint = resolve_endpoint(load_with_sources(project), "claude-x")
 
         assert named(endpoint) == "ollama/llama3"
         assert "that is not used" in endpoint.notes[0]
@@ -209,7 +213,7 @@ def test_a_wish_in_vain_is_told_when_there_is_no_model_either(project: Path) -> 
     (project / ".tasuki.toml").write_text('model = "groq/fast"')
 
     with pytest.raises(ModelUnavailable, match=r"asks for the model 'fast' of groq, .*To allow it"):
-        resolve(loaded(project), "")
+        resolve_endpoint(load_with_sources(project), "")
 
 
 # -- where it is -----------------------------------------------------------------------
@@ -223,11 +227,11 @@ def test_the_users_table_counts_alone(project: Path, monkeypatch: pytest.MonkeyP
     )
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     with pytest.raises(ModelUnavailable, match="WORK_KEY is not set"):
-        resolve(loaded(project), "")
+        resolve_endpoint(load_with_sources(project), "")
     monkeypatch.setenv("WORK_KEY", f" {SECRET}\n")
-    endpoint = resolve(loaded(project), "")
+    endpoint = resolve_endpoint(load_with_sources(project), "")
 
-    assert endpoint == Endpoint(
+    assert endpoint == ModelEndpoint(
         "work", "some/model", "responses", "https://models.example.com/v1/", SECRET,
         window=32000, json_schema=False,
         source="the model (~/.config/tasuki/config.toml), key from WORK_KEY",
@@ -242,13 +246,13 @@ def test_a_table_without_an_address_is_an_error_for_a_provider_nobody_knows(
     own_file('model = "work/m"\n[providers.work]\nkey_env = "WORK_KEY"')
 
     with pytest.raises(ModelUnavailable, match=r"providers\.work has no base_url"):
-        resolve(loaded(project), "")
+        resolve_endpoint(load_with_sources(project), "")
 
 
 def test_a_table_with_an_address_alone_needs_no_key(project: Path) -> None:
     """A server of one's own is asked without one, as chat completions."""
     own_file('model = "mine/m"\n[providers.mine]\nbase_url = "http://127.0.0.1:8080/v1"')
-    endpoint = resolve(loaded(project), "")
+    endpoint = resolve_endpoint(load_with_sources(project), "")
 
     assert (endpoint.api, endpoint.key) == ("openai", "")
     assert endpoint.notes == ()
@@ -260,7 +264,7 @@ def test_a_table_may_only_bound_a_known_provider(
     """Without address and variable it leaves both as they are known."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     own_file("[providers.anthropic]\nwindow = 9000\njson_schema = false")
-    endpoint = resolve(loaded(project), "claude-x")
+    endpoint = resolve_endpoint(load_with_sources(project), "claude-x")
 
     assert (endpoint.api, endpoint.window, endpoint.json_schema) == ("anthropic", 9000, False)
     assert endpoint.key == SECRET
@@ -273,11 +277,11 @@ def test_an_address_of_the_environment_is_used(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://gateway.example.com")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-anthropic-itself")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", SECRET)
-    gateway = resolve(loaded(project), "claude-x")
+    gateway = resolve_endpoint(load_with_sources(project), "claude-x")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1")
-    local = resolve(loaded(project), "gpt-x")
+    local = resolve_endpoint(load_with_sources(project), "gpt-x")
     monkeypatch.setenv("OLLAMA_BASE_URL", "http://box:11434")
-    ollama = resolve(loaded(project), "ollama/m")
+    ollama = resolve_endpoint(load_with_sources(project), "ollama/m")
 
     assert (gateway.base_url, gateway.key, gateway.bearer) == (
         "https://gateway.example.com", SECRET, True,
@@ -294,7 +298,7 @@ def test_an_address_that_is_none_keeps_the_key_at_home(
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
     with pytest.raises(ModelUnavailable, match="the address in OPENAI_BASE_URL is none") as caught:
-        resolve(loaded(project), "gpt-x")
+        resolve_endpoint(load_with_sources(project), "gpt-x")
     assert "pass" not in str(caught.value).replace("password", "")
 
 
@@ -305,7 +309,7 @@ def test_a_key_that_can_be_read_on_its_way_is_warned_of(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://10.1.2.3/v1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
-    assert resolve(loaded(project), "gpt-x").notes == (
+    assert resolve_endpoint(load_with_sources(project), "gpt-x").notes == (
         "The key and the thread go unencrypted to http://10.1.2.3/v1. Use https://.",
     )
 
@@ -318,14 +322,14 @@ def test_what_is_no_key_is_not_sent(
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
 
     with pytest.raises(ModelUnavailable) as caught:
-        resolve(loaded(project), "claude-x")
+        resolve_endpoint(load_with_sources(project), "claude-x")
     assert key.strip() == "" or key not in str(caught.value)
 
 
 def test_a_key_is_never_in_a_repr(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither `repr` nor `str` of an endpoint shows it."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
-    endpoint = resolve(loaded(project), "claude-x")
+    endpoint = resolve_endpoint(load_with_sources(project), "claude-x")
 
     assert SECRET not in f"{endpoint!r} {endpoint} {[endpoint]}"
     assert "anthropic/claude-x" in repr(endpoint)

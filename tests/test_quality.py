@@ -9,12 +9,12 @@ from fixture_threads import samples
 from making import brief_of, thread_of
 
 from tasuki.cli.main import cli
-from tasuki.draft.authors.task import Task
-from tasuki.draft.facts import derive
-from tasuki.evals import quality
-from tasuki.evals.needed import Telling
-from tasuki.evals.quality import Quality, Share
-from tasuki.evals.written import parse
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.quality import score
+from tasuki.draft.quality.document_reader import parse_handoff_document
+from tasuki.draft.quality.needed_facts import DocumentLookup
+from tasuki.draft.quality.score import DocumentQuality, QualityShare
 from tasuki.model import Goal
 from tasuki.testing import ThreadBuilder, story
 
@@ -71,20 +71,20 @@ A fixed delay.
 
 def scored(
     text: str, folder: Path, builder: ThreadBuilder | None = None, goal: str = ""
-) -> Quality:
+) -> DocumentQuality:
     """The quality of a document for a built thread."""
     thread = thread_of(builder or uploads(), folder)
-    wanted = goal or parse(text).goal
-    task = Task(thread, derive(thread, None, wanted), Goal(text=wanted), {})
-    return quality.score(text, thread, task, goal)
+    wanted = goal or parse_handoff_document(text).goal
+    task = AuthorTask(thread, derive_facts(thread, None, wanted), Goal(text=wanted), {})
+    return score.score_document(text, thread, task, goal)
 
 
-def missing(of: Quality) -> dict[str, str]:
+def missing(of: DocumentQuality) -> dict[str, str]:
     """Facts that a document lacks: text and why, by kind."""
     return {p.kind: f"{p.text} {p.why}" for p in of.facts.points if not p.ok}
 
 
-def unsupported(of: Quality) -> list[tuple[str, str, int]]:
+def unsupported(of: DocumentQuality) -> list[tuple[str, str, int]]:
     """Claims that do not stand: kind, text, line."""
     return [(p.kind, p.text, p.line) for p in of.claims.points if not p.ok]
 
@@ -158,13 +158,13 @@ def test_line_ends_do_not_matter(tmp_path: Path) -> None:
 
 def test_the_total_is_the_formula() -> None:
     """(sections + 4 × facts) / 5 × claims, less what is deducted, and never under 0."""
-    half, whole, none = Share(1, 2, ()), Share(3, 3, ()), Share(0, 0, ())
+    half, whole, none = QualityShare(1, 2, ()), QualityShare(3, 3, ()), QualityShare(0, 0, ())
 
-    assert quality.total(whole, half, whole, 0) == 60
-    assert quality.total(whole, half, half, 0) == 30
-    assert quality.total(whole, half, half, 25) == 5
-    assert quality.total(half, none, none, 0) == 50
-    assert quality.total(none, Share(0, 4, ()), none, 50) == 0
+    assert score.compute_total(whole, half, whole, 0) == 60
+    assert score.compute_total(whole, half, half, 0) == 30
+    assert score.compute_total(whole, half, half, 25) == 5
+    assert score.compute_total(half, none, none, 0) == 50
+    assert score.compute_total(none, QualityShare(0, 4, ()), none, 50) == 0
 
 
 # -- sections --------------------------------------------------------------------------
@@ -179,7 +179,9 @@ def test_the_total_is_the_formula() -> None:
 )  # fmt: skip
 def test_a_heading_of_any_style_begins_a_section(heading: str) -> None:
     """What a title means is told by its words, whatever marks it as a title."""
-    document = parse(f"# Summary\nwork\n\n{heading}\n- a fixed delay\n\n# Files\n- a.py")
+    document = parse_handoff_document(
+        f"# Summary\nwork\n\n{heading}\n- a fixed delay\n\n# Files\n- a.py"
+    )
 
     line = next(x for x in document.lines if x.text == "a fixed delay")
     assert "decisions" in line.kinds
@@ -188,12 +190,14 @@ def test_a_heading_of_any_style_begins_a_section(heading: str) -> None:
 
 def test_a_heading_without_a_line_is_no_section() -> None:
     """A title that nothing follows, or with a rule alone, does not count."""
-    assert parse("# Decisions\n\n---\n\n# Files\n- a.py\n\n## Risks\n").kinds == {"files"}
+    assert parse_handoff_document("# Decisions\n\n---\n\n# Files\n- a.py\n\n## Risks\n").kinds == {
+        "files"
+    }
 
 
 def test_a_sub_heading_stays_in_its_section() -> None:
     """Items under a title that says nothing belong to the section around it; a known one is its own."""
-    document = parse("## Progress\n### Tuesday\n- a\n### Next\n- b\n## Other\n- c")
+    document = parse_handoff_document("## Progress\n### Tuesday\n- a\n### Next\n- b\n## Other\n- c")
 
     assert [{"state"}, {"next"}, set()] == [set(x.kinds) for x in document.lines]
 
@@ -434,6 +438,8 @@ def test_a_wish_with_a_number_is_told_with_that_number(
     wish: str, document: str, told: bool
 ) -> None:
     """A line that says the same of another number does not tell it."""
-    found = Telling(parse(f"## Rules\n\n- {document}\n"), "").said(wish)
+    found = DocumentLookup(parse_handoff_document(f"## Rules\n\n- {document}\n"), "").find_said(
+        wish
+    )
 
     assert (found is not None) == told

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from handoffs import made as kept_handoff
 from test_quality import GOOD, SECRET, uploads
 
-from tasuki.cli.check import MAX_DOCUMENT
+from tasuki.cli.handoff.check import MOST_DOCUMENT_BYTES
 from tasuki.cli.main import cli
 from tasuki.errors import TasukiError
 from tasuki.vault import Vault
@@ -132,7 +132,7 @@ def test_a_handoff_whose_thread_is_gone_says_so(
 )  # fmt: skip
 def test_a_hostile_document_is_scored_all_the_same(text: str, tmp_path: Path) -> None:
     """Nothing in a document of up to 1 MB breaks the report or reaches the terminal."""
-    assert len(text.encode()) <= MAX_DOCUMENT
+    assert len(text.encode()) <= MOST_DOCUMENT_BYTES
     path = str(uploads().write(tmp_path / "t.jsonl"))
     code, output = run("-", "--thread", path, input=text)
 
@@ -156,5 +156,5 @@ def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
     )
     loaded = set(done.stdout.partition("LOADED")[2].split())
 
-    assert "tasuki.evals.quality" in loaded, done.stderr
+    assert "tasuki.draft.quality.score" in loaded, done.stderr
     assert not {"rich", "textual", "pydantic", "mcp", "asyncio", "sqlite3"} & loaded

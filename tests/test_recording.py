@@ -2,17 +2,19 @@
 
 import time
 
-from tasuki.session.backend import Diff, Text, Tool
-from tasuki.session.messages import Json
-from tasuki.session.recording import MAX_OUTPUT, Recorder
+from tasuki.session.agent_session.backend import FileDiff, TextPiece, ToolProgress
+from tasuki.session.agent_session.recorder import MOST_OUTPUT_CHARACTERS, TurnRecorder
+from tasuki.session.pi_store.messages import Json
 
-ENDED = Tool("t1", "Read a", "read", "completed", {}, ("a",), (), "out")
+ENDED = ToolProgress("t1", "Read a", "read", "completed", {}, ("a",), (), "out")
 
 
-def kept_of(*events: Text | Tool, stop: str = "end_turn") -> tuple[Recorder, list[Json]]:
+def kept_of(
+    *events: TextPiece | ToolProgress, stop: str = "end_turn"
+) -> tuple[TurnRecorder, list[Json]]:
     """A recorder that took these events, and what it kept."""
     kept: list[Json] = []
-    recorder = Recorder(kept.append)
+    recorder = TurnRecorder(kept.append)
     for event in events:
         recorder.take(event)
     recorder.end(stop)
@@ -27,7 +29,7 @@ def calls(kept: list[Json]) -> list[str]:
 
 def test_a_tool_that_is_told_again_after_its_message_was_kept_is_no_second_call() -> None:
     """Agents repeat themselves; a file with two calls of one id is none that a harness reads."""
-    _, kept = kept_of(Text("a"), ENDED, Text("b"), ENDED, Text("c"))
+    _, kept = kept_of(TextPiece("a"), ENDED, TextPiece("b"), ENDED, TextPiece("c"))
 
     assert calls(kept) == ["t1"]
     assert [m["role"] for m in kept] == ["assistant", "toolResult", "assistant"]
@@ -35,8 +37,8 @@ def test_a_tool_that_is_told_again_after_its_message_was_kept_is_no_second_call(
 
 def test_a_tool_that_ends_later_keeps_its_place_and_holds_back_what_follows() -> None:
     """Its result stands behind its own call."""
-    running = Tool("t1", "Read a", "read", "in_progress")
-    _, kept = kept_of(Text("a"), running, Text("b"), ENDED, Text("c"))
+    running = ToolProgress("t1", "Read a", "read", "in_progress")
+    _, kept = kept_of(TextPiece("a"), running, TextPiece("b"), ENDED, TextPiece("c"))
 
     assert [m["role"] for m in kept] == ["assistant", "toolResult", "assistant"]
     assert kept[1]["content"][0]["text"] == "out"
@@ -44,8 +46,8 @@ def test_a_tool_that_ends_later_keeps_its_place_and_holds_back_what_follows() ->
 
 def test_a_tool_that_never_ends_has_no_result() -> None:
     """The turn ends all the same, and everything that was said is kept."""
-    never = Tool("t1", "Watch", "execute", "in_progress")
-    recorder, kept = kept_of(Text("a"), never, Text("b"), stop="cancelled")
+    never = ToolProgress("t1", "Watch", "execute", "in_progress")
+    recorder, kept = kept_of(TextPiece("a"), never, TextPiece("b"), stop="cancelled")
 
     assert [(m["role"], m["stopReason"]) for m in kept] == [
         ("assistant", "toolUse"),
@@ -56,7 +58,7 @@ def test_a_tool_that_never_ends_has_no_result() -> None:
 
 def test_an_empty_piece_begins_no_message() -> None:
     """A document before a tool is not hidden by nothing after it."""
-    recorder, _ = kept_of(Text("the document"), ENDED, Text(""))
+    recorder, _ = kept_of(TextPiece("the document"), ENDED, TextPiece(""))
 
     assert recorder.text == "the document"
 
@@ -71,19 +73,24 @@ def test_a_turn_of_nothing_is_a_message_of_nothing() -> None:
 
 def test_huge_outputs_are_cut() -> None:
     """One tool cannot fill the disk."""
-    _, kept = kept_of(Tool("t1", "x", "execute", "completed", output="x" * (MAX_OUTPUT + 9)))
+    _, kept = kept_of(
+        ToolProgress("t1", "x", "execute", "completed", output="x" * (MOST_OUTPUT_CHARACTERS + 9))
+    )
 
-    assert len(kept[1]["content"][0]["text"]) == MAX_OUTPUT
+    assert len(kept[1]["content"][0]["text"]) == MOST_OUTPUT_CHARACTERS
 
 
 def test_time_grows_with_what_is_told_and_not_faster() -> None:
     """A long answer in small pieces, and ten thousand tools behind one that never ends."""
     began = time.monotonic()
-    recorder, _ = kept_of(*[Text("x" * 100)] * 300_000)
+    recorder, _ = kept_of(*[TextPiece("x" * 100)] * 300_000)
     assert len(recorder.text) == 30_000_000
-    events = [Text("a"), Tool("never", "x", "execute", "in_progress")]
+    events = [TextPiece("a"), ToolProgress("never", "x", "execute", "in_progress")]
     for n in range(10_000):
-        events += [Text("w"), Tool(f"t{n}", "x", "read", "completed", {}, ("p",), (), "o")]
+        events += [
+            TextPiece("w"),
+            ToolProgress(f"t{n}", "x", "read", "completed", {}, ("p",), (), "o"),
+        ]
     _, kept = kept_of(*events)
 
     assert len(calls(kept)) == 10_001
@@ -92,8 +99,8 @@ def test_time_grows_with_what_is_told_and_not_faster() -> None:
 
 def test_a_call_that_changes_two_files_is_two_calls() -> None:
     """Pi's tools change one file each; a file that is new is written, one that was there edited."""
-    diffs = (Diff("a.py", None, "x"), Diff("b.py", "y", "z"))
-    _, kept = kept_of(Tool("t1", "Edit", "edit", "completed", {}, (), diffs, "done"))
+    diffs = (FileDiff("a.py", None, "x"), FileDiff("b.py", "y", "z"))
+    _, kept = kept_of(ToolProgress("t1", "Edit", "edit", "completed", {}, (), diffs, "done"))
 
     blocks = [b for m in kept if m["role"] == "assistant" for b in m["content"]]
     assert [(b["id"], b["name"], b["arguments"]["path"]) for b in blocks] == [
@@ -107,8 +114,8 @@ def test_a_call_that_changes_two_files_is_two_calls() -> None:
 def test_a_turn_that_failed_says_why() -> None:
     """The last message carries the error."""
     kept: list[Json] = []
-    recorder = Recorder(kept.append)
-    recorder.take(Text("half"))
+    recorder = TurnRecorder(kept.append)
+    recorder.take(TextPiece("half"))
     recorder.end("cancelled", "the model is overloaded")
 
     assert (kept[0]["stopReason"], kept[0]["errorMessage"]) == ("error", "the model is overloaded")

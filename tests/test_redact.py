@@ -15,7 +15,7 @@ from secrets_second import second
 from secrets_third import third
 from secrets_written import aws, written
 
-from tasuki.draft.redact import MARK, Redactor, find, redact
+from tasuki.draft.redact.redactor import MARK, Redactor, find, redact
 
 PASSWORD = "Tr0ub4dor" + "&3xyz"
 
@@ -210,10 +210,10 @@ def test_find_alters_nothing() -> None:
     """`find` gives place and kind of each secret, and remembers none."""
     text = f"the password is {PASSWORD}"
     redactor = Redactor()
-    start, end, kind = redactor.find(text)[0]
+    start, end, kind = redactor.find_secrets(text)[0]
 
     assert (text[start:end], kind) == (PASSWORD, "password")
-    assert find(text) == redactor.find(text)
+    assert find(text) == redactor.find_secrets(text)
     assert redactor.counts == {}
     assert redactor.redact(PASSWORD) == PASSWORD
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tasuki.draft.repository import find_ignored, read_repository
+from tasuki.draft.facts.repository import find_ignored, read_repository
 from tasuki.model import Entry, FileChange, RepositoryState, ToolCall, ToolStatus
 
 CWD = "/home/dev/proj"

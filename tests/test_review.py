@@ -17,9 +17,16 @@ pytest.importorskip("textual")
 from programs.review_here import BRIEF, LEFT_OUT, THREAD, WARNINGS
 from textual.widgets import OptionList, Static, TabbedContent, TextArea
 
-from tasuki.cli.review import ReviewApp, ReviewResult, entry_text, insertion_row, refs_at, refs_in
+from tasuki.cli.handoff.review_screen import (
+    ReviewApp,
+    ReviewResult,
+    find_insertion_row,
+    find_refs,
+    format_entry,
+    parse_refs,
+)
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN
-from tasuki.launch.tmux import settled
+from tasuki.launch.tmux.server import wait_until_settled
 from tasuki.model import Entry, Item, Thread
 
 PROGRAM = str(Path(__file__).parent / "programs" / "review_here.py")
@@ -53,7 +60,7 @@ def row_of(text: str) -> int:
 )
 def test_refs_of_a_line(line: str, refs: tuple[int, ...]) -> None:
     """Only numbers in the brief's own brackets are references."""
-    assert refs_in(line) == refs
+    assert parse_refs(line) == refs
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
@@ -180,7 +187,7 @@ async def test_an_item_never_leaves_the_record() -> None:
 )
 def test_insertion_row(lines: list[str], cursor: int, row: int) -> None:
     """The row follows the cursor inside the record, and stays in it outside."""
-    assert insertion_row(lines, cursor) == row
+    assert find_insertion_row(lines, cursor) == row
 
 
 async def test_tabs() -> None:
@@ -231,7 +238,7 @@ async def test_a_large_thread_is_quick() -> None:
 
 def test_entry_without_time() -> None:
     """An entry's first line is its reference and who said it."""
-    assert str(entry_text(Entry(5, "user", "hello\n"))) == "#5 user\nhello"
+    assert str(format_entry(Entry(5, "user", "hello\n"))) == "#5 user\nhello"
 
 
 @pytest.fixture
@@ -252,7 +259,7 @@ def test_in_a_real_terminal(terminal: Terminal, tmp_path: Path, colour: str) -> 
     out = tmp_path / "out.json"
     pane = terminal.open([sys.executable, PROGRAM, str(out)], tmp_path, 80, 24)
     terminal.shows(pane, "^S start")
-    screen = settled(terminal, pane, 5.0)
+    screen = wait_until_settled(terminal, pane, 5.0)
 
     assert "# Handoff Context" in screen
     assert "Left out (2)  Warnings (2)" in screen
@@ -274,11 +281,11 @@ def test_a_quoted_line_shows_the_entries_of_its_quote() -> None:
     """The entries of a quoted block stand on the line above it; every line of it shows them."""
     lines = ["- [#7]:", "> one", "> two", "- other [#9]", "plain"]
 
-    assert [refs_at(lines, row) for row in range(5)] == [(7,), (7,), (7,), (9,), ()]
+    assert [find_refs(lines, row) for row in range(5)] == [(7,), (7,), (7,), (9,), ()]
 
 
 def test_an_item_never_parts_a_quoted_block() -> None:
     """What is put in below a line of a quote goes below the whole quote."""
     lines = [FENCE_OPEN, "- [#7]:", "> one", "> two", "- other [#9]", FENCE_CLOSE]
 
-    assert [insertion_row(lines, row) for row in range(1, 5)] == [3, 3, 3, 4]
+    assert [find_insertion_row(lines, row) for row in range(1, 5)] == [3, 3, 3, 4]

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft.authors.task import Task
-from tasuki.draft.facts import derive
-from tasuki.draft.rulings import JOINED, LAST_WHOLE, is_only_question, quote_rulings
-from tasuki.draft.statements import Statement
-from tasuki.draft.turns import split_turns
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.facts.derive import derive_facts
+from tasuki.draft.facts.statements import Statement
+from tasuki.draft.rank.rulings import JOINED, LAST_WHOLE, is_only_question, quote_rulings
+from tasuki.draft.text.entries import split_turns
 from tasuki.model import Entry, Goal, Item, Thread, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -22,8 +22,8 @@ def rulings_of(
     thread: Thread, room: int = 5_000, goal: str = GOAL
 ) -> tuple[list[Item], list[Item]]:
     """The items of a thread, and what was left out."""
-    task = Task(thread, derive(thread, None, goal), Goal(goal), LIMITS)
-    return quote_rulings(split_turns(thread.entries), task.stated, task.relevance, room)
+    task = AuthorTask(thread, derive_facts(thread, None, goal), Goal(goal), LIMITS)
+    return quote_rulings(split_turns(thread.entries), task.open_statements, task.relevance, room)
 
 
 def asked(thread: Thread, room: int = 5_000, goal: str = GOAL) -> list[tuple[str, tuple[int, ...]]]:
@@ -249,9 +249,9 @@ def test_a_message_that_is_the_goal_is_not_told_twice() -> None:
     thread = talk("Never touch the queue.", "A: I see.", "Sort the branches  by date")
 
     assert "Sort the branches" in quoted(thread)
-    task = Task(thread, derive(thread), Goal("Sort the branches by date"), LIMITS)
+    task = AuthorTask(thread, derive_facts(thread), Goal("Sort the branches by date"), LIMITS)
     items, _ = quote_rulings(
-        split_turns(thread.entries), task.stated, task.relevance, 5_000, task.goal.text
+        split_turns(thread.entries), task.open_statements, task.relevance, 5_000, task.goal.text
     )
     assert [item.text for item in items] == ['"Never touch the queue."']
 
@@ -278,9 +278,9 @@ def test_a_yes_that_answers_a_question_is_kept_with_it() -> None:
 def test_an_earlier_message_that_reads_like_the_goal_stays() -> None:
     """Only the last one is the goal; the other answered something else."""
     thread = talk("Plan it.", "A: Option 1 is a cache, option 2 a queue. Which one?", "option 2", "A: Good.", "Use tabs.")  # fmt: skip
-    task = Task(thread, derive(thread), Goal("option 2"), LIMITS)
+    task = AuthorTask(thread, derive_facts(thread), Goal("option 2"), LIMITS)
     items, _ = quote_rulings(
-        split_turns(thread.entries), task.stated, task.relevance, 5_000, "option 2"
+        split_turns(thread.entries), task.open_statements, task.relevance, 5_000, "option 2"
     )
 
     assert any(item.text.startswith('"option 2"') for item in items)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import retry_until
 
-from tasuki.launch import running_elsewhere
+from tasuki.launch import find_running_programs
 from tasuki.model import Thread
 
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc here")
@@ -58,7 +58,7 @@ def test_claude_tells(sessions: Path, sleeper: subprocess.Popen[bytes]) -> None:
     (sessions / "4.json").write_text(json.dumps({**session, "pid": 2**22 + 5}))
     (sessions / "5.key").write_text("secret")
 
-    assert running_elsewhere(thread) == [
+    assert find_running_programs(thread) == [
         f"Claude Code (process {sleeper.pid}, tmux c:@0.%0) has this thread open and is busy."
     ]
 
@@ -69,10 +69,10 @@ def test_a_reused_process_id(sessions: Path, sleeper: subprocess.Popen[bytes]) -
     thread = Thread(harness="claude", id="s-1", path="/p/s-1.jsonl")
     session = {"pid": sleeper.pid, "sessionId": "s-1", "procStart": start_of(sleeper.pid)}
     (sessions / "1.json").write_text(json.dumps(session))
-    assert len(running_elsewhere(thread)) == 1
+    assert len(find_running_programs(thread)) == 1
 
     (sessions / "1.json").write_text(json.dumps({**session, "procStart": "1"}))
-    assert running_elsewhere(thread) == []
+    assert find_running_programs(thread) == []
 
 
 def test_keys_are_never_read(sessions: Path) -> None:
@@ -82,7 +82,7 @@ def test_keys_are_never_read(sessions: Path) -> None:
     before = 1_000_000_000
     os.utime(key, (before, before))
 
-    running_elsewhere(Thread(harness="claude", id="s-1", path="/p/s-1.jsonl"))
+    find_running_programs(Thread(harness="claude", id="s-1", path="/p/s-1.jsonl"))
 
     assert before == key.stat().st_atime
 
@@ -93,19 +93,19 @@ def test_an_open_file(tmp_path: Path) -> None:
     path = tmp_path / "rollout.jsonl"
     path.touch()
     thread = Thread(harness="codex", id="s-1", path=str(path))
-    assert running_elsewhere(thread) == []
+    assert find_running_programs(thread) == []
     command = program(tmp_path / "bin", "codex")
     with path.open() as held:
         holder = subprocess.Popen(command, pass_fds=[held.fileno()])
     try:
-        found = retry_until(lambda: running_elsewhere(thread))
+        found = retry_until(lambda: find_running_programs(thread))
 
         assert [f"codex (process {holder.pid}) has this thread open."] == found
-        assert running_elsewhere(Thread(harness="pi", id="s-1", path=str(path))) == []
+        assert find_running_programs(Thread(harness="pi", id="s-1", path=str(path))) == []
     finally:
         holder.kill()
         holder.wait()
-    assert running_elsewhere(thread) == []
+    assert find_running_programs(thread) == []
 
 
 @linux
@@ -115,7 +115,7 @@ def test_an_argument(tmp_path: Path, argument: str) -> None:
     thread = Thread(harness="pi", id="s-1", path="/p/s-1.jsonl")
     holder = subprocess.Popen(program(tmp_path / "bin", "pi", "--session", argument))
     try:
-        assert len(retry_until(lambda: running_elsewhere(thread))) == 1
+        assert len(retry_until(lambda: find_running_programs(thread))) == 1
     finally:
         holder.kill()
         holder.wait()
@@ -130,7 +130,7 @@ def test_other_programs_do_not_count(tmp_path: Path) -> None:
     try:
         retry_until(lambda: b"less" in Path(f"/proc/{holder.pid}/cmdline").read_bytes())
 
-        assert running_elsewhere(Thread(harness="pi", id="s-1", path=str(path))) == []
+        assert find_running_programs(Thread(harness="pi", id="s-1", path=str(path))) == []
     finally:
         holder.kill()
         holder.wait()
@@ -140,6 +140,6 @@ def test_it_is_quick(tmp_path: Path) -> None:
     """The look at all processes stays within its budget."""
     thread = Thread(harness="codex", id="s-1", path=str(tmp_path / "x"))
     start = time.perf_counter()
-    running_elsewhere(thread)
+    find_running_programs(thread)
 
     assert time.perf_counter() - start < 0.1

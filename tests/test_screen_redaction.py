@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from waiting import retry_until
 
-from tasuki.draft.redact import redact
-from tasuki.draft.screen_redaction import redact_screen
-from tasuki.fleet.rows import Agent
-from tasuki.fleet.sending import screen
-from tasuki.launch.panes import Panes
-from tasuki.launch.tmux import Tmux
+from tasuki.draft.redact.redactor import redact
+from tasuki.draft.redact.screen import redact_screen
+from tasuki.fleet.agents.messages import read_screen
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.server import Tmux
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 SECRETS = {
@@ -102,22 +102,22 @@ def test_a_redacted_screen_stays() -> None:
 
 
 @pytest.fixture
-def panes(tmp_path: Path) -> Iterator[Panes]:
+def panes(tmp_path: Path) -> Iterator[TmuxPanes]:
     """A tmux server of the test's own, with one narrow window."""
     with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
         tmux = Tmux(f"{folder}/s")
         tmux.run(("new-session", "-d", "-s", "x", "-x", "60", "-y", "8", "sh"))
-        made = Panes(tmux, tmp_path, stays=False)
+        made = TmuxPanes(tmux, tmp_path, stays=False)
         yield made
         subprocess.run([*tmux.base, "kill-server"], capture_output=True, check=False)
 
 
-def shows(panes: Panes, program: str, last: str) -> str:
+def shows(panes: TmuxPanes, program: str, last: str) -> str:
     """The screen as the fleet shows it, once a program has written its last word."""
-    agent = Agent(1, "claude", "idle", 0.0, "/", "host", 0.0, pane="%0")
+    agent = FleetAgent(1, "claude", "idle", 0.0, "/", "host", 0.0, pane="%0")
     panes.tmux.run(("send-keys", "-t", "%0", "-l", f"clear; {program}"), ("send-keys", "-t", "%0", "Enter"))  # fmt: skip
-    retry_until(lambda: f"\n{last}" in panes.look("%0").text)
-    return screen(panes, agent)
+    retry_until(lambda: f"\n{last}" in panes.capture_screen("%0").text)
+    return read_screen(panes, agent)
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -128,7 +128,7 @@ def written(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("cut", [8, 19, 30])
-def test_a_pane_shows_no_part_of_a_token(panes: Panes, tmp_path: Path, cut: int) -> None:
+def test_a_pane_shows_no_part_of_a_token(panes: TmuxPanes, tmp_path: Path, cut: int) -> None:
     """Broken by the terminal, by the program, in a box, on the alternate screen, or above the screen's first line."""
     boxed = f"\u2502 {TOKEN[:cut]:<50} \u2502\n\u2502 {TOKEN[cut:]:<50} \u2502"
     seen = {

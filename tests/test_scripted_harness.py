@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes.scripted.keys import KeyReader
 from fleet_agents import Scripted, texts
 from waiting import retry_until, runs
 
-from tasuki import harness as harnesses
-from tasuki.testing.scripted.keys import Keys
+from tasuki.harness import registry as harnesses
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -29,7 +29,9 @@ def test_a_turn(scripted: Scripted) -> None:
 
     scripted.panes.paste(opened.pane, "find bugs\n  second; #{x}", "t-1")
     retry_until(
-        lambda: "❯\u00a0find bugs\n    second; #{x}" in scripted.panes.look(opened.pane).text
+        lambda: (
+            "❯\u00a0find bugs\n    second; #{x}" in scripted.panes.capture_screen(opened.pane).text
+        )
     )
     assert scripted.told("submitted") == []
     scripted.panes.enter(opened.pane, "t-1")
@@ -44,11 +46,11 @@ def test_a_turn(scripted: Scripted) -> None:
     assert stop["background_tasks"] == []
     assert scripted.told("prompt")[0]["context"] == ["You are the tester."]
     assert set(Path(f"{scripted.payloads}.env").read_text().split()) == {SESSION}
-    retry_until(lambda: "● I look for bugs." in scripted.panes.look(opened.pane).text)
+    retry_until(lambda: "● I look for bugs." in scripted.panes.capture_screen(opened.pane).text)
     path = scripted.thread(SESSION)
     assert path == Path(stop["transcript_path"])
     assert path.stat().st_mode & 0o777 == 0o600
-    thread = harnesses.get("claude").read(path)
+    thread = harnesses.get_harness("claude").read(path)
     assert (thread.id, thread.cwd) == (SESSION, str(scripted.cwd))
     said = [(entry.kind, entry.text) for entry in thread.entries]
     assert said == [("user", "find bugs\n  second; #{x}"), ("assistant", "I look for bugs.")]
@@ -68,14 +70,14 @@ def test_it_says_what_it_does(scripted: Scripted) -> None:
     scripted.send(opened.pane, "hold")
     scripted.told_of("prompt")
     assert scripted.state(opened.pid)["status"] == "busy"
-    retry_until(lambda: "esc to interrupt" in scripted.panes.look(opened.pane).text)
+    retry_until(lambda: "esc to interrupt" in scripted.panes.capture_screen(opened.pane).text)
     (scripted.folder / "go").touch()
     retry_until(lambda: scripted.state(opened.pid)["status"] == "waiting")
     assert scripted.state(opened.pid)["waitingFor"] == "permission prompt"
-    retry_until(lambda: " ❯ 1. Yes" in scripted.panes.look(opened.pane).text)
-    scripted.panes.keys(opened.pane, "Enter")
+    retry_until(lambda: " ❯ 1. Yes" in scripted.panes.capture_screen(opened.pane).text)
+    scripted.panes.press_keys(opened.pane, "Enter")
     retry_until(lambda: scripted.state(opened.pid)["status"] == "idle")
-    assert "esc to interrupt" not in scripted.panes.look(opened.pane).text
+    assert "esc to interrupt" not in scripted.panes.capture_screen(opened.pane).text
     scripted.send(opened.pane, "/exit", "t-2")
     assert scripted.told_of("exit")[0]["reason"] == "prompt_input_exit"
     retry_until(lambda: not runs(opened.pid))
@@ -92,7 +94,7 @@ def test_it_ends(scripted: Scripted, how: str, code: int, reason: str) -> None:
     opened = scripted.start()
 
     if how == "C-c":
-        scripted.panes.keys(opened.pane, "C-c", "C-c")
+        scripted.panes.press_keys(opened.pane, "C-c", "C-c")
     elif how == "SIGTERM":
         os.kill(opened.pid, signal.SIGTERM)
     else:
@@ -113,13 +115,13 @@ def test_escape(scripted: Scripted) -> None:
     scripted.send(opened.pane, "slow")
     scripted.told_of("action")
 
-    scripted.panes.keys(opened.pane, "Escape")
+    scripted.panes.press_keys(opened.pane, "Escape")
 
     scripted.told_of("interrupted")
     retry_until(lambda: scripted.state(opened.pid)["status"] == "idle")
     assert scripted.hooked("Stop") == []
     assert "Request interrupted by user" in scripted.thread(SESSION).read_text()
-    notices = harnesses.get("claude").read(scripted.thread(SESSION)).notices
+    notices = harnesses.get_harness("claude").read(scripted.thread(SESSION)).notices
     assert [notice.kind for notice in notices] == ["interrupted"]
     scripted.send(opened.pane, "next", "t-2")
     assert len(scripted.hooks_told("Stop")) == 1
@@ -137,13 +139,13 @@ def test_a_prompt_while_busy(scripted: Scripted) -> None:
 
     first, second = scripted.hooks_told("UserPromptSubmit", 2)
     assert texts(scripted.told("prompt")) == ["first"]
-    retry_until(lambda: "Queued" in scripted.panes.look(opened.pane).text)
+    retry_until(lambda: "Queued" in scripted.panes.capture_screen(opened.pane).text)
     (scripted.folder / "go").touch()
     stops = scripted.hooks_told("Stop", 2)
     assert texts(scripted.told("prompt")) == ["first", "second"]
     assert first["prompt_id"] == second["prompt_id"] == stops[0]["prompt_id"]
     assert stops[1]["prompt_id"] != first["prompt_id"]
-    thread = harnesses.get("claude").read(scripted.thread(SESSION))
+    thread = harnesses.get_harness("claude").read(scripted.thread(SESSION))
     assert [entry.text for entry in thread.entries if entry.kind == "user"] == ["first", "second"]
 
 
@@ -152,16 +154,16 @@ def test_input_that_is_left(scripted: Scripted) -> None:
     opened = scripted.start()
 
     def typed() -> list[str]:
-        lines = re.split("─{40,}", scripted.panes.look(opened.pane).text)[-2].splitlines()
+        lines = re.split("─{40,}", scripted.panes.capture_screen(opened.pane).text)[-2].splitlines()
         return [line.strip() for line in lines if line.strip()]
 
     scripted.panes.paste(opened.pane, "one\ntwo", "t-1")
     retry_until(lambda: typed() == ["❯\u00a0one", "two"])
-    scripted.panes.keys(opened.pane, "C-u")
+    scripted.panes.press_keys(opened.pane, "C-u")
     retry_until(lambda: typed() == ["❯\u00a0one"])
-    scripted.panes.keys(opened.pane, "C-c")
+    scripted.panes.press_keys(opened.pane, "C-c")
     retry_until(lambda: typed() == ["❯"])
-    scripted.panes.keys(opened.pane, "a", "b", "BSpace", "Enter")
+    scripted.panes.press_keys(opened.pane, "a", "b", "BSpace", "Enter")
     assert texts(scripted.told_of("prompt")) == ["a"]
     assert runs(opened.pid)
 
@@ -172,13 +174,15 @@ def test_a_long_paste(scripted: Scripted) -> None:
     text = "line ✓ of many\n" * 60_000
 
     scripted.panes.paste(opened.pane, text, "t-1")
-    retry_until(lambda: "[Pasted text #1 +60000 lines]" in scripted.panes.look(opened.pane).text)
+    retry_until(
+        lambda: "[Pasted text #1 +60000 lines]" in scripted.panes.capture_screen(opened.pane).text
+    )
     scripted.panes.enter(opened.pane, "t-1")
 
     (told,) = scripted.told_of("prompt", seconds=30)
     assert told["text"].startswith("\n\n<pasted_content id=".strip())
     assert text in told["text"]
-    thread = harnesses.get("claude").read(scripted.thread(SESSION))
+    thread = harnesses.get_harness("claude").read(scripted.thread(SESSION))
     assert thread.entries[0].text.strip() == text.strip()
 
 
@@ -188,8 +192,10 @@ def test_keys_cut_anywhere(scripted: Scripted) -> None:
     expected = [("text", "a✓"), ("paste", "p\nq\x1b[31m"), ("key", "other"), ("key", "other"),
                 ("key", "enter"), ("key", "ctrl-c"), ("text", "é")]  # fmt: skip
     for size in (1, 2, 3, 5, 100):
-        keys = Keys()
-        events = [e for at in range(0, len(data), size) for e in keys.take(data[at : at + size])]
+        keys = KeyReader()
+        events = [
+            e for at in range(0, len(data), size) for e in keys.read_events(data[at : at + size])
+        ]
         joined: list[tuple[str, str]] = []
         for kind, text in events:
             if kind == "text" and joined and joined[-1][0] == "text":
@@ -208,8 +214,8 @@ def test_a_prompt_that_a_hook_blocks(scripted: Scripted) -> None:
     scripted.send(opened.pane, "do it")
 
     scripted.told_of("blocked")
-    retry_until(lambda: "blocked by hook" in scripted.panes.look(opened.pane).text)
-    retry_until(lambda: scripted.panes.look(opened.pane).text.count("❯\u00a0do it") == 1)
+    retry_until(lambda: "blocked by hook" in scripted.panes.capture_screen(opened.pane).text)
+    retry_until(lambda: scripted.panes.capture_screen(opened.pane).text.count("❯\u00a0do it") == 1)
     assert scripted.told("prompt") == []
     assert scripted.hooked("Stop") == []
 

@@ -8,7 +8,7 @@ import pytest
 from fleet_agents import Scripted, texts
 from waiting import retry_until, runs
 
-from tasuki import harness as harnesses
+from tasuki.harness import registry as harnesses
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -95,7 +95,7 @@ def test_what_goes_on_beside_a_turn(scripted: Scripted) -> None:
     assert last["background_tasks"] == []
     assert [s["agent_id"] for s in scripted.hooked("SubagentStart", "SubagentStop")] == ["c1", "c1"]
     assert failure["last_assistant_message"] == "API Error: 400"
-    thread = harnesses.get("claude").read(scripted.thread(SESSION))
+    thread = harnesses.get_harness("claude").read(scripted.thread(SESSION))
     assert "error" in [notice.kind for notice in thread.notices]
 
 
@@ -118,7 +118,7 @@ def test_the_context_and_its_compaction(scripted: Scripted) -> None:
     assert uses[:3] == [None, 85, 5]
     events = [p["hook_event_name"] for p in scripted.hooked()]
     assert events[2:6] == ["PreCompact", "SubagentStop", "SessionStart", "PostCompact"]
-    thread = harnesses.get("claude").read(scripted.thread(SESSION))
+    thread = harnesses.get_harness("claude").read(scripted.thread(SESSION))
     assert any(entry.kind == "compaction" for entry in thread.entries)
 
     answer = scripted.folder / "PreCompact.answer"
@@ -136,7 +136,7 @@ def test_enter_that_is_not_noticed(scripted: Scripted) -> None:
     scripted.send(opened.pane, "late")
 
     scripted.told_of("enter_ignored")
-    retry_until(lambda: "❯\u00a0late" in scripted.panes.look(opened.pane).text)
+    retry_until(lambda: "❯\u00a0late" in scripted.panes.capture_screen(opened.pane).text)
     assert scripted.told("submitted") == []
     scripted.panes.enter(opened.pane, "t-1+")
     assert texts(scripted.told_of("prompt")) == ["late"]
@@ -152,13 +152,13 @@ def test_a_crash(scripted: Scripted, action: object, status: int) -> None:
     scripted.send(opened.pane, "die")
 
     state = retry_until(
-        lambda: (s := scripted.panes.status().panes[opened.pane]).dead and s, seconds=10
+        lambda: (s := scripted.panes.read_status().panes[opened.pane]).dead and s, seconds=10
     )
     assert state
     assert state.status in (status, None)
     assert path.read_text() == "half"
     assert scripted.told("exit") == []
-    assert "❯ die" in scripted.panes.last_words(opened.pane, 30)
+    assert "❯ die" in scripted.panes.read_last_lines(opened.pane, 30)
 
 
 def test_what_a_script_can_say(scripted: Scripted) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from waiting import retry_until, runs
 
-from tasuki.extras import install_line
+from tasuki.extras import build_install_line
 
 TASUKI = Path(sys.executable).with_name("tasuki")
 
@@ -261,7 +261,7 @@ def test_without_the_extra_it_says_what_to_install(server: Server) -> None:
         [sys.executable, "-c", program], env=server.env, capture_output=True, text=True, timeout=60
     )
 
-    assert (1, f"tasuki: The server needs the extra `server`. Install it: {install_line('server')}\n") == (
+    assert (1, f"tasuki: The server needs the extra `server`. Install it: {build_install_line('server')}\n") == (
         done.returncode, done.stderr,
     )  # fmt: skip
 

@@ -14,8 +14,8 @@ from waiting import retry_until
 
 from tasuki.errors import StoreFailed
 from tasuki.harness.pi import Pi
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import user_message
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import build_user_message
 
 __all__ = ["session"]
 
@@ -35,7 +35,7 @@ def test_killed_while_it_writes_no_whole_line_is_lost(session: SessionManager) -
 
     whole = session.path.read_bytes().splitlines()
     with SessionManager.open(session.path) as again:
-        again.append_message(user_message("after"))
+        again.append_message(build_user_message("after"))
     assert len(again.get_branch()) == len(again.entries) >= len(whole) - 1
     assert [entry["id"] for entry in again.entries[:-1]] == [
         json.loads(line)["id"] for line in whole[1:] if _whole(line)
@@ -62,7 +62,7 @@ def test_a_torn_line_is_told_and_cut_off_when_something_is_added(session: Sessio
 
     assert "is torn (28 bytes of it were written)" in again.notes[0]
     assert session.path.read_bytes().endswith(b"1234")
-    again.append_message(user_message("three"))
+    again.append_message(build_user_message("three"))
     assert session.path.read_bytes().startswith(whole)
     assert [entry["type"] for entry in lines(session)] == ["session"] + ["message"] * 3
 
@@ -75,9 +75,9 @@ def test_a_last_line_without_its_end_is_a_line(session: SessionManager) -> None:
     session.path.write_bytes(session.path.read_bytes().rstrip(b"\n"))
 
     with SessionManager.open(session.path) as again:
-        assert again.message_count() == 2
+        assert again.count_messages() == 2
         assert again.notes == []
-        again.append_message(user_message("three"))
+        again.append_message(build_user_message("three"))
     assert len(lines(session)) == 4
 
 
@@ -102,7 +102,7 @@ def test_a_full_disk_leaves_memory_and_file_as_they_were(session: SessionManager
         at_most(len(before) + 100),
         pytest.raises(StoreFailed, match=r"could not be written to .*"),
     ):
-        session.append_message(user_message("x" * 1000))
+        session.append_message(build_user_message("x" * 1000))
 
     assert session.path.read_bytes() == before
     assert (session.leaf, len(session.entries)) == (leaf, 2)
@@ -117,7 +117,7 @@ def test_a_session_that_does_not_fit_leaves_no_file(session: SessionManager) -> 
         session.flush()
 
     assert list(session.folder.iterdir()) == []
-    assert not session.started
+    assert not session.has_file
     session.flush()
     assert len(lines(session)) == 2
 
@@ -131,13 +131,13 @@ def test_two_processes_cannot_write_one_session(session: SessionManager) -> None
     retry_until(lambda: session.path.stat().st_size > 20_000)
     try:
         with pytest.raises(StoreFailed, match="is being written by another process"):
-            second.append_message(user_message("me too"))
+            second.append_message(build_user_message("me too"))
     finally:
         writer.kill()
         writer.wait()
 
     with pytest.raises(StoreFailed, match="was changed by another program"):
-        second.append_message(user_message("me too"))
+        second.append_message(build_user_message("me too"))
     assert second.entries == []
 
 

@@ -4,22 +4,33 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from fakes.session_backend import BackendRule, ScriptedTurn
 from sessions import DOCUMENT, FIRST, READ, REQUEST, Make, lines, messages, says
 
-from tasuki import config, harness
+from tasuki.config import settings
 from tasuki.draft import pipeline
 from tasuki.errors import (
     AgentFailed,
     AuthorFailed,
     NothingToHandOff,
 )
+from tasuki.harness import registry
 from tasuki.model import Goal
-from tasuki.session.agent_session import NOTHING
-from tasuki.session.backend import Plan, Text, Thought, Todo
-from tasuki.session.events import QueueChanged, SessionSwitched
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import assistant_message, text_block, user_message
-from tasuki.testing.session_backend import Rule, Say
+from tasuki.session.agent_session.backend import (
+    AgentPlan,
+    AgentTodo,
+    QueueChanged,
+    SessionSwitched,
+    TextPiece,
+    ThoughtPiece,
+)
+from tasuki.session.agent_session.session import NOTHING_MESSAGE
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import (
+    build_assistant_message,
+    build_text_block,
+    build_user_message,
+)
 
 
 async def test_a2_fewer_than_two_messages_are_nothing_to_hand_off(desk: Make) -> None:
@@ -27,7 +38,9 @@ async def test_a2_fewer_than_two_messages_are_nothing_to_hand_off(desk: Make) ->
     fresh = desk()
     await fresh.session.start()
 
-    with pytest.raises(NothingToHandOff, match=NOTHING.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(
+        NothingToHandOff, match=NOTHING_MESSAGE.replace("(", r"\(").replace(")", r"\)")
+    ):
         await fresh.session.handoff()
     assert fresh.backend.log == []
     assert not fresh.session.is_generating_handoff
@@ -74,9 +87,9 @@ async def test_a3_the_request_is_not_expanded_and_a_prompt_is(desk: Make) -> Non
 async def test_a4_the_document_is_the_newest_message_of_that_very_turn(desk: Make) -> None:
     """Text blocks are joined by newlines; thoughts, tools and chatter before a tool are not in it."""
     parts = DOCUMENT.split("\n\n")
-    told = (Text("Let me look once more."), Thought("hm"), READ,
-            Text("\n\n".join(parts[:3]), "m1"), Text("\n\n".join(parts[3:]), "m2"))  # fmt: skip
-    at = await desk(Rule(REQUEST, (Say(told),))).worked()
+    told = (TextPiece("Let me look once more."), ThoughtPiece("hm"), READ,
+            TextPiece("\n\n".join(parts[:3]), "m1"), TextPiece("\n\n".join(parts[3:]), "m2"))  # fmt: skip
+    at = await desk(BackendRule(REQUEST, (ScriptedTurn(told),))).worked()
 
     outcome = await at.session.handoff()
 
@@ -87,7 +100,7 @@ async def test_a4_the_document_is_the_newest_message_of_that_very_turn(desk: Mak
 
 async def test_a4_a_turn_without_text_does_not_fall_back_on_an_older_answer(desk: Make) -> None:
     """The seed's newest assistant message would be the work before; here it is a failure."""
-    silent = Rule(REQUEST, (Say((READ,)), Say()))
+    silent = BackendRule(REQUEST, (ScriptedTurn((READ,)), ScriptedTurn()))
     at = await desk(silent).worked()
 
     with pytest.raises(AuthorFailed, match="without text"):
@@ -96,7 +109,9 @@ async def test_a4_a_turn_without_text_does_not_fall_back_on_an_older_answer(desk
 
 async def test_a5_an_aborted_handoff_returns_nothing_and_leaves_everything(desk: Make) -> None:
     """`abort_handoff` ends the agent's turn; the old session is still in use, the signal is cleared."""
-    at = await desk(Rule(REQUEST, (Say((Text("## Goal"),), hold=True),))).worked()
+    at = await desk(
+        BackendRule(REQUEST, (ScriptedTurn((TextPiece("## Goal"),), hold=True),))
+    ).worked()
     before = at.session.session_id
     task = asyncio.create_task(at.session.handoff())
     await at.backend.holding.wait()
@@ -115,7 +130,10 @@ async def test_a5_an_aborted_handoff_returns_nothing_and_leaves_everything(desk:
 async def test_a5_the_signal_is_cleared_after_a_failure_too(desk: Make) -> None:
     """A handoff that failed can be tried again, and then works."""
     at = await desk(
-        Rule(REQUEST, (Say(fails="the model is overloaded"), Say((Text(DOCUMENT),))))
+        BackendRule(
+            REQUEST,
+            (ScriptedTurn(fails="the model is overloaded"), ScriptedTurn((TextPiece(DOCUMENT),))),
+        )
     ).worked()
 
     with pytest.raises(AgentFailed, match="overloaded"):
@@ -138,8 +156,8 @@ async def test_a6_the_new_session_is_fresh_and_the_queues_are_empty(desk: Make) 
     """A new header, one entry, another id; notes and reminders are gone."""
     at = await desk(says(DOCUMENT), todo_reminders=3).worked()
     old, old_file = at.session.session_id, at.manager.path
-    at.session.next_turn("a note of the machine")
-    at.session.reminded = 2
+    at.session.add_note("a note of the machine")
+    at.session.reminder_count = 2
 
     await at.session.handoff()
 
@@ -149,8 +167,8 @@ async def test_a6_the_new_session_is_fresh_and_the_queues_are_empty(desk: Make) 
     assert [entry["type"] for entry in entries] == ["custom_message"]
     assert entries[0]["parentId"] is None
     assert at.session.queues.waiting == ()
-    assert at.session.queues.next_turn == []
-    assert at.session.reminded == 0
+    assert at.session.queues.notes == []
+    assert at.session.reminder_count == 0
     assert at.session.backend_session == "agent-session-2"
     assert at.of(SessionSwitched) == [SessionSwitched(at.session.session_id, at.manager.path)]
 
@@ -218,7 +236,9 @@ async def test_a9_the_old_session_keeps_the_document_as_an_answer(desk: Make) ->
 
 async def test_a11_a_permission_that_is_asked_for_meanwhile_is_refused(desk: Make) -> None:
     """While it writes its document the agent may do nothing; nobody is asked."""
-    at = await desk(Rule(REQUEST, (Say((Text(DOCUMENT),), asks="rm -rf src"),))).worked()
+    at = await desk(
+        BackendRule(REQUEST, (ScriptedTurn((TextPiece(DOCUMENT),), asks="rm -rf src"),))
+    ).worked()
 
     assert await at.session.handoff() is not None
     assert at.backend.answers == ["no"]
@@ -250,8 +270,8 @@ async def test_a12_an_answer_that_stays_empty_is_a_failure_and_no_cancellation(d
 @pytest.mark.parametrize("stop", ["max_tokens", "refusal", "max_turn_requests"])
 async def test_a12_a_turn_that_did_not_end_by_itself_is_a_failure(desk: Make, stop: str) -> None:
     """Half a document is none."""
-    half = Say((Text(DOCUMENT[:200]),), stop=stop)  # type: ignore[arg-type]
-    at = await desk(Rule(REQUEST, (half,))).worked()
+    half = ScriptedTurn((TextPiece(DOCUMENT[:200]),), stop=stop)  # type: ignore[arg-type]
+    at = await desk(BackendRule(REQUEST, (half,))).worked()
 
     with pytest.raises(AuthorFailed, match=stop):
         await at.session.handoff()
@@ -260,7 +280,9 @@ async def test_a12_a_turn_that_did_not_end_by_itself_is_a_failure(desk: Make, st
 
 async def test_a12_a_turn_that_the_agent_itself_breaks_off_is_a_cancellation(desk: Make) -> None:
     """The three outcomes stay apart: cancelled returns nothing."""
-    at = await desk(Rule(REQUEST, (Say((Text(DOCUMENT),), stop="cancelled"),))).worked()
+    at = await desk(
+        BackendRule(REQUEST, (ScriptedTurn((TextPiece(DOCUMENT),), stop="cancelled"),))
+    ).worked()
 
     assert await at.session.handoff() is None
 
@@ -270,7 +292,7 @@ async def test_a13_missing_sections_are_named_and_repaired_once(desk: Make) -> N
     short = DOCUMENT.partition("\n\n## Key Decisions")[0]
     repair = ("## Key Decisions\n- Tabs count as one blank\n\n## Critical Context\n- (none)\n\n"
               "## Next Steps\n- Write tests/test_tabs.py")  # fmt: skip
-    mended = Rule("was checked against the record", (Say((Text(repair),)),))
+    mended = BackendRule("was checked against the record", (ScriptedTurn((TextPiece(repair),)),))
     at = await desk(mended, says(short)).worked()
 
     outcome = await at.session.handoff()
@@ -293,7 +315,9 @@ async def test_a13_what_does_not_stand_in_the_thread_is_told_and_marked(desk: Ma
     wrong = DOCUMENT.replace("- Read `src/parser.py`", "- Changed `src/lexer.py`").replace(
         '"keep the public API as it is"', 'The user said "drop Python 3.8"'
     )
-    silent = Rule("was checked against the record", (Say((Text("## Corrections\n- (none)"),)),))
+    silent = BackendRule(
+        "was checked against the record", (ScriptedTurn((TextPiece("## Corrections\n- (none)"),)),)
+    )
     at = await desk(silent, says(wrong)).worked()
 
     outcome = await at.session.handoff()
@@ -335,16 +359,16 @@ async def test_a14_the_new_session_names_its_parent(desk: Make) -> None:
     kept = at.vault.get(outcome.handoff_id)
     assert kept.goal.text == "finish the tests"
     assert kept.predecessor.path == str(old)
-    events = [event.kind for event in at.vault.events(outcome.handoff_id)]
+    events = [event.kind for event in at.vault.load_events(outcome.handoff_id)]
     assert events == ["drafted", "started", "delivered"]
 
 
 async def test_a15_what_the_old_session_made_stays_readable(desk: Make) -> None:
     """Plan, scratch files and todos are told, and open from the new session, also two handoffs on."""
-    plan = Plan((Todo("accept tabs", "completed"), Todo("write the test")))
-    at = await desk(says(DOCUMENT), Rule("plan it", (Say((plan,)),))).worked()
+    plan = AgentPlan((AgentTodo("accept tabs", "completed"), AgentTodo("write the test")))
+    at = await desk(says(DOCUMENT), BackendRule("plan it", (ScriptedTurn((plan,)),))).worked()
     await at.session.prompt("plan it")
-    at.manager.artifact_path("plan.md").write_text("1. tabs\n2. tests\n")
+    at.manager.create_artifact_path("plan.md").write_text("1. tabs\n2. tests\n")
 
     first = await at.session.handoff()
     await at.session.prompt("go")
@@ -352,7 +376,7 @@ async def test_a15_what_the_old_session_made_stays_readable(desk: Make) -> None:
 
     assert first is not None
     assert second is not None
-    assert [(a.name, a.path.read_text()) for a in at.manager.artifacts()] == [
+    assert [(a.name, a.path.read_text()) for a in at.manager.list_artifacts()] == [
         ("plan.md", "1. tabs\n2. tests\n")
     ]
     assert at.session.todos == plan.todos
@@ -372,12 +396,12 @@ async def test_a_second_handoff_folds_the_first_and_keeps_the_users_words_apart(
     assert first is not None
     merged = SessionManager.create(tmp_path, tmp_path / "agents")
     wish = "Keep the tests in tests/test_tabs.py small, and never use mocks."
-    merged.append_message(user_message(f"{first.message}\n\n{wish}"))
-    merged.append_message(assistant_message([text_block("Understood.")]))
+    merged.append_message(build_user_message(f"{first.message}\n\n{wish}"))
+    merged.append_message(build_assistant_message([build_text_block("Understood.")]))
     merged.flush()
 
-    made = pipeline.make(
-        harness.get("pi"), merged.path, Goal(text="finish the tab tests"), config.loaded(tmp_path),
+    made = pipeline.make_handoff(
+        registry.get_harness("pi"), merged.path, Goal(text="finish the tab tests"), settings.load_with_sources(tmp_path),
         handoff_id="0" * 32, to="pi",
     )  # fmt: skip
 

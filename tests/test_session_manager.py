@@ -9,18 +9,18 @@ from fixture_threads import one
 from session_files import lines, say, session
 
 from tasuki.errors import ThreadUnreadable, UsageError
-from tasuki.harness.jsonl import HANDOFF_CLOSING
 from tasuki.harness.pi import Pi
-from tasuki.session.manager import SessionManager, default_folder, sessions
-from tasuki.session.messages import (
+from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.session.pi_store.manager import SessionManager, get_default_folder, list_sessions
+from tasuki.session.pi_store.messages import (
     Json,
-    assistant_message,
-    model_messages,
-    text_block,
-    text_of,
-    tool_call,
-    tool_result,
-    user_message,
+    build_assistant_message,
+    build_model_messages,
+    build_text_block,
+    build_tool_call,
+    build_tool_result,
+    build_user_message,
+    extract_text,
 )
 
 __all__ = ["session"]
@@ -28,7 +28,7 @@ __all__ = ["session"]
 
 def said(messages: list[Json]) -> list[tuple[str, str]]:
     """Roles and texts as the model gets them."""
-    return [(m["role"], text_of(m)) for m in model_messages(messages)]
+    return [(m["role"], extract_text(m)) for m in build_model_messages(messages)]
 
 
 # -- the tree and what the model is shown --------------------------------------------------
@@ -39,7 +39,7 @@ def test_nothing_is_on_the_disk_before_the_first_flush(session: SessionManager) 
     say(session, "one", "two")
 
     assert not session.folder.exists()
-    assert not session.started
+    assert not session.has_file
     session.flush()
     header, first, second = lines(session)
     assert header["type"] == "session"
@@ -59,7 +59,7 @@ def test_every_entry_is_in_the_file_before_it_counts(session: SessionManager) ->
     assert [record["id"] for record in lines(session)[1:]] == ids
     assert [record["parentId"] for record in lines(session)[1:]] == [None, *ids[:-1]]
     assert session.leaf == ids[-1]
-    assert session.message_count() == 2
+    assert session.count_messages() == 2
 
 
 def test_what_was_written_is_read_again(session: SessionManager) -> None:
@@ -147,7 +147,7 @@ def test_edits_of_the_context_are_respected(session: SessionManager) -> None:
     assert said(session.build_session_context().messages) == [
         ("user", "one"), ("user", "two"), ("assistant", "short answer"),
     ]  # fmt: skip
-    assert text_of(session.entries[3]["message"]) == "long answer"
+    assert extract_text(session.entries[3]["message"]) == "long answer"
 
 
 def test_the_users_own_commands_reach_the_model_unless_hidden(session: SessionManager) -> None:
@@ -164,11 +164,13 @@ def test_the_users_own_commands_reach_the_model_unless_hidden(session: SessionMa
 def test_the_pi_adapter_reads_what_was_written(session: SessionManager) -> None:
     """Texts, calls with their results and the model are in the thread that the adapter makes."""
     say(session, "read the notes")
-    call = tool_call("c1", "bash", {"command": "cat notes.txt"})
+    call = build_tool_call("c1", "bash", {"command": "cat notes.txt"})
     session.append_message(
-        assistant_message([text_block("I look."), call], provider="p", model="m", stop="toolUse")
+        build_assistant_message(
+            [build_text_block("I look."), call], provider="p", model="m", stop="toolUse"
+        )
     )
-    session.append_message(tool_result("c1", "bash", "remember the milk"))
+    session.append_message(build_tool_result("c1", "bash", "remember the milk"))
     session.append_custom_message_entry("handoff", "<handoff-context>", True)
     session.flush()
 
@@ -194,7 +196,7 @@ def test_sessions_of_pi_are_opened_and_continued(name: str, tmp_path: Path) -> N
     before = path.read_bytes()
     with SessionManager.open(path) as session:
         leaf = session.leaf
-        session.append_message(user_message("and on"))
+        session.append_message(build_user_message("and on"))
 
     assert path.read_bytes().startswith(before)
     assert session.entries[-1]["parentId"] == leaf
@@ -270,7 +272,7 @@ def test_a_fresh_session_names_its_parent(session: SessionManager) -> None:
     session.new_session(parent=str(old))
 
     assert session.path != old
-    assert (session.entries, session.leaf, session.started) == ([], None, False)
+    assert (session.entries, session.leaf, session.has_file) == ([], None, False)
     assert not session.path.exists()
     session.append_custom_message_entry("handoff", f"<handoff-context>…\n\n{HANDOFF_CLOSING}", True)
     session.flush()
@@ -297,22 +299,22 @@ def test_what_failed_after_a_fresh_session_goes_back(session: SessionManager) ->
 
 def test_what_earlier_sessions_made_stays_readable(session: SessionManager) -> None:
     """A15: plans and scratch files of the sessions before are listed, the newest session's first."""
-    session.artifact_path("plan.md").write_text("first plan")
+    session.create_artifact_path("plan.md").write_text("first plan")
     session.flush()
     first = session.path
     session.new_session(parent=str(first))
     session.flush()
     second = session.path
     session.new_session(parent=str(second))
-    session.artifact_path("plan.md").write_text("third plan")
+    session.create_artifact_path("plan.md").write_text("third plan")
 
-    assert session.lineage() == [second, first]
-    assert [(a.name, a.path.read_text(), a.session) for a in session.artifacts()] == [
+    assert session.find_lineage() == [second, first]
+    assert [(a.name, a.path.read_text(), a.session) for a in session.list_artifacts()] == [
         ("plan.md", "third plan", session.path),
         ("plan.md", "first plan", first),
     ]
     with pytest.raises(UsageError, match="no name for an artifact"):
-        session.artifact_path("../plan.md")
+        session.create_artifact_path("../plan.md")
 
 
 def test_a_lineage_that_bites_its_tail_ends(session: SessionManager) -> None:
@@ -325,8 +327,8 @@ def test_a_lineage_that_bites_its_tail_ends(session: SessionManager) -> None:
     text = files[0].read_text()
     files[0].write_text(text.replace('"cwd"', f'"parentSession":"{files[1]}","cwd"'))
 
-    assert session.lineage() == [files[2], files[1], files[0]]
-    assert SessionManager.open(files[1]).lineage() == [files[0]]
+    assert session.find_lineage() == [files[2], files[1], files[0]]
+    assert SessionManager.open(files[1]).find_lineage() == [files[0]]
 
 
 def test_sessions_are_listed_newest_first(session: SessionManager) -> None:
@@ -339,12 +341,12 @@ def test_sessions_are_listed_newest_first(session: SessionManager) -> None:
     session.flush()
     os.utime(old, (1, 1))
 
-    heads = sessions(session.cwd, session.folder)
+    heads = list_sessions(session.cwd, session.folder)
 
     assert [(head.path, head.first_words) for head in heads] == [
         (str(session.path), ""), (str(old), "first words"),
     ]  # fmt: skip
-    newest = SessionManager.newest(session.cwd, session.folder)
+    newest = SessionManager.find_newest(session.cwd, session.folder)
     assert newest is not None
     assert newest.id == session.id
 
@@ -353,6 +355,6 @@ def test_sessions_lie_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.Mon
     """Each working directory has its folder there; one without sessions has none."""
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path))
 
-    assert default_folder("/home/me/proj") == tmp_path / "sessions" / "--home-me-proj--"
-    assert sessions("/home/me/proj") == []
-    assert SessionManager.newest("/home/me/proj") is None
+    assert get_default_folder("/home/me/proj") == tmp_path / "sessions" / "--home-me-proj--"
+    assert list_sessions("/home/me/proj") == []
+    assert SessionManager.find_newest("/home/me/proj") is None

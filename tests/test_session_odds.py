@@ -4,11 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from fakes.session_backend import BackendRule, ScriptedBackend, ScriptedTurn
 from sessions import DOCUMENT, FIRST, REQUEST, WORKED, Desk, Make, lines, messages, says
 
-from tasuki import config, harness
+from tasuki.config import settings
 from tasuki.draft.authors.answer import MAX_ANSWER
-from tasuki.draft.dictation import TOLD, WISHES
+from tasuki.draft.authors.session_document import MAX_FAULTS, MAX_WISHES
 from tasuki.errors import (
     AgentFailed,
     AuthorFailed,
@@ -17,23 +18,23 @@ from tasuki.errors import (
     TasukiError,
     UsageError,
 )
-from tasuki.session import writing
-from tasuki.session.agent_session import NOTHING, AgentSession
-from tasuki.session.backend import Text
-from tasuki.session.events import (
+from tasuki.harness import registry
+from tasuki.session.agent_session import document_request
+from tasuki.session.agent_session.backend import (
     HandoffPhase,
     QueueChanged,
     SessionEvent,
     SessionSwitched,
+    TextPiece,
     TurnEnded,
     TurnStarted,
 )
-from tasuki.session.handing import MADE
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import user_message
-from tasuki.testing.session_backend import Rule, Say, ScriptedBackend
+from tasuki.session.agent_session.handoff import MOST_LINES
+from tasuki.session.agent_session.session import NOTHING_MESSAGE, AgentSession
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import build_user_message
 
-SILENT = Rule("was checked against the record", (Say((Text("- (none)"),)),))
+SILENT = BackendRule("was checked against the record", (ScriptedTurn((TextPiece("- (none)"),)),))
 
 
 async def test_the_thread_of_another_conversation_is_not_taken_for_the_agents_own(
@@ -42,10 +43,12 @@ async def test_the_thread_of_another_conversation_is_not_taken_for_the_agents_ow
     """A file that does not hold what the user said last tells nothing of this session."""
     other = SessionManager.create(tmp_path, tmp_path / "agents")
     for text in (FIRST, "Now something about databases, and never use an index."):
-        other.append_message(user_message(text))
+        other.append_message(build_user_message(text))
     other.flush()
-    backend = ScriptedBackend((says(DOCUMENT), WORKED), own=(harness.get("pi"), other.path))
-    at = await Desk(tmp_path, backend, config.loaded(tmp_path)).worked()
+    backend = ScriptedBackend(
+        (says(DOCUMENT), WORKED), own=(registry.get_harness("pi"), other.path)
+    )
+    at = await Desk(tmp_path, backend, settings.load_with_sources(tmp_path)).worked()
     await at.session.prompt("Also accept form feeds.")
 
     outcome = await at.session.handoff()
@@ -58,7 +61,10 @@ async def test_the_thread_of_another_conversation_is_not_taken_for_the_agents_ow
 async def test_what_was_asked_for_a_handoff_never_becomes_the_users_words(desk: Make) -> None:
     """Also not those of a handoff before, which failed: the next one quotes the user alone."""
     at = await desk(
-        SILENT, Rule(REQUEST, (Say(fails="overloaded"), Say((Text("## Goal\n- x"),))))
+        SILENT,
+        BackendRule(
+            REQUEST, (ScriptedTurn(fails="overloaded"), ScriptedTurn((TextPiece("## Goal\n- x"),)))
+        ),
     ).worked()
     with pytest.raises(AgentFailed):
         await at.session.handoff("look at the tokenizer")
@@ -152,8 +158,8 @@ async def test_an_agent_that_cannot_be_told_to_stop_does_not_hold_up_the_cancell
     desk: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe that nobody reads is left to itself."""
-    monkeypatch.setattr(writing, "CANCEL_SECONDS", 0.05)
-    at = await desk(Rule(REQUEST, (Say(hold=True),))).worked()
+    monkeypatch.setattr(document_request, "CANCEL_SECONDS", 0.05)
+    at = await desk(BackendRule(REQUEST, (ScriptedTurn(hold=True),))).worked()
 
     async def stuck() -> None:
         await asyncio.Event().wait()
@@ -169,7 +175,7 @@ async def test_an_agent_that_cannot_be_told_to_stop_does_not_hold_up_the_cancell
 
 async def test_a_task_that_is_cancelled_from_outside_leaves_the_session_usable(desk: Make) -> None:
     """The agent is told to stop, the signal is cleared, and the old session goes on."""
-    at = await desk(Rule(REQUEST, (Say(hold=True),))).worked()
+    at = await desk(BackendRule(REQUEST, (ScriptedTurn(hold=True),))).worked()
     before = at.session.session_id
     task = asyncio.create_task(at.session.handoff())
     await at.backend.holding.wait()
@@ -188,8 +194,8 @@ async def test_an_agent_that_is_not_done_in_time_is_told_to_stop(
     desk: Make, tmp_path: Path
 ) -> None:
     """The setting bounds each answer; the message names it, and the old session goes on."""
-    quick = config.loaded(tmp_path, {"author_seconds": 1})
-    at = await desk(Rule(REQUEST, (Say(hold=True),)), loaded=quick).worked()
+    quick = settings.load_with_sources(tmp_path, {"author_seconds": 1})
+    at = await desk(BackendRule(REQUEST, (ScriptedTurn(hold=True),)), loaded=quick).worked()
 
     with pytest.raises(AuthorFailed, match="author_seconds"):
         await at.session.handoff()
@@ -215,19 +221,19 @@ async def test_a_secret_in_the_focus_is_kept_nowhere(desk: Make) -> None:
 
     assert outcome is not None
     stored = (at.vault.root / outcome.handoff_id / "handoff.json").read_text()
-    assert key not in stored + at.vault.brief(outcome.handoff_id) + outcome.message
+    assert key not in stored + at.vault.load_brief(outcome.handoff_id) + outcome.message
 
 
 async def test_many_files_that_were_made_are_counted(desk: Make) -> None:
     """A successor is told of the first ones, and how many there are."""
     at = await desk(says(DOCUMENT)).worked()
-    for n in range(MADE + 3):
-        at.manager.artifact_path(f"{n:03}.md").write_text("x")
+    for n in range(MOST_LINES + 3):
+        at.manager.create_artifact_path(f"{n:03}.md").write_text("x")
 
     outcome = await at.session.handoff()
 
     assert outcome is not None
-    assert outcome.message.count(".md`") == MADE
+    assert outcome.message.count(".md`") == MOST_LINES
     assert "- … and 3 more files" in outcome.message
 
 
@@ -265,14 +271,16 @@ async def test_a_secret_of_the_thread_is_in_nothing_that_is_handed_on(desk: Make
     assert "Never print the token" in outcome.message
     assert "- [ ] hide" in outcome.message
     stored = (at.vault.root / outcome.handoff_id / "handoff.json").read_text()
-    assert key not in stored + at.vault.brief(outcome.handoff_id) + outcome.message
+    assert key not in stored + at.vault.load_brief(outcome.handoff_id) + outcome.message
 
 
 async def test_a_configuration_that_names_the_agent_asks_the_session(
     desk: Make, tmp_path: Path
 ) -> None:
     """`author = "agent"` is what a running session is anyway."""
-    at = await desk(says(DOCUMENT), loaded=config.loaded(tmp_path, {"author": "agent"})).worked()
+    at = await desk(
+        says(DOCUMENT), loaded=settings.load_with_sources(tmp_path, {"author": "agent"})
+    ).worked()
 
     outcome = await at.session.handoff()
 
@@ -282,9 +290,9 @@ async def test_a_configuration_that_names_the_agent_asks_the_session(
 
 async def test_a_thread_of_the_agents_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
     """The session's own file has the conversation too."""
-    gone = (harness.get("pi"), tmp_path / "gone.jsonl")
+    gone = (registry.get_harness("pi"), tmp_path / "gone.jsonl")
     backend = ScriptedBackend((says(DOCUMENT), WORKED), own=gone)
-    at = await Desk(tmp_path, backend, config.loaded(tmp_path)).worked()
+    at = await Desk(tmp_path, backend, settings.load_with_sources(tmp_path)).worked()
     old = at.manager.path
 
     outcome = await at.session.handoff()
@@ -298,19 +306,22 @@ async def test_after_a_handoff_a_resumed_session_has_a_thread_of_the_agents_agai
 ) -> None:
     """The fresh session of the agent holds the conversation from its beginning."""
     backend = ScriptedBackend((says(DOCUMENT), WORKED))
-    at = await Desk(tmp_path, backend, config.loaded(tmp_path)).worked()
+    at = await Desk(tmp_path, backend, settings.load_with_sources(tmp_path)).worked()
     at.manager.close()
     resumed = AgentSession(
-        SessionManager.open(at.manager.path), backend, config.loaded(tmp_path), vault=at.vault
+        SessionManager.open(at.manager.path),
+        backend,
+        settings.load_with_sources(tmp_path),
+        vault=at.vault,
     )
     await resumed.start()
     await resumed.handoff()
     own = SessionManager.create(tmp_path, tmp_path / "agents")
     await resumed.prompt("go on")
     for text in ("go on", "b"):
-        own.append_message(user_message(text))
+        own.append_message(build_user_message(text))
     own.flush()
-    backend.own = (harness.get("pi"), own.path)
+    backend.own = (registry.get_harness("pi"), own.path)
 
     outcome = await resumed.handoff()
 
@@ -322,11 +333,11 @@ async def test_one_message_is_nothing_to_hand_off(desk: Make) -> None:
     """Two are the least, and the sentence is the seed's to the letter."""
     at = desk()
     await at.session.start()
-    at.manager.append_message(user_message("hello"))
+    at.manager.append_message(build_user_message("hello"))
 
     with pytest.raises(NothingToHandOff) as failure:
         await at.session.handoff()
-    assert str(failure.value) == NOTHING
+    assert str(failure.value) == NOTHING_MESSAGE
 
 
 async def test_cancelled_while_it_is_checked_nothing_is_opened(desk: Make) -> None:
@@ -345,7 +356,7 @@ async def test_cancelled_while_it_is_checked_nothing_is_opened(desk: Make) -> No
 
 async def test_cancelled_during_the_repair_nothing_is_handed_off(desk: Make) -> None:
     """A document that is there already does not turn a cancellation into a handoff."""
-    held = Rule("was checked against the record", (Say(hold=True),))
+    held = BackendRule("was checked against the record", (ScriptedTurn(hold=True),))
     at = await desk(held, says("## Goal\n- x")).worked()
     task = asyncio.create_task(at.session.handoff())
     await at.backend.holding.wait()
@@ -354,7 +365,7 @@ async def test_cancelled_during_the_repair_nothing_is_handed_off(desk: Make) -> 
 
     assert await task is None
     assert list(at.backend.sessions) == ["agent-session-1"]
-    assert at.vault.all() == []
+    assert at.vault.list_handoffs() == []
 
 
 async def test_two_handoffs_at_once_are_one(desk: Make) -> None:
@@ -404,7 +415,7 @@ async def test_a_session_file_that_another_program_took_is_a_failure(
 
 async def test_the_prompt_is_on_disk_before_the_agent_has_it(desk: Make) -> None:
     """A crash while the agent works loses no word of the user; the failure is told and kept."""
-    at = desk(Rule("crash", (Say(fails="it died"),)))
+    at = desk(BackendRule("crash", (ScriptedTurn(fails="it died"),)))
     await at.session.start()
     seen: list[tuple[str, str]] = []
     at.session.subscribe(
@@ -432,7 +443,7 @@ async def test_a_handoff_is_delivered_once(desk: Make) -> None:
     await at.session.prompt("one")
     await at.session.prompt("two")
 
-    kinds = [event.kind for event in at.vault.events(outcome.handoff_id)]
+    kinds = [event.kind for event in at.vault.load_events(outcome.handoff_id)]
     assert kinds.count("delivered") == 1
 
 
@@ -441,7 +452,7 @@ async def test_a_repair_is_checked_and_the_findings_are_bounded(desk: Make) -> N
     lies = "\n".join(f"- Reads `made/up_{n:02}.py`" for n in range(30))
     repair = "## Corrections\n- ok\n\n## Key Decisions\n- Uses `made/by_repair.py`"
     short = DOCUMENT.partition("\n\n## Key Decisions")[0]
-    mended = Rule("was checked against the record", (Say((Text(repair),)),))
+    mended = BackendRule("was checked against the record", (ScriptedTurn((TextPiece(repair),)),))
     at = await desk(mended, says(short)).worked()
     first = await at.session.handoff()
     at.backend.rules = (SILENT, says(f"{DOCUMENT}\n\n## Critical Context\n{lies}"))
@@ -452,13 +463,14 @@ async def test_a_repair_is_checked_and_the_findings_are_bounded(desk: Make) -> N
     assert second is not None
     marked = "`made/by_repair.py` does not occur in the thread"
     assert marked in first.message
-    assert second.message.count("does not occur in the thread") == TOLD
+    assert second.message.count("does not occur in the thread") == MAX_FAULTS
 
 
 async def test_an_endless_repair_is_none(desk: Make) -> None:
     """The document stands as it was."""
-    endless = Rule(
-        "was checked against the record", (Say((Text("## Next Steps\n" + "x" * MAX_ANSWER),)),)
+    endless = BackendRule(
+        "was checked against the record",
+        (ScriptedTurn((TextPiece("## Next Steps\n" + "x" * MAX_ANSWER),)),),
     )
     at = await desk(endless, says("## Goal\n- x")).worked()
 
@@ -484,4 +496,4 @@ async def test_no_more_than_a_few_wishes_are_asked_for(desk: Make) -> None:
 
     await at.session.handoff()
 
-    assert at.backend.log[-1].prompt.count("the user's words:") == WISHES
+    assert at.backend.log[-1].prompt.count("the user's words:") == MAX_WISHES

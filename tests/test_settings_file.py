@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki import config, settings_file
+from tasuki.config import edit, settings
 from tasuki.errors import ConfigInvalid, StoreFailed
 
 MINE = """# mine
@@ -29,9 +29,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_other_keys_and_comments_stay(file: Path, tmp_path: Path) -> None:
     """A key is set and taken out again; every other character stays as it was."""
-    settings_file.write({"context_threshold": 70})
-    with_it, held = file.read_text(), config.load(tmp_path).context_threshold
-    settings_file.write({"context_threshold": None})
+    edit.write_settings({"context_threshold": 70})
+    with_it, held = file.read_text(), settings.load_settings(tmp_path).context_threshold
+    edit.write_settings({"context_threshold": None})
 
     assert held == 70
     assert all(line in with_it for line in MINE.splitlines())
@@ -41,7 +41,7 @@ def test_other_keys_and_comments_stay(file: Path, tmp_path: Path) -> None:
 def test_line_ends_stay(file: Path) -> None:
     """A file that was written on another system keeps its line ends."""
     file.write_bytes(MINE.replace("\n", "\r\n").encode())
-    settings_file.write({"budget": 800})
+    edit.write_settings({"budget": 800})
 
     assert file.read_bytes() == MINE.replace("900", "800").replace("\n", "\r\n").encode()
 
@@ -50,8 +50,8 @@ def test_two_changes_at_once(file: Path, tmp_path: Path) -> None:
     """Two browsers that change two settings: neither change is lost."""
     changes = [{"context_threshold": 61}, {"notify": "desktop"}, {"notify_about": "failed"}] * 8
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(settings_file.write, changes))
-    held = config.load(tmp_path)
+        list(pool.map(edit.write_settings, changes))
+    held = settings.load_settings(tmp_path)
 
     assert (held.context_threshold, held.notify, held.notify_about) == (61, "desktop", "failed")
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
@@ -61,9 +61,9 @@ def test_a_missing_file_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Without a file one is made, for its owner alone."""
     path = tmp_path / "new" / "config.toml"
     monkeypatch.setenv("TASUKI_CONFIG", str(path))
-    settings_file.write({"notify": "desktop"})
+    edit.write_settings({"notify": "desktop"})
 
-    assert config.load(tmp_path).notify == "desktop"
+    assert settings.load_settings(tmp_path).notify == "desktop"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -81,7 +81,7 @@ def test_what_would_be_invalid_is_never_written(
 ) -> None:
     """A value that cannot be read again is refused with its sentence, and the file stays."""
     with pytest.raises(ConfigInvalid, match=said):
-        settings_file.write(changes)
+        edit.write_settings(changes)
 
     assert file.read_text() == MINE
 
@@ -91,7 +91,7 @@ def test_a_file_that_is_invalid_is_left_alone(file: Path, content: str) -> None:
     """What the user has to mend is not made worse."""
     file.write_text(content)
     with pytest.raises(ConfigInvalid):
-        settings_file.write({"notify": "desktop"})
+        edit.write_settings({"notify": "desktop"})
 
     assert file.read_text() == content
 
@@ -100,7 +100,7 @@ def test_a_variable_that_is_stronger_is_told(file: Path, monkeypatch: pytest.Mon
     """A key that the environment sets cannot be changed in the file: that says so."""
     monkeypatch.setenv("TASUKI_NOTIFY", "desktop")
     with pytest.raises(StoreFailed, match="TASUKI_NOTIFY"):
-        settings_file.write({"notify": "ntfy://x"})
+        edit.write_settings({"notify": "ntfy://x"})
 
     assert file.read_text() == MINE
 
@@ -111,7 +111,7 @@ def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
     file.rename(real)
     real.chmod(0o640)
     file.symlink_to(real)
-    settings_file.write({"notify": "desktop"})
+    edit.write_settings({"notify": "desktop"})
 
     assert (file.is_symlink(), stat.S_IMODE(real.stat().st_mode)) == (True, 0o640)
     assert 'notify = "desktop"' in real.read_text()
@@ -123,7 +123,7 @@ def test_no_permission(file: Path) -> None:
     file.parent.chmod(0o500)
     try:
         with pytest.raises(StoreFailed, match="permission"):
-            settings_file.write({"notify": "desktop"})
+            edit.write_settings({"notify": "desktop"})
     finally:
         file.parent.chmod(0o700)
 
@@ -133,4 +133,4 @@ def test_a_path_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TASUKI_CONFIG", str(tmp_path / "file" / "config.toml"))
     with pytest.raises(StoreFailed, match=r"config\.toml cannot be"):
-        settings_file.write({"notify": "desktop"})
+        edit.write_settings({"notify": "desktop"})

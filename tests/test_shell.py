@@ -22,7 +22,7 @@ def test_a_command_knows_what_stands_before_it() -> None:
     assert [(c.operator, c.text) for c in found] == [
         ("", "a 1"), ("&&", "b"), ("||", "c"), (";", "d"), ("|", "e"), ("|&", "f"), ("&", "g"), ("\n", "h"),
     ]  # fmt: skip
-    assert [c.text for c in found if c.piped] == ["e", "f"]
+    assert [c.text for c in found if c.is_piped] == ["e", "f"]
 
 
 @pytest.mark.parametrize("line", ["", " ", "\n\n", "# note", ";;", "() { }", "fi; done"])

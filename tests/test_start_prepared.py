@@ -13,10 +13,10 @@ from hooks import ASKED, Session
 from msgspec import structs
 
 from tasuki import handoffs
-from tasuki import harness as harnesses
-from tasuki.handoffs import event, now
+from tasuki.handoffs import create_event, format_now
+from tasuki.harness import registry as harnesses
 from tasuki.model import Goal
-from tasuki.vault import Vault, new_id
+from tasuki.vault import Vault, create_handoff_id
 
 GOAL = "add the missing test for the parser"
 
@@ -73,10 +73,10 @@ def test_the_file_holds_the_past_and_the_input_gets_the_goal(session: Prepared) 
 
     assert (ready["id"], ready["text"]) == (draft["id"], goal)
     assert [str(path) for path in session.files()] == [ready["thread"]]
-    thread = harnesses.get("pi").read(Path(ready["thread"]))
+    thread = harnesses.get_harness("pi").read(Path(ready["thread"]))
     assert thread.parent == str(session.thread)
     assert ASKED in thread.entries[0].text
-    (started,) = [e for e in session.vault.events(draft["id"]) if e.kind == "started"]
+    (started,) = [e for e in session.vault.load_events(draft["id"]) if e.kind == "started"]
     assert started.detail["where"] == "inside"
 
 
@@ -108,7 +108,7 @@ def test_an_empty_brief_is_refused(session: Prepared, edited: str) -> None:
 
     assert "The brief is empty" in done.stderr
     assert session.files() == []
-    assert len(session.vault.all()) == 1
+    assert len(session.vault.list_handoffs()) == 1
 
 
 def test_a_secret_in_an_edited_goal_is_not_handed_on(session: Prepared) -> None:
@@ -119,7 +119,7 @@ def test_a_secret_in_an_edited_goal_is_not_handed_on(session: Prepared) -> None:
 
     assert "seems to hold a secret" in done.stderr
     assert session.files() == []
-    assert len(session.vault.all()) == 1
+    assert len(session.vault.list_handoffs()) == 1
 
 
 def test_a_secret_in_the_edited_past_is_redacted(session: Prepared) -> None:
@@ -199,21 +199,21 @@ def test_two_at_once_make_two_successors(session: Prepared) -> None:
 
     assert len({one["thread"] for one in ready}) == len(session.files()) == 4
     for path in session.files():
-        assert ASKED in harnesses.get("pi").read(path).entries[0].text
+        assert ASKED in harnesses.get_harness("pi").read(path).entries[0].text
 
 
 def test_a_handoff_without_a_goal_leaves_the_input_empty(session: Prepared) -> None:
     """A running session writes one where the user gave none."""
     draft = session.vault.get(session.draft()["id"])
-    context = session.vault.brief(draft.id).partition("\n## Next Goal")[0]
-    empty = structs.replace(draft, id=new_id(), created=now(), goal=Goal(text=""))
+    context = session.vault.load_brief(draft.id).partition("\n## Next Goal")[0]
+    empty = structs.replace(draft, id=create_handoff_id(), created=format_now(), goal=Goal(text=""))
     session.vault.save(empty, context)
-    session.vault.append(empty.id, event("drafted"))
+    session.vault.append_event(empty.id, create_event("drafted"))
     ready = session.prepare(empty.id)
     assert ready["text"] == ""
     assert ASKED in Path(ready["thread"]).read_text()
 
-    offer = handoffs.kept(session.vault, empty.id, "pi")
+    offer = handoffs.load_handoff(session.vault, empty.id, "pi")
     offer.revise(context + "\nmore")
     assert "Next Goal" not in offer.brief
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft import state
-from tasuki.draft.commands import find_formatter, last_checks, runs
-from tasuki.draft.facts import derive
+from tasuki.draft.facts import state
+from tasuki.draft.facts.commands import find_formatter, find_last_checks, list_runs
+from tasuki.draft.facts.derive import derive_facts
 from tasuki.model import Entry, ToolCall, ToolStatus
 from tasuki.testing import ThreadBuilder
 
@@ -17,7 +17,7 @@ CLEAN = "On branch main\nnothing to commit, working tree clean"
 def lines_of(builder: ThreadBuilder, folder: Path) -> list[tuple[str, str]]:
     """Label and text of the state lines of a thread."""
     thread = thread_of(builder, folder)
-    return [(i.label, i.text) for i in state.items(thread, derive(thread).facts)]
+    return [(i.label, i.text) for i in state.list_state_items(thread, derive_facts(thread).facts)]
 
 
 def check(command: str, output: str = "", status: ToolStatus = "ok", ref: int = 1) -> Entry:
@@ -28,7 +28,7 @@ def check(command: str, output: str = "", status: ToolStatus = "ok", ref: int = 
 
 def results_of(*entries: Entry) -> dict[str, tuple[int, bool]]:
     """The entry and the result of the last check of each kind."""
-    return {c.check: (c.refs[-1], c.ok) for c in last_checks(runs(entries))}
+    return {c.check: (c.refs[-1], c.ok) for c in find_last_checks(list_runs(entries))}
 
 
 def test_commits_are_told_by_branch_and_push(tmp_path: Path) -> None:
@@ -195,4 +195,4 @@ def test_a_thread_without_an_entry_has_no_state() -> None:
 
     empty = Thread(harness="claude", id="a", path="/nowhere")
 
-    assert list(state.items(empty, derive(empty).facts)) == []
+    assert list(state.list_state_items(empty, derive_facts(empty).facts)) == []

@@ -5,8 +5,16 @@ from pathlib import Path
 import pytest
 from making import derived, thread_of
 
-from tasuki.draft import said, statements
-from tasuki.draft.statements import Statement, Talk, answered, done_at_once, of_user, superseded
+from tasuki.draft.facts import statements
+from tasuki.draft.facts.statements import (
+    LaterMessages,
+    Statement,
+    extract_user_statements,
+    find_answered,
+    find_done_at_once,
+    find_superseded,
+)
+from tasuki.draft.text import language_cues
 from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -20,8 +28,8 @@ def user(*texts: str) -> list[Entry]:
 
 def left(*texts: str) -> list[str]:
     """What is not superseded of some messages of the user."""
-    stated = of_user(user(*texts))
-    gone = superseded(stated)
+    stated = extract_user_statements(user(*texts))
+    gone = find_superseded(stated)
     return [s.text for i, s in enumerate(stated) if i not in gone]
 
 
@@ -29,7 +37,7 @@ def is_open(question: str, *after: tuple[str, str], by_user: bool = False) -> bo
     """Whether a question is open after what was said."""
     asked = Statement(question, 1, "question", 1.0, by_user)
     entries = [Entry(ref=n, kind=kind, text=text) for n, (kind, text) in enumerate(after, 2)]  # type: ignore[arg-type]
-    return statements.unanswered(asked, Talk(entries))
+    return statements.is_unanswered(asked, LaterMessages(entries))
 
 
 @pytest.mark.parametrize(
@@ -41,18 +49,18 @@ def is_open(question: str, *after: tuple[str, str], by_user: bool = False) -> bo
 )  # fmt: skip
 def test_a_short_reply_is_shown_with_what_it_answers(reply: str, answers: str) -> None:
     """The option that it picks, else the question that was asked last."""
-    assert answered(reply, OPTIONS) == answers
+    assert find_answered(reply, OPTIONS) == answers
 
 
 def test_an_offer_to_go_on_is_no_question_that_anybody_answers() -> None:
     """`Shall I proceed?` is small talk, and so its `yes` answers nothing."""
-    assert answered("yes", "All done. Shall I proceed with the docs?") == ""
+    assert find_answered("yes", "All done. Shall I proceed with the docs?") == ""
 
 
 def test_a_reply_becomes_a_ruling_and_an_order_does_not() -> None:
     """`8080, as ever` rules on the port; `run the tests` asks for something else."""
     asked = Entry(ref=1, kind="assistant", text=OPTIONS)
-    (ruling, order) = of_user(
+    (ruling, order) = extract_user_statements(
         [asked, Entry(ref=2, kind="user", text="8080, as ever"),
          Entry(ref=3, kind="user", text="run the tests first")]
     )  # fmt: skip
@@ -103,10 +111,10 @@ def test_a_small_request_that_the_edits_carried_out_is_done(tmp_path: Path) -> N
     thread = thread_of(builder, tmp_path)
     stated = derived(builder, tmp_path).statements
 
-    assert [s.text for s in stated if s in done_at_once(stated, thread.entries)] == [
+    assert [s.text for s in stated if s in find_done_at_once(stated, thread.entries)] == [
         "rename the header button"
     ]
-    assert {s.ref for s in done_at_once(stated, thread.entries)} == {1}
+    assert {s.ref for s in find_done_at_once(stated, thread.entries)} == {1}
 
 
 def test_a_question_of_the_agent_is_answered_by_a_short_reply_unless_it_is_put_off() -> None:
@@ -134,7 +142,7 @@ def test_a_question_is_told_with_what_it_is_about() -> None:
 
     def told(text: str) -> str:
         entry = Entry(ref=1, kind="assistant", text=text)
-        return statements.of_assistant([entry])[-1].text
+        return statements.extract_assistant_statements([entry])[-1].text
 
     about = "The vendor changed the limits."
     asks = "Do we know which `limit` is unclear to them?"
@@ -145,23 +153,23 @@ def test_a_question_is_told_with_what_it_is_about() -> None:
 def test_small_talk_is_no_wish() -> None:
     """Coming and going says nothing about the work; a wish of the same length does."""
     for text in ("ok thanks, gotta run", "good night", "I'll be back tomorrow", "lunch"):
-        assert said.is_small_talk(text), text
+        assert language_cues.is_small_talk(text), text
     for text in (
         "stop the worker at once",
         "I want the tabs back",
         "thanks, but keep the old name of it",
     ):
-        assert not said.is_small_talk(text), text  # fmt: skip
-    assert of_user(user("see you on monday", "never touch the billing table")) == of_user(
-        [Entry(ref=2, kind="user", text="never touch the billing table")]
-    )
+        assert not language_cues.is_small_talk(text), text  # fmt: skip
+    assert extract_user_statements(
+        user("see you on monday", "never touch the billing table")
+    ) == extract_user_statements([Entry(ref=2, kind="user", text="never touch the billing table")])
 
 
 def test_having_no_clue_takes_nothing_back() -> None:
     """`no clue` and `no problem` begin like a refusal and are none."""
-    assert not said.marks("no clue, ask the vendor") & said.REVERSAL
-    assert not said.marks("no problem with tabs") & said.REVERSAL
-    assert said.marks("no, use tabs") & said.REVERSAL
+    assert not language_cues.detect_cues("no clue, ask the vendor") & language_cues.REVERSAL
+    assert not language_cues.detect_cues("no problem with tabs") & language_cues.REVERSAL
+    assert language_cues.detect_cues("no, use tabs") & language_cues.REVERSAL
 
 
 def refused(command: str, *after: Entry) -> list[Entry]:
@@ -173,29 +181,34 @@ def refused(command: str, *after: Entry) -> list[Entry]:
 def test_words_that_refuse_a_call_bind_and_name_it() -> None:
     """The next message says why; one behind other entries does not, nor one behind a call that ran."""
     why = Entry(ref=2, kind="user", text="we only deploy on mondays, with the others around")
-    (told,) = of_user(refused("make `deploy` STAGE=live", why))
-    (later,) = of_user(refused("make deploy", Entry(ref=2, kind="assistant", text="Why?"), why))
+    (told,) = extract_user_statements(refused("make `deploy` STAGE=live", why))
+    (later,) = extract_user_statements(
+        refused("make deploy", Entry(ref=2, kind="assistant", text="Why?"), why)
+    )
 
     assert (told.kind, told.refuses, told.answers) == (
         "decision",
         "Bash make deploy STAGE=live",
         "",
     )
-    assert told.weight >= statements.REFUSAL
+    assert told.weight >= statements.REFUSAL_WEIGHT
     assert later.refuses == ""
-    assert len(of_user(refused("x" * 500, why))[0].refuses) <= statements.REFUSED_CALL
+    assert (
+        len(extract_user_statements(refused("x" * 500, why))[0].refuses)
+        <= statements.MAX_REFUSED_CALL
+    )
 
 
 def test_a_chosen_option_stands_with_its_question() -> None:
     """Of a form with several questions each answer is a ruling of its own, in the form's order."""
     text = 'The user answered: "Which store?"="Redis (Recommended)", "How long, in days?"="30"'
-    found = of_user([Entry(ref=4, kind="user", text=text, origin="answer")])
+    found = extract_user_statements([Entry(ref=4, kind="user", text=text, origin="answer")])
 
     assert [(s.text, s.answers, s.kind, s.weight) for s in found] == [
-        ("Redis (Recommended)", "Which store?", "decision", statements.CHOSEN),
-        ("30", "How long, in days?", "decision", statements.CHOSEN),
+        ("Redis (Recommended)", "Which store?", "decision", statements.CHOSEN_WEIGHT),
+        ("30", "How long, in days?", "decision", statements.CHOSEN_WEIGHT),
     ]
-    (free,) = of_user(
+    (free,) = extract_user_statements(
         [Entry(ref=4, kind="user", text="none of these, use sqlite", origin="answer")]
     )
     assert (free.text, free.answers) == ("none of these, use sqlite", "")
@@ -205,12 +218,15 @@ def test_a_message_is_cut_where_lines_were_pasted_into_it() -> None:
     """What stands on both sides of pasted lines is two sentences, and both are the user's."""
     pasted = "can you look at this\n```\nboom\n```\nplease never touch the queue\nand keep it"
 
-    assert [s.text for s in of_user(user(pasted))] == [
+    assert [s.text for s in extract_user_statements(user(pasted))] == [
         "can you look at this",
         "please never touch the queue and keep it",
     ]
     assert [
-        s.text for s in of_user(user("Never touch the queue.  It is\nwatched by   others."))
+        s.text
+        for s in extract_user_statements(
+            user("Never touch the queue.  It is\nwatched by   others.")
+        )
     ] == ["Never touch the queue. It is watched by others."]
 
 
@@ -220,10 +236,10 @@ def test_a_message_that_repeats_the_agent_is_cut_and_what_was_repeated_goes() ->
     before = Entry(ref=1, kind="assistant", text=f"Two ways:\n1. {option}\n2. Ask Redis.")
     after = Entry(ref=2, kind="user", text=f"{option}\nBut never log its keys. Not even once.")
 
-    assert [s.text for s in of_user([before, after])] == [
+    assert [s.text for s in extract_user_statements([before, after])] == [
         "But never log its keys.",
         "Not even once.",
     ]
-    assert [s.text for s in of_user([after])] == [
+    assert [s.text for s in extract_user_statements([after])] == [
         f"{option} But never log its keys. Not even once."
     ]

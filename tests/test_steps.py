@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft.commands import runs
-from tasuki.draft.steps import COMMAND, LOOKED_AT, NAMES, RESULT, last_steps
+from tasuki.draft.facts.commands import list_runs
+from tasuki.draft.rank.steps import MAX_COMMAND, MAX_NAMES, MAX_RESULT, STEP_WINDOW, list_last_steps
 from tasuki.model import Entry, FileChange, Thread, ToolCall, ToolStatus
 from tasuki.testing import ThreadBuilder
 
@@ -14,7 +14,7 @@ from tasuki.testing import ThreadBuilder
 def steps_of(thread: Thread, limit: int = 9, told: tuple[int, ...] = ()) -> list[str]:
     """The texts of the last steps."""
     names = {"src/deep/app.py": "app.py"}
-    return [i.text for i in last_steps(thread, runs(thread.entries), names, limit, told)]
+    return [i.text for i in list_last_steps(thread, list_runs(thread.entries), names, limit, told)]
 
 
 def built(builder: ThreadBuilder, folder: Path, limit: int = 9) -> list[str]:
@@ -58,11 +58,15 @@ def test_the_newest_steps_stand_in_their_order(tmp_path: Path) -> None:
 
 def test_each_step_cites_its_entry() -> None:
     """One entry a step, in rising order."""
-    found = last_steps(thread(ran("make a"), edited("/p/a.py"), ran("make b")), [], {}, 9)
+    found = list_last_steps(thread(ran("make a"), edited("/p/a.py"), ran("make b")), [], {}, 9)
 
     assert [i.refs for i in found] == [(2,)]
     both = thread(ran("make a"), edited("/p/a.py"), ran("make b"))
-    assert [i.refs for i in last_steps(both, runs(both.entries), {}, 9)] == [(1,), (2,), (3,)]
+    assert [i.refs for i in list_last_steps(both, list_runs(both.entries), {}, 9)] == [
+        (1,),
+        (2,),
+        (3,),
+    ]
 
 
 def test_a_step_that_comes_again_is_told_once_with_its_newest_result() -> None:
@@ -121,7 +125,7 @@ def test_what_the_state_of_the_work_tells_is_left_out() -> None:
 
 def test_only_the_newest_entries_are_looked_at() -> None:
     """What stands before them is no last step, however few there are."""
-    quiet = [ToolCall(id="1", name="Read", kind="read") for _ in range(LOOKED_AT)]
+    quiet = [ToolCall(id="1", name="Read", kind="read") for _ in range(STEP_WINDOW)]
 
     assert steps_of(thread(ran("make a"), *quiet)) == []
     assert len(steps_of(thread(ran("make a"), *quiet[1:]))) == 1
@@ -136,9 +140,9 @@ def test_a_step_is_one_short_line() -> None:
     )  # fmt: skip
     found = steps_of(thread(*calls))
 
-    assert all("\n" not in text and len(text) <= COMMAND + RESULT + 10 for text in found)
+    assert all("\n" not in text and len(text) <= MAX_COMMAND + MAX_RESULT + 10 for text in found)
     assert "secret" not in " ".join(found)
-    assert found[-1].count("function_") == NAMES
+    assert found[-1].count("function_") == MAX_NAMES
 
 
 def test_any_line_of_a_long_output_is_no_result() -> None:

@@ -114,7 +114,7 @@ def test_a_session_without_a_screen_is_left_alone(session: Session) -> None:
     session.config.write_text("auto_handoff_at = 50\n")
 
     assert session.uses(190_000).turn(CLAUDE_CODE_ENTRYPOINT="sdk-cli") == ""
-    assert Vault(session.data / "handoffs").all() == []
+    assert Vault(session.data / "handoffs").list_handoffs() == []
     assert session.turn(CLAUDE_CODE_ENTRYPOINT="cli") != ""
 
 
@@ -184,7 +184,7 @@ def test_a_repository_cannot_have_notifications_sent_or_drafts_made(session: Ses
 
     assert "90 % full" in session.uses(180_000).turn()
     assert not seen.exists()
-    assert Vault(session.data / "handoffs").all() == []
+    assert Vault(session.data / "handoffs").list_handoffs() == []
 
 
 class Receiver:
@@ -261,7 +261,7 @@ def test_by_default_no_draft_is_made(session: Session) -> None:
     """A full context is suggested, no more."""
     session.uses(199_000).turn()
 
-    assert Vault(session.data / "handoffs").all() == []
+    assert Vault(session.data / "handoffs").list_handoffs() == []
 
 
 def test_where_it_is_switched_on_a_draft_is_made_once_with_the_users_last_words(
@@ -274,15 +274,15 @@ def test_where_it_is_switched_on_a_draft_is_made_once_with_the_users_last_words(
     said = session.turn()
 
     vault = Vault(session.data / "handoffs")
-    (handoff,) = vault.all()
+    (handoff,) = vault.list_handoffs()
     assert handoff.goal.text == last
-    assert [e.kind for e in vault.events(handoff.id)] == ["drafted"]
+    assert [e.kind for e in vault.load_events(handoff.id)] == ["drafted"]
     assert said == (
         f"The context is 93 % full, so handoff {handoff.id[:8]} was drafted with your last request as its "
         f"goal. Review and start it in another terminal: tasuki start {handoff.id[:8]}"
     )
     assert session.turn() == ""
-    assert len(vault.all()) == 1
+    assert len(vault.list_handoffs()) == 1
 
 
 def test_a_thread_that_began_with_a_handoff_does_not_hand_itself_on(tmp_path: Path) -> None:
@@ -291,11 +291,11 @@ def test_a_thread_that_began_with_a_handoff_does_not_hand_itself_on(tmp_path: Pa
     session.config.write_text("auto_handoff_at = 80\n")
     session.builder.handoff("What was done.\n\n## Next Goal (verbatim)\nmend the printer")
     assert ADVICE in session.talk("two", "three").uses(190_000).turn()
-    assert Vault(session.data / "handoffs").all() == []
+    assert Vault(session.data / "handoffs").list_handoffs() == []
 
     session.builder.user("four").assistant("Yes.").user("five").assistant("Yes.")
     session.written().uses(190_000).turn()
-    assert len(Vault(session.data / "handoffs").all()) == 1
+    assert len(Vault(session.data / "handoffs").list_handoffs()) == 1
 
 
 def test_in_tmux_the_draft_is_shown_for_review(tmp_path: Path) -> None:
@@ -311,5 +311,5 @@ def test_in_tmux_the_draft_is_shown_for_review(tmp_path: Path) -> None:
         terminal.shows(window(terminal), "^S start")
     finally:
         terminal.end()
-    (handoff,) = Vault(session.data / "handoffs").all()
+    (handoff,) = Vault(session.data / "handoffs").list_handoffs()
     assert handoff.goal.text == ASKED

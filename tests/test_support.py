@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from making import thread_of
 
-from tasuki.draft.support import Support
+from tasuki.draft.checks.support import SupportFinder
 from tasuki.testing import ThreadBuilder
 
 
 @pytest.fixture
-def support(tmp_path: Path) -> Support:
+def support(tmp_path: Path) -> SupportFinder:
     """A small thread, in which each fact was said once."""
     thread = thread_of(
         ThreadBuilder("claude")
@@ -22,22 +22,22 @@ def support(tmp_path: Path) -> Support:
         .assistant("Unrelated closing words about nothing in particular."),
         tmp_path,
     )
-    return Support(thread.entries)
+    return SupportFinder(thread.entries)
 
 
-def test_a_cited_entry_that_bears_the_sentence_stays(support: Support) -> None:
+def test_a_cited_entry_that_bears_the_sentence_stays(support: SupportFinder) -> None:
     """An entry that shares enough words, or stands beside one that does, is a good citation."""
-    assert support.resolve("Retries double the budget after a timeout.", [2]) == ((2,), "")
-    assert support.resolve("send_chunk failed in the upload test", [4]) == ((4,), "")
+    assert support.resolve_refs("Retries double the budget after a timeout.", [2]) == ((2,), "")
+    assert support.resolve_refs("send_chunk failed in the upload test", [4]) == ((4,), "")
 
 
-def test_the_entry_that_says_it_is_found(support: Support) -> None:
+def test_the_entry_that_says_it_is_found(support: SupportFinder) -> None:
     """Where none, or the wrong one, is cited, the entry that says it is cited instead."""
     said = "The upload client doubles the retry budget after each timeout."
 
-    assert support.resolve(said, []) == ((2,), "")
-    assert support.resolve(said, [6]) == ((2,), "")
-    assert support.resolve(said, [99]) == ((2,), "")
+    assert support.resolve_refs(said, []) == ((2,), "")
+    assert support.resolve_refs(said, [6]) == ((2,), "")
+    assert support.resolve_refs(said, [99]) == ((2,), "")
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_the_entry_that_says_it_is_found(support: Support) -> None:
         ([77], "it cites entries that do not exist"),
     ],
 )
-def test_what_nobody_said_has_no_support(support: Support, refs: list[int], why: str) -> None:
+def test_what_nobody_said_has_no_support(support: SupportFinder, refs: list[int], why: str) -> None:
     """A sentence that the thread does not bear is cited for nothing, with the reason."""
     invented = "The database migration to PostgreSQL needs a maintenance window on Sunday."
 
-    assert support.resolve(invented, refs) == ((), why)
+    assert support.resolve_refs(invented, refs) == ((), why)
 
 
-def test_another_language_is_not_held_against_a_citation(support: Support) -> None:
+def test_another_language_is_not_held_against_a_citation(support: SupportFinder) -> None:
     """Words cannot be compared across languages, so a citation is believed there."""
-    assert support.resolve("The error message is to be in German.", [4])[0] == (4,)
-    assert support.resolve("The login screen waits for thirty seconds.", [5])[0] == (5,)
-    assert support.resolve("タイムアウトは三十秒", [])[0] == (5,)
+    assert support.resolve_refs("The error message is to be in German.", [4])[0] == (4,)
+    assert support.resolve_refs("The login screen waits for thirty seconds.", [5])[0] == (5,)
+    assert support.resolve_refs("タイムアウトは三十秒", [])[0] == (5,)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tasuki.draft.text import (
-    comparable,
-    error_line,
-    identifiers,
-    own_words,
-    paths,
-    sentences,
+from tasuki.draft.text.split import (
+    extract_own_words,
+    extract_terms,
+    find_error_line,
+    find_identifiers,
+    find_paths,
+    fold_for_comparison,
     shorten,
-    terms,
+    split_sentences,
 )
 
 
@@ -22,7 +22,7 @@ def test_sentences_stand_in_the_text_to_the_letter() -> None:
         "1. First do x_y\n- [ ] then do z over\n  two lines\n"
     )
 
-    assert list(sentences(text)) == [
+    assert list(split_sentences(text)) == [
         "Cause: the `Foo.bar` cache is never cleared, e.g. on logout.",
         "It leaks 3 MB per call.",
         "First do x_y",
@@ -34,14 +34,16 @@ def test_emphasis_marks_go_but_operators_stay() -> None:
     """`2 ** n`, `**kwargs` and dunder names are not emphasis."""
     text = "wait 2 ** attempt seconds, pass **kwargs to __init__ and **really** mean it"
 
-    assert list(sentences(text)) == [
+    assert list(split_sentences(text)) == [
         "wait 2 ** attempt seconds, pass **kwargs to __init__ and really mean it"
     ]
 
 
 def test_comparable_texts_ignore_white_space_emphasis_and_quote_marks() -> None:
     """Two ways of printing one sentence compare equal."""
-    assert comparable('"keep  the\n**old** API"') == comparable("keep the old API")
+    assert fold_for_comparison('"keep  the\n**old** API"') == fold_for_comparison(
+        "keep the old API"
+    )
 
 
 def test_a_shortened_text_never_keeps_half_a_word() -> None:
@@ -63,41 +65,43 @@ def test_what_a_user_pasted_is_not_their_own_words() -> None:
         "2026-11-01 10:00:00 INFO started\n"
     )
 
-    assert own_words(text) == "this still fails, but only on CI. don't skip the test!"
+    assert extract_own_words(text) == "this still fails, but only on CI. don't skip the test!"
 
 
 def test_what_follows_a_short_lead_in_with_a_colon_is_pasted() -> None:
     """A pasted review after `…:` and a blank line is somebody else's text."""
-    assert own_words("look at this review:\n\nYou must rename Foo.\n\nMedium Severity") == (
+    assert extract_own_words("look at this review:\n\nYou must rename Foo.\n\nMedium Severity") == (
         "look at this review:"
     )
 
 
 def test_the_error_line_is_the_plain_reason() -> None:
     """The first line that names an error wins over summaries and frames."""
-    assert error_line("collected 3\nE   ValueError: bad token\n1 failed in 0.2s") == (
+    assert find_error_line("collected 3\nE   ValueError: bad token\n1 failed in 0.2s") == (
         "E ValueError: bad token"
     )
-    assert error_line("a.ts(3,4): error TS2339: Property 'x' does not exist\nnpm ERR! code 2") == (
-        "a.ts(3,4): error TS2339: Property 'x' does not exist"
-    )
-    assert error_line("Exit code 1\nnothing matched") == "nothing matched"
-    assert error_line("") == ""
+    assert find_error_line(
+        "a.ts(3,4): error TS2339: Property 'x' does not exist\nnpm ERR! code 2"
+    ) == ("a.ts(3,4): error TS2339: Property 'x' does not exist")
+    assert find_error_line("Exit code 1\nnothing matched") == "nothing matched"
+    assert find_error_line("") == ""
 
 
 def test_paths_and_identifiers_are_found() -> None:
     """Paths with folders or known endings, and names with case, dots, underscores or dashes."""
-    assert paths("see src/a/b.py and README.md, not e.g. this or https://x.y/z.py") == [
+    assert find_paths("see src/a/b.py and README.md, not e.g. this or https://x.y/z.py") == [
         "src/a/b.py",
         "README.md",
     ]
-    assert "SessionStore.flush" in identifiers("fix SessionStore.flush, then --dry-run of max_size")
-    assert "dry-run" in identifiers("fix SessionStore.flush, then --dry-run of max_size")
+    assert "SessionStore.flush" in find_identifiers(
+        "fix SessionStore.flush, then --dry-run of max_size"
+    )
+    assert "dry-run" in find_identifiers("fix SessionStore.flush, then --dry-run of max_size")
 
 
 def test_terms_weigh_identifiers_over_words_and_skip_filler() -> None:
     """What a goal is about: names first, plain words after, nothing of the filler."""
-    found = terms("please make the uploadClient retry")
+    found = extract_terms("please make the uploadClient retry")
 
     assert found["uploadclient"] == 3.0
     assert found["retry"] == 1.0
@@ -108,15 +112,17 @@ def test_what_an_editor_put_before_a_request_is_not_the_users() -> None:
     """Behind the last heading of a message that Codex wrapped stands what the user wrote."""
     wrapped = "# Context from my IDE:\n\n## Open tabs:\n- you must read a.py\n\n## My request for Codex:\nKeep the tabs."
 
-    assert own_words(wrapped) == "Keep the tabs."
-    assert own_words("Ask ## My request for Codex: how") == "Ask ## My request for Codex: how"
+    assert extract_own_words(wrapped) == "Keep the tabs."
+    assert (
+        extract_own_words("Ask ## My request for Codex: how") == "Ask ## My request for Codex: how"
+    )
 
 
 def test_a_bold_heading_closes_a_paragraph() -> None:
     """A line that is bold as a whole is a sentence of its own, bold words in a line are not."""
     text = "The cache leaks\n**Root cause:**\nthe lock is **never** freed\n- **Open points**\nthe port is free"
 
-    assert list(sentences(text)) == [
+    assert list(split_sentences(text)) == [
         "The cache leaks", "Root cause:", "the lock is never freed", "Open points", "the port is free",
     ]  # fmt: skip
 
@@ -127,7 +133,7 @@ def test_a_hint_is_not_the_reason_of_a_failure() -> None:
         "hint: error: you may want to pull\nCancelled: error: parallel call\nfatal: no upstream"
     )
 
-    assert error_line(output) == "fatal: no upstream"
+    assert find_error_line(output) == "fatal: no upstream"
 
 
 @pytest.mark.parametrize(
@@ -139,5 +145,5 @@ def test_a_hint_is_not_the_reason_of_a_failure() -> None:
 )
 def test_a_sentence_that_names_a_command_in_code_marks_is_the_users_own(wish: str) -> None:
     """A command alone on its line was pasted; in a sentence it is meant."""
-    assert own_words(wish) == wish
-    assert own_words("pytest -q tests/test_tabs.py") == ""
+    assert extract_own_words(wish) == wish
+    assert extract_own_words("pytest -q tests/test_tabs.py") == ""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from making import thread_of
 
-from tasuki.draft.turns import Turn, newest_conclusion, split_turns
+from tasuki.draft.text.entries import ThreadTurn, find_newest_conclusion, split_turns
 from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -24,9 +24,9 @@ def call(ref: int) -> Entry:
     return Entry(ref=ref, kind="tool", tool=ToolCall(id="1", name="Bash", kind="shell"))
 
 
-def shape(turns: list[Turn]) -> list[tuple[int, list[int]]]:
+def shape(turns: list[ThreadTurn]) -> list[tuple[int, list[int]]]:
     """The refs of each turn: its message, 0 for none, and what followed."""
-    return [(t.asked.ref if t.asked else 0, [e.ref for e in t.entries]) for t in turns]
+    return [(t.prompt.ref if t.prompt else 0, [e.ref for e in t.entries]) for t in turns]
 
 
 def test_each_message_of_the_user_begins_a_turn() -> None:
@@ -41,25 +41,25 @@ def test_what_the_harness_put_into_a_message_begins_no_turn(tmp_path: Path) -> N
     """A summary, and a brief of an earlier handoff with nothing behind it, belong to the turn they fall into."""
     builder = ThreadBuilder("claude").handoff("- Earlier work.").user("Fix it").assistant("I look.")
     thread = thread_of(builder.compaction("We fix it.").assistant("Fixed."), tmp_path)
-    begun = [t.asked.text for t in split_turns(thread.entries) if t.asked]
+    begun = [t.prompt.text for t in split_turns(thread.entries) if t.prompt]
 
     assert begun == ["Fix it"]
-    assert sum(len(t.entries) + bool(t.asked) for t in split_turns(thread.entries)) == len(thread.entries)  # fmt: skip
+    assert sum(len(t.entries) + bool(t.prompt) for t in split_turns(thread.entries)) == len(thread.entries)  # fmt: skip
 
 
 def test_a_turn_is_concluded_by_the_agents_last_words() -> None:
     """An empty message is none; a turn has ended where nothing came behind the words."""
-    ended = Turn(user(1, "go"), (agent(2, "I look."), call(3), agent(4, "Done.")))
-    under_way = Turn(user(1, "go"), (agent(2, "I look."), agent(3, " \n"), call(4)))
-    silent = Turn(user(1, "go"), (call(2),))
+    ended = ThreadTurn(user(1, "go"), (agent(2, "I look."), call(3), agent(4, "Done.")))
+    under_way = ThreadTurn(user(1, "go"), (agent(2, "I look."), agent(3, " \n"), call(4)))
+    silent = ThreadTurn(user(1, "go"), (call(2),))
 
-    assert [e.ref for e in ended.said] == [2, 4]
+    assert [e.ref for e in ended.messages] == [2, 4]
     assert [t.conclusion.ref if t.conclusion else 0 for t in (ended, under_way, silent)] == [
         4,
         2,
         0,
     ]
-    assert [t.is_ended for t in (ended, under_way, silent, Turn(user(1, "go"), ()))] == [
+    assert [t.is_ended for t in (ended, under_way, silent, ThreadTurn(user(1, "go"), ()))] == [
         True,
         False,
         False,
@@ -71,5 +71,5 @@ def test_the_newest_conclusion_is_that_of_the_last_turn_that_has_one() -> None:
     """A turn in which the agent said nothing is passed over."""
     turns = split_turns([user(1, "a"), agent(2, "One."), agent(3, "Two."), user(4, "b"), call(5)])
 
-    assert newest_conclusion(turns) == agent(3, "Two.")
-    assert newest_conclusion(split_turns([user(1, "a")])) is None
+    assert find_newest_conclusion(turns) == agent(3, "Two.")
+    assert find_newest_conclusion(split_turns([user(1, "a")])) is None

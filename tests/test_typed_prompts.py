@@ -9,13 +9,17 @@ from fleet_rows import ID, agent, handoff
 
 import tasuki.draft.prompts
 import tasuki.fleet.prompts
-from tasuki.draft import statements
-from tasuki.draft.dictation import request
-from tasuki.draft.entries import users_words
-from tasuki.fleet import documents
-from tasuki.fleet.lifecycle import Lifecycle
-from tasuki.harness import typed_prompts
-from tasuki.harness.typed_prompts import is_typed_by_tasuki, named_document, peoples_words
+from tasuki.draft.authors.session_document import render_document_request
+from tasuki.draft.facts import statements
+from tasuki.draft.text.entries import extract_user_words
+from tasuki.fleet.agents.lifecycle import AgentLifecycle
+from tasuki.fleet.handoff import documents
+from tasuki.harness.reading import typed_prompts
+from tasuki.harness.reading.typed_prompts import (
+    extract_human_words,
+    find_named_document,
+    is_typed_by_tasuki,
+)
 from tasuki.model import Entry
 from tasuki.testing import ThreadBuilder
 
@@ -37,12 +41,12 @@ def filled(folder: Path, name: str) -> str:
         values["question"] = filled(tasuki.draft.prompts.HERE, "agent")
     if "reference" in values:
         values["reference"] = f"{ID}/2"
-    return tasuki.draft.prompts.render_in(folder, name, values)
+    return tasuki.draft.prompts.render_prompt_in(folder, name, values)
 
 
 def templates() -> list[tuple[Path, str]]:
     """Every template whose text gets into a thread."""
-    folders = (tasuki.draft.prompts.HERE, tasuki.fleet.prompts.HERE)
+    folders = (tasuki.draft.prompts.HERE, tasuki.fleet.prompts.PROMPTS_FOLDER)
     return [(f, p.stem) for f in folders for p in sorted(f.glob("*.md")) if p.stem not in NOT_TYPED]
 
 
@@ -67,7 +71,7 @@ def test_every_template_is_recognised(folder: Path, name: str) -> None:
     )
 
     assert [is_typed_by_tasuki(shape) for shape in shapes] == [True] * len(shapes)
-    assert [users_words(entry(shape)) for shape in shapes] == [""] * len(shapes)
+    assert [extract_user_words(entry(shape)) for shape in shapes] == [""] * len(shapes)
 
 
 @pytest.mark.parametrize("harness", HARNESSES)
@@ -75,23 +79,23 @@ def test_in_the_thread_of_every_harness(harness: str, tmp_path: Path) -> None:
     """Whatever a harness makes of a prompt in its file, none of tasuki's is quoted as the user's."""
     built = ThreadBuilder(harness)
     built.user(WISH).assistant("Understood.")
-    built.user(documents.instruction(handoff(), PATH)).assistant("Written.")
-    built.user(documents.injection(handoff(), agent(), PATH)).assistant("handoff ab12cd34")
-    built.user(request("the tests")).assistant("## Goal")
+    built.user(documents.render_instruction(handoff(), PATH)).assistant("Written.")
+    built.user(documents.render_injection(handoff(), agent(), PATH)).assistant("handoff ab12cd34")
+    built.user(render_document_request("the tests")).assistant("## Goal")
     thread = adapter(harness).read(built.write(tmp_path / built.file_name()))
 
-    assert [s.text for s in statements.of_user(thread.entries)] == [WISH]
+    assert [s.text for s in statements.extract_user_statements(thread.entries)] == [WISH]
 
 
 def test_what_an_operator_and_a_goal_say_is_somebodys_words() -> None:
     """Of the injection prompt the goal and the operator's note stay, without their labels."""
     of = handoff(context="the 429 path first\nand no new packages")
-    text = documents.injection(of, agent(goal="make retries configurable"), PATH)
+    text = documents.render_injection(of, agent(goal="make retries configurable"), PATH)
 
-    assert users_words(entry(text)) == (
+    assert extract_user_words(entry(text)) == (
         "make retries configurable\nthe 429 path first\nand no new packages"
     )
-    assert users_words(entry(documents.injection(handoff(), agent(), PATH))) == ""
+    assert extract_user_words(entry(documents.render_injection(handoff(), agent(), PATH))) == ""
 
 
 @pytest.mark.parametrize(
@@ -103,10 +107,14 @@ def test_what_an_operator_and_a_goal_say_is_somebodys_words() -> None:
 )
 def test_a_goal_with_lines_of_a_prompt_stays_whole(goal: str) -> None:
     """A goal that quotes the steps or the last line of the prompt that passes it on loses nothing."""
-    text = documents.injection(handoff(), agent(goal=goal), PATH)
+    text = documents.render_injection(handoff(), agent(goal=goal), PATH)
 
-    assert users_words(entry(text)) == goal
-    assert users_words(entry(f"{WISH}\n{text}\nand ruff")).split("\n\n") == [WISH, goal, "and ruff"]
+    assert extract_user_words(entry(text)) == goal
+    assert extract_user_words(entry(f"{WISH}\n{text}\nand ruff")).split("\n\n") == [
+        WISH,
+        goal,
+        "and ruff",
+    ]
 
 
 def test_the_task_after_a_skill_is_the_users() -> None:
@@ -118,23 +126,23 @@ def test_the_task_after_a_skill_is_the_users() -> None:
         then="Your task:\n\nfix the parser\n\nand test it",
     )
 
-    assert users_words(entry(told)) == "fix the parser\n\nand test it"
+    assert extract_user_words(entry(told)) == "fix the parser\n\nand test it"
 
 
 def test_the_label_of_the_task_is_the_one_that_is_typed() -> None:
     """The fleet types the label that is looked for."""
     assert (
         f'f"{typed_prompts.TASK_LABEL}\\n'
-        in Path(Lifecycle.create_agent.__code__.co_filename).read_text()
+        in Path(AgentLifecycle.create_agent.__code__.co_filename).read_text()
     )
 
 
 def test_words_around_a_prompt_stay() -> None:
     """What the user had typed before it, and types after it, is theirs; also around several."""
-    typed = documents.instruction(handoff(), PATH)
-    injected = documents.injection(handoff(), agent(), PATH)
+    typed = documents.render_instruction(handoff(), PATH)
+    injected = documents.render_injection(handoff(), agent(), PATH)
 
-    assert peoples_words(f"fix the login\n{typed}\nand use ruff\n{injected}") == (
+    assert extract_human_words(f"fix the login\n{typed}\nand use ruff\n{injected}") == (
         "fix the login\n\nand use ruff"
     )
 
@@ -143,23 +151,25 @@ def test_words_around_a_prompt_stay() -> None:
 def test_a_prompt_that_is_pasted_behind_words_is_taken_out(tmp_path: Path, between: str) -> None:
     """Of a prompt that Claude Code marks as pasted into a line, the words before and after it stay."""
     for typed in (
-        documents.instruction(handoff(), PATH),
-        documents.injection(handoff(), agent(), PATH),
+        documents.render_instruction(handoff(), PATH),
+        documents.render_injection(handoff(), agent(), PATH),
     ):
         pasted = f'<pasted_content id="99">\n{typed}\n</pasted_content id="99">'
         built = ThreadBuilder("claude").user(f"{WISH}{between}{pasted} and use ruff")
         thread = adapter("claude").read(built.assistant("ok").write(tmp_path / built.file_name()))
 
-        assert users_words(thread.entries[0]).split("\n\n") == [WISH, "and use ruff"]
-        assert peoples_words(f"{typed}\n{WISH} {typed}") == WISH
+        assert extract_user_words(thread.entries[0]).split("\n\n") == [WISH, "and use ruff"]
+        assert extract_human_words(f"{typed}\n{WISH} {typed}") == WISH
 
 
 def test_words_between_a_quoted_prompt_and_a_real_one_stay() -> None:
     """What begins on a line with words and never ends is the user's, up to the prompt that does."""
-    quoted = documents.instruction(handoff(), PATH)[:120]
-    typed = documents.instruction(handoff(), PATH)
+    quoted = documents.render_instruction(handoff(), PATH)[:120]
+    typed = documents.render_instruction(handoff(), PATH)
 
-    assert peoples_words(f"why this: {quoted}\n{WISH}\n{typed}") == f"why this: {quoted}\n{WISH}"
+    assert (
+        extract_human_words(f"why this: {quoted}\n{WISH}\n{typed}") == f"why this: {quoted}\n{WISH}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,14 +186,14 @@ def test_words_between_a_quoted_prompt_and_a_real_one_stay() -> None:
 )
 def test_a_user_who_speaks_of_a_handoff_is_the_user(text: str) -> None:
     """A sentence that only mentions a handoff, or quotes one of these prompts, is the user's."""
-    assert (is_typed_by_tasuki(text), users_words(entry(text))) == (False, text)
+    assert (is_typed_by_tasuki(text), extract_user_words(entry(text))) == (False, text)
 
 
 def test_the_document_of_an_injection_is_found() -> None:
     """The path is read from the prompt, blanks in it and wrapped lines around it included."""
     path = Path("/home/dev/my fleet/handoffs/20260714T120000-5e55104d.md")
-    text = documents.injection(handoff(), agent(goal="fix it"), path)
+    text = documents.render_injection(handoff(), agent(goal="fix it"), path)
 
-    assert named_document(text) == str(path)
-    assert named_document(f"one more thing\n{text}") == str(path)
-    assert named_document("Handoff document: a.md\nReason for the handoff: none") == ""
+    assert find_named_document(text) == str(path)
+    assert find_named_document(f"one more thing\n{text}") == str(path)
+    assert find_named_document("Handoff document: a.md\nReason for the handoff: none") == ""

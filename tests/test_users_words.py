@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 
-from tasuki.draft import statements
-from tasuki.draft.occurrence import Claim
-from tasuki.draft.standing import Standing
-from tasuki.harness import of_file
+from tasuki.draft.checks.lookup import ThreadLookup
+from tasuki.draft.facts import statements
+from tasuki.draft.text.match import TextClaim
+from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
 
 
-def standing(folder: Path, *messages: str) -> Standing:
+def standing(folder: Path, *messages: str) -> ThreadLookup:
     """A thread in which the user wrote some messages, ready to be asked."""
     builder = ThreadBuilder("claude")
     for message in messages:
         builder.user(message).assistant("Understood.")
     path = builder.write(folder / builder.file_name())
-    return Standing(of_file(path).read(path))
+    return ThreadLookup(detect_harness(path).read(path))
 
 
 @pytest.mark.parametrize("name", HARNESSES)
@@ -27,9 +27,9 @@ def test_every_sentence_of_the_user_is_the_users(name: str, tmp_path: Path) -> N
     lost = []
     for path in (*samples(name), *(unzipped(p, tmp_path) for p in corpus(name))):
         thread = adapter(name).read(path)
-        asked = Standing(thread)
-        said = statements.of_user(thread.entries)
-        lost += [(path.name, s.ref, s.text) for s in said if not asked.by_user(s.text)]
+        asked = ThreadLookup(thread)
+        said = statements.extract_user_statements(thread.entries)
+        lost += [(path.name, s.ref, s.text) for s in said if not asked.is_user_quote(s.text)]
 
     assert lost == []
 
@@ -50,7 +50,7 @@ def test_every_sentence_of_the_user_is_the_users(name: str, tmp_path: Path) -> N
 )  # fmt: skip
 def test_a_sentence_stands_whatever_precedes_it(message: str, words: str, tmp_path: Path) -> None:
     """Marks inside of it, and a negation in the line or sentence before, take nothing from the user."""
-    assert standing(tmp_path, message).by_user(words)
+    assert standing(tmp_path, message).is_user_quote(words)
 
 
 @pytest.mark.parametrize(
@@ -71,19 +71,19 @@ def test_a_part_without_its_negation_is_not_the_users(
     message: str, words: str, tmp_path: Path
 ) -> None:
     """What the user forbade is not quoted as if they had asked for it."""
-    assert not standing(tmp_path, message).by_user(words)
+    assert not standing(tmp_path, message).is_user_quote(words)
 
 
 def test_what_stands_once_without_a_negation_was_said(tmp_path: Path) -> None:
     """Words that the user wrote again, without the negation, are theirs."""
     asked = standing(tmp_path, "do not use port 80", "ok, use port 80 after all")
 
-    assert asked.by_user("use port 80")
+    assert asked.is_user_quote("use port 80")
 
 
 def test_a_quote_with_a_bare_mark_is_found_and_so_are_its_entries(tmp_path: Path) -> None:
     """A mark between two blanks is looked for in the same way wherever a quote is looked up."""
     asked = standing(tmp_path, "edges such as a * -> sleep are wrong")
 
-    assert asked.holding("edges such as a -> sleep are wrong", ()) == (1,)
-    assert asked.holds(Claim("quote", "edges such as a * -> sleep are wrong"), ())
+    assert asked.find_quoting_entries("edges such as a -> sleep are wrong", ()) == (1,)
+    assert asked.has_claim(TextClaim("quote", "edges such as a * -> sleep are wrong"), ())

@@ -18,7 +18,7 @@ import pytest
 from handoffs import event, made
 
 from tasuki.errors import HandoffNotFound, StoreFailed
-from tasuki.vault import Vault, cited, new_id, state_of
+from tasuki.vault import Vault, create_handoff_id, derive_state, list_citations
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def test_what_is_saved_comes_back(vault: Vault) -> None:
 
     assert folder == vault.root / handoff.id
     assert handoff == vault.get(handoff.id)
-    assert vault.brief(handoff.id[:6]) == "# Brief\r\n\ttabs, ✓ and no newline at the end"
-    assert [handoff] == vault.all()
+    assert vault.load_brief(handoff.id[:6]) == "# Brief\r\n\ttabs, ✓ and no newline at the end"
+    assert [handoff] == vault.list_handoffs()
     assert vault.problems == []
 
 
@@ -59,7 +59,7 @@ def test_only_the_user_can_read(vault: Vault) -> None:
     old = os.umask(0)
     try:
         folder = vault.save(made(), "brief")
-        vault.append(folder.name, event("started"))
+        vault.append_event(folder.name, event("started"))
     finally:
         os.umask(old)
 
@@ -94,7 +94,7 @@ def test_import_is_light() -> None:
 
 def test_ids_are_random_and_valid() -> None:
     """An id is 32 hexadecimal digits, and no two are the same."""
-    ids = {new_id() for _ in range(1000)}
+    ids = {create_handoff_id() for _ in range(1000)}
 
     assert len(ids) == 1000
     assert all(len(id) == 32 and int(id, 16) >= 0 for id in ids)
@@ -136,7 +136,7 @@ def test_newest_first(vault: Vault) -> None:
     for day in days:
         vault.save(made(created=day), "brief")
 
-    assert sorted(days, reverse=True) == [handoff.created for handoff in vault.all()]
+    assert sorted(days, reverse=True) == [handoff.created for handoff in vault.list_handoffs()]
 
 
 def test_damaged_folders_are_reported(vault: Vault) -> None:
@@ -149,12 +149,12 @@ def test_damaged_folders_are_reported(vault: Vault) -> None:
     (vault.root / moved.id).rename(vault.root / ("0" * 32))
     (vault.root / "notes.txt").write_text("not ours")
 
-    assert [good] == vault.all()
+    assert [good] == vault.list_handoffs()
     assert len(vault.problems) == 3
     assert any(empty.id in problem for problem in vault.problems)
     with pytest.raises(HandoffNotFound, match=r"may still be readable: .*brief\.md"):
         vault.get(wrong.id)
-    assert vault.brief(wrong.id) == "brief"
+    assert vault.load_brief(wrong.id) == "brief"
 
 
 def test_what_is_stored_is_never_rewritten(vault: Vault) -> None:
@@ -166,7 +166,7 @@ def test_what_is_stored_is_never_rewritten(vault: Vault) -> None:
         vault.save(made(first.id, goal="Something else altogether"), "second")
 
     assert first == vault.get(first.id)
-    assert vault.brief(first.id) == "first"
+    assert vault.load_brief(first.id) == "first"
     assert [first.id] == os.listdir(vault.root)
 
 
@@ -177,10 +177,10 @@ def test_events_are_appended(vault: Vault) -> None:
     before = (folder / "handoff.json").read_bytes()
 
     for kind in ("drafted", "started", "delivered"):
-        vault.append(handoff.id[:8], event(kind, pane="%1\n✓"))
+        vault.append_event(handoff.id[:8], event(kind, pane="%1\n✓"))
 
-    assert [e.kind for e in vault.events(handoff.id)] == ["drafted", "started", "delivered"]
-    assert vault.events(handoff.id)[0].detail["pane"] == "%1\n✓"
+    assert [e.kind for e in vault.load_events(handoff.id)] == ["drafted", "started", "delivered"]
+    assert vault.load_events(handoff.id)[0].detail["pane"] == "%1\n✓"
     assert (folder / "events.jsonl").read_bytes().count(b"\n") == 3
     assert before == (folder / "handoff.json").read_bytes()
 
@@ -190,20 +190,20 @@ def test_no_events_yet(vault: Vault) -> None:
     handoff = made()
     vault.save(handoff, "brief")
 
-    assert vault.events(handoff.id) == []
-    assert vault.state(handoff.id) == "draft"
+    assert vault.load_events(handoff.id) == []
+    assert vault.load_state(handoff.id) == "draft"
 
 
 def test_a_truncated_last_line_is_accepted(vault: Vault) -> None:
     """A line cut off by a killed process is left out, and the next event stands on its own."""
     folder = vault.save(made(), "brief")
-    vault.append(folder.name, event("started"))
+    vault.append_event(folder.name, event("started"))
     with (folder / "events.jsonl").open("ab") as stream:
         stream.write(b'{"at":"2025-11-02T10:00:01Z","kind":"deliv')
 
-    assert [e.kind for e in vault.events(folder.name)] == ["started"]
-    vault.append(folder.name, event("acknowledged"))
-    assert [e.kind for e in vault.events(folder.name)] == ["started", "acknowledged"]
+    assert [e.kind for e in vault.load_events(folder.name)] == ["started"]
+    vault.append_event(folder.name, event("acknowledged"))
+    assert [e.kind for e in vault.load_events(folder.name)] == ["started", "acknowledged"]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_truncated_last_line_is_accepted(vault: Vault) -> None:
 )
 def test_state_follows_from_events(kinds: str, state: str) -> None:
     """The state is the furthest point that the last start is known to have reached."""
-    assert state == state_of([event(kind) for kind in kinds.split()])
+    assert state == derive_state([event(kind) for kind in kinds.split()])
 
 
 def test_cited_entries_can_be_opened(vault: Vault) -> None:
@@ -234,7 +234,7 @@ def test_cited_entries_can_be_opened(vault: Vault) -> None:
     handoff = made()
     vault.save(handoff, "brief")
 
-    assert [c.text for c in cited(vault.get(handoff.id), [9, 3])] == ["always"]
+    assert [c.text for c in list_citations(vault.get(handoff.id), [9, 3])] == ["always"]
 
 
 def test_two_processes_save_at_once(vault: Vault) -> None:
@@ -246,7 +246,7 @@ def test_two_processes_save_at_once(vault: Vault) -> None:
         "from pathlib import Path; from handoffs import *; from tasuki.vault import *;"
         "v = Vault(Path(sys.argv[1]))\n"
         "for n in range(25):\n"
-        "    v.save(made(), 'brief'); v.append(sys.argv[2], event('drift', x='y' * 3000))\n"
+        "    v.save(made(), 'brief'); v.append_event(sys.argv[2], event('drift', x='y' * 3000))\n"
     )
     here = str(Path(__file__).parent)
     command = [sys.executable, "-c", code, str(vault.root), shared.id, here]
@@ -254,8 +254,8 @@ def test_two_processes_save_at_once(vault: Vault) -> None:
     workers = [subprocess.Popen(command) for _ in range(8)]
 
     assert [worker.wait() for worker in workers] == [0] * 8
-    assert len(vault.all()) == 201
-    assert len(vault.events(shared.id)) == 200
+    assert len(vault.list_handoffs()) == 201
+    assert len(vault.load_events(shared.id)) == 200
     assert [name for name in os.listdir(vault.root) if name.startswith(".")] == []
 
 
@@ -273,7 +273,7 @@ def test_one_id_is_won_once(vault: Vault) -> None:
     ends = sorted(w.wait() for w in [subprocess.Popen(command) for _ in range(4)])
 
     assert ends == [0, 9, 9, 9]
-    assert vault.brief("abab") == "brief"
+    assert vault.load_brief("abab") == "brief"
 
 
 def test_a_killed_process_leaves_nothing_visible(vault: Vault) -> None:
@@ -291,7 +291,7 @@ def test_a_killed_process_leaves_nothing_visible(vault: Vault) -> None:
 
     left = [name for name in os.listdir(vault.root) if name.startswith(".new-")]
     assert len(left) == 1
-    assert len(vault.all()) == 1
+    assert len(vault.list_handoffs()) == 1
     assert vault.problems == []
     vault.save(made(), "brief")
     assert (vault.root / left[0]).exists()
@@ -311,7 +311,7 @@ def test_disk_full(mount: Path) -> None:
         vault.save(made(), "x" * 1_000_000)
 
     assert [kept.id] == os.listdir(vault.root)
-    assert [kept] == vault.all()
+    assert [kept] == vault.list_handoffs()
 
 
 def test_disk_full_while_appending(mount: Path) -> None:
@@ -319,14 +319,14 @@ def test_disk_full_while_appending(mount: Path) -> None:
     vault = Vault(mount / "handoffs")
     kept = made()
     vault.save(kept, "brief")
-    vault.append(kept.id, event("started"))
+    vault.append_event(kept.id, event("started"))
 
     with pytest.raises(StoreFailed, match=r"event could not be added .* the disk is full"):
-        vault.append(kept.id, event("drift", text="x" * 1_000_000))
+        vault.append_event(kept.id, event("drift", text="x" * 1_000_000))
 
-    assert [e.kind for e in vault.events(kept.id)] == ["started"]
-    vault.append(kept.id, event("delivered"))
-    assert vault.state(kept.id) == "delivered"
+    assert [e.kind for e in vault.load_events(kept.id)] == ["started"]
+    vault.append_event(kept.id, event("delivered"))
+    assert vault.load_state(kept.id) == "delivered"
 
 
 def test_file_size_limit(vault: Vault) -> None:
@@ -341,7 +341,7 @@ def test_file_size_limit(vault: Vault) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, old)
 
-    assert vault.all() == []
+    assert vault.list_handoffs() == []
 
 
 def test_read_only(mount: Path) -> None:
@@ -354,8 +354,8 @@ def test_read_only(mount: Path) -> None:
     with pytest.raises(StoreFailed, match="read-only"):
         vault.save(made(), "brief")
     with pytest.raises(StoreFailed, match="read-only"):
-        vault.append(kept.id, event("started"))
-    assert [kept] == vault.all()
+        vault.append_event(kept.id, event("started"))
+    assert [kept] == vault.list_handoffs()
 
 
 def test_no_permission(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_a_file_in_the_way() -> None:
     with tempfile.NamedTemporaryFile() as file:
         with pytest.raises(StoreFailed, match="is a file, not a folder"):
             Vault(Path(file.name)).save(made(), "brief")
-        assert Vault(Path(file.name)).all() == []
+        assert Vault(Path(file.name)).list_handoffs() == []
 
 
 def test_a_goal_that_no_file_can_hold(vault: Vault) -> None:
@@ -386,7 +386,7 @@ def test_a_goal_that_no_file_can_hold(vault: Vault) -> None:
     with pytest.raises(StoreFailed, match="Take it out of the goal"):
         vault.save(made(goal="broken \udc80 argument"), "brief")
 
-    assert vault.all() == []
+    assert vault.list_handoffs() == []
 
 
 def test_stored_form_is_stable(vault: Vault) -> None:

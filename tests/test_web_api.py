@@ -9,8 +9,8 @@ import fleet_records as records
 import pytest
 from web_servers import Served, serving
 
-from tasuki.fleet import personas
-from tasuki.fleet.reading import newest_event
+from tasuki.fleet.agents import personas
+from tasuki.fleet.store.queries import find_newest_event
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 """What looks like a key."""
@@ -30,7 +30,9 @@ def served(
 @pytest.fixture
 def slug(served: Served) -> str:
     """A persona of the test's own."""
-    return personas.add(served.fleet.database, served.fleet.root, role="developer", name="con").slug
+    return personas.add_persona(
+        served.fleet.database, served.fleet.root, role="developer", name="con"
+    ).slug
 
 
 def handing(served: Served, id: int, **body: Any) -> tuple[int, Any]:
@@ -149,7 +151,7 @@ def test_what_is_not_there(served: Served) -> None:
 
 def test_a_persona_from_first_to_last(served: Served) -> None:
     """Added, shown, changed, retired; each is told in the log."""
-    before = newest_event(served.fleet.database)
+    before = find_newest_event(served.fleet.database)
     made = served.ask(
         "POST", "/api/personas", {"role": "Tester", "name": "Ann", "skill": "You test."}
     ).json

@@ -10,8 +10,8 @@ import pytest
 from web_servers import Served, serving
 
 from tasuki.errors import StoreFailed
-from tasuki.web.auth import Tokens, tokens
-from tasuki.web.gate import Hosts, is_loopback
+from tasuki.web.security.auth import ServerTokens, load_tokens
+from tasuki.web.security.gate import ServerHosts, is_loopback
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_tokens_are_made_once_and_for_their_owner(tmp_path: Path) -> None:
     """Two secrets in files of mode 600, the same at the next start; the proof is another one."""
-    made, again = tokens(tmp_path), tokens(tmp_path)
+    made, again = load_tokens(tmp_path), load_tokens(tmp_path)
 
     assert (made.operator, made.hook) == (again.operator, again.hook)
     assert len({made.operator, made.hook, made.proof, again.proof}) == 4
@@ -35,8 +35,10 @@ def test_tokens_are_made_once_and_for_their_owner(tmp_path: Path) -> None:
 
 def test_tokens_made_at_once_are_the_same(tmp_path: Path) -> None:
     """Whoever comes second takes what is there."""
-    made: list[Tokens] = []
-    threads = [threading.Thread(target=lambda: made.append(tokens(tmp_path))) for _ in range(8)]
+    made: list[ServerTokens] = []
+    threads = [
+        threading.Thread(target=lambda: made.append(load_tokens(tmp_path))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -48,18 +50,18 @@ def test_tokens_made_at_once_are_the_same(tmp_path: Path) -> None:
 
 def test_a_token_that_others_know_is_refused(tmp_path: Path) -> None:
     """One that others can read, an empty one, and a link in its place."""
-    tokens(tmp_path)
+    load_tokens(tmp_path)
     (tmp_path / "token").chmod(0o644)
     with pytest.raises(StoreFailed, match=r"Others can read the token .*/token \(mode 644\)"):
-        tokens(tmp_path)
+        load_tokens(tmp_path)
     (tmp_path / "token").unlink()
     (tmp_path / "token").touch(0o600)
     with pytest.raises(StoreFailed, match="holds no token"):
-        tokens(tmp_path)
+        load_tokens(tmp_path)
     (tmp_path / "token").unlink()
     (tmp_path / "token").symlink_to(tmp_path / "hook-token")
     with pytest.raises(StoreFailed, match="cannot be used"):
-        tokens(tmp_path)
+        load_tokens(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +152,14 @@ def test_a_body_is_json_by_name(served: Served) -> None:
 
 def test_a_server_for_every_address_goes_by_addresses() -> None:
     """An address cannot be bound to another; a name can."""
-    hosts = Hosts("0.0.0.0")
+    hosts = ServerHosts("0.0.0.0")
 
     assert [True, True, False] == [
-        hosts.has(h) for h in ("192.168.1.7:8787", "[fe80::1]", "evil.example")
+        hosts.has_name(h) for h in ("192.168.1.7:8787", "[fe80::1]", "evil.example")
     ]
-    assert [True, False] == [Hosts("tower.local").has(h) for h in ("tower.local:1", "192.168.1.7")]
+    assert [True, False] == [
+        ServerHosts("tower.local").has_name(h) for h in ("tower.local:1", "192.168.1.7")
+    ]
 
 
 def test_loopback_addresses_are_told() -> None:

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fakes.scripted_harness import install_scripted
 from handoffs import made
 from test_reading import SECRET
 from visitors import words
 from waiting import retry_until
 from web_reader import GOAL, Reader, reading
 
-from tasuki.handoffs import event
+from tasuki.handoffs import create_event
 from tasuki.testing import story
-from tasuki.testing.scripted_harness import install_scripted
 
 
 @pytest.fixture
@@ -43,19 +43,19 @@ def edited(page: str) -> str:
 def test_an_edit_is_a_revision(reader: Reader) -> None:
     """What was kept stays; the edited brief is a handoff of its own, with its own size."""
     brief = reader.brief(reader.thread())
-    (first,) = reader.vault.all()
+    (first,) = reader.vault.list_handoffs()
     text = edited(reader.page(f"{brief}/edit"))
     answer = reader.post(
         f"{brief}/edit", brief=text.replace("Raise the timeout", "Raise it").replace("\n", "\r\n")
     )
-    newest, old = reader.vault.all()
+    newest, old = reader.vault.list_handoffs()
 
     assert (303, f"/briefs/{newest.id}") == (answer.status, answer.headers["location"])
     assert (first.id, first.id) == (newest.revises, old.id)
     assert text.replace("Raise the timeout", "Raise it").replace(
         first.id[:8], newest.id[:8]
-    ) == reader.vault.brief(newest.id)
-    assert text == reader.vault.brief(first.id)
+    ) == reader.vault.load_brief(newest.id)
+    assert text == reader.vault.load_brief(first.id)
     assert f"{newest.id[:8]} , revision 2 of {first.id[:8]}" in words(
         reader.page(f"/briefs/{newest.id}")
     )
@@ -67,15 +67,15 @@ def test_an_edit_of_the_goal_is_kept_to_the_letter(reader: Reader) -> None:
     text = edited(reader.page(f"{brief}/edit"))
     goal = "Fix <b>this</b>:\n\n  1. one & two\n  2. \u201cthree\u201d"
     reader.post(f"{brief}/edit", brief=text.replace(GOAL, goal).replace("\n", "\r\n"))
-    assert goal == reader.vault.all()[0].goal.text
+    assert goal == reader.vault.list_handoffs()[0].goal.text
     refused = reader.post(f"{brief}/edit", brief=text.replace(GOAL, f"Use {SECRET} there"))
 
     assert 409 == refused.status
     assert "seems to hold a secret" in words(refused.body.decode())
     assert SECRET in edited(refused.body.decode())
-    assert 2 == len(reader.vault.all())
+    assert 2 == len(reader.vault.list_handoffs())
     reader.post(f"{brief}/edit", brief=text.replace(GOAL, f"Use {SECRET} there"), force="1")
-    assert f"Use {SECRET} there" == reader.vault.all()[0].goal.text
+    assert f"Use {SECRET} there" == reader.vault.list_handoffs()[0].goal.text
 
 
 def test_marks_that_are_not_shown_stay_in_the_goal(reader: Reader) -> None:
@@ -85,12 +85,12 @@ def test_marks_that_are_not_shown_stay_in_the_goal(reader: Reader) -> None:
     text = edited(reader.page(f"{brief}/edit"))
     assert "\u200f" not in text
     unchanged = reader.post(f"{brief}/edit", brief=text)
-    assert 1 == len(reader.vault.all())
+    assert 1 == len(reader.vault.list_handoffs())
     reader.post(f"{brief}/edit", brief=text.replace("Raise the timeout", "Raise it"))
 
     assert brief == unchanged.headers["location"]
-    assert [goal, goal] == [handoff.goal.text for handoff in reader.vault.all()]
-    assert reader.vault.brief(reader.vault.all()[0].id).endswith(goal)
+    assert [goal, goal] == [handoff.goal.text for handoff in reader.vault.list_handoffs()]
+    assert reader.vault.load_brief(reader.vault.list_handoffs()[0].id).endswith(goal)
 
 
 def test_a_secret_that_is_put_into_the_past_is_redacted(reader: Reader) -> None:
@@ -99,7 +99,7 @@ def test_a_secret_that_is_put_into_the_past_is_redacted(reader: Reader) -> None:
     text = edited(reader.page(f"{brief}/edit")).replace("Raise the timeout", f"token {SECRET}")
     reader.post(f"{brief}/edit", brief=text)
 
-    assert SECRET not in reader.vault.brief(reader.vault.all()[0].id)
+    assert SECRET not in reader.vault.load_brief(reader.vault.list_handoffs()[0].id)
 
 
 def test_an_empty_brief_is_refused(reader: Reader) -> None:
@@ -109,7 +109,7 @@ def test_an_empty_brief_is_refused(reader: Reader) -> None:
 
     assert 400 == answer.status
     assert "The brief is empty. Nothing was changed." in words(answer.body.decode())
-    assert 1 == len(reader.vault.all())
+    assert 1 == len(reader.vault.list_handoffs())
 
 
 def test_an_edit_over_the_budget_is_told(reader: Reader) -> None:
@@ -125,7 +125,7 @@ def test_an_edit_over_the_budget_is_told(reader: Reader) -> None:
     )
 
     assert "of 800 tokens without the goal: over the budget" in words(
-        reader.page(f"/briefs/{reader.vault.all()[0].id}/edit")
+        reader.page(f"/briefs/{reader.vault.list_handoffs()[0].id}/edit")
     )
 
 
@@ -143,7 +143,7 @@ def test_only_what_was_shown_is_pruned(reader: Reader) -> None:
     old, started = made(goal="Old one"), made(goal="Started one")
     for handoff in (old, started):
         reader.vault.save(handoff, "brief")
-    reader.vault.append(started.id, event("started"))
+    reader.vault.append_event(started.id, create_event("started"))
     page = reader.page("/briefs/prune?days=30&keep=0&drafts=1")
     assert "Delete 1 for good" in page
     assert "Old one" in page
@@ -152,7 +152,7 @@ def test_only_what_was_shown_is_pruned(reader: Reader) -> None:
     answer = reader.post("/briefs/prune", **pruned(page))
 
     assert "Deleted 1." in words(answer.body.decode())
-    assert {started.id, late.id} == {handoff.id for handoff in reader.vault.all()}
+    assert {started.id, late.id} == {handoff.id for handoff in reader.vault.list_handoffs()}
 
 
 @pytest.mark.parametrize("query", ["days=x", "days=-1", "days=0&keep=0&drafts=0", "keep=9999999"])
@@ -161,7 +161,7 @@ def test_pruning_needs_to_know_which(reader: Reader, query: str) -> None:
     reader.vault.save(made(), "brief")
 
     assert 'role="alert"' in reader.page(f"/briefs/prune?{query}", 400)
-    assert 1 == len(reader.vault.all())
+    assert 1 == len(reader.vault.list_handoffs())
 
 
 # -- started ---------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_a_successor_is_started(reader: Reader, panes: Path, tmp_path: Path) -> 
     retry_until(lambda: "".join(GOAL.split())[-30:] in screen(name))
     assert "Claude Code runs in the tmux pane tasuki:0" in words(page)
     assert "Look at it: tmux attach -t tasuki:0" in words(page)
-    assert "started" in [one.kind for one in reader.vault.events(brief.rpartition("/")[2])]
+    assert "started" in [one.kind for one in reader.vault.load_events(brief.rpartition("/")[2])]
     assert "Start another successor" in page
     assert '"kind":"prompt"' not in tmp_path.joinpath("log.jsonl").read_text().replace(" ", "")
     assert [name] == windows()
@@ -243,7 +243,7 @@ def test_a_program_that_is_missing_is_told(reader: Reader, panes: Path, tmp_path
     assert "The brief is safe" in words(page)
     assert 'value="some-model"' in page
     assert 'value="codex" selected' in page
-    assert "failed" in [one.kind for one in reader.vault.events(brief.rpartition("/")[2])]
+    assert "failed" in [one.kind for one in reader.vault.load_events(brief.rpartition("/")[2])]
     assert windows() == []
 
 
@@ -255,7 +255,7 @@ def test_a_successor_that_cannot_be(reader: Reader, tmp_path: Path, to: str, sai
 
     assert 400 == answer.status
     assert said in words(answer.body.decode())
-    assert ["drafted"] == [one.kind for one in reader.vault.events(brief.rpartition("/")[2])]
+    assert ["drafted"] == [one.kind for one in reader.vault.load_events(brief.rpartition("/")[2])]
 
 
 def test_a_double_click_starts_one(reader: Reader, panes: Path, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_double_click_starts_one(reader: Reader, panes: Path, tmp_path: Path) 
     first = threading.Thread(target=reader.post, args=(f"{brief}/start",), kwargs={"to": "claude"})
     first.start()
     id = brief.rpartition("/")[2]
-    retry_until(lambda: "started" in [one.kind for one in reader.vault.events(id)])
+    retry_until(lambda: "started" in [one.kind for one in reader.vault.load_events(id)])
     answer = reader.post(f"{brief}/start", to="claude")
     hold.unlink()
     first.join(30)
@@ -284,7 +284,7 @@ def test_a_double_click_starts_one(reader: Reader, panes: Path, tmp_path: Path) 
 def test_a_thread_that_is_still_open_is_told(reader: Reader, panes: Path, tmp_path: Path) -> None:
     """The predecessor may go on working; who starts its successor is told which process it is."""
     brief = ready(reader, tmp_path)
-    (kept,) = reader.vault.all()
+    (kept,) = reader.vault.list_handoffs()
     sessions = reader.home / ".claude" / "sessions"
     sessions.mkdir()
     told = {"pid": os.getpid(), "sessionId": kept.predecessor.thread_id, "status": "busy"}

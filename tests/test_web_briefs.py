@@ -11,10 +11,10 @@ from test_reading import SECRET
 from visitors import words
 from web_reader import GOAL, Reader, harmful, reading
 
-from tasuki.handoffs import event
+from tasuki.handoffs import create_event
 from tasuki.model import Draft, Dropped, Item
 from tasuki.testing import ThreadBuilder, story
-from tasuki.vault import new_id
+from tasuki.vault import create_handoff_id
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202egpj.exe \x1b[2J"
 
@@ -40,7 +40,7 @@ def test_what_was_kept_is_listed(reader: Reader) -> None:
     second = made(goal="Write the changelog", created="2025-11-03T10:00:00Z")
     for handoff in (first, second):
         reader.vault.save(handoff, "brief")
-    reader.vault.append(first.id, event("started"))
+    reader.vault.append_event(first.id, create_event("started"))
     page = reader.page("/briefs")
 
     assert [second.id, first.id] == re.findall(r'href="/briefs/([0-9a-f]{32})"', page)
@@ -163,10 +163,10 @@ def test_a_brief_that_is_not_there(reader: Reader, path: str) -> None:
 def test_raw_and_download(reader: Reader) -> None:
     """The brief to the letter, as a text that no browser takes for a page."""
     brief = reader.brief(reader.thread(), f"{GOAL} <b>&amp;</b>")
-    (kept,) = reader.vault.all()
+    (kept,) = reader.vault.list_handoffs()
     raw, download = reader.get(f"{brief}/brief.md"), reader.get(f"{brief}/brief.md?download=true")
 
-    assert reader.vault.brief(kept.id) == raw.body.decode() == download.body.decode()
+    assert reader.vault.load_brief(kept.id) == raw.body.decode() == download.body.decode()
     assert raw.headers["content-type"].startswith("text/plain")
     assert raw.headers["content-security-policy"] == "default-src 'none'; sandbox"
     assert f'filename="brief-{kept.id[:8]}.md"' in download.headers["content-disposition"]
@@ -230,7 +230,7 @@ def test_a_hostile_brief_is_text(reader: Reader) -> None:
         replace(handoff, draft=draft, citations=(citation,)),
         f"# x\n- {HOSTILE} [#3]\n\n## Next Goal (verbatim)\n{HOSTILE}",
     )
-    reader.vault.append(handoff.id, event("failed", reason=HOSTILE))
+    reader.vault.append_event(handoff.id, create_event("failed", reason=HOSTILE))
     for path in ("/briefs", "/briefs?q=alert", f"/briefs/{handoff.id}", f"/briefs/{handoff.id}?entry=3", f"/briefs/{handoff.id}/edit", "/briefs/prune?days=1&drafts=0"):  # fmt: skip
         page = reader.page(path)
 
@@ -241,10 +241,10 @@ def test_a_hostile_brief_is_text(reader: Reader) -> None:
 
 def test_what_happened_to_it_is_told(reader: Reader) -> None:
     """Delivery and acknowledgement of its successor are among the events, with the state they make."""
-    handoff = made(id=new_id(), to="claude")
+    handoff = made(id=create_handoff_id(), to="claude")
     reader.vault.save(handoff, "brief")
     for kind in ("drafted", "started", "delivered", "acknowledged"):
-        reader.vault.append(handoff.id, event(kind, thread="t-9"))
+        reader.vault.append_event(handoff.id, create_event(kind, thread="t-9"))
     said = words(reader.page(f"/briefs/{handoff.id}"))
 
     assert "Acknowledged" in said

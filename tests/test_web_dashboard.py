@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from waiting import retry_until
 from web_servers import Answer, Served, serving
 
-from tasuki.fleet import tables
+from tasuki.fleet.store import tables
 
 
 @pytest.fixture

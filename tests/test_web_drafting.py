@@ -11,7 +11,7 @@ from waiting import retry_until
 from web_reader import GOAL, Reader, harmful, reading
 
 from tasuki.testing import ThreadBuilder
-from tasuki.web.pages.drafting import AT_ONCE, JOBS
+from tasuki.web.pages.threads.drafts import DRAFTS_AT_ONCE, JOBS
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_goal_becomes_a_draft(reader: Reader) -> None:
     """The form of a thread makes a handoff of it, which is kept; nothing is started."""
     where = reader.thread()
     brief = reader.brief(where, author="offline", budget="1,500", to="pi")
-    (kept,) = reader.vault.all()
+    (kept,) = reader.vault.list_handoffs()
 
     assert f"/briefs/{kept.id}" == brief
     assert (GOAL, "pi", 1500, "offline") == (
@@ -81,7 +81,7 @@ def test_a_goal_becomes_a_draft(reader: Reader) -> None:
         kept.budget,
         kept.draft.authorship.author,
     )
-    assert ["drafted"] == [event.kind for event in reader.vault.events(kept.id)]
+    assert ["drafted"] == [event.kind for event in reader.vault.load_events(kept.id)]
     assert GOAL in reader.page(brief)
 
 
@@ -95,7 +95,7 @@ def test_a_goal_is_kept_to_the_letter(reader: Reader, goal: str) -> None:
     brief = reader.brief(reader.thread(), goal)
     typed = goal.replace("\r\n", "\n")
 
-    assert typed == reader.vault.all()[0].goal.text
+    assert typed == reader.vault.list_handoffs()[0].goal.text
     assert reader.get(f"{brief}/brief.md").body.decode().endswith(f"\n{typed}")
     assert harmful(reader.page(brief)) == []
 
@@ -144,13 +144,13 @@ def test_a_refusal_stands_beside_the_form(
     assert SECRET not in refusal(page)
     assert goal == fields(page)["goal"].replace("&amp;", "&")
     assert more.get("budget", fields(page)["budget"]) == fields(page)["budget"]
-    assert reader.vault.all() == []
+    assert reader.vault.list_handoffs() == []
 
 
 def test_who_insists_may_be_vague(reader: Reader) -> None:
     """The box beside the form stands for --force."""
     reader.brief(reader.thread(), "continue", force="1")
-    (kept,) = reader.vault.all()
+    (kept,) = reader.vault.list_handoffs()
 
     assert (True, "continue") == (kept.goal.forced, kept.goal.text)
 
@@ -231,19 +231,19 @@ def test_a_draft_can_be_cancelled(reader: Reader, agent: Agent) -> None:
     assert refusal(p) == ""
     assert "Cancelled" in reader.page(job)
     agent.fail()
-    retry_until(lambda: JOBS.get(job.rpartition("/")[2]).ended, 30)
-    assert reader.vault.all() == []
+    retry_until(lambda: JOBS.load_job(job.rpartition("/")[2]).ended, 30)
+    assert reader.vault.list_handoffs() == []
 
 
 def test_only_a_few_drafts_are_made_at_once(reader: Reader, agent: Agent) -> None:
     """One more than that is refused beside the form, also while cancelled ones are still at work."""
     where = reader.thread()
-    jobs = [reader.draft(where, author="agent").headers["location"] for _ in range(AT_ONCE)]
+    jobs = [reader.draft(where, author="agent").headers["location"] for _ in range(DRAFTS_AT_ONCE)]
     reader.post(f"{jobs[0]}/cancel")
     answer = reader.draft(where)
 
     assert 400 == answer.status
-    assert f"{AT_ONCE} drafts are under way" in refusal(answer.body.decode())
+    assert f"{DRAFTS_AT_ONCE} drafts are under way" in refusal(answer.body.decode())
     agent.fail()
     retry_until(lambda: all(reader.get(job).status == 303 for job in jobs[1:]), 30)
     retry_until(lambda: reader.draft(where).status == 303)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from web_servers import Answer, Served, serving
 
-from tasuki.fleet import reading
-from tasuki.fleet.rows import Agent
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import FleetAgent
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -42,9 +42,11 @@ def posted(served: Served, body: bytes, harness: str = "claude", **headers: str)
     return served.ask("POST", f"/api/hooks/{harness}", body, token=served.tokens.hook, **headers)
 
 
-def of_session(served: Served, session: str) -> list[Agent]:
+def of_session(served: Served, session: str) -> list[FleetAgent]:
     """The agents of a session."""
-    return [agent for agent in reading.agents(served.fleet.database) if agent.session == session]
+    return [
+        agent for agent in queries.list_agents(served.fleet.database) if agent.session == session
+    ]
 
 
 def test_an_unknown_session_appears(served: Served) -> None:
@@ -62,11 +64,11 @@ def test_an_unknown_session_appears(served: Served) -> None:
 
 def test_the_same_event_counts_once(served: Served) -> None:
     """By its id: a hook that got no answer in time sends it again later."""
-    before = reading.newest_event(served.fleet.database)
+    before = queries.find_newest_event(served.fleet.database)
     for _ in range(3):
         assert 200 == hook(served, "session-2", id="once").status
 
-    log = reading.events_after(served.fleet.database, before, 100)
+    log = queries.list_events_after(served.fleet.database, before, 100)
     assert 1 == len([event for event in log if event.kind == "started"])
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from visitors import Visitor, words
 from web_servers import serving
 
-from tasuki.fleet.database import Database
+from tasuki.fleet.store.database import FleetDatabase
 from tasuki.vault import Vault
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'><img src=x onerror=alert(1)>"
@@ -29,7 +29,7 @@ def visitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor
 
 
 @pytest.fixture
-def base(visitor: Visitor) -> Database:
+def base(visitor: Visitor) -> FleetDatabase:
     """The database of that fleet, with one persona."""
     fleet_records.persona(visitor.served.fleet.database)
     return visitor.served.fleet.database
@@ -44,7 +44,7 @@ def test_without_a_persona_the_page_says_what_to_do_first(visitor: Visitor) -> N
     assert "No chain yet" in visitor.page("/lineage?by=project")
 
 
-def test_a_persona_without_agents_says_so(visitor: Visitor, base: Database) -> None:
+def test_a_persona_without_agents_says_so(visitor: Visitor, base: FleetDatabase) -> None:
     """Its chain begins with the first agent; the page leads to its start."""
     page = visitor.page("/lineage")
 
@@ -52,7 +52,7 @@ def test_a_persona_without_agents_says_so(visitor: Visitor, base: Database) -> N
     assert f'href="/agents/new?persona={SLUG}"' in page
 
 
-def test_the_persona_that_changed_last_is_shown(visitor: Visitor, base: Database) -> None:
+def test_the_persona_that_changed_last_is_shown(visitor: Visitor, base: FleetDatabase) -> None:
     """Without a choice it is the one whose agents changed last; a choice needs no script."""
     fleet_records.persona(base, "reviewer-mina-2")
     fleet_records.agent(base, persona="reviewer-mina-2", state_at=5.0)
@@ -64,7 +64,7 @@ def test_the_persona_that_changed_last_is_shown(visitor: Visitor, base: Database
     assert "<h1>reviewer-mina-2</h1>" in visitor.page("/lineage?persona=reviewer-mina-2")
 
 
-def test_drawing_and_table_say_the_same(visitor: Visitor, base: Database) -> None:
+def test_drawing_and_table_say_the_same(visitor: Visitor, base: FleetDatabase) -> None:
     """Every thread and every handoff of the table is a link of the drawing, and the other way round."""
     chain(base, [84.0, 61.0, 72.0, 40.0])
 
@@ -78,14 +78,14 @@ def test_drawing_and_table_say_the_same(visitor: Visitor, base: Database) -> Non
     assert "style=" not in page
 
 
-def test_an_unknown_persona_is_told(visitor: Visitor, base: Database) -> None:
+def test_an_unknown_persona_is_told(visitor: Visitor, base: FleetDatabase) -> None:
     """The sentence is that of the API."""
     page = visitor.page("/lineage?persona=nobody-at-1", 404)
 
     assert "No persona 'nobody-at-1'. List them: tasuki persona list --all" in words(page)
 
 
-def test_by_project_there_are_the_chains_of_a_folder(visitor: Visitor, base: Database) -> None:
+def test_by_project_there_are_the_chains_of_a_folder(visitor: Visitor, base: FleetDatabase) -> None:
     """Those of agents and those of the vault, of that folder alone."""
     chain(base, [84.0, 61.0], cwd="/home/dev/here")
     fleet_records.persona(base, "reviewer-mina-2")
@@ -102,7 +102,7 @@ def test_by_project_there_are_the_chains_of_a_folder(visitor: Visitor, base: Dat
     assert "No persona worked in /nowhere" in words(nobody)
 
 
-def test_of_many_chains_the_newest_are_drawn(visitor: Visitor, base: Database) -> None:
+def test_of_many_chains_the_newest_are_drawn(visitor: Visitor, base: FleetDatabase) -> None:
     """The others are named, and each can be looked at alone."""
     ids = [fleet_records.agent(base, persona=SLUG, state_at=float(n)) for n in range(10)]
 
@@ -115,7 +115,7 @@ def test_of_many_chains_the_newest_are_drawn(visitor: Visitor, base: Database) -
     assert f'href="/agents/{ids[0]}"' in alone
 
 
-def test_hostile_names_stay_words(visitor: Visitor, base: Database) -> None:
+def test_hostile_names_stay_words(visitor: Visitor, base: FleetDatabase) -> None:
     """Markup, quotes and direction marks in reasons, folders, sessions and goals do nothing."""
     chain(base, [84.0, 61.0], reason=HOSTILE, cwd=f"/home/{HOSTILE}", session=HOSTILE)
     of = made("ab" * 16, HOSTILE, thread=HOSTILE)
@@ -129,7 +129,7 @@ def test_hostile_names_stay_words(visitor: Visitor, base: Database) -> None:
         assert HOSTILE[:20] in words(page) or "chain=" in path
 
 
-def test_a_page_of_200_agents_is_small(visitor: Visitor, base: Database) -> None:
+def test_a_page_of_200_agents_is_small(visitor: Visitor, base: FleetDatabase) -> None:
     """It is sent whole, with each of them in the drawing and in the table."""
     chain(base, [float(20 + n % 75) for n in range(200)])
 

@@ -12,8 +12,9 @@ from lineage_records import chain
 from visitors import Visitor, words
 from web_servers import serving
 
-from tasuki.fleet import personas, reading
-from tasuki.fleet.lessons import propose_lessons
+from tasuki.fleet.agents import personas
+from tasuki.fleet.handoff.lessons import propose_lessons
+from tasuki.fleet.store import queries
 
 HOSTILE = "<script>alert(1)</script>\u202e\n\n[x](javascript:alert(1)) ![y](http://127.0.0.2/z)\n"
 
@@ -29,8 +30,10 @@ def visitor(tmp_path: Path) -> Iterator[Visitor]:
 def folder(visitor: Visitor) -> Path:
     """The folder of a persona that is there."""
     fleet = visitor.served.fleet
-    personas.add(fleet.database, fleet.root, role="developer", name="con", skill="# It develops")
-    return personas.folder(fleet.root, SLUG)
+    personas.add_persona(
+        fleet.database, fleet.root, role="developer", name="con", skill="# It develops"
+    )
+    return personas.get_persona_folder(fleet.root, SLUG)
 
 
 def form_value(page: str, name: str) -> str:
@@ -52,7 +55,7 @@ def test_a_persona_is_made_by_the_form(visitor: Visitor) -> None:
     answer = visitor.post("/personas", role="tester", name="oki", skill="# Tests", harness="pi", model=" m ", threshold="")  # fmt: skip
 
     assert (303, "/personas/tester-oki-1") == (answer.status, answer.headers["location"])
-    made = reading.persona(visitor.served.fleet.database, "tester-oki-1")
+    made = queries.load_persona(visitor.served.fleet.database, "tester-oki-1")
     assert ("pi", "m", None, False) == (made.harness, made.model, made.threshold, made.automatic)
     assert "tester-oki-1" in visitor.page("/personas")
 
@@ -82,7 +85,7 @@ def test_a_refusal_keeps_what_was_typed(
     assert sentence in words(page)
     assert 'value="oki"' in page
     assert ("\nMine" if "skill" not in fields else "x" * 1000) in page
-    assert [] == reading.personas(visitor.served.fleet.database)
+    assert [] == queries.list_personas(visitor.served.fleet.database)
 
 
 def test_the_settings_are_changed(visitor: Visitor, folder: Path) -> None:
@@ -90,7 +93,7 @@ def test_the_settings_are_changed(visitor: Visitor, folder: Path) -> None:
     for threshold, expected in (("55.5", 55.5), ("", None)):
         answer = visitor.post(f"/personas/{SLUG}", harness="codex", model="", threshold=threshold, automatic="on")  # fmt: skip
         assert 303 == answer.status
-        of = reading.persona(visitor.served.fleet.database, SLUG)
+        of = queries.load_persona(visitor.served.fleet.database, SLUG)
         assert ("codex", expected, True) == (of.harness, of.threshold, of.automatic)
 
 
@@ -102,10 +105,10 @@ def test_automatic_handoffs_that_were_stopped_begin_again_only_when_that_is_said
     fleet_records.persona(base, automatic=True, automation_stopped="Three in a row.")
     fields = {"harness": "claude", "model": "m", "threshold": "", "automatic": "on"}
     visitor.post(f"/personas/{SLUG}", **fields)
-    assert "Three in a row." == reading.persona(base, SLUG).automation_stopped
+    assert "Three in a row." == queries.load_persona(base, SLUG).automation_stopped
 
     visitor.post(f"/personas/{SLUG}", **fields, again="on")
-    assert "" == reading.persona(base, SLUG).automation_stopped
+    assert "" == queries.load_persona(base, SLUG).automation_stopped
 
 
 def test_the_skill_is_edited_to_the_letter(visitor: Visitor, folder: Path) -> None:
@@ -233,11 +236,11 @@ def test_retiring_asks_first(visitor: Visitor, folder: Path) -> None:
     assert f"Retire {SLUG}?" in words(visitor.page(f"/personas/{SLUG}/retire"))
     refused = visitor.post(f"/personas/{SLUG}/retire")
     assert f"Agent {id} works as {SLUG}. Stop it first" in words(refused.body.decode())
-    assert reading.persona(base, SLUG).retired_at is None
+    assert queries.load_persona(base, SLUG).retired_at is None
 
-    visitor.served.fleet.lifecycle.gone(id, "ended", "test")
+    visitor.served.fleet.lifecycle.note_end(id, "ended", "test")
     assert 303 == visitor.post(f"/personas/{SLUG}/retire").status
-    assert reading.persona(base, SLUG).retired_at
+    assert queries.load_persona(base, SLUG).retired_at
     assert SLUG not in words(visitor.page("/personas"))
     assert SLUG in words(visitor.page("/personas?retired=true"))
 
@@ -264,7 +267,7 @@ def test_a_proposed_lesson_is_accepted_on_its_page(visitor: Visitor, folder: Pat
     fleet_records.handoff(fleet.database, "ab" * 16, id)
     document = "## Lessons for good\n\n- <b>Lint</b> before the tests\n"
     propose_lessons(
-        fleet.database, fleet.root, reading.handoff(fleet.database, "ab" * 16), document
+        fleet.database, fleet.root, queries.load_handoff(fleet.database, "ab" * 16), document
     )
     page = visitor.page(f"/personas/{SLUG}")
     visitor.post(f"/personas/{SLUG}/lessons", id="1", order="accept")

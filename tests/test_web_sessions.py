@@ -11,13 +11,19 @@ import pytest
 from waiting import retry_until
 from web_servers import Answer, Served, serving
 
-from tasuki.fleet.database import Database
-from tasuki.web import sessions as sessions_module
-from tasuki.web.auth import Tokens
-from tasuki.web.gate import Hosts
+from tasuki.fleet.store.database import FleetDatabase
 from tasuki.web.listener import listen
-from tasuki.web.sessions import IDLE_SECONDS, SESSION_SECONDS, Sessions
-from tasuki.web.sign_in_keys import KEY_SECONDS, MOST_KEYS, SignInKeys
+from tasuki.web.security import sessions as sessions_module
+from tasuki.web.security.auth import ServerTokens
+from tasuki.web.security.gate import ServerHosts
+from tasuki.web.security.sessions import (
+    IDLE_SECONDS,
+    KEY_SECONDS,
+    MOST_KEYS,
+    SESSION_SECONDS,
+    BrowserSessions,
+    SignInKeys,
+)
 
 
 @pytest.fixture
@@ -83,7 +89,7 @@ def test_a_key_is_over_after_a_minute() -> None:
     assert not keys.use_key(late.key)
     assert not keys.use_key(used.key)
     assert not keys.use_key(early.key)
-    assert keys.state_of(late.id) == "over"
+    assert keys.get_key_state(late.id) == "over"
 
 
 def test_a_key_is_used_once_by_many_at_once() -> None:
@@ -104,14 +110,14 @@ def test_a_session_that_was_signed_out_is_over(served: Served) -> None:
     cookie, other = sign_in(served), sign_in(served)
     known = status(served, cookie)
     left = post(served, "/logout", cookie)
-    again = Sessions(served.fleet.database, served.tokens, served.fleet.host)
+    again = BrowserSessions(served.fleet.database, served.tokens, served.fleet.host)
     again.load()
 
     assert (known, left.status) == (200, 200)
     assert "Max-Age=0" in left.headers["set-cookie"]
     assert status(served, cookie) == 401
-    assert again.find(cookie.partition("=")[2]) is None
-    assert again.find(other.partition("=")[2]) is not None
+    assert again.find_session(cookie.partition("=")[2]) is None
+    assert again.find_session(other.partition("=")[2]) is not None
 
 
 def test_sessions_are_listed_and_ended(served: Served) -> None:
@@ -177,7 +183,7 @@ def test_a_session_ends_by_itself(served: Served, monkeypatch: pytest.MonkeyPatc
     cookie = sign_in(served)
     began = sessions_module.time.time()
     now = [began]
-    monkeypatch.setattr("tasuki.web.sessions.time.time", lambda: now[0])
+    monkeypatch.setattr("tasuki.web.security.sessions.time.time", lambda: now[0])
     seen = []
     while now[0] < began + SESSION_SECONDS + IDLE_SECONDS:
         seen.append(status(served, cookie))
@@ -196,11 +202,11 @@ def test_the_last_use_is_written_down(served: Served, monkeypatch: pytest.Monkey
     cookie = sign_in(served)
     (made,) = served.sessions.list_sessions()
     later = made.made_at + 3600
-    monkeypatch.setattr("tasuki.web.sessions.time.time", lambda: later)
+    monkeypatch.setattr("tasuki.web.security.sessions.time.time", lambda: later)
     status(served, cookie)
 
     def noted() -> bool:
-        again = Sessions(served.fleet.database, served.tokens, served.fleet.host)
+        again = BrowserSessions(served.fleet.database, served.tokens, served.fleet.host)
         again.load()
         return [one.used_at for one in again.list_sessions()] == [later]
 
@@ -212,12 +218,14 @@ def test_the_database_signs_nobody_in(served: Served) -> None:
     cookie = sign_in(served).partition("=")[2]
     with served.fleet.database.read() as connection:
         rows = str(connection.exec_driver_sql("SELECT * FROM browser_sessions").all())
-    other = Sessions(served.fleet.database, Tokens("o" * 40, "h" * 40), served.fleet.host)
+    other = BrowserSessions(
+        served.fleet.database, ServerTokens("o" * 40, "h" * 40), served.fleet.host
+    )
     other.load()
 
     assert "Firefox 150" in rows
     assert cookie not in rows
-    assert other.find(cookie) is None
+    assert other.find_session(cookie) is None
 
 
 def test_a_made_up_cookie_is_no_session(served: Served) -> None:
@@ -229,9 +237,9 @@ def test_a_made_up_cookie_is_no_session(served: Served) -> None:
 
 def test_each_fleet_has_a_cookie_of_its_own(tmp_path: Path) -> None:
     """Two fleets share neither the host name of their pages nor the name of their cookie."""
-    database = Database(f"sqlite:///{tmp_path}/x.db")
-    both = [Tokens(letter * 40, "h" * 40) for letter in "ab"]
-    names = {Sessions(database, one, "host").cookie_name for one in both}
+    database = FleetDatabase(f"sqlite:///{tmp_path}/x.db")
+    both = [ServerTokens(letter * 40, "h" * 40) for letter in "ab"]
+    names = {BrowserSessions(database, one, "host").cookie_name for one in both}
     database.close()
 
     assert len(names) == 2
@@ -241,8 +249,8 @@ def test_each_fleet_has_a_cookie_of_its_own(tmp_path: Path) -> None:
 
 def test_a_server_that_others_reach_has_pages_under_its_address() -> None:
     """Listening on every address, pages open under the name of the link and under addresses of the network."""
-    hosts = Hosts("0.0.0.0", "tasuki-x.localhost")
-    one = Hosts("192.168.1.7", "tasuki-x.localhost")
+    hosts = ServerHosts("0.0.0.0", "tasuki-x.localhost")
+    one = ServerHosts("192.168.1.7", "tasuki-x.localhost")
 
     assert hosts.dashboard == "tasuki-x.localhost"
     assert hosts.has_pages("192.168.1.7:8787")

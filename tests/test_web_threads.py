@@ -15,7 +15,7 @@ from waiting import retry_until
 from web_reader import Reader, harmful, hits, reading
 
 from tasuki.testing import ThreadBuilder, story
-from tasuki.web.pages import thread_view
+from tasuki.web.pages.threads import view
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202egpj.exe \x1b[2J"
 
@@ -221,7 +221,7 @@ def test_long_texts_are_cut_with_a_way_to_the_whole(reader: Reader) -> None:
     assert given.body.decode().endswith("A end29")
     assert given.headers["content-type"].startswith("text/plain")
     assert given.headers["content-security-policy"] == "default-src 'none'; sandbox"
-    assert len(reader.get(f"{where}/entries/60").body) > 2 * thread_view.MOST_OUTPUT
+    assert len(reader.get(f"{where}/entries/60").body) > 2 * view.MOST_OUTPUT_CHARACTERS
 
 
 def test_no_page_holds_a_secret(reader: Reader) -> None:
@@ -244,7 +244,7 @@ def test_half_a_secret_at_a_cut_is_not_shown(reader: Reader) -> None:
     key = "\n".join(
         ("-----BEGIN RSA PRIVATE KEY-----", *[line] * 450, "-----END RSA PRIVATE KEY-----\n")
     )
-    text = key.ljust(thread_view.LOOKED_AT - 9) + f"{SECRET}\n" * 9
+    text = key.ljust(view.CHECKED_CHARACTERS - 9) + f"{SECRET}\n" * 9
     where = reader.thread(claude().user(text).shell(text, "ok"))
 
     assert SECRET[:9] not in reader.page(where)
@@ -353,4 +353,4 @@ def test_nothing_is_read_without_a_session(reader: Reader) -> None:
         refused = reader.served.ask("POST", path, b"", token="", Cookie=reader.cookie, Origin="http://evil.example")  # fmt: skip
 
         assert (path, 403) == (path, refused.status)
-    assert 1 == len(reader.vault.all())
+    assert 1 == len(reader.vault.list_handoffs())

@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
-    """Only the package is inside, typed, with its licence."""
+    """Only the two packages are inside, typed, with their licence."""
     names = zipfile.ZipFile(wheel).namelist()
 
     assert "tasuki/py.typed" in names
@@ -44,7 +44,9 @@ def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
     assert "tasuki/draft/prompts/system.md" in names
     assert any(n.endswith("licenses/LICENSE") for n in names)
     assert not [
-        n for n in names if not n.startswith(("tasuki/", f"tasuki-{__version__}.dist-info/"))
+        n
+        for n in names
+        if not n.startswith(("tasuki/", "tasuki_evals/", f"tasuki-{__version__}.dist-info/"))
     ]
 
 

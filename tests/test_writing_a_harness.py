@@ -1,4 +1,4 @@
-"""The page on writing a harness works as it stands: its files pass, installed they are used."""
+"""The page on writing a harness works: its files pass, and are used once installed."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "writing-a-harness.md"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```\n<!-- /file -->", re.DOTALL)
 
 
-def written(folder: Path) -> list[str]:
+def write_files(folder: Path) -> list[str]:
     """The files of the page, written into a folder."""
     found = FILE.findall(PAGE.read_text(encoding="utf-8"))
     for name, content in found:
@@ -23,7 +23,7 @@ def written(folder: Path) -> list[str]:
 
 def test_the_harness_of_the_page_keeps_every_contract(tmp_path: Path) -> None:
     """The page's own test passes in an empty folder; a broken adapter is named by its contract."""
-    assert written(tmp_path) == ["tern.py", "tern_format.py", "test_tern.py"]
+    assert write_files(tmp_path) == ["tern.py", "tern_format.py", "test_tern.py"]
     command = [
         sys.executable,
         "-m",
@@ -51,7 +51,7 @@ def test_an_installed_harness_is_used_like_a_built_in_one(tmp_path: Path) -> Non
     site = tmp_path / "site"
     info = site / "tern-1.0.dist-info"
     info.mkdir(parents=True)
-    written(site)
+    write_files(site)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tern\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[tasuki.harness]\ntern = tern:Tern\n")
     store = world.home / ".tern" / "threads"
@@ -77,14 +77,14 @@ def test_an_installed_harness_is_used_like_a_built_in_one(tmp_path: Path) -> Non
 BROKEN = """
 class Base:
     name, title, program, can_start = "{name}", "B", "b", False
-    def files(self, cwd=None): return iter(())
-    def recognises(self, path, first): return False
+    def list_files(self, cwd=None): return iter(())
+    def is_thread_file(self, path, first): return False
 class Listing(Base):
-    def files(self, cwd=None): raise TypeError("no list")
+    def list_files(self, cwd=None): raise TypeError("no list")
 class Looking(Base):
-    def recognises(self, path, first): raise KeyError("what")
-    def head(self, file): raise ValueError("no head")
-    def files(self, cwd=None):
+    def is_thread_file(self, path, first): raise KeyError("what")
+    def read_head(self, file): raise ValueError("no head")
+    def list_files(self, cwd=None):
         from pathlib import Path
         from tasuki.harness.protocol import ThreadFile
         yield ThreadFile(Path(__file__), 9e9, 10)

@@ -14,7 +14,7 @@ from web_servers import Answer, Served, serving
 
 from tasuki.testing import ThreadBuilder, story
 from tasuki.vault import Vault
-from tasuki.web.pages import searching, threads
+from tasuki.web.pages.threads import routes
 
 GOAL = "Make the retries of the upload client configurable, and cover the 429 path with a test"
 _HITS = re.compile(r'<ul class="hits">(.*?)</ul>', re.DOTALL)
@@ -95,7 +95,7 @@ def reading(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Reader]:
     patch.setenv("TASUKI_DATA", str(folder / "data"))
     patch.setenv("TASUKI_CONFIG", str(folder / "config.toml"))
     patch.setattr(
-        threads, "SEARCHING", searching.Searching()
+        routes, "THREAD_SEARCH", routes.ThreadSearch()
     )  # the index of this home, not of the last one
     with serving(folder / "data") as served:
         yield Reader(served, folder)

@@ -11,15 +11,15 @@ from typing import Any
 import uvicorn
 from waiting import retry_until
 
-from tasuki.config import Loaded, Settings
-from tasuki.fleet import schema
-from tasuki.fleet.hosts import FILE, identify_host
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.fleet.hosts.hosts import HOSTS_FILE, identify_host
 from tasuki.fleet.service import Fleet, open_fleet
-from tasuki.web.application import application
-from tasuki.web.auth import Tokens, tokens
+from tasuki.fleet.store import schema
+from tasuki.web.application import create_application
 from tasuki.web.connections import ConnectionLimits, limit_protocol
-from tasuki.web.live import Live
-from tasuki.web.sessions import Sessions
+from tasuki.web.live.log import LiveEvents
+from tasuki.web.security.auth import ServerTokens, load_tokens
+from tasuki.web.security.sessions import BrowserSessions
 
 
 class Answer:
@@ -45,7 +45,12 @@ class Served:
     """A fleet, its tokens, and where it is served."""
 
     def __init__(
-        self, fleet: Fleet, secrets: Tokens, live: Live, port: int, sessions: Sessions
+        self,
+        fleet: Fleet,
+        secrets: ServerTokens,
+        live: LiveEvents,
+        port: int,
+        sessions: BrowserSessions,
     ) -> None:
         self.fleet = fleet
         self.sessions = sessions
@@ -112,7 +117,7 @@ def be_host(data: Path, id: str = "h") -> None:
     """Let a folder of a server's own files be that of a host: "h", whose rows tests write."""
     data.mkdir(parents=True, exist_ok=True)
     own = identify_host(data).id
-    path = data / FILE
+    path = data / HOSTS_FILE
     path.write_text(path.read_text().replace(own, id))
 
 
@@ -120,11 +125,11 @@ def be_host(data: Path, id: str = "h") -> None:
 def serving(folder: Path, url: str = "", host: str = "127.0.0.1") -> Iterator[Served]:
     """A fleet whose tables are there and whose hooks are taken in; no handoff is carried out."""
     be_host(folder / "fleet")
-    fleet = open_fleet(folder / "fleet", url, Loaded(Settings()))
-    schema.upgrade(fleet.database)
+    fleet = open_fleet(folder / "fleet", url, LoadedSettings(Settings()))
+    schema.upgrade_tables(fleet.database)
     fleet.intake.start()
-    secrets = tokens(folder / "fleet")
-    app = application(fleet, secrets, host)
+    secrets = load_tokens(folder / "fleet")
+    app = create_application(fleet, secrets, host)
     protocol = limit_protocol(ConnectionLimits())
     config = uvicorn.Config(
         app, port=0, log_config=None, timeout_graceful_shutdown=1, http=protocol

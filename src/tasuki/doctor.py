@@ -1,6 +1,6 @@
-"""What works with each harness on this machine, and the one line that mends what does not.
+"""What works with each harness on this machine, and the one line that fixes what does not.
 
-Nothing is started but the programs' own `--version`, side by side and with a time limit.
+Nothing is started but the programs' own `--version`, in parallel and with a time limit.
 """
 
 import os
@@ -16,18 +16,19 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tasuki import __version__, config
-from tasuki import harness as harnesses
-from tasuki.data_folder import data_folder
+from tasuki import __version__
+from tasuki.config import settings
 from tasuki.errors import TasukiError
-from tasuki.harness.hook_script import hook_script, path_in
-from tasuki.harness.install import RECORD, Installer, Standing, own_command
+from tasuki.harness import registry as harnesses
+from tasuki.harness.install.files import explain_error, read_content
+from tasuki.harness.install.hook_script import build_hook_script, get_script_path
+from tasuki.harness.install.installer import RECORD, Installer, InstallState, find_own_command
 from tasuki.harness.integration import Addition
-from tasuki.harness.jsonl import UNDECODABLE, noted_unreadable, scanned
 from tasuki.harness.protocol import Harness
-from tasuki.harness.writing import read, reason_of
+from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
 from tasuki.launch.prepare import PACKAGES
-from tasuki.threads.catalog import read_ends, read_whole
+from tasuki.paths import get_data_folder
+from tasuki.threads.catalog import read_ends, read_whole_thread
 
 TESTED = {
     "claude": "2.1.330",
@@ -38,23 +39,23 @@ TESTED = {
     "copilot": "1.0.102",
     "opencode": "1.18.33",
 }
-"""Versions that the tests of this release drove."""
+"""Versions that the tests of this release used."""
 TMUX_NEEDED = (3, 2)
 VERSION_SECONDS = 1.4
 """Time limit of a program that is asked for its version."""
 WHOLE_BYTES = 40 << 20
-"""A newest thread up to this size is read to its end, of a larger one the head."""
+"""A newest thread up to this size is read to its end, of a larger one only the head."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?[-.\w]*")
 
 
-class Problem(Struct, frozen=True):
-    """Something that does not work, and the one line that mends it."""
+class DiagnosedProblem(Struct, frozen=True):
+    """Something that does not work, and the one line that fixes it."""
 
     what: str
     mend: str
 
 
-class Threads(Struct, frozen=True):
+class ThreadSummary(Struct, frozen=True):
     """The threads of a harness; `newest` is the path of the newest one."""
 
     count: int = 0
@@ -62,7 +63,7 @@ class Threads(Struct, frozen=True):
     readable: bool = True
 
 
-class Part(Struct, frozen=True):
+class InstalledPart(Struct, frozen=True):
     """One thing that tasuki adds: there, replace (an older one is), add (none is), foreign."""
 
     what: str
@@ -71,10 +72,11 @@ class Part(Struct, frozen=True):
     programs: tuple[str, ...] = ()
 
 
-class FleetState(Struct, frozen=True):
-    """What agents in tmux need: curl by its path, the script of their hooks (current, older, missing).
+class FleetReadiness(Struct, frozen=True):
+    """What agents in tmux need.
 
-    `waiting` counts the events that were kept for the server while it was away.
+    It is curl by its path, and the script of their hooks (current, older, missing). `waiting`
+    counts the events that were kept for the server while it was away.
     """
 
     curl: str
@@ -82,7 +84,7 @@ class FleetState(Struct, frozen=True):
     waiting: int
 
 
-class Examined(Struct, frozen=True):
+class HarnessReport(Struct, frozen=True):
     """What was found out about one harness."""
 
     name: str
@@ -91,30 +93,35 @@ class Examined(Struct, frozen=True):
     """Path of its program, empty where it is not on the PATH."""
     version: str
     tested: str
-    threads: Threads
+    threads: ThreadSummary
     can_start: bool
     """A successor can be started in it here."""
     can_prefill: bool
     command: str
     """How a handoff begins inside it, empty where nothing can be installed."""
-    parts: tuple[Part, ...]
-    fleet: tuple[Part, ...]
-    """The hooks of a fleet, which `tasuki install --fleet` adds; none where there can be no agents."""
-    problems: tuple[Problem, ...]
+    parts: tuple[InstalledPart, ...]
+    fleet: tuple[InstalledPart, ...]
+    """The hooks of a fleet, which `tasuki install --fleet` adds.
+
+    They are empty where there can be no agents.
+    """
+    problems: tuple[DiagnosedProblem, ...]
 
     @property
-    def installed(self) -> bool:
-        """Whether something of tasuki is there."""
-        return is_in(self.parts)
+    def is_installed(self) -> bool:
+        """Whether a part of tasuki is installed."""
+        return has_any_part(self.parts)
 
     @property
-    def here(self) -> bool:
-        """Whether there is anything to say about it."""
-        found = self.program or self.threads.count or self.installed or is_in(self.fleet)
-        return bool(found or self.problems)
+    def is_present(self) -> bool:
+        """Whether there is anything to report about it."""
+        evidence = (
+            self.program or self.threads.count or self.is_installed or has_any_part(self.fleet)
+        )
+        return bool(evidence or self.problems)
 
 
-class Report(Struct, frozen=True):
+class DoctorReport(Struct, frozen=True):
     """What was found out: about tasuki itself, and about each harness."""
 
     tasuki: str
@@ -122,42 +129,42 @@ class Report(Struct, frozen=True):
     data: str
     tmux: str
     extras: dict[str, bool]
-    fleet: FleetState | None
-    """None where no fleet is in use: nothing of it was ever installed or started."""
-    harnesses: tuple[Examined, ...]
-    problems: tuple[Problem, ...]
+    fleet: FleetReadiness | None
+    """None where no fleet is in use: no part of it was ever installed or started."""
+    harnesses: tuple[HarnessReport, ...]
+    problems: tuple[DiagnosedProblem, ...]
 
     @property
-    def broken(self) -> bool:
-        """Whether something does not work that is meant to."""
+    def is_broken(self) -> bool:
+        """Whether something does not work that should."""
         return bool(self.problems) or any(harness.problems for harness in self.harnesses)
 
 
-def examine(names: Sequence[str] = ()) -> Report:
-    """Look at every harness, or at those that are named. Raises UsageError for an unknown name."""
-    chosen = [harnesses.get(name) for name in names or harnesses.names()]
+def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
+    """Examine every harness, or the named ones. Raises UsageError for an unknown name."""
+    chosen = [harnesses.get_harness(name) for name in names or harnesses.list_names()]
     with ThreadPoolExecutor(max_workers=16) as pool:
-        tmux = pool.submit(_version, "tmux", "-V")
-        versions = [pool.submit(_program_version, harness) for harness in chosen]
-        found = list(pool.map(_threads, chosen))
+        tmux = pool.submit(_read_version, "tmux", "-V")
+        versions = [pool.submit(_find_program_version, harness) for harness in chosen]
+        thread_results = list(pool.map(_summarize_threads, chosen))
         examined = tuple(
-            _examined(harness, version.result(), *threads)
-            for harness, version, threads in zip(chosen, versions, found, strict=True)
+            _inspect_harness(harness, version.result(), *threads)
+            for harness, version, threads in zip(chosen, versions, thread_results, strict=True)
         )
     extras = {name: find_spec(module) is not None for name, module in _EXTRAS.items()}
-    fleet = _fleet(examined)
-    return Report(
+    fleet = _inspect_fleet(examined)
+    return DoctorReport(
         tasuki=__version__,
-        command=shlex.join(own_command()),
-        data=str(data_folder()),
+        command=shlex.join(find_own_command()),
+        data=str(get_data_folder()),
         tmux=tmux.result(),
         extras=extras,
         fleet=fleet,
         harnesses=examined,
         problems=(
-            *_own_problems(data_folder()),
-            *_settings_problems(),
-            *(_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
+            *_find_own_problems(get_data_folder()),
+            *_find_settings_problems(),
+            *(_find_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
         ),
     )
 
@@ -165,130 +172,139 @@ def examine(names: Sequence[str] = ()) -> Report:
 _EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise", "server": "litestar"}  # fmt: skip
 
 
-def _settings_problems() -> Iterator[Problem]:
-    """What is wrong with the settings that hold here."""
+def _find_settings_problems() -> Iterator[DiagnosedProblem]:
+    """Find what is wrong with the settings of this folder."""
     try:
-        problems = config.loaded(Path.cwd()).problems
+        problems = settings.load_with_sources(Path.cwd()).problems
     except TasukiError as error:
         problems = (str(error),)
-    yield from (Problem(problem, "tasuki config") for problem in problems)
+    yield from (DiagnosedProblem(problem, "tasuki config") for problem in problems)
 
 
-def _own_problems(data: Path) -> Iterator[Problem]:
+def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
     folder = data
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     if _is_closed(data):
-        yield Problem(f"tasuki cannot read {folder}, where it keeps handoffs and what it installed.",
+        yield DiagnosedProblem(f"tasuki cannot read {folder}, where it keeps handoffs and what it installed.",
                       "give yourself the right to, or: export TASUKI_DATA=/some/folder")  # fmt: skip
         return
     record = data / RECORD
     try:
-        if (content := read(str(record))) is not None:
+        if (content := read_content(str(record))) is not None:
             msgspec.json.decode(content)
     except (TasukiError, *UNDECODABLE) as error:
-        yield Problem(f"The record of what tasuki installed cannot be read: {record}: {error}.",
+        yield DiagnosedProblem(f"The record of what tasuki installed cannot be read: {record}: {error}.",
                       "tasuki install (keeps the damaged one beside it)")  # fmt: skip
     if not os.access(folder, os.W_OK):
-        yield Problem(f"tasuki cannot write to {data}, where it keeps handoffs.",
+        yield DiagnosedProblem(f"tasuki cannot write to {data}, where it keeps handoffs.",
                       "export TASUKI_DATA=/some/folder")  # fmt: skip
 
 
 def _is_closed(folder: Path) -> bool:
-    """Whether a folder that is there, or the nearest one above it, cannot be read."""
+    """Tell whether an existing folder, or the nearest one above it, cannot be read."""
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     return not os.access(folder, os.R_OK | os.X_OK)
 
 
-def _program_version(harness: Harness) -> str:
-    """The version of its program: from the npm package that it lies in, else it is asked."""
-    found = shutil.which(harness.program) if harness.program else None
-    if not found:
+def _find_program_version(harness: Harness) -> str:
+    """Find the version of its program: from its npm package, else by asking the program."""
+    program = shutil.which(harness.program) if harness.program else None
+    if not program:
         return ""
     package = PACKAGES.get(harness.name, "")
-    for folder in Path(os.path.realpath(found)).parents[:5] if package else ():
+    for folder in Path(os.path.realpath(program)).parents[:5] if package else ():
         try:
-            about = msgspec.json.decode((folder / "package.json").read_bytes(), type=_Package)
+            package_info = msgspec.json.decode(
+                (folder / "package.json").read_bytes(), type=_NpmPackage
+            )
         except (OSError, *UNDECODABLE):
             continue
-        if about.name == package:
-            return about.version
-    return _version(found, "--version")
+        if package_info.name == package:
+            return package_info.version
+    return _read_version(program, "--version")
 
 
-class _Package(Struct):
+class _NpmPackage(Struct):
     name: str = ""
     version: str = ""
 
 
-def _version(program: str, flag: str) -> str:
-    """What a program says that it is; `?` where it does not say, empty where it is not there."""
-    found = shutil.which(program)
-    if not found:
+def _read_version(program: str, flag: str) -> str:
+    """Read the version that a program reports; `?` without one, empty without the program."""
+    path = shutil.which(program)
+    if not path:
         return ""
     try:
         done = subprocess.run(
-            [found, flag], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            [path, flag], stdin=subprocess.DEVNULL, capture_output=True, text=True,
             errors="replace", timeout=VERSION_SECONDS, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return "?"
-    said = _VERSION.search(done.stdout) or _VERSION.search(done.stderr)
-    return said[0] if said else "?"
+    match = _VERSION.search(done.stdout) or _VERSION.search(done.stderr)
+    return match[0] if match else "?"
 
 
 # -- one harness -----------------------------------------------------------------------
 
 
-def _threads(harness: Harness) -> tuple[Threads, list[Problem]]:
-    """How many there are, and whether the newest that holds a conversation can be read."""
-    with noted_unreadable() as closed:
-        files = sorted(harness.files(), key=lambda file: file.modified, reverse=True)
+def _summarize_threads(harness: Harness) -> tuple[ThreadSummary, list[DiagnosedProblem]]:
+    """Count the threads, and tell whether the newest with a conversation can be read."""
+    with collect_unreadable() as unreadable:
+        files = sorted(harness.list_files(), key=lambda file: file.modified, reverse=True)
         newest = next((f for f in files[:20] if read_ends(harness, f) is not None), None)
     mend = (
-        f"see who may read it: ls -ld {shlex.quote(closed[0].split(' cannot be ')[0])}"
-        if closed and "defect" not in closed[0]
+        f"see who may read it: ls -ld {shlex.quote(unreadable[0].split(' cannot be ')[0])}"
+        if unreadable and "defect" not in unreadable[0]
         else ""
     )
-    problems = [Problem(sentence, mend) for sentence in closed[:1]]
+    problems = [DiagnosedProblem(sentence, mend) for sentence in unreadable[:1]]
     if not files:
-        return Threads(), problems
+        return ThreadSummary(), problems
     newest = newest or files[0]
     try:
         if newest.bytes <= WHOLE_BYTES:
-            read_whole(harness, newest.path)
+            read_whole_thread(harness, newest.path)
     except TasukiError as error:
-        problems.append(Problem(f"The newest thread cannot be read: {error}",
+        problems.append(DiagnosedProblem(f"The newest thread cannot be read: {error}",
                                 f"tasuki threads --harness {harness.name}"))  # fmt: skip
-    return Threads(len(files), str(newest.path), not problems), problems
+    return ThreadSummary(len(files), str(newest.path), not problems), problems
 
 
-def _examined(
-    harness: Harness, version: str, threads: Threads, problems: list[Problem]
-) -> Examined:
-    made, control = harnesses.integration(harness), harnesses.control(harness)
-    parts: list[Part] = []
-    hooks: list[Part] = []
+def _inspect_harness(
+    harness: Harness, version: str, threads: ThreadSummary, problems: list[DiagnosedProblem]
+) -> HarnessReport:
+    integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
+    parts: list[InstalledPart] = []
+    hooks: list[InstalledPart] = []
     try:
-        if made:
-            ours = made.additions(own_command())
-            parts = _standing(harness.name, ours, harness.name, problems)
+        if integration:
+            additions = integration.list_additions(find_own_command())
+            parts = _list_parts(harness.name, additions, harness.name, problems)
         if control:
-            ours = control.additions(str(path_in(data_folder() / "fleet")))
-            hooks = _standing(f"{harness.name}/fleet", ours, f"{harness.name} --fleet", problems)
-        if made and any(part.state == "there" for part in (*parts, *hooks)):
-            problems += [Problem(*_halves(sentence)) for sentence in made.hindrances()]
+            additions = control.list_additions(str(get_script_path(get_data_folder() / "fleet")))
+            hooks = _list_parts(
+                f"{harness.name}/fleet", additions, f"{harness.name} --fleet", problems
+            )
+        if integration and any(part.state == "there" for part in (*parts, *hooks)):
+            problems += [
+                DiagnosedProblem(*_split_sentence(sentence))
+                for sentence in integration.find_blockers()
+            ]
     except TasukiError as error:
-        problems.append(_unreadable(harness.name, str(error)))
-    except OSError as error:  # A folder above the file may be closed as well.
+        problems.append(_build_unreadable_problem(harness.name, str(error)))
+    except OSError as error:  # A folder above the file may be unreadable as well.
         problems.append(
-            _unreadable(harness.name, f"Cannot read {error.filename}: {reason_of(error)}.")
+            _build_unreadable_problem(
+                harness.name, f"Cannot read {error.filename}: {explain_error(error)}."
+            )
         )
-    if _is_closed(data := data_folder()):  # Said once, for all of them.
+    if _is_closed(data := get_data_folder()):  # Said once, for all of them.
         problems = [problem for problem in problems if str(data) not in problem.what]
     program = shutil.which(harness.program) if harness.program else None
-    return Examined(
+    return HarnessReport(
         name=harness.name,
         title=harness.title,
         program=program or "",
@@ -297,65 +313,70 @@ def _examined(
         threads=threads,
         can_start=bool(harness.can_start and program),
         can_prefill=harness.can_prefill,
-        command=made.command if made else "",
+        command=integration.command if integration else "",
         parts=tuple(parts),
         fleet=tuple(hooks),
         problems=tuple(problems),
     )
 
 
-def _unreadable(harness: str, sentence: str) -> Problem:
-    """What is wrong with a harness's own file, which the user alone can mend."""
-    told = sentence.replace(" Nothing was written.", "")
-    return Problem(told, f"mend that file, then: tasuki doctor {harness}")
+def _build_unreadable_problem(harness: str, sentence: str) -> DiagnosedProblem:
+    """Build the problem of a harness's own file, which the user alone can fix."""
+    what = sentence.replace(" Nothing was written.", "")
+    return DiagnosedProblem(what, f"mend that file, then: tasuki doctor {harness}")
 
 
-def _standing(
-    record: str, additions: tuple[Addition, ...], named: str, problems: list[Problem]
-) -> list[Part]:
-    """How additions stand; what is wrong with them is added to `problems`. Raises InstallFailed."""
-    installer, mend = Installer(data_folder()), f"tasuki install {named}"
-    parts = [_part(standing) for standing in installer.states(record, additions)]
+def _list_parts(
+    record: str, additions: tuple[Addition, ...], arguments: str, problems: list[DiagnosedProblem]
+) -> list[InstalledPart]:
+    """List additions with their states; what is wrong is added to `problems`.
+
+    Raises InstallFailed.
+    """
+    installer, mend = Installer(get_data_folder()), f"tasuki install {arguments}"
+    parts = [_build_part(standing) for standing in installer.list_states(record, additions)]
     problems += [
-        Problem(f"Still installed, though this tasuki cannot do it: {what}.", mend)
-        for what in installer.left_over(record, additions)
+        DiagnosedProblem(f"Still installed, though this tasuki cannot do it: {what}.", mend)
+        for what in installer.find_leftovers(record, additions)
     ]
-    problems += _part_problems(mend, parts)
+    problems += _find_part_problems(mend, parts)
     return parts
 
 
-def _part(standing: Standing) -> Part:
-    addition = standing.addition
-    return Part(addition.what, addition.path, standing.state, standing.programs)
+def _build_part(install_state: InstallState) -> InstalledPart:
+    addition = install_state.addition
+    return InstalledPart(addition.what, addition.path, install_state.state, install_state.programs)
 
 
-def _halves(sentence: str) -> tuple[str, str]:
-    """The first sentence, and what it says after that one can do."""
+def _split_sentence(sentence: str) -> tuple[str, str]:
+    """Split into the first sentence and the advice after it."""
     what, _, mend = sentence.partition(". ")
     return f"{what}." if mend else sentence, mend
 
 
-def is_in(parts: Sequence[Part]) -> bool:
-    """Whether something of these is there, of whatever version."""
+def has_any_part(parts: Sequence[InstalledPart]) -> bool:
+    """Tell whether any of these parts is installed, of whatever version."""
     return any(part.state in ("there", "replace") for part in parts)
 
 
-def _part_problems(mend: str, parts: Sequence[Part]) -> Iterator[Problem]:
-    """What is wrong with what is installed; nothing where nothing is."""
-    if not is_in(parts):
+def _find_part_problems(mend: str, parts: Sequence[InstalledPart]) -> Iterator[DiagnosedProblem]:
+    """Find what is wrong with installed parts; nothing where none is installed."""
+    if not has_any_part(parts):
         return
     programs = {program for part in parts for program in part.programs}
-    if gone := sorted(p for p in programs if not os.access(p, os.X_OK)):
-        yield Problem(f"What is installed runs {', '.join(gone)}, which is gone.", mend)
+    if missing_programs := sorted(p for p in programs if not os.access(p, os.X_OK)):
+        yield DiagnosedProblem(
+            f"What is installed runs {', '.join(missing_programs)}, which is gone.", mend
+        )
     elif any(part.state == "replace" for part in parts):
-        yield Problem(_whose(programs), mend)
+        yield DiagnosedProblem(_describe_foreign_parts(programs), mend)
     if missing := [part.what for part in parts if part.state == "add"]:
-        yield Problem(f"A part is missing: {'; '.join(missing)}.", mend)
+        yield DiagnosedProblem(f"A part is missing: {'; '.join(missing)}.", mend)
 
 
-def _whose(programs: set[str]) -> str:
-    """What is to be said of something of ours that is not what would be installed now."""
-    if others := sorted(programs - {own_command()[0]}):
+def _describe_foreign_parts(programs: set[str]) -> str:
+    """Describe a part of ours that is not what would be installed now."""
+    if others := sorted(programs - {find_own_command()[0]}):
         return f"What is installed runs another tasuki: {', '.join(others)}."
     return "What is installed is an older version's, or names other folders of tasuki."
 
@@ -363,48 +384,50 @@ def _whose(programs: set[str]) -> str:
 # -- the fleet -------------------------------------------------------------------------
 
 
-def _fleet(examined: Sequence[Examined]) -> FleetState | None:
-    folder = data_folder() / "fleet"
-    if not os.path.lexists(folder) and not any(is_in(harness.fleet) for harness in examined):
+def _inspect_fleet(examined: Sequence[HarnessReport]) -> FleetReadiness | None:
+    folder = get_data_folder() / "fleet"
+    if not os.path.lexists(folder) and not any(has_any_part(harness.fleet) for harness in examined):
         return None
     try:
-        written = path_in(folder).read_text("utf-8")
+        written = get_script_path(folder).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         written = ""
-    state = "current" if written == hook_script(folder) else "older" if written else "missing"
-    waiting = sum(1 for e in scanned(folder / "spool") if e.name.endswith(".json"))
-    return FleetState(shutil.which("curl") or "", state, waiting)
+    state = "current" if written == build_hook_script(folder) else "older" if written else "missing"
+    waiting = sum(1 for e in scan_folder(folder / "spool") if e.name.endswith(".json"))
+    return FleetReadiness(shutil.which("curl") or "", state, waiting)
 
 
-def _fleet_problems(
-    fleet: FleetState, tmux: str, examined: Sequence[Examined]
-) -> Iterator[Problem]:
-    if hooked := [harness.name for harness in examined if is_in(harness.fleet)]:
+def _find_fleet_problems(
+    fleet: FleetReadiness, tmux: str, examined: Sequence[HarnessReport]
+) -> Iterator[DiagnosedProblem]:
+    if hooked := [harness.name for harness in examined if has_any_part(harness.fleet)]:
         mend = f"tasuki install {' '.join(hooked)} --fleet"
         if fleet.script == "missing":
-            yield Problem(
+            yield DiagnosedProblem(
                 "The script that the fleet's hooks run is gone: agents are not seen.", mend
             )
         elif fleet.script == "older":
-            yield Problem("The script that the fleet's hooks run is another version's.", mend)
+            yield DiagnosedProblem(
+                "The script that the fleet's hooks run is another version's.", mend
+            )
         if not fleet.curl:
-            yield Problem(
+            yield DiagnosedProblem(
                 "There is no curl: what agents do is told late, and they get no skill at their start.",
                 "Install curl, for example: apt install curl; or brew install curl",
             )
-    if _before(tmux, TMUX_NEEDED):
+    if _is_older(tmux, TMUX_NEEDED):
         what = f"this is {tmux}" if tmux else "there is none"
-        yield Problem(f"Agents of a fleet need tmux 3.2 or newer; {what}.",
+        yield DiagnosedProblem(f"Agents of a fleet need tmux 3.2 or newer; {what}.",
                       "Install tmux, for example: apt install tmux; or brew install tmux")  # fmt: skip
 
 
-def _before(version: str, needed: tuple[int, int]) -> bool:
-    """Whether a version such as `3.3a` is older; one that nobody knows is not."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return not version or bool(found and (int(found[1]), int(found[2])) < needed)
+def _is_older(version: str, needed: tuple[int, int]) -> bool:
+    """Tell whether a version such as `3.3a` is older; an unknown one is not."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return not version or bool(match and (int(match[1]), int(match[2])) < needed)
 
 
-def install_line(harness: Examined) -> str:
-    """How its program is installed, empty where nobody knows."""
+def build_install_line(harness: HarnessReport) -> str:
+    """Return how its program is installed, empty where that is unknown."""
     package = PACKAGES.get(harness.name)
     return f"npm install -g {package}" if package else ""

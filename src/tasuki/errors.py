@@ -1,35 +1,29 @@
 """What can go wrong, as sentences a person can act on.
 
-TasukiError                 base; `exit_code` 1
-├── UsageError              the command was called wrongly; exit code 2
-├── Refused                 tasuki could, but should not; exit code 3
-│   ├── GoalTooVague        the goal is missing, too short or vague
-│   ├── GoalHasSecret       the goal holds a secret and nobody confirmed it
-│   └── NothingToHandOff    the thread has no conversation
-├── HomeUnknown             nobody knows the user's home folder
-├── ThreadNotFound          no thread matches what was asked for
-├── ThreadUnreadable        the file is there, but is no thread, is empty, or cannot be read
-├── HandoffNotFound         no stored handoff matches
-├── AgentNotFound           no agent of the fleet matches
-├── PersonaNotFound         no persona matches
-├── NotPossible             it cannot be done to an agent, persona or handoff as it is
-├── AlreadyUnderWay         it is being done, or was done, already
-├── OtherHost               an agent or handoff is another host's, and is left alone here
-├── ServerAway              no server answers
-├── ServerRuns              another server has the data folder, or the database
-├── ServerFailed            the server cannot start, or cannot go on
-├── ServerEnds              the server is ending; what was asked for is to be asked again
-├── HarnessMissing          the program of a harness is not installed
-├── LaunchFailed            the successor could not be started
-│   └── PaneGone            a tmux pane, or tmux itself, is not there any more
-├── StoreFailed             a handoff could not be kept (disk full, no permission)
-├── InstallFailed           what `tasuki install` adds to a harness could not be put there
-├── ExtraMissing            an optional part of tasuki is not installed
-├── AuthorFailed            a model or an agent was asked and gave no usable answer
-├── AgentFailed             the agent behind a running session failed, or ended
-├── Cancelled               the user, or the program that was asked, broke it off; exit code 130
-├── ConfigInvalid           a setting has the wrong type or value
-└── ModelUnavailable        an author that needs a model has none
+TasukiError                 base; `exit_code` 1 ├── UsageError              the command was
+called wrongly; exit code 2 ├── Refused                 tasuki could, but should not; exit
+code 3 │   ├── GoalTooVague        the goal is missing, too short or vague │   ├──
+GoalHasSecret       the goal holds a secret and the user did not confirm it │   └──
+NothingToHandOff    the thread has no conversation ├── HomeUnknown             the user's
+home folder is unknown ├── ThreadNotFound          no thread matches what was asked for ├──
+ThreadUnreadable        the file is there, but is no thread, is empty, or cannot be read ├──
+HandoffNotFound         no stored handoff matches ├── AgentNotFound           no agent of
+the fleet matches ├── PersonaNotFound         no persona matches ├── NotPossible
+it cannot be done to an agent, persona or handoff in its state ├── AlreadyUnderWay
+it is being done, or was done, already ├── OtherHost               an agent or handoff
+belongs to another host, and is not changed here ├── ServerAway              no server
+answers ├── ServerRuns              another server uses the data folder, or the database ├──
+ServerFailed            the server cannot start, or cannot go on ├── ServerEnds
+the server is stopping; repeat the request ├── HarnessMissing          the program of a
+harness is not installed ├── LaunchFailed            the successor could not be started │
+└── PaneGone            a tmux pane, or tmux itself, no longer exists ├── StoreFailed
+a handoff could not be stored (disk full, no permission) ├── InstallFailed           what
+`tasuki install` adds to a harness could not be added ├── ExtraMissing            an
+optional part of tasuki is not installed ├── AuthorFailed            a model or an agent was
+asked and gave no usable answer ├── AgentFailed             the agent of a running session
+failed, or ended ├── Cancelled               the user, or the program that was asked,
+cancelled it; exit code 130 ├── ConfigInvalid           a setting has the wrong type or
+value └── ModelUnavailable        an author that needs a model has none
 
 Every message says what happened, where, and what to do next.
 """
@@ -58,7 +52,7 @@ class GoalTooVague(Refused):
 
 
 class GoalHasSecret(Refused):
-    """The goal holds what looks like a secret, and nobody confirmed it."""
+    """The goal holds what looks like a secret, and the user did not confirm it."""
 
 
 class NothingToHandOff(Refused):
@@ -66,7 +60,7 @@ class NothingToHandOff(Refused):
 
 
 class HomeUnknown(TasukiError):
-    """Nobody knows the user's home folder; the message says what to set."""
+    """The user's home folder is unknown; the message says what to set."""
 
 
 class ThreadNotFound(TasukiError):
@@ -90,11 +84,11 @@ class PersonaNotFound(TasukiError):
 
 
 class NotPossible(TasukiError):
-    """It cannot be done to an agent, persona or handoff as it is; the message says why."""
+    """It cannot be done to an agent, persona or handoff in its state; the message says why."""
 
 
 class AlreadyUnderWay(TasukiError):
-    """It is being done, or was done, already; `details` say by what, and how to go on."""
+    """It is being done, or was done, already; `details` say by what, and how to continue."""
 
     def __init__(self, message: str, **details: str) -> None:
         super().__init__(message)
@@ -102,7 +96,10 @@ class AlreadyUnderWay(TasukiError):
 
 
 class OtherHost(TasukiError):
-    """An agent or a handoff is another host's: nothing was done. The message names that host."""
+    """An agent or a handoff belongs to another host: nothing was done.
+
+    The message names that host.
+    """
 
 
 class ServerAway(TasukiError):
@@ -110,15 +107,15 @@ class ServerAway(TasukiError):
 
 
 class ServerRuns(TasukiError):
-    """Another server has the data folder, or the database; the message says which."""
+    """Another server uses the data folder, or the database; the message says which."""
 
 
 class ServerFailed(TasukiError):
-    """The server cannot start, or cannot go on; the message says why, and what mends it."""
+    """The server cannot start, or cannot go on; the message says why, and how to fix it."""
 
 
 class ServerEnds(TasukiError):
-    """The server was told to stop while it did what was asked; the message says what is known."""
+    """The server was stopped during a request; the message says what is known of its result."""
 
 
 class HarnessMissing(TasukiError):
@@ -130,7 +127,7 @@ class LaunchFailed(TasukiError):
 
 
 class PaneGone(LaunchFailed):
-    """A tmux pane is not there any more, or its program ended, or tmux itself is gone."""
+    """A tmux pane no longer exists, or its program ended, or tmux itself is gone."""
 
 
 class StoreFailed(TasukiError):
@@ -150,11 +147,11 @@ class AuthorFailed(TasukiError):
 
 
 class AgentFailed(TasukiError):
-    """The agent behind a running session failed, or ended; the message says what it said."""
+    """The agent of a running session failed, or ended; the message says what it reported."""
 
 
 class Cancelled(TasukiError):
-    """The user, or the program that was asked, broke it off."""
+    """The user, or the program that was asked, cancelled it."""
 
     exit_code = 130
 

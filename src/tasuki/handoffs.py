@@ -1,4 +1,4 @@
-"""Making a handoff, keeping it, and starting its successor: the steps that every surface shares."""
+"""Make a handoff, store it, and start its successor: the steps that every surface shares."""
 
 import os
 import re
@@ -10,33 +10,34 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tasuki import harness as harnesses
-from tasuki.config import Loaded, Settings
+from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief as briefs
-from tasuki.draft import drift, git, pipeline
-from tasuki.draft.redact import Redactor
+from tasuki.draft import pipeline
+from tasuki.draft.facts import drift, git
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
+from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
 from tasuki.paths import is_possible
-from tasuki.plain import visible
-from tasuki.threads import opening
-from tasuki.vault import Vault, new_id
+from tasuki.text_safety import remove_invisible
+from tasuki.threads import references
+from tasuki.vault import Vault, create_handoff_id
 
 if TYPE_CHECKING:
-    from tasuki.launch import Launched
+    from tasuki.launch import LaunchResult
 
 INSIDE = "TASUKI_INSIDE"
-"""Environment variable of a review that was asked for inside the thread, which is open then."""
+"""Environment variable of a review that was requested inside the thread, which is open then."""
 Tell = Callable[[str], None]
 """Takes a sentence for the user."""
 
 
-class Offer:
-    """A handoff that was made and kept, and not started yet.
+class PreparedHandoff:
+    """A handoff that was made and stored, and not started yet.
 
-    `brief` is the whole first prompt; `prefix` is how it invokes a skill, at its very beginning.
-    `warnings` are sentences to act on, `notes` peculiarities of the file.
+    `brief` is the whole first prompt; `prefix` is how it invokes a skill, at its very
+    beginning. `warnings` are sentences to act on, `notes` peculiarities of the file.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Offer:
         *,
         prefix: str = "",
         warnings: Iterable[str] = (),
-        told: Iterable[str] = (),
+        authorship_notes: Iterable[str] = (),
     ) -> None:
         self.handoff = handoff
         self.brief = brief
@@ -59,126 +60,131 @@ class Offer:
         self.prefix = prefix
         self.stored = False
         self.warnings = list(warnings)
-        self.told = list(told)
+        self.authorship_notes = list(authorship_notes)
         """Sentences on who wrote it and what that cost."""
         self.notes = [f"{thread.path}: {note}" for note in thread.report.notes]
 
     @property
     def context(self) -> str:
         """The brief without the goal, and without the skill that it invokes."""
-        context, _ = briefs.split(self.brief)
+        context, _ = briefs.split_brief(self.brief)
         return context.removeprefix(f"{self.prefix}\n") if self.prefix else context
 
-    def keep(self, *, must: bool) -> None:
-        """Store it as a draft. Unless it `must` be kept, a failure is a warning: the brief is
-        worth more than its copy on disk."""
+    def store_draft(self, *, is_required: bool) -> None:
+        """Store it as a draft.
+
+        Unless `is_required`, a failure is a warning: the brief is worth more than its copy on disk.
+        """
         try:
             self.vault.save(self.handoff, self.brief)
-            self.vault.append(self.handoff.id, event("drafted"))
+            self.vault.append_event(self.handoff.id, create_event("drafted"))
             self.stored = True
         except StoreFailed as error:
-            if must:
+            if is_required:
                 raise
             self.brief = self.brief.replace(
-                briefs.reference(self.handoff.id), briefs.thread_reference(self.thread)
+                briefs.format_reference(self.handoff.id),
+                briefs.format_thread_reference(self.thread),
             )
             self.warnings.append(
                 f"{error} The brief is complete, but not kept: its references open the thread itself."
             )
 
-    def note_printed(self, way: str) -> None:
-        """Note that the brief was only shown: `print` or `copy`. Lists leave it out then."""
+    def record_printed(self, way: str) -> None:
+        """Record that the brief was only shown: `print` or `copy`. Lists then leave it out."""
         if self.stored:
             try:
-                self.vault.append(self.handoff.id, event("printed", way=way))
+                self.vault.append_event(self.handoff.id, create_event("printed", way=way))
             except TasukiError as error:
                 self.warnings.append(str(error))
 
     def revise(self, text: str) -> None:
-        """Take an edited brief over as a new revision; what was stored stays as it was."""
-        context, goal = briefs.split(text)
-        context = Redactor().redact(visible(context))
+        """Accept an edited brief as a new revision; what was stored is not changed."""
+        context, goal = briefs.split_brief(text)
+        context = Redactor().redact(remove_invisible(context))
         goal = goal.rstrip("\n") or self.handoff.goal.text
         old = self.handoff
-        if goal != old.goal.text:  # Whoever proposed it, now it is the user's.
+        if goal != old.goal.text:  # Now it is the user's, whoever proposed it.
             old = msgspec.structs.replace(old, goal=Goal(text=goal, forced=old.goal.forced))
         revised = msgspec.structs.replace(
             old,
-            id=new_id(),
+            id=create_handoff_id(),
             revises=old.id,
-            created=now(),
-            tokens=briefs.size(context),
+            created=format_now(),
+            tokens=briefs.count_context_tokens(context),
         )
-        context = context.replace(briefs.reference(old.id), briefs.reference(revised.id))
-        text = brief_of(revised, context)
+        context = context.replace(
+            briefs.format_reference(old.id), briefs.format_reference(revised.id)
+        )
+        text = build_brief(revised, context)
         self.vault.save(revised, text)
-        self.vault.append(revised.id, event("revised"))
+        self.vault.append_event(revised.id, create_event("revised"))
         self.handoff, self.brief = revised, text
 
 
-def offer(
+def prepare_handoff(
     harness: Harness,
     path: Path,
     goal: Goal,
-    loaded: Loaded,
+    loaded: LoadedSettings,
     *,
     successor: Harness,
     vault: Vault,
     must_keep: bool,
     report: Callable[[str], None] = lambda phase: None,
     id: str = "",
-) -> Offer:
-    """Make a handoff from a thread file and keep it as a draft, under `id` or a new one.
+) -> PreparedHandoff:
+    """Make a handoff from a thread file and store it as a draft, under `id` or a new one.
 
-    A draft of that id, left by an attempt that did not come to its end, is replaced.
+    A draft of that id, left by an attempt that did not finish, is replaced.
     Raises NothingToHandOff, ThreadUnreadable, StoreFailed, ModelUnavailable where a model is to
     write and none can be used, and with the setting `strict` AuthorFailed.
     """
     settings = loaded.settings
-    made = pipeline.make(
+    result_draft = pipeline.make_handoff(
         harness,
         path,
         goal,
         loaded,
-        handoff_id=id or new_id(),
+        handoff_id=id or create_handoff_id(),
         to=successor.name if successor.can_start else "",
         report=report,
-        resolve_parent=lambda prefix: whole_id(vault, prefix),
+        resolve_parent=lambda prefix: complete_id(vault, prefix),
     )
-    handoff, prefix = made.handoff, _skill_prefix(made, successor, settings)
+    handoff, prefix = result_draft.handoff, _build_skill_prefix(result_draft, successor, settings)
     if not prefix:
         draft = msgspec.structs.replace(handoff.draft, skill="")
         handoff = msgspec.structs.replace(handoff, draft=draft)
-    brief = brief_of(handoff, made.context, prefix)
-    result = Offer(
+    brief = build_brief(handoff, result_draft.context, prefix)
+    result = PreparedHandoff(
         handoff,
         brief,
-        made.thread,
+        result_draft.thread,
         successor,
         vault,
         prefix=prefix,
-        warnings=[*loaded.problems, *warnings_of(made)],
-        told=authored(made),
+        warnings=[*loaded.problems, *collect_warnings(result_draft)],
+        authorship_notes=describe_authorship(result_draft),
     )
     if id:
         _drop_draft(vault, id)
-    result.keep(must=must_keep)
+    result.store_draft(is_required=must_keep)
     return result
 
 
 def _drop_draft(vault: Vault, id: str) -> None:
     with suppress(HandoffNotFound, StoreFailed):
-        if vault.state(id) == "draft":
+        if vault.load_state(id) == "draft":
             vault.remove(id)
 
 
-def kept(vault: Vault, id: str, to: str = "") -> Offer:
-    """A stored handoff, to be started now; `to` names another harness for the successor.
+def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
+    """Load a stored handoff, to be started now; `to` names another harness for the successor.
 
-    Its thread may be gone: the brief holds what is needed. Raises HandoffNotFound, or UsageError
-    where no harness is known.
+    Its thread may be gone: the brief holds what is needed. Raises HandoffNotFound, or
+    UsageError where no harness is known.
     """
-    handoff, brief = vault.get(id), vault.brief(id)
+    handoff, brief = vault.get(id), vault.load_brief(id)
     origin = handoff.predecessor
     name = to or handoff.to
     if not name:
@@ -190,235 +196,262 @@ def kept(vault: Vault, id: str, to: str = "") -> Offer:
             f"The brief of handoff {handoff.id[:8]} is damaged: its goal is not in it. "
             f"What is left: tasuki show {handoff.id[:8]}"
         )
-    successor, warnings = harnesses.get(name), []
-    predecessor = opening.of_handoff(handoff)
+    successor, warnings = harnesses.get_harness(name), []
+    predecessor = references.open_predecessor(handoff)
     if (thread := predecessor.thread) is None:
         thread = Thread(
             harness=origin.harness, id=origin.thread_id, path=origin.path, cwd=origin.cwd
         )
         warnings = [f"The thread cannot be read any more: {predecessor.problem}"]
     skill = handoff.draft.skill
-    prefix = _prefix_for(handoff.to, skill) if skill else ""
+    prefix = _build_prefix(handoff.to, skill) if skill else ""
     if name != handoff.to:
         brief, prefix = brief.removeprefix(f"{prefix}\n") if prefix else brief, ""
         draft = msgspec.structs.replace(handoff.draft, skill="")
         handoff = msgspec.structs.replace(handoff, draft=draft, to=name)
-    result = Offer(handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings)
+    result = PreparedHandoff(
+        handoff, brief, thread, successor, vault, prefix=prefix, warnings=warnings
+    )
     result.stored = True
     return result
 
 
-def brief_of(handoff: Handoff, context: str, prefix: str = "") -> str:
-    """The brief of a handoff from its past; `prefix` is how it invokes a skill."""
-    if not handoff.goal.text:  # A running session writes handoffs without one.
+def build_brief(handoff: Handoff, context: str, prefix: str = "") -> str:
+    """Build the brief of a handoff from its past; `prefix` is how it invokes a skill."""
+    if not handoff.goal.text:  # A running session writes handoffs without a goal.
         return context
     by_model = handoff.goal.said_by == "model"
-    return briefs.join(context, handoff.goal.text, prefix, by_model=by_model)
+    return briefs.join_brief(context, handoff.goal.text, prefix, by_model=by_model)
 
 
 FIRST_GUESS = {"model": 30.0, "agent": 60.0}
-"""Seconds that an author is expected to take before one of its drafts is kept."""
+"""Seconds that an author is expected to take before one of its drafts is stored."""
 
 
-def usual_seconds(vault: Vault, author: str) -> float:
-    """How long an author took for the last drafts that are kept, by the median; a guess without any."""
+def estimate_seconds(vault: Vault, author: str) -> float:
+    """Estimate an author's time by the median of its last stored drafts; a guess without any."""
     if author == "offline":
         return 0.0
-    took = [by.seconds for h in vault.all() if (by := h.draft.authorship).author == author][:9]
-    return sorted(took)[len(took) // 2] if took else FIRST_GUESS.get(author, 0.0)
+    durations = [
+        by.seconds for h in vault.list_handoffs() if (by := h.draft.authorship).author == author
+    ][:9]
+    return sorted(durations)[len(durations) // 2] if durations else FIRST_GUESS.get(author, 0.0)
 
 
-def secrets_in(goal: str) -> str:
-    """A sentence on the secrets that a goal seems to hold; empty if it holds none."""
-    found = sorted({span.kind for span in Redactor().find(goal)})
-    kinds = ", ".join(found)
-    told = f"The goal seems to hold a secret ({kinds}); it would be handed on to the letter."
-    return told if found else ""
+def describe_secrets(goal: str) -> str:
+    """Describe in a sentence the secrets that a goal seems to hold; empty for none."""
+    secret_kinds = sorted({span.kind for span in Redactor().find_secrets(goal)})
+    kinds = ", ".join(secret_kinds)
+    sentence = f"The goal seems to hold a secret ({kinds}); it would be handed on to the letter."
+    return sentence if secret_kinds else ""
 
 
-def start(
-    of: Offer,
+def start_successor(
+    prepared: PreparedHandoff,
     *,
     where: Literal["here", "tmux"],
     tell: Tell,
     send: bool = False,
     model: str = "",
     arguments: tuple[str, ...] = (),
-) -> "Launched":
-    """Start the successor of a kept handoff, and note each step among its events.
+) -> "LaunchResult":
+    """Start the successor of a stored handoff, and record each step among its events.
 
     Raises UsageError where the harness cannot start one, HarnessMissing or LaunchFailed; the
     message says where the brief is.
     """
     from tasuki.launch import start as launch
 
-    handoff, vault = of.handoff, of.vault
-    plan = _planned(of, tell, send=send, model=model, arguments=arguments)
+    handoff, vault = prepared.handoff, prepared.vault
+    plan = _plan_successor(prepared, tell, send=send, model=model, arguments=arguments)
     if plan.note:
         tell(plan.note)
-    _note(of, tell, "started", harness=of.successor.name, where=where,
+    _record_event(prepared, tell, "started", harness=prepared.successor.name, where=where,
           successor_thread=plan.thread_id, successor_path=plan.thread_path)  # fmt: skip
     try:
         launched = launch(plan, where, f"handoff-{handoff.id[:8]}",
                           str(vault.root / handoff.id / "brief.md"))  # fmt: skip
     except TasukiError as error:
         reason = Redactor().redact(str(error))  # It may quote the successor's screen.
-        _note(of, tell, "failed", reason=reason)
+        _record_event(prepared, tell, "failed", reason=reason)
         raise type(error)(
             f"{reason}\nThe brief is safe: tasuki show {handoff.id[:8]} --brief"
         ) from error
     except KeyboardInterrupt:
-        _note(of, tell, "failed", reason="interrupted")
+        _record_event(prepared, tell, "failed", reason="interrupted")
         raise
-    _settle(of, plan, launched, tell)
+    _record_outcome(prepared, plan, launched, tell)
     return launched
 
 
-def prepare(of: Offer, tell: Tell) -> LaunchPlan:
-    """Write the session file of a successor that a program which runs already opens by itself.
+def prepare_session_file(prepared: PreparedHandoff, tell: Tell) -> LaunchPlan:
+    """Write the session file of a successor that a running program itself opens.
 
-    Its plan tells the file (`thread_path`) and what belongs into the input (`paste`). Raises
-    UsageError where the harness keeps the past in no file of its own, LaunchFailed.
+    Its plan names the file (`thread_path`) and the text for the input (`paste`). Raises
+    UsageError where the harness does not keep the past in a file of its own, LaunchFailed.
     """
-    from tasuki.launch.prepare import planned_files
+    from tasuki.launch.prepare import write_planned_files
 
-    plan = _planned(of, tell)
+    plan = _plan_successor(prepared, tell)
     if not plan.thread_path:
         raise UsageError(
-            f"A successor in {of.successor.title} has no file that could be prepared; "
-            f"start it: tasuki start {of.handoff.id[:8]}"
+            f"A successor in {prepared.successor.title} has no file that could be prepared; "
+            f"start it: tasuki start {prepared.handoff.id[:8]}"
         )
-    with planned_files(plan):
-        _note(of, tell, "started", harness=of.successor.name, where="inside",
+    with write_planned_files(plan):
+        _record_event(prepared, tell, "started", harness=prepared.successor.name, where="inside",
               successor_thread=plan.thread_id, successor_path=plan.thread_path)  # fmt: skip
     return plan
 
 
-def _planned(
-    of: Offer,
+def _plan_successor(
+    prepared: PreparedHandoff,
     tell: Tell,
     *,
     send: bool = False,
     model: str = "",
     arguments: tuple[str, ...] = (),
 ) -> LaunchPlan:
-    """The plan of the successor, in the predecessor's folder if it is there; drift is told."""
-    cwd = of.thread.cwd if os.path.isdir(of.thread.cwd) else os.getcwd()
-    if cwd != of.thread.cwd:
-        tell(f"{of.thread.cwd} is not here; starting in {cwd}.")
-    _tell_drift(of, cwd, tell)
-    return of.successor.plan(
-        LaunchRequest(of.handoff, of.brief, of.context, cwd, send, model, arguments)
+    """Plan the successor, in the predecessor's folder if that exists; drift is reported."""
+    cwd = prepared.thread.cwd if os.path.isdir(prepared.thread.cwd) else os.getcwd()
+    if cwd != prepared.thread.cwd:
+        tell(f"{prepared.thread.cwd} is not here; starting in {cwd}.")
+    _report_drift(prepared, cwd, tell)
+    return prepared.successor.plan(
+        LaunchRequest(
+            prepared.handoff, prepared.brief, prepared.context, cwd, send, model, arguments
+        )
     )
 
 
-def _settle(of: Offer, plan: LaunchPlan, launched: "Launched", tell: Tell) -> None:
-    """Note what is known of the first prompt, and say so where it did not get there."""
-    title = of.successor.title
+def _record_outcome(
+    prepared: PreparedHandoff, plan: LaunchPlan, launched: "LaunchResult", tell: Tell
+) -> None:
+    """Record what is known of the first prompt, and report it if it did not arrive."""
+    title = prepared.successor.title
     if launched.filled:
-        _note(of, tell, "filled", target=launched.target)
+        _record_event(prepared, tell, "filled", target=launched.target)
     elif plan.paste:
-        _note(of, tell, "uncertain", target=launched.target)
+        _record_event(prepared, tell, "uncertain", target=launched.target)
         tell(
             f"the first prompt could not be filled in ({title} asked for something else, or ended). "
-            f"Paste it yourself: tasuki show {of.handoff.id[:8]} --brief"
+            f"Paste it yourself: tasuki show {prepared.handoff.id[:8]} --brief"
         )
     if launched.code:
-        _note(of, tell, "ended", code=str(launched.code))
+        _record_event(prepared, tell, "ended", code=str(launched.code))
         tell(f"{title} ended with status {launched.code}.")
 
 
-def _tell_drift(of: Offer, cwd: str, tell: Tell) -> None:
-    changed = drift.since_snapshot(cwd, of.handoff.snapshot, git.Probe(cwd).revision())
+def _report_drift(prepared: PreparedHandoff, cwd: str, tell: Tell) -> None:
+    changed = drift.describe_snapshot_drift(
+        cwd, prepared.handoff.snapshot, git.GitProbe(cwd).read_revision()
+    )
     if changed:
-        _note(of, tell, "drift", what="; ".join(changed))
+        _record_event(prepared, tell, "drift", what="; ".join(changed))
     for sentence in changed:
         tell(f"since the draft: {sentence}")
 
 
-def _note(of: Offer, tell: Tell, kind: str, **detail: str) -> None:
+def _record_event(prepared: PreparedHandoff, tell: Tell, kind: str, **detail: str) -> None:
     try:
-        of.vault.append(of.handoff.id, event(kind, **detail))
+        prepared.vault.append_event(prepared.handoff.id, create_event(kind, **detail))
     except TasukiError as error:
         tell(str(error))
 
 
-def whole_id(vault: Vault, prefix: str) -> str:
-    """The full id of the handoff that a thread began with, as far as it is stored here."""
+def complete_id(vault: Vault, prefix: str) -> str:
+    """Return the full id of the handoff that a thread began with, if it is stored here."""
     try:
         return vault.get(prefix).id if prefix else ""
     except HandoffNotFound:
         return prefix
 
 
-def _skill_prefix(made: pipeline.Made, successor: Harness, settings: Settings) -> str:
-    """How the successor invokes the skill that was used last; empty where it lacks it."""
-    skill, cwd = made.facts.skill, made.thread.cwd
+def _build_skill_prefix(
+    result: pipeline.HandoffResult, successor: Harness, settings: Settings
+) -> str:
+    """Build how the successor invokes the skill that was used last; empty where it lacks it."""
+    skill, cwd = result.facts.skill, result.thread.cwd
     if not (settings.include_skill and re.fullmatch(r"[\w.-]+", skill)):
         return ""
-    folders = successor.skill_folders(Path(cwd if is_possible(cwd) else "."))
+    folders = successor.list_skill_folders(Path(cwd if is_possible(cwd) else "."))
     if any((f / skill / "SKILL.md").is_file() or (f / f"{skill}.md").is_file() for f in folders):
-        return successor.skill_command(skill)
+        return successor.format_skill_command(skill)
     return ""
 
 
-def warnings_of(made: pipeline.Made) -> list[str]:
-    """Sentences to act on: what was odd in the thread, redacted, dropped, or is still running."""
-    thread, handoff, report = made.thread, made.handoff, made.thread.report
-    found = []
-    if skipped := opening.broken_lines(thread):
-        found.append(skipped)
+def collect_warnings(result: pipeline.HandoffResult) -> list[str]:
+    """Collect sentences to act on: what was odd in the thread, redacted, dropped, or still runs."""
+    thread, handoff, report = result.thread, result.handoff, result.thread.report
+    warnings = []
+    if skipped := references.describe_broken_lines(thread):
+        warnings.append(skipped)
     if report.truncated_tail:
-        found.append(
+        warnings.append(
             "The last line of the thread is incomplete and was left out; it may be under way."
         )
     if report.unknown:
         kinds = ", ".join(f"{k} ×{n}" for k, n in list(report.unknown.items())[:6])
-        found.append(f"Line types this version does not know: {kinds}")
-    for item in made.facts.running[-3:]:
-        found.append(f"Not seen to end: {item.kind} {item.label!r} (#{item.ref})")
+        warnings.append(f"Line types this version does not know: {kinds}")
+    for item in result.facts.running[-3:]:
+        warnings.append(f"Not seen to end: {item.kind} {item.label!r} (#{item.ref})")
     if handoff.redactions:
         kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
-        found.append(f"Redacted: {kinds}")
+        warnings.append(f"Redacted: {kinds}")
     for dropped in handoff.draft.dropped:
-        found.append(f"{dropped.way.capitalize()}: {dropped.text[:120]!r}: {dropped.reason}")
+        warnings.append(f"{dropped.way.capitalize()}: {dropped.text[:120]!r}: {dropped.reason}")
     redactor = Redactor()
-    return [redactor.redact(warning) for warning in found]
+    return [redactor.redact(warning) for warning in warnings]
 
 
-def authored(made: pipeline.Made) -> list[str]:
-    """Who wrote a draft, what it cost, and why it was not somebody else."""
-    by = made.handoff.draft.authorship
+def describe_authorship(result: pipeline.HandoffResult) -> list[str]:
+    """Describe who wrote a draft, what it cost, and why another author did not."""
+    authorship = result.handoff.draft.authorship
     redactor = Redactor()
-    told = [redactor.redact(sentence) for sentence in made.told]
-    if by.author == "offline":
-        return [*told, "Written offline, from facts and quotes alone."] if by.fell else told
-    model = f" ({by.model})" if by.model else ""
-    from tasuki.draft.authors.asker import spending
+    sentences = [redactor.redact(sentence) for sentence in result.messages]
+    if authorship.author == "offline":
+        return (
+            [*sentences, "Written offline, from facts and quotes alone."]
+            if authorship.fell
+            else sentences
+        )
+    model = f" ({authorship.model})" if authorship.model else ""
+    from tasuki.draft.authors.author import format_cost
 
-    cost = spending(by.requests, by.input_tokens, by.output_tokens, by.price)
-    told.append(f"Written by the {by.author}{model} in {by.seconds:.1f} s: {cost}.")
-    if by.whole_from > 1:
-        told.append(f"Entries before #{by.whole_from} went in as facts and excerpts.")
-    return told
+    cost = format_cost(
+        authorship.requests, authorship.input_tokens, authorship.output_tokens, authorship.price
+    )
+    sentences.append(
+        f"Written by the {authorship.author}{model} in {authorship.seconds:.1f} s: {cost}."
+    )
+    if authorship.whole_from > 1:
+        sentences.append(f"Entries before #{authorship.whole_from} went in as facts and excerpts.")
+    return sentences
 
 
-def now() -> str:
-    """This moment, UTC, ISO 8601 to the millisecond, so that handoffs of one second keep their order."""
+def format_now() -> str:
+    """Format this moment: UTC, ISO 8601 to the millisecond.
+
+    So handoffs of one second keep their order.
+    """
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def event(kind: str, **detail: str) -> HandoffEvent:
-    """An event that happens now; empty details are left out."""
-    return HandoffEvent(at=now(), kind=kind, detail={k: v for k, v in detail.items() if v})
+def create_event(kind: str, **detail: str) -> HandoffEvent:
+    """Create an event that happens now; empty details are left out."""
+    return HandoffEvent(at=format_now(), kind=kind, detail={k: v for k, v in detail.items() if v})
 
 
-def resume_command(thread: Thread) -> tuple[str, ...]:
-    """The command that goes back to a predecessor, empty if there is none, or nobody knows it."""
-    if thread.harness not in harnesses.names():
+def build_resume_command(thread: Thread) -> tuple[str, ...]:
+    """Build the command that resumes a predecessor, empty if there is none or it is unknown."""
+    if thread.harness not in harnesses.list_names():
         return ()
-    return harnesses.get(thread.harness).resume_command(thread)
+    return harnesses.get_harness(thread.harness).build_resume_command(thread)
 
 
-def _prefix_for(name: str, skill: str) -> str:
-    return harnesses.get(name).skill_command(skill) if name in harnesses.names() else ""
+def _build_prefix(name: str, skill: str) -> str:
+    return (
+        harnesses.get_harness(name).format_skill_command(skill)
+        if name in harnesses.list_names()
+        else ""
+    )

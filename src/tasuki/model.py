@@ -1,7 +1,7 @@
-"""The data that everything else passes around: frozen, without I/O.
+"""The data that all other modules exchange: frozen, without I/O.
 
 A `Thread` is read from disk, `Facts` are derived from it, a `Draft` is chosen for a `Goal`,
-and a `Handoff` is the draft that was kept. Times are ISO 8601 strings as the harness
+and a `Handoff` is the draft that was stored. Times are ISO 8601 strings as the harness
 recorded them, sizes are characters unless a name says bytes, and tokens are characters / 4.
 """
 
@@ -10,11 +10,11 @@ from typing import Literal
 from msgspec import Struct
 
 Origin = Literal["typed", "queued", "answer", "harness", "command", "handoff"]
-"""Who is behind a user entry.
+"""The source of a user entry.
 
-typed: at the prompt; queued: typed while the agent worked; answer: to a question or a refused
-tool call; harness: written by the program; command: a shell command the user ran in the
-harness; handoff: the brief of an earlier handoff.
+typed: at the prompt; queued: typed while the agent worked; answer: to a question or a
+refused tool call; harness: written by the program; command: a shell command the user ran in
+the harness; handoff: the brief of an earlier handoff.
 """
 
 EntryKind = Literal["user", "assistant", "tool", "compaction"]
@@ -27,7 +27,7 @@ ChangeKind = Literal["edit", "create", "delete", "rename"]
 
 
 class FileChange(Struct, frozen=True, gc=False):
-    """One file changed by one tool call; `old` and `new` are the texts replaced and put in."""
+    """One file changed by one tool call; `old` and `new` are the replaced and the new text."""
 
     path: str
     kind: ChangeKind
@@ -43,10 +43,10 @@ class Todo(Struct, frozen=True, gc=False):
 
 
 class ToolCall(Struct, frozen=True):
-    """A tool call tied to its result.
+    """A tool call with its result.
 
     `output` is cut in the middle when it is long; `output_size` is its full length.
-    `detail` is what the call was for besides command and paths: a pattern, a URL, a question.
+    `detail` is the purpose of the call besides command and paths: a pattern, a URL, a question.
     """
 
     id: str
@@ -67,8 +67,11 @@ class ToolCall(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """One thing in a thread. `ref` is the n of `#n`: it counts user messages, assistant
-    texts, tool calls and compactions in file order, so appending never renumbers."""
+    """One thing in a thread. `ref` is the n of `#n`.
+
+    It counts user messages, assistant texts, tool calls and compactions in file order, so
+    appending never changes numbers.
+    """
 
     ref: int
     kind: EntryKind
@@ -78,9 +81,9 @@ class Entry(Struct, frozen=True):
     origin: Origin = "typed"
     tool: ToolCall | None = None
     compacted: bool = False
-    """Lies before the last compaction: the agent itself no longer had it in view."""
+    """It is before the last compaction: the agent itself no longer had it in view."""
     kept_from: int = 0
-    """Of a compaction: the first ref that the harness kept in view, 0 if none."""
+    """Only for a compaction: the first ref that the harness kept in view, 0 if none."""
     source: int = 0
     """Index into `Thread.sources`: the file that holds the entry."""
     offset: int = 0
@@ -88,7 +91,7 @@ class Entry(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True, gc=False):
-    """Something the harness noted that is no entry: an interruption, an API error, a hook."""
+    """Something the harness recorded that is no entry: an interruption, an API error, a hook."""
 
     after: int
     kind: Literal["interrupted", "error", "context", "note"]
@@ -96,7 +99,7 @@ class Notice(Struct, frozen=True, gc=False):
 
 
 class Background(Struct, frozen=True, gc=False):
-    """A sub-agent or background command: what it is, and whether it was seen to end."""
+    """A sub-agent or background command: what it is, and whether its end was seen."""
 
     id: str
     kind: Literal["agent", "command"]
@@ -122,7 +125,7 @@ class BrokenLine(Struct, frozen=True, gc=False):
 
 
 class ReadReport(Struct, frozen=True):
-    """What the reader met and did not take in: nothing is dropped silently."""
+    """What the reader met and did not accept: nothing is dropped silently."""
 
     lines: int = 0
     bytes: int = 0
@@ -133,11 +136,11 @@ class ReadReport(Struct, frozen=True):
 
 
 HANDOFF_SKILLS = frozenset(("handoff", "handing-off", "tasuki"))
-"""Skills that hand off: a successor that inherited one would hand itself on at once."""
+"""Skills that hand off: a successor that inherited one would hand off at once."""
 
 
 class Thread(Struct, frozen=True):
-    """One conversation as a harness recorded it. Only ever read."""
+    """One conversation as a harness recorded it. It is only ever read."""
 
     harness: str
     id: str
@@ -172,7 +175,7 @@ class Thread(Struct, frozen=True):
 
     @property
     def last_skill(self) -> str:
-        """The skill that was used last and goes along, empty if there is none."""
+        """The skill that was used last and is handed on, empty if there is none."""
         used = (name for name in reversed(self.skills) if name not in HANDOFF_SKILLS)
         return next(used, "")
 
@@ -195,11 +198,14 @@ class ThreadHead(Struct, frozen=True, gc=False):
     context_tokens: int | None = None
     context_window: int | None = None
     of_project: bool = False
-    """It lies in its project and is listed for all folders below `cwd`, not for that one alone."""
+    """It is in its project's folder.
+
+    It is listed for all folders below `cwd`, not for that one alone.
+    """
 
 
 class Goal(Struct, frozen=True):
-    """What the user wants next, to the letter; empty where a session was handed off without one."""
+    """Exactly what the user wants next; empty where a session was handed off without a goal."""
 
     text: str
     forced: bool = False
@@ -213,7 +219,7 @@ class Goal(Struct, frozen=True):
 
 
 class Named(Struct, frozen=True):
-    """Refs of the newest entries that name a file, oldest first, by where it is named."""
+    """Refs of the newest entries that name a file, oldest first, by the place of the name."""
 
     assistant: tuple[int, ...] = ()
     user: tuple[int, ...] = ()
@@ -224,7 +230,7 @@ class Named(Struct, frozen=True):
 
 
 class FileFact(Struct, frozen=True):
-    """What a thread did to one file. `path` is relative to the thread's cwd where it lies below."""
+    """What a thread did to one file. `path` is relative to the thread's cwd if it is below that."""
 
     path: str
     reads: tuple[int, ...] = ()
@@ -232,7 +238,7 @@ class FileFact(Struct, frozen=True):
     created: bool = False
     deleted: bool = False
     undone: int = 0
-    """Ref of the newest command that put the file back as git has it, 0 if none did."""
+    """Ref of the newest command that restored the file to git's version, 0 if none did."""
     mentioned: tuple[int, ...] = ()
     symbols: tuple[str, ...] = ()
     """Names of functions, classes and tests inside the thread's edits of it, newest first."""
@@ -245,13 +251,13 @@ class FileFact(Struct, frozen=True):
 
     @property
     def shown_in(self) -> tuple[int, ...]:
-        """The entries that a brief cites for it: the last reads and edits, else who named it."""
+        """The entries that a brief cites for it: the last reads and edits, else the naming ones."""
         touched = (*self.reads[-2:], *self.edits[-3:])
         return touched or (*self.named.output[-1:], *self.named.assistant[-1:])
 
 
 class CommandFact(Struct, frozen=True):
-    """One command the thread ran, in its own characters, with what came of its last run."""
+    """One command the thread ran, exactly as written, with the result of its last run."""
 
     command: str
     refs: tuple[int, ...]
@@ -263,11 +269,11 @@ class CommandFact(Struct, frozen=True):
     check: Literal["", "test", "lint", "build", "commit"] = ""
     by_user: bool = False
     known: bool = True
-    """Whether the thread tells how the last run ended."""
+    """Whether the thread shows how the last run ended."""
 
 
 class Quote(Struct, frozen=True):
-    """A sentence as it stands in one entry."""
+    """A sentence exactly as in one entry."""
 
     text: str
     ref: int
@@ -287,7 +293,7 @@ class Lesson(Struct, frozen=True):
 
 
 class Revision(Struct, frozen=True):
-    """Git as the thread recorded it, and as it is now where the folder is there."""
+    """Git as the thread recorded it, and as it is now where the folder exists."""
 
     branch: str = ""
     head: str = ""
@@ -304,7 +310,7 @@ PullRequestState = Literal["", "open", "draft", "merged", "closed"]
 
 
 class Commit(Struct, frozen=True, gc=False):
-    """A commit that the thread made. `hash` is empty where git was told to be quiet about it."""
+    """A commit that the thread made. `hash` is empty where git was told not to print it."""
 
     hash: str
     subject: str
@@ -327,7 +333,7 @@ class PullRequest(Struct, frozen=True, gc=False):
 
 
 class RepositoryState(Struct, frozen=True):
-    """What a thread shows of its repository. Refs are those of the entries that tell it."""
+    """What a thread shows of its repository. Refs are those of the entries that show it."""
 
     branch: str = ""
     branch_ref: int = 0
@@ -371,14 +377,15 @@ class Facts(Struct, frozen=True):
     revision: Revision = Revision()
     repository: RepositoryState = RepositoryState()
     subjects: tuple[Quote, ...] = ()
-    """What the thread's commits were said to be, also where git's answer is not recorded."""
+    """The subjects of the thread's commits, also where git's answer is not recorded."""
     skill: str = ""
 
 
 class Item(Struct, frozen=True):
-    """One point of a draft with the entries it rests on. `label` is Not committed yet, Tests, …
+    """One point of a draft with the entries that support it.
 
-    A text of several lines is quoted as a block: paragraphs, lists and code of one message.
+    `label` is Not committed yet, Tests, … A text of several lines is quoted as a block:
+    paragraphs, lists and code of one message.
     """
 
     text: str
@@ -394,25 +401,25 @@ class FileItem(Struct, frozen=True):
     refs: tuple[int, ...] = ()
     verified: bool = True
     minor: bool = False
-    """Named beside the others; what is in it is told only where room is left."""
+    """Named with the others; its content is described only where room is left."""
 
 
 class CommandItem(Struct, frozen=True):
-    """A command the successor may need, and what came of it."""
+    """A command the successor may need, and its result."""
 
     command: str
     note: str = ""
     refs: tuple[int, ...] = ()
     minor: bool = False
-    """Named bare on the line of the others; the cap of commands does not count it."""
+    """Only named on the line of the others; the cap of commands does not count it."""
 
 
 DOCUMENT = "document"
-"""Section of what was marked in a document, which stays to the letter."""
+"""Section of what was marked in a document, whose words are not changed."""
 
 
 class Dropped(Struct, frozen=True):
-    """Something a check took out of a draft, and why; of a `document`, what it marked in it."""
+    """Something a check removed from a draft, and why; for a `document`, what it marked in it."""
 
     section: str
     text: str
@@ -423,14 +430,14 @@ class Dropped(Struct, frozen=True):
 
     @property
     def way(self) -> str:
-        """What became of it: `dropped from context`; a document keeps all its words."""
+        """What happened to it: `dropped from context`; a document keeps all its words."""
         return (
             "marked in the document" if self.section == DOCUMENT else f"dropped from {self.section}"
         )
 
 
 class Authorship(Struct, frozen=True):
-    """Who wrote a draft, what it cost, and how much of it did not stand up to the checks."""
+    """Who wrote a draft, what it cost, and how much of it failed the checks."""
 
     author: str = "offline"
     model: str = ""
@@ -441,13 +448,16 @@ class Authorship(Struct, frozen=True):
     price: float | None = None
     """US dollars, where known."""
     whole_from: int = 1
-    """First ref that the author was given whole; older entries went in as facts and excerpts."""
+    """First ref that the author received whole.
+
+    Older entries were given as facts and excerpts.
+    """
     proposed: dict[str, int] = {}
     """Items that the author wrote, by section."""
     dropped: dict[str, int] = {}
-    """Items that the checks took out, by kind of reason."""
+    """Items that the checks removed, by kind of reason."""
     filled: int = 0
-    """Items that were filled in from facts, because the author had left them out."""
+    """Items that were added from facts, because the author had left them out."""
     fell: tuple[str, ...] = ()
     """Why authors that should have written it did not, one sentence each."""
 
@@ -478,7 +488,7 @@ class Draft(Struct, frozen=True):
 
 
 class Citation(Struct, frozen=True):
-    """A cited entry, kept so that it can be opened after the thread changed or is gone."""
+    """A cited entry, stored so that it can be opened after the thread changed or is gone."""
 
     ref: int
     entry_id: str
@@ -501,7 +511,7 @@ class Predecessor(Struct, frozen=True):
 
 
 class Handoff(Struct, frozen=True):
-    """A draft that was kept. Never changed: what happens to it later goes into its events."""
+    """A draft that was stored. It never changes: later changes go into its events."""
 
     id: str
     created: str
@@ -533,5 +543,5 @@ class HandoffEvent(Struct, frozen=True):
 
 
 def tokens(text: str) -> int:
-    """Size of a text in tokens, estimated as characters / 4, rounded up."""
+    """Estimate the size of a text in tokens: characters / 4, rounded up."""
     return (len(text) + 3) // 4

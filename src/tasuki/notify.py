@@ -1,14 +1,14 @@
-"""Notifications: on the desktop, or by apprise to wherever the user wants them. Redacted."""
+"""Notifications, redacted: on the desktop, or by apprise to wherever the user wants them."""
 
 import re
 import shutil
 import subprocess
 import sys
 
-from tasuki.draft.redact import Redactor
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import ExtraMissing
-from tasuki.extras import install_line
-from tasuki.plain import one_line, shown
+from tasuki.extras import build_install_line
+from tasuki.text_safety import clean_for_display, shorten_to_line
 
 DESKTOP = "desktop"
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9.+-]{0,30}(?=://)")
@@ -17,49 +17,52 @@ SECONDS = 10
 
 
 def has_desktop() -> bool:
-    """Whether this machine has a program that shows notifications."""
+    """Tell whether this machine has a program that shows notifications."""
     return bool(
         shutil.which("notify-send") or (sys.platform == "darwin" and shutil.which("osascript"))
     )
 
 
-def places(where: str) -> list[str]:
-    """The places that `where` names in words, each once."""
-    return list(dict.fromkeys(where.split()))
+def list_places(targets: str) -> list[str]:
+    """List the places that `targets` names in words, each once."""
+    return list(dict.fromkeys(targets.split()))
 
 
-def kinds(where: str) -> list[str]:
-    """The places of `where` as they may be shown: of an address its kind alone, `ntfy://…`.
+def list_kinds(targets: str) -> list[str]:
+    """List the places of `targets` as they may be shown: only the kind of an address, `ntfy://…`.
 
-    Of what is neither an address nor `desktop` nothing is shown: it may be a key.
+    Anything that is neither an address nor `desktop` is hidden: it may be a key.
     """
-    return [place if place == DESKTOP else _kind(place) for place in places(where)]
+    return [place if place == DESKTOP else _hide_address(place) for place in list_places(targets)]
 
 
-def _kind(address: str) -> str:
-    found = _KIND.match(address)
-    return f"{found[0]}://…" if found else "…"
+def _hide_address(address: str) -> str:
+    match = _KIND.match(address)
+    return f"{match[0]}://…" if match else "…"
 
 
-def send(where: str, title: str, body: str) -> list[str]:
-    """Send a notification to every place named in `where`, in words; what went wrong, as sentences.
+def send_notification(targets: str, title: str, body: str) -> list[str]:
+    """Send a notification to every place in `targets`, in words; return problems as sentences.
 
-    A place is `desktop`, or an address of apprise (`ntfy://topic`), which needs the extra `notify`;
-    of each there is one sentence at the most. An address is never repeated in one: it may hold a key.
+    A place is `desktop`, or an address of apprise (`ntfy://topic`), which needs the extra
+    `notify`. Each has at most one sentence. An address is never repeated in one: it may hold a
+    key.
     """
-    named = places(where)
+    named = list_places(targets)
     redactor = Redactor()
-    title, body = (one_line(redactor.redact(shown(text)), 300) for text in (title, body))
+    title, body = (
+        shorten_to_line(redactor.redact(clean_for_display(text)), 300) for text in (title, body)
+    )
     problems = []
-    if DESKTOP in named and not _on_desktop(title, body):
+    if DESKTOP in named and not _show_on_desktop(title, body):
         problems.append("There is no notify-send nor osascript here for a notification.")
     if addresses := [place for place in named if place != DESKTOP]:
-        problems += _by_apprise(addresses, title, body)
+        problems += _send_by_apprise(addresses, title, body)
     return problems
 
 
-def _on_desktop(title: str, body: str) -> bool:
-    """Show it on the desktop; whether a program for that was found and took it."""
+def _show_on_desktop(title: str, body: str) -> bool:
+    """Show it on the desktop; return whether a program for that was found and accepted it."""
     if shutil.which("notify-send"):
         command = ["notify-send", "--app-name=tasuki", "--", title, body]
     elif sys.platform == "darwin" and shutil.which("osascript"):
@@ -74,19 +77,21 @@ def _on_desktop(title: str, body: str) -> bool:
     return done.returncode == 0
 
 
-def _by_apprise(addresses: list[str], title: str, body: str) -> list[str]:
+def _send_by_apprise(addresses: list[str], title: str, body: str) -> list[str]:
     try:
         from apprise import Apprise
     except ModuleNotFoundError as error:
         raise ExtraMissing(
-            f"Notifications by apprise need the extra `notify`. Install it: {install_line('notify')}"
+            f"Notifications by apprise need the extra `notify`. Install it: {build_install_line('notify')}"
         ) from error
     problems = []
     for number, address in enumerate(addresses, 1):
-        sender, which = Apprise(), f"Address {number} of the setting notify"
+        sender, address_name = Apprise(), f"Address {number} of the setting notify"
         if not sender.add(address):
-            problems.append(f"{which} is none that apprise knows.")
+            problems.append(f"{address_name} is none that apprise knows.")
         elif not sender.notify(title=title, body=body):
-            said = "notification could not be delivered."
-            problems.append(f"{which}: a {said}" if len(addresses) > 1 else f"A {said}")
+            failure = "notification could not be delivered."
+            problems.append(
+                f"{address_name}: a {failure}" if len(addresses) > 1 else f"A {failure}"
+            )
     return problems

@@ -1,54 +1,60 @@
-"""Folders of the user, and paths that others wrote down."""
+"""Paths of the user's folders, and the folder that holds what tasuki stores."""
 
 import errno
 import os
 from pathlib import Path
 
-from tasuki.errors import HomeUnknown, UsageError
+from tasuki.errors import HomeUnknown, StoreFailed, UsageError
 
 
-def home_folder() -> Path:
-    """The user's home folder, an absolute path. Raises HomeUnknown.
+def find_home_folder() -> Path:
+    """Return the user's home folder, an absolute path. Raises HomeUnknown.
 
-    It is `HOME`, else what the system's list of users says.
+    It is `HOME`, else the folder in the system's list of users.
     """
     home = os.path.expanduser("~")
     if not os.path.isabs(home):
-        given = os.environ.get("HOME", "")
-        why = f"HOME={given} is no whole path" if given else f"no HOME, and no user {os.getuid()}"
-        raise HomeUnknown(f"Your home folder is not known ({why}). Set HOME to its whole path.")
+        value = os.environ.get("HOME", "")
+        reason = (
+            f"HOME={value} is no whole path" if value else f"no HOME, and no user {os.getuid()}"
+        )
+        raise HomeUnknown(f"Your home folder is not known ({reason}). Set HOME to its whole path.")
     return Path(home)
 
 
 def expand_user(path: str, variable: str = "") -> Path:
-    """A path that a user typed, or gave in a variable, with `~` and `~NAME` as home folders.
+    """Expand `~` and `~NAME` in a path that a user typed, or gave in a variable.
 
-    Raises HomeUnknown for `~` where nobody knows the folder, UsageError for a user who is not there.
+    Raises HomeUnknown for `~` where the folder is unknown, UsageError for a user who does not
+    exist.
     """
     if not path.startswith("~"):
         return Path(path)
     name, _, rest = path[1:].partition(os.sep)
     if not name:
-        return home_folder() / rest.lstrip(os.sep)
+        return find_home_folder() / rest.lstrip(os.sep)
     expanded = os.path.expanduser(f"~{name}")
     if not os.path.isabs(expanded):
-        given = f"{variable}={path}" if variable else path
+        origin = f"{variable}={path}" if variable else path
         raise UsageError(
-            f"{given} names the home folder of {name}, who is no user here. Give the whole path, or ./{path}."
+            f"{origin} names the home folder of {name}, who is no user here. Give the whole path, or ./{path}."
         )
     return Path(expanded) / rest.lstrip(os.sep)
 
 
-def real_path(path: str | Path) -> str:
-    """A path without symbolic links; the path itself where no file can have that name."""
+def resolve_path(path: str | Path) -> str:
+    """Return a path without symbolic links; the path itself where the name is impossible."""
     try:
         return os.path.realpath(path)
-    except ValueError:  # a NUL, or half a pair
+    except ValueError:  # a NUL, or half a surrogate pair
         return str(path)
 
 
 def is_possible(path: str | Path) -> bool:
-    """Whether a file could have such a name, there or not: no NUL, no half of a pair, not too long."""
+    """Tell whether a file could have such a name, existing or not.
+
+    It holds no NUL and no half of a surrogate pair, and is not too long.
+    """
     try:
         os.lstat(path)
     except ValueError:
@@ -56,3 +62,65 @@ def is_possible(path: str | Path) -> bool:
     except OSError as error:
         return error.errno != errno.ENAMETOOLONG
     return True
+
+
+VARIABLE = "TASUKI_DATA"
+_REASONS = {
+    errno.EACCES: "you have no permission to read it, or a folder above it",
+    errno.ELOOP: "its links lead in a circle",
+    errno.ENAMETOOLONG: "the name is too long",
+}
+
+
+def get_data_folder() -> Path:
+    """Return the folder of tasuki's data: `$TASUKI_DATA`, else the user's data folder.
+
+    It is an absolute path. Raises HomeUnknown or UsageError where the home folder that it is in
+    is unknown.
+    """
+    if configured := os.environ.get(VARIABLE):
+        return Path(os.path.abspath(expand_user(configured, VARIABLE)))
+    from platformdirs import user_data_path
+
+    if not os.path.isabs(os.environ.get("XDG_DATA_HOME", "")):
+        find_home_folder()  # Its error says what to do where the folder is unknown.
+    return Path(os.path.abspath(user_data_path("tasuki")))
+
+
+def require_text_path() -> Path:
+    """Return the data folder, for text files that name it.
+
+    Raises StoreFailed where its name is no UTF-8, or nothing can be stored in it.
+    """
+    folder = get_data_folder()
+    if reason := find_fault(folder):
+        raise StoreFailed(describe_fault(folder, reason))
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise StoreFailed(
+            f"The name of the data folder {folder} is not UTF-8, so no settings file and no database can hold it. "
+            f"Name another: {VARIABLE}=/some/folder"
+        ) from error
+    return folder
+
+
+def find_fault(folder: Path) -> str:
+    """Explain why nothing in a folder can be seen; empty where it can, or does not exist yet."""
+    try:
+        with os.scandir(folder):
+            return ""
+    except FileNotFoundError:
+        return "it is a link to nothing" if os.path.islink(folder) else ""
+    except NotADirectoryError:
+        blocking = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        return "it is a file" if blocking == folder else f"{blocking} is a file"
+    except OSError as error:
+        return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
+def describe_fault(folder: Path, reason: str) -> str:
+    """Describe in a sentence why a data folder cannot be used, and how to name another."""
+    if os.environ.get(VARIABLE):
+        return f"The data folder {folder}, which {VARIABLE} names, cannot be used: {reason}. Name another: {VARIABLE}=/some/folder"
+    return f"The data folder {folder} cannot be used: {reason}. Mend that, or name another: {VARIABLE}=/some/folder"

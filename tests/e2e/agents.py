@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import install
-
-from tasuki.testing.model_server import Call
+from fakes.model_server import ScriptedCall
 
 if TYPE_CHECKING:
     from conftest import World
@@ -46,9 +45,9 @@ class Program:
     threads: ClassVar[str]
     """Pattern of the files in which it keeps its threads, below the home."""
 
-    def call(self) -> Call:
+    def call(self) -> ScriptedCall:
         """The model's call that reads the notes."""
-        return Call(self.tool, {self.argument: READING, **self.more})
+        return ScriptedCall(self.tool, {self.argument: READING, **self.more})
 
     def prepare(self, world: "World") -> None:
         """Set it up: past its first-start questions, talking to the scripted model."""

@@ -15,11 +15,11 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from agents import PROGRAMS  # noqa: E402
+from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep  # noqa: E402
 from terminals import Terminal  # noqa: E402
 from waiting import retry_until  # noqa: E402
 
-from tasuki.launch.tmux import settled  # noqa: E402
-from tasuki.testing.model_server import ModelServer, Request, Rule, Step  # noqa: E402
+from tasuki.launch.tmux.server import wait_until_settled  # noqa: E402
 from tasuki.vault import Vault  # noqa: E402
 
 ANSWER = "The scripted answer."
@@ -81,7 +81,7 @@ class World:
 
         def screen() -> str:
             nonlocal now
-            now = self.terminal.screen(pane).text
+            now = self.terminal.capture_screen(pane).text
             found = text in now or text in " ".join(now.split())
             return now if found or "[ended " in now else ""
 
@@ -92,7 +92,7 @@ class World:
             pytest.fail(f"{text!r} did not appear in {seconds:.0f} s, but:\n{shown}")
         return now
 
-    def sent(self, text: str) -> list[Request]:
+    def sent(self, text: str) -> list[ModelRequest]:
         """The requests that hold a text, without those by which a harness asks for a title.
 
         These offer no tools, but for those of Codex, which quote the prompt and may come first.
@@ -100,15 +100,15 @@ class World:
         return [
             request
             for request in list(self.model.log)
-            if request.count(text) and request.body.get("tools") and not _is_title(request)
+            if request.count_text(text) and request.body.get("tools") and not _is_title(request)
         ]
 
     def until_quiet(self, pane: str) -> str:
         """The screen once it stands still for 0.3 s."""
-        return settled(self.terminal, pane, 5.0)
+        return wait_until_settled(self.terminal, pane, 5.0)
 
 
-def _is_title(request: Request) -> bool:
+def _is_title(request: ModelRequest) -> bool:
     return request.prompt.startswith("Generate a concise, single-line task title")
 
 
@@ -117,8 +117,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A world of the test's own, ended with it."""
     if not shutil.which("tmux"):
         pytest.skip("tmux is not installed")
-    rules = [Rule("and then", (Step("A second answer."),))]
-    with ModelServer(rules, Step(ANSWER), tmp_path / "model.jsonl") as model:
+    rules = [ModelRule("and then", (ModelStep("A second answer."),))]
+    with ModelServer(rules, ModelStep(ANSWER), tmp_path / "model.jsonl") as model:
         made = World(tmp_path.resolve(), model, monkeypatch)
         yield made
         made.terminal.end()

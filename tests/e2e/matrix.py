@@ -3,7 +3,7 @@
 .venv/bin/python tests/e2e/matrix.py [RESULTS ...]
 
 RESULTS are JUnit files of runs that were made before, of which a later one counts for its cells:
-scripts/test tests/e2e/test_matrix.py --junitxml RESULTS, with `TASUKI_E2E=all`.
+scripts/test --all tests/e2e/test_matrix.py --junitxml RESULTS, with `TASUKI_E2E=all`.
 """
 
 import os
@@ -20,7 +20,7 @@ import install  # noqa: E402
 from agents import PROGRAMS  # noqa: E402
 from handoffs import made  # noqa: E402
 
-from tasuki import harness as harnesses  # noqa: E402
+from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest  # noqa: E402
 
 PAGE = ROOT / "docs" / "matrix.md"
@@ -45,7 +45,7 @@ def results(path: Path) -> dict[tuple[str, str, str], str]:
 def cells(found: dict[tuple[str, str, str], str]) -> str:
     """Sources down, successors across; in each cell sent and unsent."""
     names = list(PROGRAMS)
-    titles = [harnesses.get(name).title for name in names]
+    titles = [harnesses.get_harness(name).title for name in names]
     lines = [
         "| from ↓ to → | " + " | ".join(titles) + " |",
         "|---" * (len(names) + 1) + "|",
@@ -61,7 +61,7 @@ def ways() -> str:
     versions = install.versions()
     lines = ["| successor | version | sent | unsent | in every run |", "|---|---|---|---|---|"]
     for name in PROGRAMS:
-        harness = harnesses.get(name)
+        harness = harnesses.get_harness(name)
         sent, unsent = (
             way(harness.plan(LaunchRequest(made(goal=GOAL), BRIEF, "", str(ROOT), send=send)))
             for send in (True, False)
@@ -88,7 +88,14 @@ def way(plan: LaunchPlan) -> str:
 
 def run(path: Path) -> None:
     """Run every cell; failures are told by the table."""
-    command = [sys.executable, "-m", "pytest", "tests/e2e/test_matrix.py", f"--junitxml={path}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/e2e/test_matrix.py",
+        "--all",
+        f"--junitxml={path}",
+    ]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "TASUKI_E2E": "all"}, check=False)
 
 

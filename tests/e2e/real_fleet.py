@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from conftest import World
+from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
 from fleets import World as Fleet
 from waiting import retry_until
-
-from tasuki.testing.model_server import Call, Request, Rule, Step
 
 INSTRUCTED = "Write a handoff document for it now"
 INJECTED = "Begin your answer with this line"
@@ -63,11 +62,13 @@ class RealFleet(Fleet):
     def persona(self, skill: str = SKILL) -> str:
         return super().persona(skill)
 
-    def writes(self, call: Callable[[str, str], Step]) -> None:
+    def writes(self, call: Callable[[str, str], ModelStep]) -> None:
         """The model does what it is told: it writes the document, and begins with the line."""
         self.world.model.rules = (
-            Rule(INSTRUCTED, (Step(reply=lambda r: call(*document(r))), Step("Written."))),
-            Rule(INJECTED, (Step(reply=acknowledged),)),
+            ModelRule(
+                INSTRUCTED, (ModelStep(reply=lambda r: call(*document(r))), ModelStep("Written."))
+            ),
+            ModelRule(INJECTED, (ModelStep(reply=acknowledged),)),
             *self.world.model.rules,
         )
 
@@ -83,7 +84,7 @@ class RealFleet(Fleet):
         """Press a key in an agent's pane; a dialog does not take one in its first moment."""
         self.tmux("send-keys", "-t", self.agent(id)["pane"], key)
 
-    def asked(self, words: str) -> list[Request]:
+    def asked(self, words: str) -> list[ModelRequest]:
         """The requests to the model whose prompt holds some words, the first of each turn."""
         return [r for r in self.world.sent(words) if words in r.prompt and r.step == 0]
 
@@ -92,7 +93,7 @@ class RealFleet(Fleet):
         return f"{self.agent(id)}\n{self.screen(self.agent(id)['pane'])}\n{self.log()[-15:]}"
 
 
-def document(request: Request) -> tuple[str, str]:
+def document(request: ModelRequest) -> tuple[str, str]:
     """The path at which the document is wanted, and a document with the headings that are asked for."""
     found = re.search(r"write to exactly this path\): (\S+)", request.prompt)
     assert found, request.prompt
@@ -100,27 +101,27 @@ def document(request: Request) -> tuple[str, str]:
     return found[1], "\n\n".join(f"{heading}\nThe upload client." for heading in headings)
 
 
-def acknowledged(request: Request) -> str:
+def acknowledged(request: ModelRequest) -> str:
     """The answer of a successor."""
     found = re.search(r"(?m)handoff [0-9a-f]{8}$", request.prompt)
     assert found, request.prompt
     return f"{found[0]}\nI go on with the upload client."
 
 
-def commanded(tool: str, argument: str, **more: Any) -> Callable[[str, str], Step]:
+def commanded(tool: str, argument: str, **more: Any) -> Callable[[str, str], ModelStep]:
     """A program writes a file by a command of the shell."""
 
-    def written(path: str, content: str) -> Step:
+    def written(path: str, content: str) -> ModelStep:
         command = f"cat > {shlex.quote(path)} <<'END'\n{content}\nEND"
-        return Step("", (Call(tool, {argument: command, **more}),))
+        return ModelStep("", (ScriptedCall(tool, {argument: command, **more}),))
 
     return written
 
 
-def tooled(tool: str) -> Callable[[str, str], Step]:
+def tooled(tool: str) -> Callable[[str, str], ModelStep]:
     """A program writes a file by its own tool for that."""
 
-    def written(path: str, content: str) -> Step:
-        return Step("", (Call(tool, {"file_path": path, "content": content}),))
+    def written(path: str, content: str) -> ModelStep:
+        return ModelStep("", (ScriptedCall(tool, {"file_path": path, "content": content}),))
 
     return written

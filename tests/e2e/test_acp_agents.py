@@ -16,22 +16,22 @@ from acp_agents import AGENTS
 from acp_client import DOCUMENT, Client, outcome
 from agents import PROGRAMS
 from conftest import World
+from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep, ScriptedCall
 
-from tasuki.testing.model_server import Call, ModelServer, Request, Rule, Step
 from tasuki.vault import Vault
-from tasuki.vault.store import state_of
+from tasuki.vault.store import derive_state
 
 pytestmark = pytest.mark.e2e
 
 FIRST, SECOND = "The first answer tells of the upload client.", "The second answer: MARKER-DOC-77."
 # Claude Code puts prompts that had no answer together into one, so a rule looks for the last.
 RULES = (
-    Rule("EMPTYDOC(?!.*(SLOWDOC|once more|finish))", (Step(),)),
-    Rule("SLOWDOC(?!.*(once more|finish))", (Step(DOCUMENT, delay=60.0, beat=0.2),)),
-    Rule("Write a handoff document", (Step(DOCUMENT),)),
-    Rule("handoff document was checked", (Step("- (none)"),)),
-    Rule("make the upload client retry", (Step(FIRST),)),
-    Rule("what is the marker", (Step(SECOND),)),
+    ModelRule("EMPTYDOC(?!.*(SLOWDOC|once more|finish))", (ModelStep(),)),
+    ModelRule("SLOWDOC(?!.*(once more|finish))", (ModelStep(DOCUMENT, delay=60.0, beat=0.2),)),
+    ModelRule("Write a handoff document", (ModelStep(DOCUMENT),)),
+    ModelRule("handoff document was checked", (ModelStep("- (none)"),)),
+    ModelRule("make the upload client retry", (ModelStep(FIRST),)),
+    ModelRule("what is the marker", (ModelStep(SECOND),)),
 )
 PROMPTS = ("make the upload client retry", "what is the marker")
 SECONDS = 60.0
@@ -43,7 +43,7 @@ def open_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
         folder.chmod(0o755)
-        with ModelServer(RULES, Step("An answer."), None) as model:
+        with ModelServer(RULES, ModelStep("An answer."), None) as model:
             yield World(folder, model, monkeypatch)
 
 
@@ -57,7 +57,7 @@ class Talk:
         """One turn."""
         return await asyncio.wait_for(self.client.prompt(self.session, text), SECONDS)
 
-    def asked(self, text: str) -> Request:
+    def asked(self, text: str) -> ModelRequest:
         """The newest request for a turn of the agent (others have no tools) that ends with a text."""
         sent = self.world.sent(text)
         found = [r for r in sent if text in r.prompt or text in r.turns[-1].text]
@@ -108,29 +108,29 @@ async def test_handoff(open_world: World, name: str) -> None:
         assert "Handoff cancelled" in talk.client.said(since)
 
         await talk.prompt("what is the marker, once more")
-        assert talk.asked("once more").count(FIRST) == 1
+        assert talk.asked("once more").count_text(FIRST) == 1
 
         ended, text = await talk.prompt("/handoff finish the tests")
         assert outcome(ended) == "started", text
         request = talk.asked("Write a handoff document")
-        assert request.count(FIRST) == 1
+        assert request.count_text(FIRST) == 1
         assert "Additional focus: finish the tests" in request.prompt
         assert "New session started with handoff context" in text
 
         await talk.prompt("now go on with the third thing")
         request = talk.asked("now go on with the third thing")
-        assert request.count("<handoff-context>") == 1
-        assert request.count("MARKER-DOC-77") >= 1
+        assert request.count_text("<handoff-context>") == 1
+        assert request.count_text("MARKER-DOC-77") >= 1
         assert [t.role for t in request.turns if t.role in ("assistant", "tool")] == []
         assert not any(t.text.strip() in PROMPTS for t in request.turns)
 
         await talk.prompt("and a fourth thing")
         request = talk.asked("and a fourth thing")
-        assert request.count("<handoff-context>") == 1
+        assert request.count_text("<handoff-context>") == 1
         assert {m["params"]["sessionId"] for m in talk.client.all if m.get("method") == "session/update"} == {talk.session}  # fmt: skip
-        (handoff, *_) = Vault().all()
+        (handoff, *_) = Vault().list_handoffs()
         assert handoff.predecessor.harness == AGENTS[name].program
-        assert state_of(Vault().events(handoff.id)) == "delivered"
+        assert derive_state(Vault().load_events(handoff.id)) == "delivered"
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -161,11 +161,11 @@ async def test_tools_are_refused(open_world: World, name: str) -> None:
     """What the model tries while it writes is refused without asking the user, and it goes on."""
     program = PROGRAMS[AGENTS[name].program]
     command = "python3 -c \"open('made.txt', 'w')\""
-    call = Call(program.tool, {program.argument: command, **program.more})
-    steps = (Step("CHATTER before the tool.", calls=(call,)), Step(DOCUMENT))
+    call = ScriptedCall(program.tool, {program.argument: command, **program.more})
+    steps = (ModelStep("CHATTER before the tool.", calls=(call,)), ModelStep(DOCUMENT))
     # opencode ends the turn there, and is asked once more.
-    empty = Rule("^Your last answer held no text", (Step(DOCUMENT),))
-    open_world.model.rules = (empty, Rule("TOOLDOC", steps), *open_world.model.rules)
+    empty = ModelRule("^Your last answer held no text", (ModelStep(DOCUMENT),))
+    open_world.model.rules = (empty, ModelRule("TOOLDOC", steps), *open_world.model.rules)
     async with talking(open_world, name) as talk:
         await talk.prompt(PROMPTS[0])
         ended, text = await talk.prompt("/handoff TOOLDOC")
@@ -176,8 +176,8 @@ async def test_tools_are_refused(open_world: World, name: str) -> None:
     assert [m["method"] for m in talk.client.all if "id" in m and "method" in m] == []
     assert not (open_world.project / "made.txt").exists()
     assert any(t.role == "tool" for t in talk.asked("TOOLDOC").turns)
-    assert request.count("Make the upload client retry") >= 1
-    assert request.count("CHATTER") == 0
+    assert request.count_text("Make the upload client retry") >= 1
+    assert request.count_text("CHATTER") == 0
 
 
 @pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.version == 2])
@@ -198,11 +198,11 @@ async def test_version_2(open_world: World, name: str) -> None:
         assert outcome(ended) == "started", text
         users = [u for u in talk.client.updates(since=since) if u["sessionUpdate"].startswith("user")]  # fmt: skip
         assert len(users) == len(talk.client.idle(since)) == 1
-        assert talk.asked("Write a handoff document").count(FIRST) == 1
+        assert talk.asked("Write a handoff document").count_text(FIRST) == 1
 
         await talk.prompt("now go on with the third thing")
         request = talk.asked("now go on with the third thing")
-        assert request.count("<handoff-context>") == 1
+        assert request.count_text("<handoff-context>") == 1
         assert [t.role for t in request.turns if t.role in ("assistant", "tool")] == []
 
 
@@ -226,7 +226,7 @@ async def test_after_a_restart(open_world: World, name: str) -> None:
         listed = await client.ask("session/list", cwd=project)
 
     ids = [entry["sessionId"] for entry in listed["result"]["sessions"]]
-    assert request.count("<handoff-context>") == 1
+    assert request.count_text("<handoff-context>") == 1
     assert not any(t.text.strip() in PROMPTS for t in request.turns)
     assert ids.count(session) == 1
     assert session in {m["params"]["sessionId"] for m in client.all[since:] if m.get("method") == "session/update"}  # fmt: skip

@@ -16,12 +16,12 @@ import install
 import pytest
 from agents import PROGRAMS, digest
 from conftest import World
+from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
 
-from tasuki.draft.authors.asking import ask
+from tasuki.draft.authors.agent import ask_agent
 from tasuki.errors import AuthorFailed
-from tasuki.harness import get
+from tasuki.harness.registry import get_harness
 from tasuki.model import Thread
-from tasuki.testing.model_server import Call, Request, Rule, Step
 
 pytestmark = pytest.mark.e2e
 
@@ -46,7 +46,8 @@ SECONDS = 120
 NAMES = [
     name
     for name in PROGRAMS
-    if get(name).can_ask and (install.in_every_run(name) or os.environ.get("TASUKI_E2E") == "all")
+    if get_harness(name).can_ask
+    and (install.in_every_run(name) or os.environ.get("TASUKI_E2E") == "all")
 ]
 NO_TOOLS = [{"functionDeclarations": []}]
 STARTED = {"gemini": 15, "omp": 15, "opencode": 25}
@@ -75,23 +76,23 @@ def recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], T
     def record(name: str) -> Thread:
         program = PROGRAMS[name]
         structured = (
-            Step("", (Call("StructuredOutput", DRAFTED),))
+            ModelStep("", (ScriptedCall("StructuredOutput", DRAFTED),))
             if name == "claude"
-            else Step(json.dumps(DRAFTED))
+            else ModelStep(json.dumps(DRAFTED))
         )
-        steps = (Step("I read the notes first.", (program.call(),)), Step(FACT))
+        steps = (ModelStep("I read the notes first.", (program.call(),)), ModelStep(FACT))
         world.model.rules = (
-            Rule(r"next agent know", (Step(DOCUMENT),)),
-            Rule(r"Which fields", (structured,)),
-            Rule(r"any credit", (Step(status=400, error="no credit left"),)),
-            Rule(r"your time", (Step(DOCUMENT, delay=60),)),
-            Rule("mobile team", steps),
+            ModelRule(r"next agent know", (ModelStep(DOCUMENT),)),
+            ModelRule(r"Which fields", (structured,)),
+            ModelRule(r"any credit", (ModelStep(status=400, error="no credit left"),)),
+            ModelRule(r"your time", (ModelStep(DOCUMENT, delay=60),)),
+            ModelRule("mobile team", steps),
         )
         (world.project / "notes.txt").write_text("The keepalive of the gateway: see ops.\n")
         program.prepare(world)
         said(world, program.asked(WISH), FACT)
-        (file,) = get(name).files(world.project)
-        return get(name).read(file.path)
+        (file,) = get_harness(name).list_files(world.project)
+        return get_harness(name).read(file.path)
 
     return record
 
@@ -128,7 +129,7 @@ def listed(folder: Path) -> list[str]:
             return [repr(row) for row in db.execute("select id, rollout_path from threads")]
 
 
-def last(world: World, prompt: str) -> Request:
+def last(world: World, prompt: str) -> ModelRequest:
     """The last request in which this was asked."""
     return [request for request in world.model.log if prompt in request.prompt][-1]
 
@@ -140,8 +141,10 @@ def test_an_agent_answers_and_its_thread_stays(
     """It has its whole thread in view, gives a document or an object, and keeps nothing of it."""
     thread = recorded(name)
     before = kept(world, name)
-    document = ask(get(name), thread, QUESTION, seconds=SECONDS)
-    fields = ask(get(name), thread, FIELDS, schema=json.dumps(SCHEMA), seconds=SECONDS)
+    document = ask_agent(get_harness(name), thread, QUESTION, seconds=SECONDS)
+    fields = ask_agent(
+        get_harness(name), thread, FIELDS, schema=json.dumps(SCHEMA), seconds=SECONDS
+    )
 
     assert document.text == DOCUMENT
     assert json.loads(fields.text) == DRAFTED
@@ -149,7 +152,7 @@ def test_an_agent_answers_and_its_thread_stays(
     assert 0 < document.output_tokens < 100
     assert document.note == fields.note == ""
     request = last(world, "next agent know")
-    assert [request.count(text) for text in (WISH, FACT, QUESTION)] == [1, 1, 1]
+    assert [request.count_text(text) for text in (WISH, FACT, QUESTION)] == [1, 1, 1]
     assert name == "codex" or request.body.get("tools", []) in ([], NO_TOOLS)
     assert kept(world, name) == before
     assert list((world.folder / "tmp").glob("tasuki-*")) == []
@@ -163,11 +166,11 @@ def test_an_agent_that_fails_leaves_nothing(
     thread = recorded(name)
     before = kept(world, name)
     with pytest.raises(AuthorFailed, match="no credit left"):
-        ask(get(name), thread, REFUSED, seconds=SECONDS)
+        ask_agent(get_harness(name), thread, REFUSED, seconds=SECONDS)
     with pytest.raises(AuthorFailed, match="did not answer within"):
-        ask(get(name), thread, SLOW, seconds=STARTED.get(name, 6))
+        ask_agent(get_harness(name), thread, SLOW, seconds=STARTED.get(name, 6))
 
-    assert last(world, SLOW).count(WISH) == 1
+    assert last(world, SLOW).count_text(WISH) == 1
     assert kept(world, name) == before
     assert list((world.folder / "tmp").glob("tasuki-*")) == []
 
@@ -208,7 +211,7 @@ def test_the_users_hooks_and_servers_do_not_run(
     touched.unlink()
     before = kept(world, name)
 
-    assert ask(get(name), thread, QUESTION, seconds=SECONDS).text == DOCUMENT
+    assert ask_agent(get_harness(name), thread, QUESTION, seconds=SECONDS).text == DOCUMENT
     assert not touched.exists()
     assert kept(world, name) == before
 
@@ -223,11 +226,11 @@ def test_a_thread_that_lies_elsewhere_is_asked_too(
     moved.parent.mkdir()
     shutil.move(path, moved)
     shutil.rmtree(world.project)
-    thread = get(name).read(moved)
+    thread = get_harness(name).read(moved)
     content, before = moved.read_bytes(), kept(world, name)
 
-    assert ask(get(name), thread, QUESTION, seconds=SECONDS).text == DOCUMENT
-    assert last(world, "next agent know").count(FACT) == 1
+    assert ask_agent(get_harness(name), thread, QUESTION, seconds=SECONDS).text == DOCUMENT
+    assert last(world, "next agent know").count_text(FACT) == 1
     assert moved.read_bytes() == content
     assert kept(world, name) == before
 
@@ -241,7 +244,7 @@ def test_an_old_thread_of_claude_is_not_cleared_away(
     os.utime(thread.path, (past, past))
     before = kept(world, "claude")
     with pytest.raises(AuthorFailed, match="did not answer within"):
-        ask(get("claude"), thread, SLOW, seconds=12)
+        ask_agent(get_harness("claude"), thread, SLOW, seconds=12)
 
     assert (world.home / ".claude" / ".last-cleanup").exists()
     assert kept(world, "claude") == before

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from conftest import World
+from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
 from test_agent_author import FACT, NAMES, SECONDS, WISH, kept, recorded
 
 from tasuki.model import Thread
-from tasuki.testing.model_server import Call, Request, Rule, Step
 
 __all__ = ["recorded"]
 
@@ -24,7 +24,7 @@ KEYS = ("relevantFiles", "relevantCommands", "relevantInformation", "decisions",
         "failedApproaches", "constraints")  # fmt: skip
 
 
-def written(request: Request) -> dict[str, Any]:
+def written(request: ModelRequest) -> dict[str, Any]:
     """A structured answer, made from the question alone, with one invented value."""
     wish = re.search(r"(U\d+) \"+Never change the public", request.prompt)
     assert wish
@@ -37,7 +37,7 @@ def written(request: Request) -> dict[str, Any]:
     }
 
 
-def document(request: Request) -> str:
+def document(request: ModelRequest) -> str:
     """The same as Markdown."""
     wish = re.search(r"(U\d+) \"+Never change the public", request.prompt)
     assert wish
@@ -50,17 +50,17 @@ def document(request: Request) -> str:
 def answering(world: World, name: str) -> None:
     """Let the model of a program answer the question for a handoff, in the shape that is asked for."""
 
-    def reply(request: Request) -> Step:
+    def reply(request: ModelRequest) -> ModelStep:
         if "Write a handoff document in Markdown" in request.prompt:
-            return Step(document(request))
+            return ModelStep(document(request))
         found = written(request)
         return (
-            Step(calls=(Call("StructuredOutput", found),))
+            ModelStep(calls=(ScriptedCall("StructuredOutput", found),))
             if name == "claude"
-            else Step(json.dumps(found))
+            else ModelStep(json.dumps(found))
         )
 
-    rule = Rule("about to be handed to a fresh thread", (Step(reply=reply),))
+    rule = ModelRule("about to be handed to a fresh thread", (ModelStep(reply=reply),))
     world.model.rules = (rule, *world.model.rules)
 
 
@@ -109,7 +109,7 @@ def test_the_ladder_leads_down_to_the_facts(
 ) -> None:
     """The agent is refused, no model listens: the offline author writes, and both reasons are told."""
     thread = recorded("pi")
-    refused = Rule("about to be handed", (Step(status=400, error="no credit left"),))
+    refused = ModelRule("about to be handed", (ModelStep(status=400, error="no credit left"),))
     world.model.rules = (refused, *world.model.rules)
     nobody = 'model = "local/x"\n[providers.local]\nbase_url = "http://127.0.0.1:9/v1"\n'
     made = handoff(world, thread, "--author", "agent", settings=nobody)

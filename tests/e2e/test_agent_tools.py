@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from agents import PROGRAMS
 from conftest import World
+from fakes.model_server import ModelRule, ModelStep, ScriptedCall
 from inside import installed
-
-from tasuki.testing.model_server import Call, Rule, Step
 
 pytestmark = pytest.mark.e2e
 
@@ -30,10 +29,10 @@ def server(world: World) -> dict[str, object]:
     return {"command": sys.executable, "args": ["-m", "tasuki", "mcp"], "env": env}
 
 
-def scripted(world: World, *calls: Call) -> None:
+def scripted(world: World, *calls: ScriptedCall) -> None:
     """Let the model make these calls one after the other, then say that it is done."""
-    steps = [Step("", (call,)) for call in calls]
-    world.model.rules = (Rule("hand this conversation off", (*steps, Step(DONE))),)
+    steps = [ModelStep("", (call,)) for call in calls]
+    world.model.rules = (ModelRule("hand this conversation off", (*steps, ModelStep(DONE))),)
 
 
 def asked(world: World, command: Sequence[str]) -> str:
@@ -66,14 +65,14 @@ def check(world: World, harness: str) -> None:
     assert path.exists() or path.parent.is_file()  # a row of a database
 
 
-def calls(prefix: str) -> tuple[Call, Call]:
+def calls(prefix: str) -> tuple[ScriptedCall, ScriptedCall]:
     """A look at the first entry of the agent's own thread, then a handoff of it.
 
     In this order: Gemini CLI records an answer only once its calls have ended.
     """
     return (
-        Call(f"{prefix}read_thread", {"thread": "@1#1"}),
-        Call(f"{prefix}handoff", {"goal": GOAL}),
+        ScriptedCall(f"{prefix}read_thread", {"thread": "@1#1"}),
+        ScriptedCall(f"{prefix}handoff", {"goal": GOAL}),
     )
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from acp_agents import AGENTS
 from conftest import World
+from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
 from waiting import retry_until
 
-from tasuki.session.manager import SessionManager, sessions
-from tasuki.testing.model_server import Call, Request, Rule, Step
+from tasuki.session.pi_store.manager import SessionManager, list_sessions
 from tasuki.vault import Vault
 
 pytestmark = pytest.mark.e2e
@@ -47,11 +47,11 @@ OLD = "the parser in src/parser.py must accept tabs, keep the public API as it i
 def chatting(with_gemini: World) -> World:
     """A world whose model writes a handoff document, slowly where the focus says so."""
     with_gemini.model.rules = (
-        Rule("SLOWLY", (Step(DOCUMENT, delay=20),)),
-        Rule("Write a handoff document", (Step(DOCUMENT),)),
-        Rule("Your handoff document was checked", (Step("## Corrections\n- (none)"),)),
+        ModelRule("SLOWLY", (ModelStep(DOCUMENT, delay=20),)),
+        ModelRule("Write a handoff document", (ModelStep(DOCUMENT),)),
+        ModelRule("Your handoff document was checked", (ModelStep("## Corrections\n- (none)"),)),
         *with_gemini.model.rules,
-        Rule("MARKER-OLD", (Step("I look at it. MARKER-ANSWER"),)),
+        ModelRule("MARKER-OLD", (ModelStep("I look at it. MARKER-ANSWER"),)),
     )
     with_gemini.set(TASUKI_DATA=str(with_gemini.home / "data"))
     return with_gemini
@@ -81,7 +81,7 @@ def enter(world: World, pane: str, text: str) -> None:
     world.terminal.keys(pane, "Enter")
 
 
-def asked(world: World, text: str) -> Request:
+def asked(world: World, text: str) -> ModelRequest:
     """The newest request whose prompt holds a text."""
     return retry_until(lambda: world.model.asked(text), 20)[-1]
 
@@ -94,15 +94,15 @@ def test_a_handoff_in_a_real_conversation(chatting: World) -> None:
     say(chatting, pane, "/handoff finish the tests", "New session started with handoff context")
 
     request = asked(chatting, "Write a handoff document")
-    assert request.count("MARKER-OLD") >= 1
+    assert request.count_text("MARKER-OLD") >= 1
     assert "Additional focus: finish the tests" in request.prompt
     assert not chatting.model.asked("^/handoff")
 
     say(chatting, pane, "and then what?", "A second answer.")
     after = asked(chatting, "and then what")
-    assert after.count("MARKER-DOCUMENT") == 1
+    assert after.count_text("MARKER-DOCUMENT") == 1
     assert "<handoff-context>" in str(after.body)
-    assert after.count("MARKER-ANSWER") == 0
+    assert after.count_text("MARKER-ANSWER") == 0
     assert "assistant" not in [turn.role for turn in after.turns]
 
 
@@ -116,7 +116,9 @@ def test_the_sessions_are_kept(chatting: World) -> None:
     chatting.terminal.keys(pane, "C-d")
     chatting.shows(pane, "[ended 0]")
 
-    newest, oldest = (SessionManager.open(Path(head.path)) for head in sessions(chatting.project))
+    newest, oldest = (
+        SessionManager.open(Path(head.path)) for head in list_sessions(chatting.project)
+    )
     assert newest.parent == str(oldest.path)
     first = newest.get_branch()[0]
     assert (first["type"], first["customType"], first["display"]) == (
@@ -135,8 +137,10 @@ def test_the_sessions_are_kept(chatting: World) -> None:
 def test_permission(chatting: World) -> None:
     """A tool of Gemini's that needs leave is asked for with its change; what is allowed is done."""
     file = chatting.project / "new.py"
-    call = Call("write_file", {"file_path": str(file), "content": "print(1)\n"})
-    written = Rule("write a file", (Step("I write.", calls=(call,)), Step("It is there.")))
+    call = ScriptedCall("write_file", {"file_path": str(file), "content": "print(1)\n"})
+    written = ModelRule(
+        "write a file", (ModelStep("I write.", calls=(call,)), ModelStep("It is there."))
+    )
     chatting.model.rules = (written, *chatting.model.rules)
     pane = chat(chatting, width=80)
     enter(chatting, pane, "write a file")
@@ -161,8 +165,8 @@ def test_escape_cancels_a_handoff(chatting: World) -> None:
 
     chatting.shows(pane, "Handoff cancelled")
     say(chatting, pane, "and then what?", "A second answer.")
-    assert asked(chatting, "and then what").count("MARKER-OLD") >= 1
-    assert len(sessions(chatting.project)) == 1
+    assert asked(chatting, "and then what").count_text("MARKER-OLD") >= 1
+    assert len(list_sessions(chatting.project)) == 1
 
 
 def test_a_session_is_resumed(chatting: World) -> None:
@@ -176,7 +180,7 @@ def test_a_session_is_resumed(chatting: World) -> None:
     chatting.shows(pane, "MARKER-OLD")
     say(chatting, pane, "and then what?", "A second answer.")
 
-    assert asked(chatting, "and then what").count("MARKER-OLD") == 1
+    assert asked(chatting, "and then what").count_text("MARKER-OLD") == 1
 
 
 @pytest.mark.parametrize("name", ["gemini", "codex-acp", "pi-acp", "opencode"])
@@ -190,14 +194,14 @@ def test_a16_other_agents(chatting: World, name: str) -> None:
     assert first.stdout.rstrip().endswith("A second answer.")
 
     request = asked(chatting, "and then what")
-    assert request.count("MARKER-ANSWER") == 0
-    assert request.count("MARKER-DOCUMENT") >= 1
-    (handoff,) = Vault().all()
+    assert request.count_text("MARKER-ANSWER") == 0
+    assert request.count_text("MARKER-DOCUMENT") >= 1
+    (handoff,) = Vault().list_handoffs()
     assert handoff.predecessor.harness == AGENTS[name].program
     scripted(chatting, "what of it now?", "--resume")
     request = asked(chatting, "what of it now")
-    assert request.count("MARKER-DOCUMENT") >= 1
-    assert request.count("A second answer.") == 1
+    assert request.count_text("MARKER-DOCUMENT") >= 1
+    assert request.count_text("A second answer.") == 1
 
 
 def scripted(world: World, lines: str, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -8,10 +8,10 @@ import pytest
 from acp_agents import AGENTS
 from agents import PROGRAMS
 from conftest import World
+from fakes.model_server import ModelRule, ModelStep
 from test_chat import DOCUMENT, OLD, TASUKI, asked, chat, chatting, enter, say
 
-from tasuki.session.manager import SessionManager, sessions
-from tasuki.testing.model_server import Rule, Step
+from tasuki.session.pi_store.manager import SessionManager, list_sessions
 from tasuki.vault import Vault
 
 __all__ = ["chatting"]
@@ -43,20 +43,23 @@ def test_a2_before_the_first_message(chatting: World) -> None:
 def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) -> None:
     """The document is the newest message of the turn, whatever the agent does before it."""
     (chatting.project / "notes.txt").write_text("tabs")
-    chatter = Step("Let me look. MARKER-CHATTER", calls=(PROGRAMS["pi"].call(),))
-    chatting.model.rules = (Rule(ASKED, (chatter, Step(DOCUMENT))), *chatting.model.rules)
+    chatter = ModelStep("Let me look. MARKER-CHATTER", calls=(PROGRAMS["pi"].call(),))
+    chatting.model.rules = (ModelRule(ASKED, (chatter, ModelStep(DOCUMENT))), *chatting.model.rules)
 
     done = scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
 
     assert "New session started with handoff context" in done.stderr
     request = asked(chatting, "and then what")
-    assert request.count("MARKER-DOCUMENT") == 1
-    assert request.count("MARKER-CHATTER") == 0
+    assert request.count_text("MARKER-DOCUMENT") == 1
+    assert request.count_text("MARKER-CHATTER") == 0
 
 
 def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) -> None:
     """What the user types while Gemini writes goes into the new input line, and to nobody."""
-    chatting.model.rules = (Rule("HALF", (Step(DOCUMENT, delay=4),)), *chatting.model.rules)
+    chatting.model.rules = (
+        ModelRule("HALF", (ModelStep(DOCUMENT, delay=4),)),
+        *chatting.model.rules,
+    )
     pane = chat(chatting)
     say(chatting, pane, OLD, "MARKER-ANSWER")
     enter(chatting, pane, "/handoff HALF")
@@ -71,7 +74,7 @@ def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) 
 
 def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> None:
     """It is never called a cancellation, and the old session goes on."""
-    empty = Rule(f"{ASKED}|held no text", (Step(""),))
+    empty = ModelRule(f"{ASKED}|held no text", (ModelStep(""),))
     chatting.model.rules = (empty, *chatting.model.rules)
 
     done = scripted(chatting, "pi-acp", OLD, "/handoff")
@@ -80,7 +83,7 @@ def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> No
     assert "cancelled" not in done.stderr
     assert done.returncode == 1
     assert len(chatting.model.asked("held no text")) == 1
-    assert len(sessions(chatting.project)) == 1
+    assert len(list_sessions(chatting.project)) == 1
 
 
 def test_a13_a_missing_section_is_repaired(chatting: World) -> None:
@@ -88,8 +91,8 @@ def test_a13_a_missing_section_is_repaired(chatting: World) -> None:
     short = DOCUMENT.partition("\n\n## Key Decisions")[0]
     repair = "## Key Decisions\n- MARKER-REPAIR\n\n## Critical Context\n- (none)\n\n## Next Steps\n- (none)"
     chatting.model.rules = (
-        Rule(CHECKED, (Step(repair),)),
-        Rule(ASKED, (Step(short),)),
+        ModelRule(CHECKED, (ModelStep(repair),)),
+        ModelRule(ASKED, (ModelStep(short),)),
         *chatting.model.rules,
     )
     scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
@@ -97,18 +100,18 @@ def test_a13_a_missing_section_is_repaired(chatting: World) -> None:
     (told,) = chatting.model.asked(CHECKED)
     assert "- the section ## Key Decisions" in told.prompt
     request = asked(chatting, "and then what")
-    assert request.count("MARKER-REPAIR") == 1
-    assert request.count("MARKER-DOCUMENT") == 1
+    assert request.count_text("MARKER-REPAIR") == 1
+    assert request.count_text("MARKER-DOCUMENT") == 1
 
 
 def test_a15_the_old_session_stays_readable_from_the_new_one(chatting: World) -> None:
     """By its lineage, and by the references that stand in the handoff."""
     scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
 
-    newest = SessionManager.open(Path(sessions(chatting.project)[0].path))
-    (old,) = newest.lineage()
+    newest = SessionManager.open(Path(list_sessions(chatting.project)[0].path))
+    (old,) = newest.find_lineage()
     assert "MARKER-ANSWER" in old.read_text()
-    (handoff,) = Vault().all()
+    (handoff,) = Vault().list_handoffs()
     command = [TASUKI, "read", f"{handoff.id[:8]}#1-2"]
     read = subprocess.run(
         command, cwd=chatting.project, capture_output=True, text=True, check=True, timeout=30

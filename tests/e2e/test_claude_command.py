@@ -4,10 +4,9 @@ import subprocess
 
 import pytest
 from conftest import ANSWER, World
+from fakes.model_server import ModelRule, ModelStep, ScriptedCall
 from inside import WISH, conversation, installed, opened, review, started, tasuki, typed
 from waiting import retry_until
-
-from tasuki.testing.model_server import Call, Rule, Step
 
 pytestmark = pytest.mark.e2e
 
@@ -122,8 +121,10 @@ def test_the_agent_hands_off_by_the_installed_tool(with_claude: World) -> None:
     """The tool is there without another step; the goal is marked as the model's, and nothing starts."""
     world = with_claude
     installed(world, "claude")
-    call = Call("mcp__tasuki__handoff", {"goal": GOAL})
-    world.model.rules = (Rule("hand this off", (Step("", (call,)), Step("It is drafted."))),)
+    call = ScriptedCall("mcp__tasuki__handoff", {"goal": GOAL})
+    world.model.rules = (
+        ModelRule("hand this off", (ModelStep("", (call,)), ModelStep("It is drafted."))),
+    )
     done = subprocess.run(
         ["claude", "-p", f"{WISH} Now hand this off.", "--allowedTools", "mcp__tasuki__handoff"],
         cwd=world.project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,

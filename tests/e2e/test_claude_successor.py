@@ -6,17 +6,18 @@ from pathlib import Path
 import msgspec
 import pytest
 from conftest import ANSWER, World
+from fakes.model_server import ModelRequest
 from handoffs import made
 from msgspec import structs
 from waiting import retry_until
 
 from tasuki.errors import LaunchFailed, ThreadUnreadable
-from tasuki.harness import get
-from tasuki.harness.claude import folder_name
+from tasuki.harness.claude.head import build_folder_name
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest
-from tasuki.launch import running_elsewhere, start, tmux
+from tasuki.harness.registry import get_harness
+from tasuki.launch import find_running_programs, start
+from tasuki.launch.tmux import server
 from tasuki.model import Thread
-from tasuki.testing.model_server import Request
 
 pytestmark = pytest.mark.e2e
 
@@ -30,10 +31,10 @@ def plan(world: World, send: bool = False, brief: str = BRIEF) -> LaunchPlan:
     """The plan of the Claude adapter for a handoff."""
     handoff = made(goal=GOAL, to="claude")
     request = LaunchRequest(handoff, brief, "", str(world.project), send=send)
-    return get("claude").plan(request)
+    return get_harness("claude").plan(request)
 
 
-def asked(world: World) -> Request:
+def asked(world: World) -> ModelRequest:
     """The one request that holds the brief."""
     requests = retry_until(lambda: world.model.asked(MARKER), 20)
     assert len(requests) == 1
@@ -42,7 +43,7 @@ def asked(world: World) -> Request:
 
 def thread_files(world: World) -> list[Path]:
     """Thread files of the project."""
-    return [file.path for file in get("claude").files(world.project)]
+    return [file.path for file in get_harness("claude").list_files(world.project)]
 
 
 def test_prefilled_in_tmux(with_claude: World) -> None:
@@ -56,16 +57,16 @@ def test_prefilled_in_tmux(with_claude: World) -> None:
 
     with_claude.terminal.keys(launched.pane, "Enter")
     request = asked(with_claude)
-    assert request.count(MARKER) == 1
+    assert request.count_text(MARKER) == 1
     assert request.prompt.endswith(GOAL)
     with_claude.shows(launched.pane, ANSWER)
 
     (path,) = retry_until(lambda: thread_files(with_claude), 20)
-    assert folder_name(with_claude.project) == path.parent.name
+    assert build_folder_name(with_claude.project) == path.parent.name
     thread = retry_until(lambda: _answered(path), 20)
     assert thread is not None
     assert thread.entries[0].text == BRIEF
-    told = running_elsewhere(thread)
+    told = find_running_programs(thread)
     assert len(told) == 1
     assert "Claude Code (process" in told[0]
 
@@ -73,7 +74,7 @@ def test_prefilled_in_tmux(with_claude: World) -> None:
 def _answered(path: Path) -> Thread | None:
     """The thread once it holds the answer; its file begins with lines of no conversation."""
     try:
-        thread = get("claude").read(path)
+        thread = get_harness("claude").read(path)
     except ThreadUnreadable:
         return None
     return thread if any(entry.text == ANSWER for entry in thread.entries) else None
@@ -122,8 +123,8 @@ def test_a_brief_too_long_for_an_argument(with_claude: World) -> None:
     assert with_claude.model.asked(MARKER) == []
     with_claude.terminal.keys(launched.pane, "Enter")
     request = asked(with_claude)
-    assert request.count("- item 5999 of the past ✓") == 1
-    assert request.count(MARKER) == 1
+    assert request.count_text("- item 5999 of the past ✓") == 1
+    assert request.count_text(MARKER) == 1
 
 
 def test_a_long_brief_in_this_terminal(with_claude: World, tmp_path: Path) -> None:
@@ -136,14 +137,14 @@ def test_a_long_brief_in_this_terminal(with_claude: World, tmp_path: Path) -> No
     with_claude.until_quiet(pane)
     assert with_claude.model.asked(MARKER) == []
     with_claude.terminal.keys(pane, "Enter")
-    assert asked(with_claude).count("- item 5999 of the past ✓") == 1
+    assert asked(with_claude).count_text("- item 5999 of the past ✓") == 1
 
 
 def test_a_dialog_is_not_taken_for_the_input(
     with_claude: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the trust question stands in the way nothing is pasted into it, and the user is told."""
-    monkeypatch.setattr(tmux, "READY_SECONDS", 4.0)
+    monkeypatch.setattr(server, "READY_SECONDS", 4.0)
     with_claude.write(".claude.json", {"hasCompletedOnboarding": True, "theme": "dark"})
     wanted = structs.replace(long_plan(with_claude), submit=True)
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import install
 import pytest
 from conftest import ANSWER, World
+from fakes.model_server import ModelRule, ModelStep, ScriptedCall
 from inside import WISH, conversation, installed, opened, review, started, typed
 from waiting import retry_until
-
-from tasuki.testing.model_server import Call, Rule, Step
 
 pytestmark = pytest.mark.e2e
 
@@ -90,8 +89,10 @@ def test_the_agent_hands_off_by_the_installed_tool(with_codex: World) -> None:
     """The tool is there without another step; the goal is marked as the model's, and nothing starts."""
     world = with_codex
     installed(world, "codex")
-    call = Call("handoff", {"goal": GOAL}, "mcp__tasuki")
-    world.model.rules = (Rule("hand this off", (Step("", (call,)), Step("It is drafted."))),)
+    call = ScriptedCall("handoff", {"goal": GOAL}, "mcp__tasuki")
+    world.model.rules = (
+        ModelRule("hand this off", (ModelStep("", (call,)), ModelStep("It is drafted."))),
+    )
     done = subprocess.run(
         ["codex", "exec", "-c", 'mcp_servers.tasuki.default_tools_approval_mode="approve"',
          "-c", "mcp_servers.tasuki.required=true",  # waited for until it runs

@@ -9,8 +9,8 @@ from conftest import ANSWER, World
 from handoffs import made
 from waiting import retry_until
 
-from tasuki.harness import get
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest
+from tasuki.harness.registry import get_harness
 from tasuki.launch import start
 
 pytestmark = pytest.mark.e2e
@@ -26,7 +26,7 @@ def plan(world: World) -> LaunchPlan:
     handoff = made(goal=GOAL, to="codex")
     arguments = ("--no-daemon",)
     request = LaunchRequest(handoff, BRIEF, "", str(world.project), arguments=arguments)
-    return get("codex").plan(request)
+    return get_harness("codex").plan(request)
 
 
 def check_brief(world: World) -> None:

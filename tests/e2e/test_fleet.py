@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import ANSWER, World
+from fakes.model_server import ModelRule, ModelStep
 from real_fleet import INJECTED, INSTRUCTED, SECONDS, SKILL, RealFleet, commanded, tooled
 from waiting import retry_until
 
-from tasuki import harness as harnesses
-from tasuki.testing.model_server import Rule, Step
+from tasuki.harness import registry as harnesses
 
 pytestmark = pytest.mark.e2e
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 class Kind(NamedTuple):
     """What differs between the programs."""
 
-    writes: Callable[[str, str], Step]
+    writes: Callable[[str, str], ModelStep]
     end_reason: str
     busy: str = "esc to interrupt"
     """What its screen shows while it works."""
@@ -99,9 +99,9 @@ def test_an_agent_hands_off_to_its_successor(fleet: RealFleet) -> None:
     assert old["end_reason"] == KINDS[fleet.harness].end_reason
     assert old["ended_at"] <= new["started_at"]
     assert told.number > asked.number
-    assert told.count(SKILL) == 1
+    assert told.count_text(SKILL) == 1
     assert new["skill_at"] < began(of, "prompt")
-    thread = harnesses.get(fleet.harness).read(Path(new["thread"]))
+    thread = harnesses.get_harness(fleet.harness).read(Path(new["thread"]))
     assert sum(of["id"] in e.text for e in thread.entries if e.kind == "user") == 1
     assert len(fleet.api("GET", "/api/agents")["agents"]) == 2
     fleet.idle(new["id"])
@@ -124,7 +124,7 @@ def test_another_claude_in_the_same_home(claude: RealFleet) -> None:
     claude.shows(other, ANSWER)
     told = claude.agent(claude.idle(other))
 
-    assert request.count(SKILL) == 0
+    assert request.count_text(SKILL) == 0
     assert (told["persona"], told["pane"], bool(told["thread"])) == (None, pane, True)
     assert claude.agent(agent)["session"] != told["session"]
 
@@ -132,7 +132,7 @@ def test_another_claude_in_the_same_home(claude: RealFleet) -> None:
 @pytest.mark.parametrize("fleet", sorted(n for n in KINDS if KINDS[n].escaped), indirect=True)
 def test_escape_in_the_middle_of_the_document(fleet: RealFleet) -> None:
     """The turn is broken off by the operator: a failure by name, and the agent goes on living."""
-    fleet.world.model.rules = (Rule(INSTRUCTED, (held(threading.Event()),)),)
+    fleet.world.model.rules = (ModelRule(INSTRUCTED, (held(threading.Event()),)),)
     agent = fleet.worked(fleet.started())
     id = fleet.hand_off(agent)
     retry_until(lambda: fleet.asked(INSTRUCTED), SECONDS)
@@ -148,7 +148,7 @@ def test_escape_in_the_middle_of_the_document(fleet: RealFleet) -> None:
 def test_escape_in_the_middle_of_an_ordinary_turn(claude: RealFleet) -> None:
     """No hook tells of it, and yet the agent is known to be idle: it can be handed off."""
     claude.world.model.rules = (
-        Rule("something slow", (held(threading.Event()),)),
+        ModelRule("something slow", (held(threading.Event()),)),
         *claude.world.model.rules,
     )
     agent = claude.worked(claude.started())
@@ -164,7 +164,7 @@ def test_a_permission_dialog_is_seen(claude: RealFleet) -> None:
     """What it may not do unasked it asks for: the agent waits for the user, and is at work again behind that."""
     outside, go = claude.folder / "elsewhere.md", threading.Event()
     claude.world.model.rules = (
-        Rule("write elsewhere", (tooled("Write")(str(outside), "x"), held(go))),
+        ModelRule("write elsewhere", (tooled("Write")(str(outside), "x"), held(go))),
         *claude.world.model.rules,
     )
     agent = claude.worked(claude.started())
@@ -181,9 +181,9 @@ def test_a_permission_dialog_is_seen(claude: RealFleet) -> None:
     assert waiting["waiting_for"] == f"permission for Write: {outside}"
 
 
-def held(go: threading.Event) -> Step:
+def held(go: threading.Event) -> ModelStep:
     """An answer that does not come before it may."""
-    return Step(reply=lambda _: "Slowly." if go.wait(SECONDS) else "Too late.")
+    return ModelStep(reply=lambda _: "Slowly." if go.wait(SECONDS) else "Too late.")
 
 
 def began(of: dict[str, Any], step: str) -> float:

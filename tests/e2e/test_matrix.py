@@ -13,10 +13,10 @@ import install
 import pytest
 from agents import PROGRAMS, Program
 from conftest import ANSWER, World
+from fakes.model_server import ModelRule, ModelServer, ModelStep
 from waiting import retry_until
 
-from tasuki.harness import get
-from tasuki.testing.model_server import ModelServer, Rule, Step
+from tasuki.harness.registry import get_harness
 
 pytestmark = pytest.mark.e2e
 
@@ -29,7 +29,12 @@ CACHES = shutil.ignore_patterns(".cache", ".npm", ".bun", "*.sock", "*.ipc")
 """What a program makes anew, and what cannot be copied."""
 
 NAMES = [n for n in PROGRAMS if install.in_every_run(n) or os.environ.get("TASUKI_E2E") == "all"]
-CELLS = [(source, to) for source in NAMES for to in NAMES]
+CELLS = [
+    pytest.param(source, to, marks=[] if source in ("claude", to) else [pytest.mark.long])
+    for source in NAMES
+    for to in NAMES
+]
+"""By default each program hands off to itself, and Claude Code to each."""
 SLOW = ("opencode",)
 """Successors that need a whole core for 6 s before they take text: one at a time."""
 
@@ -58,8 +63,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
 
 
 def _recording(program: Program, folder: Path) -> Recording:
-    steps = (Step("I read the notes first.", (program.call(),)), Step(FACT))
-    rules = [Rule("mobile team", steps)]
+    steps = (ModelStep("I read the notes first.", (program.call(),)), ModelStep(FACT))
+    rules = [ModelRule("mobile team", steps)]
     with (
         pytest.MonkeyPatch.context() as patch,
         ModelServer(rules, log_file=folder / "model.jsonl") as model,
@@ -167,7 +172,7 @@ def test_in_a_window(cell: Callable[[str, str], World], to: str) -> None:
     world.set(TMUX=f"/tmp/tmux-{os.getuid()}/{world.terminal.socket},0,0")
     own = handed(world, "claude", to)
 
-    world.shows(own, f"started {get(to).title} in tmux", SECONDS)
+    world.shows(own, f"started {get_harness(to).title} in tmux", SECONDS)
     (pane,) = (p.split()[0] for p in world.terminal.panes() if not p.startswith(f"{own} "))
     stands_unsent(world, to, pane)
     check(world, "claude", to, pane, before)

@@ -5,8 +5,8 @@ from conftest import World
 from handoffs import made
 from waiting import retry_until
 
-from tasuki.harness import get
 from tasuki.harness.protocol import LaunchRequest
+from tasuki.harness.registry import get_harness
 from tasuki.launch import start
 
 pytestmark = pytest.mark.e2e
@@ -22,7 +22,7 @@ def test_in_tmux(with_omp: World) -> None:
     request = LaunchRequest(
         made(goal=GOAL, to="omp"), brief, CONTEXT, str(with_omp.project), arguments=("--no-title",)
     )
-    launched = start(get("omp").plan(request), "tmux", socket=with_omp.terminal.socket)
+    launched = start(get_harness("omp").plan(request), "tmux", socket=with_omp.terminal.socket)
 
     assert launched.filled
     with_omp.shows(launched.pane, GOAL)

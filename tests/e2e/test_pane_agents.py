@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from conftest import World
+from fakes.model_server import ModelRule, ModelStep
 from waiting import retry_until, runs
 
-from tasuki.launch.panes import Opened, Panes
-from tasuki.testing.model_server import Rule, Step
+from tasuki.launch.tmux.panes import OpenedPane, TmuxPanes
 
 SECONDS = 60
 EXITS = {"claude": "/exit", "codex": "/quit", "pi": "/quit"}
@@ -23,7 +23,7 @@ PASTED = r'\n\n<pasted_content id="(\w+)">\none\ntwo\nthree\nfive\n</pasted_cont
 """How a long paste reaches a hook."""
 
 
-def opened(world: World, panes: Panes, name: str) -> Opened:
+def opened(world: World, panes: TmuxPanes, name: str) -> OpenedPane:
     """A program in a pane, once its screen stands still."""
     order = world.folder / "order.json"
     program = shutil.which(name)
@@ -41,7 +41,7 @@ def test_a_text_reaches_the_model_once(
 ) -> None:
     """A text of several lines reaches the model as one prompt, once; the exit command ends the program."""
     request.getfixturevalue(f"with_{name}")
-    panes = Panes(world.terminal, world.folder / "locks")
+    panes = TmuxPanes(world.terminal, world.folder / "locks")
     agent = opened(world, panes, name)
     text = "First line of the words\n- second; #{pane_id}\n" + "\n".join(
         f"- {n}" for n in range(40)
@@ -54,7 +54,7 @@ def test_a_text_reaches_the_model_once(
     panes.submit(agent.pane, EXITS[name], "t-2", 0.5, agent.pid)
 
     retry_until(lambda: not runs(agent.pid), SECONDS)
-    retry_until(lambda: agent.pane not in panes.status().panes, SECONDS)
+    retry_until(lambda: agent.pane not in panes.read_status().panes, SECONDS)
     sent = world.sent("First line of the words")
     assert len(sent) == 1
     assert sent[0].count(text) == 1
@@ -64,15 +64,15 @@ def test_what_the_scripted_harness_copies(with_claude: World) -> None:
     """Claude Code shows a paste of three lines itself, one of four by a name; a prompt that waits is
     told at once, with the id of the turn that goes on, and its turn ends with an id of its own."""
     world, seen, go = with_claude, with_claude.folder / "seen.jsonl", threading.Event()
-    held = Step(reply=lambda _: "First." if go.wait(SECONDS) else "")
-    world.model.rules = (Rule("five", (held,)), *world.model.rules)
+    held = ModelStep(reply=lambda _: "First." if go.wait(SECONDS) else "")
+    world.model.rules = (ModelRule("five", (held,)), *world.model.rules)
     recorded(world, seen)
-    panes = Panes(world.terminal, world.folder / "locks")
+    panes = TmuxPanes(world.terminal, world.folder / "locks")
     pane = opened(world, panes, "claude").pane
 
     panes.paste(pane, "one\ntwo\nthree", "t-1")
     world.shows(pane, "three", SECONDS)
-    panes.keys(pane, "C-c")
+    panes.press_keys(pane, "C-c")
     world.until_quiet(pane)
     panes.paste(pane, "one\ntwo\nthree\nfive", "t-2")
     world.shows(pane, "[Pasted text #", SECONDS)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from conftest import ANSWER, World
+from fakes.model_server import ModelRule, ModelStep
 from inside import WISH, conversation, installed, opened, tasuki, typed
 from waiting import retry_until
-
-from tasuki.testing.model_server import Rule, Step
 
 pytestmark = pytest.mark.e2e
 
@@ -146,8 +145,8 @@ def test_the_skill_that_was_used_last_is_inherited(with_pi: World) -> None:
 def test_a_full_context_is_told_once(with_pi: World) -> None:
     """From the threshold on a sentence suggests the command; the next turn is silent."""
     world = with_pi
-    filled = Step("So much.", read=110_000)
-    world.model.rules = (Rule("fill it", (filled,)), *world.model.rules)
+    filled = ModelStep("So much.", read=110_000)
+    world.model.rules = (ModelRule("fill it", (filled,)), *world.model.rules)
     pane = talking(world)
     typed(world, pane, "fill it")
     world.shows(pane, "Hand off while all of it is known: /handoff GOAL")

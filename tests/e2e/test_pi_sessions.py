@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 from conftest import ANSWER, World
+from fakes.model_requests import ModelTurn
+from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
 from waiting import retry_until
 
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import (
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import (
     Json,
-    assistant_message,
-    model_messages,
-    text_block,
-    text_of,
-    tool_call,
-    tool_result,
-    user_message,
+    build_assistant_message,
+    build_model_messages,
+    build_text_block,
+    build_tool_call,
+    build_tool_result,
+    build_user_message,
+    extract_text,
 )
-from tasuki.testing.model_requests import Turn
-from tasuki.testing.model_server import Call, Request, Rule, Step
 
 pytestmark = pytest.mark.e2e
 
@@ -30,20 +30,20 @@ def pi(world: World, *arguments: str) -> None:
     subprocess.run(["pi", *arguments], cwd=world.project, check=True, timeout=60)
 
 
-def turns(request: Request) -> list[tuple[str, str]]:
+def turns(request: ModelRequest) -> list[tuple[str, str]]:
     """What the model got, the system prompt apart."""
     return [shown(turn) for turn in request.turns if turn.role != "system"]
 
 
-def shown(turn: Turn) -> tuple[str, str]:
+def shown(turn: ModelTurn) -> tuple[str, str]:
     return turn.role, turn.text.strip()
 
 
 def context(session: SessionManager, leaf: str | None = None) -> list[tuple[str, str]]:
     """What tasuki would show the model."""
-    messages = model_messages(session.build_session_context(leaf).messages)
+    messages = build_model_messages(session.build_session_context(leaf).messages)
     return [
-        ("tool" if m["role"] == "toolResult" else m["role"], text_of(m).strip())
+        ("tool" if m["role"] == "toolResult" else m["role"], extract_text(m).strip())
         for m in messages
         if m["role"] != "system"
     ]
@@ -51,7 +51,7 @@ def context(session: SessionManager, leaf: str | None = None) -> list[tuple[str,
 
 def before(session: SessionManager, prompt: str) -> str:
     """Id of the entry that the last user message of some words hangs on."""
-    found = [e for e in session.entries if prompt in text_of(e.get("message") or {})]
+    found = [e for e in session.entries if prompt in extract_text(e.get("message") or {})]
     return str([e for e in found if e["message"]["role"] == "user"][-1]["id"])
 
 
@@ -66,21 +66,21 @@ def test_pi_goes_on_with_what_tasuki_wrote(with_pi: World, tmp_path: Path) -> No
     tasuki says they would, and tasuki reads what pi added."""
     session = SessionManager.create(with_pi.project, tmp_path / "sessions", parent="/old/one.jsonl")
     session.append_custom_message_entry("handoff", "<handoff-context>THE PAST", True)
-    session.append_message(user_message("summarised away"))
+    session.append_message(build_user_message("summarised away"))
     session.append_message(assistant("away too"))
-    kept = session.append_message(user_message("kept"))
-    call = tool_call("call_1", "bash", {"command": "cat notes.txt"})
+    kept = session.append_message(build_user_message("kept"))
+    call = build_tool_call("call_1", "bash", {"command": "cat notes.txt"})
     session.append_message(assistant("I look.", call))
-    session.append_message(tool_result("call_1", "bash", "the notes"))
+    session.append_message(build_tool_result("call_1", "bash", "the notes"))
     answered = session.append_message(assistant("Seen."))
     session.append_compaction("A summary of the past.", kept, 100)
     session.append_custom_entry("tasuki", {"never": "shown"})
-    session.append_message(user_message("left behind"))
+    session.append_message(build_user_message("left behind"))
     session.append_message(assistant("left too"))
     session.branch_with_summary(session.entries[-4]["id"], "Another way was tried.")
     session.append_label(answered, "seen")
     session.append_session_info("A session of tasuki")
-    edited = session.append_message(user_message("edited away"))
+    edited = session.append_message(build_user_message("edited away"))
     session.append_context_edit(edited, None)
     session.flush()
     session.close()
@@ -102,17 +102,20 @@ def test_pi_goes_on_with_what_tasuki_wrote(with_pi: World, tmp_path: Path) -> No
 def assistant(text: str, *blocks: Json) -> Json:
     """An answer of another agent's model."""
     stop = "toolUse" if blocks else "stop"
-    content = [text_block(text), *blocks]
-    return assistant_message(content, provider="gemini", stop=stop)
+    content = [build_text_block(text), *blocks]
+    return build_assistant_message(content, provider="gemini", stop=stop)
 
 
 def test_tasuki_opens_what_pi_wrote(with_pi: World) -> None:
     """After calls and a compaction, the context is what pi sent with its next prompt."""
     (with_pi.project / "notes.txt").write_text("remember the milk")
-    calls = (Call("bash", {"command": "cat notes.txt"}),)
+    calls = (ScriptedCall("bash", {"command": "cat notes.txt"}),)
     with_pi.model.rules = (
-        Rule("summar|checkpoint", (Step("## Goal\nA SUMMARY of the model."),)),
-        Rule("read the notes", (Step("I look.", calls=calls), Step("There is milk in them."))),
+        ModelRule("summar|checkpoint", (ModelStep("## Goal\nA SUMMARY of the model."),)),
+        ModelRule(
+            "read the notes",
+            (ModelStep("I look.", calls=calls), ModelStep("There is milk in them.")),
+        ),
         *with_pi.model.rules,
     )
     settings = with_pi.home / ".pi/agent/settings.json"

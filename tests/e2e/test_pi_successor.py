@@ -9,8 +9,8 @@ from conftest import ANSWER, World
 from handoffs import made
 from waiting import retry_until
 
-from tasuki.harness import get
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest
+from tasuki.harness.registry import get_harness
 from tasuki.launch import start
 
 pytestmark = pytest.mark.e2e
@@ -26,7 +26,7 @@ def plan(world: World, send: bool = False, goal: str = GOAL) -> LaunchPlan:
     handoff = made(goal=goal, to="pi")
     brief = f"{CONTEXT}\n\n## Goal\n\n{goal}"
     request = LaunchRequest(handoff, brief, CONTEXT, str(world.project), send=send)
-    return get("pi").plan(request)
+    return get_harness("pi").plan(request)
 
 
 def check_context(world: World, goal: str = GOAL) -> None:
@@ -70,7 +70,7 @@ def test_the_thread_is_a_thread(with_pi: World) -> None:
     (second,) = retry_until(lambda: with_pi.model.asked("and then"), 20)
     with_pi.shows(launched.pane, "A second answer.")
 
-    thread = get("pi").read(Path(wanted.thread_path))
+    thread = get_harness("pi").read(Path(wanted.thread_path))
 
     assert second.count(MARKER) == 1
     assert wanted.thread_id == thread.id

@@ -8,7 +8,7 @@ import pytest
 from conftest import ANSWER, World
 from waiting import retry_until
 
-from tasuki.harness.claude import folder_name
+from tasuki.harness.claude.head import build_folder_name
 from tasuki.testing import ThreadBuilder
 
 pytestmark = pytest.mark.e2e
@@ -20,7 +20,7 @@ FACT = "The gateway drops idle connections after 61 s, because its keepalive is 
 
 def predecessor(world: World) -> Path:
     """A thread of Claude Code in the world's project, the newest there."""
-    folder = world.home / ".claude" / "projects" / folder_name(world.project)
+    folder = world.home / ".claude" / "projects" / build_folder_name(world.project)
     folder.mkdir(parents=True)
     return (
         ThreadBuilder("claude", cwd=str(world.project))

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 import pytest
 from conftest import World
+from fakes.model_server import ModelRule, ModelStep
 from inside import LETTERS, WISH, conversation, installed, opened, review, started, typed
 from waiting import retry_until
-
-from tasuki.testing.model_server import Rule, Step
 
 pytestmark = pytest.mark.e2e
 
@@ -114,7 +113,10 @@ def test_a_goal_of_several_lines_is_kept_to_the_letter(talk: Talk) -> None:
 def filled(world: World, tokens: int) -> None:
     """Have the model say that it read so many tokens, where it is asked to fill the context."""
     world.set(TASUKI_SUGGEST_AT="40")
-    world.model.rules = (Rule("fill it", (Step("So much.", read=tokens),)), *world.model.rules)
+    world.model.rules = (
+        ModelRule("fill it", (ModelStep("So much.", read=tokens),)),
+        *world.model.rules,
+    )
 
 
 def test_in_gemini_a_full_context_is_told_once(with_gemini: World) -> None:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Self
 
-from tasuki.testing.threads import ThreadBuilder
+from tasuki.testing.builder import ThreadBuilder
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Script:
 
     def interrupted(self) -> Self:
         """The user pressed Escape."""
-        self.thread.interrupted()
+        self.thread.interruption()
         return self
 
     def delegated(self, task: str) -> Self:

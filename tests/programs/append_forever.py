@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
-from tasuki.session.manager import SessionManager
-from tasuki.session.messages import user_message
+from tasuki.session.pi_store.manager import SessionManager
+from tasuki.session.pi_store.messages import build_user_message
 
 manager = SessionManager.open(Path(sys.argv[1]))
 print("writing", flush=True)
 number = 0
 while True:
     number += 1
-    manager.append_message(user_message(f"number {number} " + "x" * 5000))
+    manager.append_message(build_user_message(f"number {number} " + "x" * 5000))

@@ -43,45 +43,46 @@ def behind(owner: Any, name: str, point: str = "") -> None:
 
 def points() -> None:
     """Put the points into the code."""
-    from tasuki.fleet import documents, lifecycle
-    from tasuki.fleet.bridge import Bridge
-    from tasuki.fleet.lifecycle import Lifecycle
-    from tasuki.fleet.outcomes import Outcomes
-    from tasuki.fleet.steps import Steps
-    from tasuki.launch.panes import Panes
+    from tasuki.fleet.agents import lifecycle
+    from tasuki.fleet.agents.lifecycle import AgentLifecycle
+    from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+    from tasuki.fleet.handoff import documents
+    from tasuki.fleet.handoff.runner import StepRunner
+    from tasuki.fleet.handoff.step_context import StepContext
+    from tasuki.launch.tmux.panes import TmuxPanes
 
-    carried_out = Outcomes._carried_out
+    carried_out = StepRunner._run_step
 
-    def around(self: Outcomes, id: str, attempt: int, name: str) -> bool:
+    def around(self: StepRunner, id: str, attempt: int, name: str) -> bool:
         reached(f"{name}:before")
         done = carried_out(self, id, attempt, name)
         reached(f"{name}:after")
         return done
 
-    Outcomes._carried_out = around  # type: ignore[method-assign]
-    until = Steps._until
+    StepRunner._run_step = around  # type: ignore[method-assign]
+    until = StepContext.wait_for
 
-    def waiting(self: Steps, of: Any, *arguments: Any) -> Any:
+    def waiting(self: StepContext, of: Any, *arguments: Any) -> Any:
         step = self.database and _step(self, of.id)
         reached(f"{step}:middle")
         return until(self, of, *arguments)
 
-    Steps._until = waiting  # type: ignore[method-assign]
-    behind(Panes, "paste")
-    behind(Panes, "enter")
-    behind(Panes, "open")
-    behind(Bridge, "_emptied")
-    behind(documents, "reserve")
-    behind(documents, "_append")
+    StepContext.wait_for = waiting  # type: ignore[method-assign]
+    behind(TmuxPanes, "paste")
+    behind(TmuxPanes, "enter")
+    behind(TmuxPanes, "open")
+    behind(PromptDelivery, "_clear_input")
+    behind(documents, "reserve_path")
+    behind(documents, "_append_to_document")
     behind(lifecycle, "_write_private")
-    behind(Lifecycle, "enrol")
-    behind(Lifecycle, "_ordered")
+    behind(AgentLifecycle, "insert_agent")
+    behind(AgentLifecycle, "_write_order")
 
 
-def _step(steps: Any, id: str) -> str:
-    from tasuki.fleet import reading
+def _step(context: Any, id: str) -> str:
+    from tasuki.fleet.store import queries
 
-    return reading.handoff(steps.database, id).step
+    return queries.load_handoff(context.database, id).step
 
 
 def limits() -> None:
@@ -89,9 +90,9 @@ def limits() -> None:
     given = json.loads(os.environ.get("FLEET_LIMITS") or "{}")
     if given:
         from tasuki.fleet import service
-        from tasuki.fleet.limits import Limits
+        from tasuki.fleet.handoff.workflow import StepLimits
 
-        service.Fleet.__init__.__kwdefaults__["limits"] = Limits(**given)
+        service.Fleet.__init__.__kwdefaults__["limits"] = StepLimits(**given)
 
 
 def named() -> None:
@@ -106,15 +107,15 @@ def upgraded() -> None:
     """Be a later version of tasuki: another number, another code of the workflow."""
     if os.environ.get("FLEET_LATER"):
         import tasuki
-        from tasuki.fleet import workflow
+        from tasuki.fleet.handoff import workflow
 
         tasuki.__version__ = "99.0"
-        inner = workflow.hand_off
+        inner = workflow.run_steps
 
         def hand_off(*arguments: Any, **named: Any) -> None:
             inner(*arguments, **named)
 
-        workflow.hand_off = hand_off
+        workflow.run_steps = hand_off
 
 
 if __name__ == "__main__":

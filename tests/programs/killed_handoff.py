@@ -16,11 +16,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fakes.session_backend import ScriptedBackend
 from sessions import DOCUMENT, WORKED, Desk, says
 
-from tasuki import config
-from tasuki.session.manager import SessionManager
-from tasuki.testing.session_backend import ScriptedBackend
+from tasuki.config import settings
+from tasuki.session.pi_store.manager import SessionManager
 from tasuki.vault import Vault
 
 CALLS = ("write", "fsync", "rename", "replace", "mkdir", "unlink")
@@ -48,7 +48,7 @@ async def handed_off(folder: Path) -> None:
     """Work, then a handoff in which every write may be the last."""
     global ARMED
     at = await Desk(
-        folder, ScriptedBackend((says(DOCUMENT), WORKED)), config.loaded(folder)
+        folder, ScriptedBackend((says(DOCUMENT), WORKED)), settings.load_with_sources(folder)
     ).worked()
     ARMED = True
     assert await at.session.handoff() is not None
@@ -62,8 +62,8 @@ def left(folder: Path) -> dict[str, Any]:
             assert manager.notes == [], manager.notes
             kinds.append([entry["type"] for entry in manager.entries])
     vault = Vault(folder / "handoffs")
-    briefs = [len(vault.brief(handoff.id)) for handoff in vault.all()]
-    newest = SessionManager.newest(folder, folder / "sessions")
+    briefs = [len(vault.load_brief(handoff.id)) for handoff in vault.list_handoffs()]
+    newest = SessionManager.find_newest(folder, folder / "sessions")
     context = [m["role"] for m in newest.build_session_context().messages] if newest else []
     last = Path("last").read_text() if Path("last").exists() else ""
     return {"last": last, "sessions": kinds, "briefs": briefs, "context": context}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from tasuki.cli.review import review
+from tasuki.cli.handoff.review_screen import show_review
 from tasuki.model import Entry, FileChange, Item, Thread, Todo, ToolCall
 
 BRIEF = """\
@@ -61,7 +61,7 @@ WARNINGS = (
 
 def main() -> None:
     """Review, and keep the decision."""
-    result = review(BRIEF, THREAD, LEFT_OUT, WARNINGS, 200)
+    result = show_review(BRIEF, THREAD, LEFT_OUT, WARNINGS, 200)
     Path(sys.argv[1]).write_bytes(msgspec.json.encode(result))
 
 

@@ -4,10 +4,12 @@ import sys
 from types import TracebackType
 
 
-def _quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Ctrl-C while the program still loads ends it without a traceback."""
+def _exit_quietly(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """End without a traceback on Ctrl-C while the program still loads."""
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
 
 
-sys.excepthook = _quietly
+sys.excepthook = _exit_quietly

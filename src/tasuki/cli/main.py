@@ -12,41 +12,83 @@ import click
 
 from tasuki import __version__
 from tasuki.errors import TasukiError
-from tasuki.plain import shown
+from tasuki.text_safety import clean_for_display
 
 COMMANDS = {
-    "handoff": ("tasuki.cli.handoff:handoff", "Hand a thread's work to a fresh one."),
-    "start": ("tasuki.cli.start:start", "Start the successor of a handoff that was kept."),
-    "threads": ("tasuki.cli.threads:threads", "List the threads of this folder, newest first."),
-    "handoffs": ("tasuki.cli.kept:handoffs", "List, find and prune the handoffs that were kept."),
-    "show": ("tasuki.cli.kept:show", "Show one handoff."),
-    "lineage": ("tasuki.cli.kept:lineage", "Draw the chain of threads and handoffs."),
-    "find": ("tasuki.cli.find:find", "Search all threads of all harnesses."),
-    "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
-    "chat": ("tasuki.cli.chat:chat", "Talk to any agent that speaks ACP, with /handoff."),
-    "check": ("tasuki.cli.check:check", "Score a handoff document against its thread."),
+    "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
+    "start": (
+        "tasuki.cli.handoff.command:start",
+        "Start the successor of a handoff that was kept.",
+    ),
+    "threads": (
+        "tasuki.cli.threads.thread_list:threads",
+        "List the threads of this folder, newest first.",
+    ),
+    "handoffs": (
+        "tasuki.cli.handoff.handoffs:handoffs",
+        "List, find and prune the handoffs that were kept.",
+    ),
+    "show": ("tasuki.cli.handoff.handoffs:show", "Show one handoff."),
+    "lineage": ("tasuki.cli.handoff.handoffs:lineage", "Draw the chain of threads and handoffs."),
+    "find": ("tasuki.cli.threads.find:find", "Search all threads of all harnesses."),
+    "read": (
+        "tasuki.cli.threads.read:read",
+        "Open a thread or entries of it, or ask it a question.",
+    ),
+    "chat": (
+        "tasuki.cli.setup.protocols:chat",
+        "Talk to any agent that speaks ACP, with /handoff.",
+    ),
+    "check": ("tasuki.cli.handoff.check:check", "Score a handoff document against its thread."),
     "eval": (
-        "tasuki.cli.eval:eval",
+        "tasuki_evals.cli.main:eval",
         "Measure handoffs: on threads, by questions, on made-up cases, by a judge, by hand.",
     ),
-    "install": ("tasuki.cli.install:install", "Add /handoff, hooks and tools to a harness."),
-    "uninstall": ("tasuki.cli.install:uninstall", "Take out of a harness what was added."),
-    "doctor": ("tasuki.cli.doctor:doctor", "Say what works with each harness, and what mends it."),
-    "hook": ("tasuki.cli.hook:hook", "Answer a hook of a harness; harnesses call it."),
-    "status": ("tasuki.cli.hook:status", "Print the part of a status line with context use."),
-    "acp": ("tasuki.cli.acp:acp", "Put /handoff between an editor and any agent that speaks ACP."),
-    "mcp": ("tasuki.cli.mcp:mcp", "Serve these as tools to agents, by the Model Context Protocol."),
-    "serve": ("tasuki.cli.serve:serve", "Serve a fleet of agents: personas, hooks, handoffs."),
-    "dashboard": ("tasuki.cli.dashboard:dashboard", "Print the link that opens the dashboard."),
-    "persona": ("tasuki.cli.persona:persona", "Add, list and edit the personas of the fleet."),
-    "agent": ("tasuki.cli.agent:agent", "Start agents of the fleet, talk to them, hand them off."),
-    "docs": ("tasuki.cli.docs:docs", "Print a page of the documentation, or list them."),
-    "config": ("tasuki.cli.config:config", "Show every setting and where its value came from."),
-    "completion": ("tasuki.cli.completion:completion", "Print the shell completion script."),
+    "install": ("tasuki.cli.setup.install:install", "Add /handoff, hooks and tools to a harness."),
+    "uninstall": ("tasuki.cli.setup.install:uninstall", "Take out of a harness what was added."),
+    "doctor": (
+        "tasuki.cli.setup.doctor:doctor",
+        "Say what works with each harness, and what mends it.",
+    ),
+    "hook": ("tasuki.cli.setup.protocols:hook", "Answer a hook of a harness; harnesses call it."),
+    "status": (
+        "tasuki.cli.setup.protocols:status",
+        "Print the part of a status line with context use.",
+    ),
+    "acp": (
+        "tasuki.cli.setup.protocols:acp",
+        "Put /handoff between an editor and any agent that speaks ACP.",
+    ),
+    "mcp": (
+        "tasuki.cli.setup.protocols:mcp",
+        "Serve these as tools to agents, by the Model Context Protocol.",
+    ),
+    "serve": (
+        "tasuki.cli.fleet.serve:serve",
+        "Serve a fleet of agents: personas, hooks, handoffs.",
+    ),
+    "dashboard": (
+        "tasuki.cli.fleet.serve:dashboard",
+        "Print the link that opens the dashboard.",
+    ),
+    "persona": (
+        "tasuki.cli.fleet.persona:persona",
+        "Add, list and edit the personas of the fleet.",
+    ),
+    "agent": (
+        "tasuki.cli.fleet.agent:agent",
+        "Start agents of the fleet, talk to them, hand them off.",
+    ),
+    "docs": ("tasuki.cli.setup.docs:docs", "Print a page of the documentation, or list them."),
+    "config": (
+        "tasuki.cli.setup.config:config",
+        "Show every setting and where its value came from.",
+    ),
+    "completion": ("tasuki.cli.setup.docs:completion", "Print the shell completion script."),
 }
 
 
-class Lazy(click.Group):
+class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, not when they are listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -76,7 +118,7 @@ class Lazy(click.Group):
 
 
 @click.group(
-    cls=Lazy,
+    cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="tasuki", message="%(prog)s %(version)s")
@@ -92,101 +134,106 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: errors become one message and an exit code.
+    """Run the command line: errors become one message and an exit code.
 
     0 done, 1 failed, 2 wrong usage, 3 refused, 130 interrupted.
     """
     try:
-        _standard_streams()
+        _prepare_streams()
         code: Any = cli.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo(f"\n{_INTERRUPTED.get(_command(), 'Interrupted.')}", err=True)
+        click.echo(f"\n{_INTERRUPTION_MESSAGES.get(_find_command(), 'Interrupted.')}", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except TasukiError as error:
-        click.echo(f"tasuki: {shown(str(error))}", err=True)
+        click.echo(f"tasuki: {clean_for_display(str(error))}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        _quiet_stdout()
+        _silence_stdout()
         sys.exit(1)
     except OSError as error:
-        _quiet_stdout()
-        click.echo(f"tasuki: {shown(_tell(error))}", err=True)
+        _silence_stdout()
+        click.echo(f"tasuki: {clean_for_display(_describe_os_error(error))}", err=True)
         sys.exit(1)
-    except Exception as error:  # A traceback helps nobody who is in the middle of their work.
-        _quiet_stdout()
-        click.echo(f"tasuki: {shown(_keep_traceback(error))}", err=True)
+    except Exception as error:  # A traceback does not help a user in the middle of their work.
+        _silence_stdout()
+        click.echo(f"tasuki: {clean_for_display(_keep_traceback(error))}", err=True)
         sys.exit(1)
 
 
-_INTERRUPTED = {
+_INTERRUPTION_MESSAGES = {
     "handoff": "Interrupted; nothing was started.",
     "start": "Interrupted; nothing was started.",
     "handoffs prune": "Interrupted. What was deleted until then is gone.",
     "install": "Interrupted. What was written until then stays; tasuki uninstall takes it out.",
     "uninstall": "Interrupted. What was taken out until then is gone; the rest stays.",
 }
-"""What is true of a command that was broken off, where there is more to say than that."""
-_OF_THREADS = frozenset({"handoff", "start", "threads", "find", "read", "check", "eval", "hook", "mcp", "doctor"})  # fmt: skip
-"""Commands of which a user may fear for their threads."""
+"""What to add after an interruption, for commands where there is more to say."""
+_THREAD_COMMANDS = frozenset({"handoff", "start", "threads", "find", "read", "check", "eval", "hook", "mcp", "doctor"})  # fmt: skip
+"""Commands after whose failure a user may fear for their threads."""
 
 
-def _command() -> str:
-    """The command that was called, with `prune` where it is that of `handoffs`."""
+def _find_command() -> str:
+    """Find the command that was called, with `prune` where it is that of `handoffs`."""
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     return " ".join(words[:2] if words[1:2] == ["prune"] else words[:1])
 
 
-def _tell(error: OSError) -> str:
-    """What the system refused, with the file that it is about."""
+def _describe_os_error(error: OSError) -> str:
+    """Describe what the system refused, with the file concerned."""
     reason = error.strerror or str(error)
     if error.filename:
         return f"{error.filename}: {reason}."
     if isinstance(error, FileNotFoundError):
         return f"{reason}: is the folder that you are in still there?"
-    if _is_of_output(error):
+    if _is_output_error(error):
         return f"The output could not be written: {reason}."
-    return f"A file that tasuki uses could not be read or written: {reason}. {_where_files_are()}"
+    return (
+        f"A file that tasuki uses could not be read or written: {reason}. {_describe_data_folder()}"
+    )
 
 
-def _is_of_output(error: OSError) -> bool:
-    """Whether it was raised where something is printed, and not where a file is written."""
+def _is_output_error(error: OSError) -> bool:
+    """Whether an error was raised by printing, and not by writing a file."""
     import traceback
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    inside = [frame.f_globals.get("__name__", "") for frame in frames[-2:]]
-    return any(name.startswith(_PRINTING) for name in inside)
+    modules = [frame.f_globals.get("__name__", "") for frame in frames[-2:]]
+    return any(name.startswith(_PRINTING_MODULES) for name in modules)
 
 
-_PRINTING = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.session.chat.")
+_PRINTING_MODULES = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.session.chat.")
 """Modules that print."""
 
 
-def _where_files_are() -> str:
-    from tasuki.data_folder import data_folder
+def _describe_data_folder() -> str:
+    from tasuki.paths import get_data_folder
 
     try:
-        return f"Look whether there is room in {data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
+        return f"Look whether there is room in {get_data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
     except TasukiError as unknown:
         return str(unknown)
 
 
 def _keep_traceback(error: Exception) -> str:
-    """A sentence on a defect of tasuki itself; its traceback, without secrets, goes into a file of the user's alone."""
+    """Return a sentence on a defect of tasuki; write its traceback into a file.
+
+    The file is for the user alone, without secrets.
+    """
     import tempfile
     import traceback
 
-    from tasuki.data_folder import data_folder
-    from tasuki.draft.redact import redact
+    from tasuki.draft.redact.redactor import redact
+    from tasuki.paths import get_data_folder
 
     if os.environ.get("TASUKI_TRACEBACK"):
         traceback.print_exception(error)
-    told = f"This is a defect of tasuki: {type(error).__name__}: {redact(str(error))[0][:300]}."
+    sentence = f"This is a defect of tasuki: {type(error).__name__}: {redact(str(error))[0][:300]}."
     try:
-        folder = data_folder() / "defects"
+        folder = get_data_folder() / "defects"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         number, path = tempfile.mkstemp(prefix="defect-", suffix=".txt", dir=folder)
         with os.fdopen(number, "w", errors="backslashreplace") as file:
@@ -194,17 +241,19 @@ def _keep_traceback(error: Exception) -> str:
                 f"tasuki {__version__}\n{redact(''.join(traceback.format_exception(error)))[0]}"
             )
     except (OSError, ValueError, TasukiError) as failed:
-        why = getattr(failed, "strerror", None) or str(failed).rstrip(".")
-        return f"{told} Its traceback could not be kept ({why}); TASUKI_TRACEBACK=1 prints it."
-    safe = " Threads are never written to." if _command() in _OF_THREADS else ""
-    return f"{told}{safe} Please report it with {path}"
+        reason = getattr(failed, "strerror", None) or str(failed).rstrip(".")
+        return (
+            f"{sentence} Its traceback could not be kept ({reason}); TASUKI_TRACEBACK=1 prints it."
+        )
+    safe = " Threads are never written to." if _find_command() in _THREAD_COMMANDS else ""
+    return f"{sentence}{safe} Please report it with {path}"
 
 
-def _standard_streams() -> None:
-    """Make the streams fit to work with: none missing, and no character that cannot be printed.
+def _prepare_streams() -> None:
+    """Prepare the streams: none missing, and no character that cannot be printed.
 
-    What the caller closed would otherwise be None here, and its number would go to the next file
-    that is opened. An order to end becomes an exit, so that files and terminals are put back.
+    A stream that the caller closed would be None here, and its number would go to the next
+    opened file. An order to end becomes an exit, so that files and terminals are restored.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
@@ -220,13 +269,13 @@ def _standard_streams() -> None:
             stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
     for order in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(order) == signal.SIG_DFL:
-            signal.signal(order, _end)
+            signal.signal(order, _exit_on_signal)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _quiet_stdout() -> None:
-    """Keep the interpreter from complaining again about a pipe that is closed."""
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining again about a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

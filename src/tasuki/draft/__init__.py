@@ -1,1 +1,1 @@
-"""The craft: from a thread and a goal to a checked handoff."""
+"""The core of tasuki: it turns a thread and a goal into a checked handoff."""

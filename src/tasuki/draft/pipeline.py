@@ -2,18 +2,21 @@
 
     read → derive → author → check → redact → assemble
 
-Nothing here touches a terminal or starts a program; `report` is told which phase begins.
+Nothing here touches a terminal or starts a program; `report` is called with the phase that
+begins.
 """
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tasuki.config import Loaded, Settings
-from tasuki.draft import assemble, drift, git, ladder
-from tasuki.draft.authors.task import Task
-from tasuki.draft.facts import Derived, derive, with_values
-from tasuki.draft.redact import Redactor
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.draft import assemble
+from tasuki.draft.authors import fallback
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.facts import drift, git
+from tasuki.draft.facts.derive import DerivedFacts, add_values, derive_facts
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NothingToHandOff
 from tasuki.harness.protocol import Harness
 from tasuki.model import Draft, Facts, Goal, Handoff, Revision, Thread
@@ -23,78 +26,88 @@ EXTRACTING = "Extracting relevant context..."
 ASSEMBLING = "Assembling handoff prompt..."
 
 
-class Made:
-    """A handoff with its brief, and what a review wants beside it."""
+class HandoffResult:
+    """A handoff with its brief, and what a review also needs."""
 
     def __init__(
-        self, handoff: Handoff, context: str, thread: Thread, facts: Facts, told: list[str]
+        self, handoff: Handoff, context: str, thread: Thread, facts: Facts, messages: list[str]
     ) -> None:
         self.handoff = handoff
         self.context = context
         self.thread = thread
         self.facts = facts
-        self.told = told
+        self.messages = messages
         """Sentences for the user about who wrote it."""
 
 
-class Prepared:
-    """What is known of a thread before anybody writes. `known` is a draft of what is known beside it."""
+class AnalyzedThread:
+    """A thread with its facts, ready for an author.
+
+    `base` holds the sections no author writes: metadata, drift, skill.
+    """
 
     def __init__(
-        self, thread: Thread, derived: Derived, revision: Revision, known: Draft, task: Task
+        self,
+        thread: Thread,
+        derived: DerivedFacts,
+        revision: Revision,
+        base: Draft,
+        task: AuthorTask,
     ) -> None:
         self.thread = thread
         self.derived = derived
         self.revision = revision
-        self.known = known
+        self.base = base
         self.task = task
 
-    def snapshot(self, draft: Draft) -> dict[str, str]:
-        """What drift is checked against when the successor starts."""
-        return drift.snapshot(self.thread.cwd, draft.files, self.revision)
+    def take_snapshot(self, draft: Draft) -> dict[str, str]:
+        """Return the state that drift is checked against when the successor starts."""
+        return drift.take_snapshot(self.thread.cwd, draft.files, self.revision)
 
 
-def make(
+def make_handoff(
     harness: Harness,
     path: Path,
     goal: Goal,
-    loaded: Loaded,
+    loaded: LoadedSettings,
     *,
     handoff_id: str,
     to: str,
     report: Callable[[str], None] = lambda phase: None,
     resolve_parent: Callable[[str], str] = lambda prefix: prefix,
     replay: bool = False,
-) -> Made:
-    """A handoff from a thread file.
+) -> HandoffResult:
+    """Make a handoff from a thread file.
 
-    `replay`: of a thread of the past, as a benchmark makes it; git and the folder, which know what
-    came after it, are not asked.
-    Raises NothingToHandOff if the thread holds no conversation, and what the author raises.
+    `replay` is for a thread of the past, as in a benchmark: git and the folder, which know what
+    came after it, are not read. Raises NothingToHandOff if the thread holds no conversation,
+    and what the author raises.
     """
-    given = prepared(harness, path, goal, loaded.settings, report=report, replay=replay)
-    draft, told = ladder.write(given.task, given.known, loaded, handoff_id)
+    analyzed = analyze_thread(harness, path, goal, loaded.settings, report=report, replay=replay)
+    draft, messages = fallback.write_draft(analyzed.task, analyzed.base, loaded, handoff_id)
 
     report(ASSEMBLING)
     redactor, settings = Redactor(), loaded.settings
-    draft, context, citations = assemble.fitted(draft, given.thread, redactor, settings, handoff_id)
-    handoff = assemble.handoff(
+    draft, context, citations = assemble.fit_draft(
+        draft, analyzed.thread, redactor, settings, handoff_id
+    )
+    handoff = assemble.build_handoff(
         draft,
-        given.thread,
+        analyzed.thread,
         context,
         redactor,
         citations,
         id=handoff_id,
-        parent=resolve_parent(given.derived.parent),
+        parent=resolve_parent(analyzed.derived.parent),
         to=to,
         budget=settings.budget,
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        snapshot={} if replay else given.snapshot(draft),
+        snapshot={} if replay else analyzed.take_snapshot(draft),
     )
-    return Made(handoff, context, given.thread, given.derived.facts, told)
+    return HandoffResult(handoff, context, analyzed.thread, analyzed.derived.facts, messages)
 
 
-def prepared(
+def analyze_thread(
     harness: Harness,
     path: Path,
     goal: Goal,
@@ -102,24 +115,28 @@ def prepared(
     *,
     report: Callable[[str], None] = lambda phase: None,
     replay: bool = False,
-) -> Prepared:
-    """A thread file read, with its facts. Raises NothingToHandOff if it holds no conversation."""
+) -> AnalyzedThread:
+    """Read a thread file and derive its facts. Raises NothingToHandOff if it holds no
+    conversation.
+    """
     report(ANALYZING)
     thread = harness.read(path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
         raise NothingToHandOff(f"Nothing to hand off (no messages yet) in {path}.")
-    revision = Revision() if replay else git.Probe(thread.cwd).revision()
+    revision = Revision() if replay else git.GitProbe(thread.cwd).read_revision()
 
     report(EXTRACTING)
-    derived = derive(thread, revision, goal.text)
+    derived = derive_facts(thread, revision, goal.text)
     if revision.repository:
-        derived = with_values(derived, thread.cwd)
-    known = Draft(
+        derived = add_values(derived, thread.cwd)
+    base = Draft(
         goal=goal,
-        metadata=assemble.metadata(thread, revision) if settings.include_metadata else (),
-        drift=() if replay else tuple(drift.since_thread(thread, derived.facts)),
+        metadata=assemble.build_metadata_lines(thread, revision)
+        if settings.include_metadata
+        else (),
+        drift=() if replay else tuple(drift.find_thread_drift(thread, derived.facts)),
         skill=derived.facts.skill,
     )
-    return Prepared(
-        thread, derived, revision, known, Task(thread, derived, goal, settings.limits())
+    return AnalyzedThread(
+        thread, derived, revision, base, AuthorTask(thread, derived, goal, settings.list_limits())
     )

@@ -1,51 +1,61 @@
-"""The fleet, as the HTTP API, the command line and tests call it: one facade over its parts."""
+"""The fleet, as the HTTP API, the command line and tests call it: one facade for its parts."""
 
 import logging
 import os
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
-from tasuki import config, settings_file
-from tasuki.config import Loaded, fleet_root
+from tasuki.config import edit
+from tasuki.config import settings as config
+from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
-from tasuki.fleet import adopting, handing_off, log, reading, schema, spool
-from tasuki.fleet.automation import Guard
-from tasuki.fleet.bridge import Bridge
-from tasuki.fleet.changes import Changes
-from tasuki.fleet.claims import claim_of
-from tasuki.fleet.correlator import HookPost
-from tasuki.fleet.database import Database, is_gone, make_shrinkable, normal_url, sqlite_url
-from tasuki.fleet.ending import Ending
-from tasuki.fleet.engine import Engine, queue_of
-from tasuki.fleet.failures import Closing
-from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
-from tasuki.fleet.intake import Intake
-from tasuki.fleet.lifecycle import Lifecycle, check_folder, check_hooks
-from tasuki.fleet.limits import Limits
-from tasuki.fleet.lost_agents import check_gone
-from tasuki.fleet.notifying import Notifier
-from tasuki.fleet.outcomes import Outcomes
-from tasuki.fleet.pruning import Pruner
-from tasuki.fleet.rows import Agent, FleetHandoff
-from tasuki.fleet.sending import check_own, press, screen, send_message
-from tasuki.fleet.start_errors import check_file, explained
-from tasuki.fleet.steps import Steps
-from tasuki.fleet.vacancies import check_vacant
-from tasuki.fleet.vault_records import follow_order
-from tasuki.fleet.watch import Watch
-from tasuki.harness.hook_script import path_in, write_hook_script
-from tasuki.launch.panes import Panes
-from tasuki.launch.tmux import Tmux
-from tasuki.plain import plain
+from tasuki.fleet.agents import adoption
+from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest, check_folder, check_hooks
+from tasuki.fleet.agents.lost_agents import LostAgent, check_gone, find_lost_agents
+from tasuki.fleet.agents.messages import check_managed, press_key, read_screen, send_message
+from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.agents.shutdown import AgentShutdown
+from tasuki.fleet.agents.watch import FleetWatch
+from tasuki.fleet.alerts.alerts import AutomationGuard
+from tasuki.fleet.alerts.notifier import AlertNotifier
+from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.handoff import commands
+from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
+from tasuki.fleet.handoff.runner import StepRunner, record_order
+from tasuki.fleet.handoff.step_context import StepContext
+from tasuki.fleet.handoff.workflow import StepLimits
+from tasuki.fleet.hooks import spool
+from tasuki.fleet.hooks.correlator import HookPost
+from tasuki.fleet.hooks.intake import EventIntake
+from tasuki.fleet.hosts.claims import build_claim
+from tasuki.fleet.hosts.hosts import check_host, identify_host, settle_hosts
+from tasuki.fleet.hosts.start_errors import check_file, explain_errors
+from tasuki.fleet.store import log, queries, schema
+from tasuki.fleet.store.database import (
+    FleetDatabase,
+    build_sqlite_url,
+    is_temporary,
+    make_shrinkable,
+    normalize_url,
+)
+from tasuki.fleet.store.failures import ServerClosing
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.fleet.store.pruner import FleetPruner
+from tasuki.harness.install.hook_script import get_script_path, write_hook_script
+from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.server import Tmux
+from tasuki.text_safety import clean_text
 
 SWITCH_SECONDS = 0.001
-"""How long one thread keeps Python to itself while another one wants it: hooks wait for an answer."""
+"""How long one thread holds Python while another one waits: hooks wait for an answer."""
 
 logger = logging.getLogger("tasuki.fleet")
 
@@ -54,97 +64,102 @@ class Fleet:
     """Personas, agents and their handoffs on this host.
 
     `data` is the folder of the server's own files, `root` holds `data/personas/`. Nothing runs
-    before `launch`; what was under way when the last server ended is carried on then.
+    before `launch`, which continues what was under way when the last server ended.
     """
 
     def __init__(
         self,
         data: Path,
         root: Path,
-        loaded: Loaded,
+        loaded: LoadedSettings,
         *,
         database_url: str = "",
-        limits: Limits = Limits(),  # noqa: B008 a frozen struct
+        limits: StepLimits = StepLimits(),  # noqa: B008 a frozen struct
         moved: bool = False,
     ) -> None:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.data, self.root, self.loaded = data, root, loaded
-        self.known_host = identify_host(data)
-        self.host, self.moved = self.known_host.id, moved
+        self.host_record = identify_host(data)
+        self.host, self.moved = self.host_record.id, moved
         for path in () if database_url else (data.parent / "fleet.db", data / "workflows.db"):
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # for their owner alone
-        url = normal_url(database_url or sqlite_url(data.parent / "fleet.db"))
-        self.database = Database(url)
-        self.claim = claim_of(url, self.known_host)
-        self.changes = Changes()
-        self.panes = Panes(
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # readable by the owner alone
+        url = normalize_url(database_url or build_sqlite_url(data.parent / "fleet.db"))
+        self.database = FleetDatabase(url)
+        self.claim = build_claim(url, self.host_record)
+        self.changes = ChangeFeed()
+        self.panes = TmuxPanes(
             Tmux(loaded.settings.fleet_tmux or "default"), data / "locks", stays=True
         )
-        self.lifecycle = Lifecycle(self.database, self.panes, data, root, self.host)
-        self.bridge = Bridge(self.database, self.panes, self.changes)
-        self.ending = Ending(self.lifecycle, self.bridge, limits)
+        self.lifecycle = AgentLifecycle(self.database, self.panes, data, root, self.host)
+        self.delivery = PromptDelivery(self.database, self.panes, self.changes)
+        self.shutdown = AgentShutdown(self.lifecycle, self.delivery, limits)
         self.threshold = float(loaded.settings.context_threshold)
-        self.guard = Guard(self.database, self.threshold, self.host)
+        self.guard = AutomationGuard(self.database, self.threshold, self.host)
         settings = loaded.settings
-        self.notifier = Notifier(self.database, self.host, settings.notify, config.alerts(settings))
-        steps = Steps(
-            self.lifecycle, self.bridge, self.ending, limits,
-            load_settings=partial(config.loaded, Path.cwd()),
-            unheard=lambda: self.intake.waiting > 0 or any(spool.waiting(data / "spool")),
+        self.notifier = AlertNotifier(
+            self.database, self.host, settings.notify, config.list_alerts(settings)
+        )
+        context = StepContext(
+            self.lifecycle, self.delivery, self.shutdown, limits,
+            load_settings=partial(config.load_with_sources, Path.cwd()),
+            has_waiting_events=lambda: self.intake.waiting > 0 or any(spool.list_waiting(data / "spool")),
         )  # fmt: skip
-        self.outcomes = Outcomes(self.database, self.changes, steps)
-        workflows = sqlite_url(data / "workflows.db") if self.database.is_sqlite else url
-        self.engine = Engine(workflows, self.host, self.outcomes.carry_out)
-        self.intake = Intake(
-            self.database, self.changes, self.host, skill=self._skill, threshold=self.threshold,
-            after=self._after, socket=self.panes.socket_path,
+        self.step_runner = StepRunner(self.database, self.changes, context)
+        workflows = build_sqlite_url(data / "workflows.db") if self.database.is_sqlite else url
+        self.engine = HandoffEngine(workflows, self.host, self.step_runner.carry_out)
+        self.intake = EventIntake(
+            self.database, self.changes, self.host, read_skill=self._read_skill, threshold=self.threshold,
+            on_commit=self._follow_events, socket=self.panes.find_socket_path,
         )  # fmt: skip
-        self.watch = Watch(
-            self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._sweep,
-            self._automatic, self.threshold,
+        self.watch = FleetWatch(
+            self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._start_missing,
+            self._hand_off_full, self.threshold,
         )  # fmt: skip
         self.keep_days = int(settings.keep_days)
-        self.pruner = Pruner(self.database, self.engine, data, root, lambda: self.keep_days)
+        self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
-        self._unbegun: set[str] = set()
-        """Handoffs that the engine could not be told of yet."""
+        self._unstarted: set[str] = set()
+        """Handoffs that could not be passed to the engine yet."""
         self.lost = ""
-        """Why this server may not go on; empty while it may."""
+        """Why this server must stop; empty while it may go on."""
         self._on_lost: list[Callable[[], None]] = []
 
     # -- life --------------------------------------------------------------------------
 
     def launch(self) -> None:
-        """Begin: the tables are brought up to date, handoffs under way are carried on.
+        """Launch: upgrade the tables and continue handoffs under way.
 
-        Raises ServerRuns where another server of this host has the database, ServerFailed, StoreFailed.
+        Raises ServerRuns where another server of this host has the database, ServerFailed,
+        StoreFailed.
         """
         sys.setswitchinterval(SWITCH_SECONDS)
-        with explained(self.database.url):
+        with explain_errors(self.database.url):
             self.claim.take()
             check_file(self.database.engine)
             make_shrinkable(self.database.engine)
-            with self.claim.starting():
-                schema.upgrade(self.database)
-                formers = settle_hosts(
-                    self.database, self.known_host, queue_of(self.host), self.claim.is_running,
+            with self.claim.hold_start_lock():
+                schema.upgrade_tables(self.database)
+                former_hosts = settle_hosts(
+                    self.database, self.host_record, build_queue_name(self.host), self.claim.is_running,
                     moved=self.moved,
                 )  # fmt: skip
-                if path_in(self.data).exists():
-                    write_hook_script(self.data)  # an older tasuki's may not know where we answer
+                if get_script_path(self.data).exists():
+                    write_hook_script(
+                        self.data
+                    )  # the script of an older tasuki may not know this server's address
                 self.notifier.start()
                 self.intake.start()
-                with explained(self.engine.url, "workflows"):
-                    self.engine.launch(formers)
-            self._resume_starts()
-            self._sweep()
-        self.claim.watch(self._lose)
+                with explain_errors(self.engine.url, "workflows"):
+                    self.engine.launch(former_hosts)
+            self.lifecycle.resume_starts()
+            self._start_missing()
+        self.claim.watch(self._handle_loss)
         self.watch.start()
         self.pruner.start()
         self._launched = True
 
-    def _lose(self, why: str) -> None:
-        """Another server has taken this one's place: nothing is done from here on."""
+    def _handle_loss(self, why: str) -> None:
+        """Stop all work: another server has taken this one's place."""
         self.lost = why
         self.changes.close()
         self.watch.stop()
@@ -153,11 +168,14 @@ class Fleet:
             callback()
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """Call this, from any thread, when another server has taken this one's place; `lost` says how."""
+        """Call `callback`, from any thread, when another server takes this one's place.
+
+        `lost` then says why.
+        """
         self._on_lost.append(callback)
 
     def close(self, seconds: float = 5.0) -> None:
-        """Stop; steps under way are carried out anew at the next start."""
+        """Stop; the next start carries out again the steps that were under way."""
         self.changes.close()
         if self._launched:
             self.pruner.close(seconds / 2)
@@ -165,21 +183,23 @@ class Fleet:
             self.intake.close(seconds / 2)
             self.engine.close()
             self.notifier.close(seconds / 4)
-        self.panes.leave()
+        self.panes.close_client()
         self.claim.release()
         self.database.close()
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call this, from any thread, after new rows of the log were committed."""
+        """Call `callback`, from any thread, after new rows of the log were committed."""
         self.changes.on_log(callback)
 
-    def health(self) -> dict[str, Any]:
-        """Whether the parts of the server work, for `/health`."""
-        database = "ok" if self.database.answers() else "away"
-        is_hindered = self.intake.hindered or self.outcomes.waiting or not self.database.has_room()
+    def check_health(self) -> dict[str, Any]:
+        """Return whether the parts of the server work, for `/health`."""
+        database = "ok" if self.database.is_answering() else "away"
+        is_hindered = (
+            self.intake.is_blocked or self.step_runner.waiting or not self.database.has_room()
+        )
         if database == "ok" and is_hindered:
             database = "refuses"
-        is_well = database == "away" or (self.engine.is_usable() and not self._unbegun)
+        is_well = database == "away" or (self.engine.is_usable() and not self._unstarted)
         workflows = "ok" if is_well and not self.engine.count_broken() else "refuses"
         status = "ok" if database == workflows == "ok" else "degraded"
         return {
@@ -199,263 +219,272 @@ class Fleet:
         """Write a line into the log."""
         with self.database.write() as connection:
             log.note(connection, kind, text, agent_id=agent_id, handoff_id=handoff_id, data=data)
-        self.changes.happened([agent_id] if agent_id is not None else [])
+        self.changes.notify([agent_id] if agent_id is not None else [])
 
     # -- settings ----------------------------------------------------------------------
 
     def configure(self, **changes: Any) -> None:
-        """Change settings of the user's own file, and what holds here from now on.
+        """Change settings of the user's own file, and apply them at once.
 
         Takes `context_threshold` in percent, `notify` and `notify_about`; None for the default.
         Raises ConfigInvalid, StoreFailed.
         """
-        settings_file.write(changes)
-        self._settle(config.load(Path.cwd()))
+        edit.write_settings(changes)
+        self._apply_settings(config.load_settings(Path.cwd()))
         names = ", ".join(sorted(changes))
         self.note("settings", f"Settings were changed: {names}.", data={"names": sorted(changes)})
 
-    def _settle(self, settings: config.Settings) -> None:
+    def _apply_settings(self, settings: config.Settings) -> None:
         threshold = float(settings.context_threshold)
         self.threshold = threshold
         self.keep_days = int(settings.keep_days)
         self.guard.threshold = self.intake.threshold = self.watch.threshold = threshold
-        self.notifier.take(settings.notify, config.alerts(settings))
+        self.notifier.configure(settings.notify, config.list_alerts(settings))
 
     # -- agents ------------------------------------------------------------------------
 
-    def start_agent(
-        self,
-        *,
-        harness: str = "",
-        persona: str = "",
-        cwd: str = "",
-        model: str = "",
-        permission: str = "",
-        goal: str = "",
-        arguments: Sequence[str] = (),
-    ) -> Agent:
+    def start_agent(self, request: StartRequest) -> FleetAgent:
         """Start an agent.
 
         Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
         """
-        if persona:
+        request = replace(request, cwd=request.cwd or os.getcwd(), goal=clean_text(request.goal))
+        name = request.harness or "claude"
+        if slug := request.persona:
             with self.database.write() as connection:
-                check_vacant(connection, persona)
-            self.lifecycle.skill(persona)  # one that cannot be given is told before anything begins
-        check_folder(cwd or os.getcwd())
-        name = harness or (reading.persona(self.database, persona).harness if persona else "claude")
+                check_available(connection, slug)
+            self.lifecycle.read_skill(slug)  # Fail early if the skill file cannot be read.
+            name = request.harness or queries.load_persona(self.database, slug).harness
+        check_folder(request.cwd)
         check_hooks(self.data, name)
-        agent = self.lifecycle.create_agent(
-            persona_slug=persona, harness=harness, cwd=cwd or os.getcwd(), model=model,
-            permission=permission, goal=plain(goal), arguments=arguments,
-        )  # fmt: skip
-        self.changes.happened([agent.id])
+        agent = self.lifecycle.create_agent(request)
+        self.changes.notify([agent.id])
         return agent
 
-    def adopt(self, *, pane: str, harness: str, persona: str = "", session: str = "") -> Agent:
-        """Take on an agent that runs in a pane already. Raises NotPossible."""
-        agent = adopting.adopt(
+    def adopt_agent(
+        self, *, pane: str, harness: str, persona: str = "", session: str = ""
+    ) -> FleetAgent:
+        """Adopt an agent that is already running in a pane. Raises NotPossible."""
+        agent = adoption.adopt_agent(
             self.database, self.panes, self.host, pane=pane, harness=harness, persona=persona,
             session=session,
         )  # fmt: skip
-        self.changes.happened([agent.id])
+        self.changes.notify([agent.id])
         return agent
 
-    def send(self, agent_id: int, text: str, key: str = "") -> dict[str, Any]:
-        """Type a text to an agent as a prompt, once for each key. Raises AgentNotFound, OtherHost, NotPossible."""
+    def send_text(self, agent_id: int, text: str, key: str = "") -> dict[str, Any]:
+        """Type a text to an agent as a prompt, once for each key.
+
+        Raises AgentNotFound, OtherHost, NotPossible.
+        """
         self._check_agent(agent_id)
-        return send_message(self.database, self.bridge, agent_id, text, key)
+        return send_message(self.database, self.delivery, agent_id, text, key)
 
-    def screen(self, agent_id: int) -> str:
-        """What the pane of an agent shows, without secrets. Raises AgentNotFound, OtherHost, NotPossible."""
-        return screen(self.panes, self._check_agent(agent_id))
+    def read_screen(self, agent_id: int) -> str:
+        """Return what the pane of an agent shows, without secrets.
 
-    def press(self, agent_id: int, key: str) -> None:
+        Raises AgentNotFound, OtherHost, NotPossible.
+        """
+        return read_screen(self.panes, self._check_agent(agent_id))
+
+    def press_key(self, agent_id: int, key: str) -> None:
         """Press a key in an agent's pane. Raises AgentNotFound, OtherHost, NotPossible."""
         self._check_agent(agent_id)
-        press(self.database, self.bridge, agent_id, key)
-        self.changes.happened([agent_id])
+        press_key(self.database, self.delivery, agent_id, key)
+        self.changes.notify([agent_id])
 
-    def stop_agent(self, agent_id: int) -> Agent:
-        """End an agent in its own words. Raises AgentNotFound, OtherHost, NotPossible, StepFailed."""
+    def stop_agent(self, agent_id: int) -> FleetAgent:
+        """End an agent by its own exit command.
+
+        Raises AgentNotFound, OtherHost, NotPossible, StepFailed.
+        """
         agent = self._check_agent(agent_id)
-        if under_way := handing_off.under_way(self.database, agent_id):
+        if running := commands.find_running(self.database, agent_id):
             raise AlreadyUnderWay(
-                f"Handoff {under_way.id[:8]} of agent {agent_id} is under way. Cancel it first: "
-                f"tasuki agent cancel {under_way.id[:8]}"
+                f"Handoff {running.id[:8]} of agent {agent_id} is under way. Cancel it first: "
+                f"tasuki agent cancel {running.id[:8]}"
             )
         if agent.ended_at is None:
-            check_own(agent)
+            check_managed(agent)
         try:
-            self.ending.shutdown_agent(agent_id)
-        except Closing as error:
+            self.shutdown.shut_down_agent(agent_id)
+        except ServerClosing as error:
             raise ServerEnds(
                 f"The server ends before agent {agent_id} did. Stop it again once the server runs: nothing is done twice."
             ) from error
-        self.changes.happened([agent_id])
-        return reading.agent(self.database, agent_id)
+        self.changes.notify([agent_id])
+        return queries.load_agent(self.database, agent_id)
 
     # -- handoffs ----------------------------------------------------------------------
 
     def hand_off(
-        self,
-        agent_id: int,
-        *,
-        reason: str,
-        context: str = "",
-        goal: str = "",
-        force: bool = False,
-        from_thread: bool = False,
-        automatic: bool = False,
-        queue: str = "",
+        self, agent_id: int, request: commands.HandoffRequest, queue: str = ""
     ) -> FleetHandoff:
-        """Begin to hand an agent off; returns at once.
+        """Begin to hand an agent off; return at once.
 
         Raises AgentNotFound, OtherHost, NotPossible, AlreadyUnderWay.
         """
         self._check_agent(agent_id)
-        request = handing_off.HandoffRequest(reason, context, goal, force, from_thread, automatic)
-        agent = reading.agent(self.database, agent_id)
-        if from_thread and agent.ended_at is not None and agent.host == self.host:
+        agent = queries.load_agent(self.database, agent_id)
+        if request.from_thread and agent.ended_at is not None and agent.host == self.host:
             check_gone(self.panes, agent)
-        made = handing_off.begin(
-            self.database, agent_id, request, host=self.host, queue=queue or queue_of(self.host),
+        handoff = commands.begin_handoff(
+            self.database, agent_id, request, host=self.host, queue=queue or build_queue_name(self.host),
             new_id=uuid.uuid4().hex,
         )  # fmt: skip
-        self._begin(made)
-        return made
+        self._begin_handoff(handoff)
+        return handoff
+
+    def recover_lost_agents(self, reason: str) -> list[tuple[LostAgent, FleetHandoff | None]]:
+        """Recover every lost agent, a few at once; each with its handoff, None where refused."""
+        queue, recovered = build_lost_queue_name(self.host), []
+        for lost in find_lost_agents(self.database, self.panes, self.host):
+            handoff: FleetHandoff | None = None
+            try:
+                if lost.retried:
+                    handoff = self.retry(lost.retried.id, queue)
+                elif not lost.refused:
+                    request = commands.HandoffRequest(reason, from_thread=True)
+                    handoff = self.hand_off(lost.agent.id, request, queue)
+            except (NotPossible, AlreadyUnderWay) as error:
+                lost = LostAgent(lost.agent, lost.retried, str(error))
+            recovered.append((lost, handoff))
+        return recovered
 
     def retry(self, handoff_id: str, queue: str = "") -> FleetHandoff:
-        """Carry a failed handoff on. Raises HandoffNotFound, OtherHost, NotPossible."""
+        """Continue a failed handoff. Raises HandoffNotFound, OtherHost, NotPossible."""
         self._check_handoff(handoff_id)
-        again = handing_off.retry(self.database, handoff_id, queue)
-        self._begin(again)
-        return again
+        handoff = commands.retry_handoff(self.database, handoff_id, queue)
+        self._begin_handoff(handoff)
+        return handoff
 
     def cancel(self, handoff_id: str) -> FleetHandoff:
-        """End a handoff where it is; nothing that was done is undone. Raises HandoffNotFound, OtherHost."""
+        """Cancel a handoff; finished steps are not undone. Raises HandoffNotFound, OtherHost."""
         self._check_handoff(handoff_id)
-        return self._settled(handing_off.cancel(self.database, handoff_id))
+        return self._note_settled(commands.cancel_handoff(self.database, handoff_id))
 
     def finish(self, handoff_id: str) -> FleetHandoff:
-        """The operator did the rest by hand, or saw that it arrived: the handoff is done. Raises HandoffNotFound, OtherHost."""
+        """Mark a handoff as done: the operator did the rest by hand, or saw that it arrived.
+
+        Raises HandoffNotFound, OtherHost.
+        """
         self._check_handoff(handoff_id)
-        return self._settled(handing_off.finish(self.database, handoff_id))
+        return self._note_settled(commands.finish_handoff(self.database, handoff_id))
 
     def skip(self, handoff_id: str) -> FleetHandoff:
-        """Do without the acknowledgement. Raises HandoffNotFound, OtherHost."""
+        """Skip the acknowledgement. Raises HandoffNotFound, OtherHost."""
         self._check_handoff(handoff_id)
-        return self._settled(handing_off.skip(self.database, handoff_id))
+        return self._note_settled(commands.skip_acknowledgement(self.database, handoff_id))
 
-    def _check_agent(self, id: int) -> Agent:
-        """The agent, if it is this host's. Raises AgentNotFound, OtherHost."""
+    def _check_agent(self, agent_id: int) -> FleetAgent:
+        """Return the agent, if it is this host's. Raises AgentNotFound, OtherHost."""
         with self.database.read() as connection:
-            agent = reading.agent_in(connection, id)
-            check_host(connection, f"Agent {id}", agent.host, self.host)
+            agent = queries.load_agent_in(connection, agent_id)
+            check_host(connection, f"Agent {agent_id}", agent.host, self.host)
         return agent
 
-    def tell_elsewhere(self, agent_id: int) -> str:
-        """A sentence where an agent is another host's; empty for this one's. Raises AgentNotFound."""
+    def describe_other_host(self, agent_id: int) -> str:
+        """Return a sentence where an agent is another host's; empty for this one's.
+
+        Raises AgentNotFound.
+        """
         try:
             self._check_agent(agent_id)
         except OtherHost as error:
             return str(error)
         return ""
 
-    def _check_handoff(self, id: str) -> None:
-        """Raises HandoffNotFound, OtherHost."""
+    def _check_handoff(self, handoff_id: str) -> None:
+        """Check that a handoff is this host's. Raises HandoffNotFound, OtherHost."""
         with self.database.read() as connection:
-            of = reading.handoff_in(connection, id)
-            check_host(connection, f"Handoff {of.id[:8]}", of.host, self.host)
+            handoff = queries.load_handoff_in(connection, handoff_id)
+            check_host(connection, f"Handoff {handoff.id[:8]}", handoff.host, self.host)
 
-    def _begin(self, of: FleetHandoff) -> None:
-        """Tell the engine of a handoff; where it cannot write that down, `_sweep` tells it again.
+    def _begin_handoff(self, handoff: FleetHandoff) -> None:
+        """Pass a handoff to the engine; if its database refuses, `_start_missing` passes it later.
 
-        The engine itself would wait for a file that is locked, and whoever asked with it.
+        The engine itself would wait for a locked file, and its caller with it.
         """
-        self.changes.happened([of.agent_id])
+        self.changes.notify([handoff.agent_id])
         why = "it is locked, or there is no room on its disk"
         try:
             if self.engine.is_usable(is_fresh=True):
-                self.engine.begin(handing_off.begun(of))
+                self.engine.begin_handoff(commands.build_start(handoff))
                 return
         except DBAPIError as error:
-            if not is_gone(error):
+            if not is_temporary(error):
                 raise
             why = str(error.orig)
-        self._unbegun.add(of.id)
+        self._unstarted.add(handoff.id)
         text = (
-            f"Handoff {of.id[:8]} waits to begin: the database of the engine cannot be written to, {why} "
+            f"Handoff {handoff.id[:8]} waits to begin: the database of the engine cannot be written to, {why} "
             f"({self.data}). It begins by itself once that is mended."
         )
         logger.warning(text)
         self.note(
-            "alarm", text, agent_id=of.agent_id, handoff_id=of.id, data={"code": "engine_waits"}
+            "alarm",
+            text,
+            agent_id=handoff.agent_id,
+            handoff_id=handoff.id,
+            data={"code": "engine_waits"},
         )
 
-    def _settled(self, of: FleetHandoff) -> FleetHandoff:
-        follow_order(of)
-        ids = [of.agent_id, *([of.successor_id] if of.successor_id is not None else [])]
-        self.changes.happened(ids)
-        return of
+    def _note_settled(self, handoff: FleetHandoff) -> FleetHandoff:
+        record_order(handoff)
+        ids = [
+            handoff.agent_id,
+            *([handoff.successor_id] if handoff.successor_id is not None else []),
+        ]
+        self.changes.notify(ids)
+        return handoff
 
-    def _resume_starts(self) -> None:
-        """Carry on the start of agents that the last server had begun to start for the operator."""
-        with_handoff = {of.successor_id for of in reading.handoffs(self.database, state="running")}
-        for agent in reading.agents(self.database, ended=False, host=self.host):
-            begun = agent.state == "starting" and not agent.pane and agent.registered_at is None
-            if begun and agent.id not in with_handoff:
-                try:
-                    self.lifecycle.start(agent.id)
-                except TasukiError as error:
-                    self.lifecycle.gone(agent.id, "ended", f"it could not be started: {error}")
-
-    def _sweep(self) -> None:
-        """Start what is written down as under way and unknown to the engine; note what it gave up."""
-        for of in reading.handoffs(self.database, state="running", host=self.host):
-            if why := self.engine.why_broken(of.id, of.attempt):
-                self.outcomes.give_up(of, why)
-        under_way = reading.handoffs(self.database, state="running", host=self.host)
-        running = [handing_off.begun(of) for of in under_way]
-        self.engine.forget_broken(running)
-        if not self.engine.is_usable(is_fresh=True):
+    def _start_missing(self) -> None:
+        """Start recorded handoffs that the engine lacks; record a failure for those it gave up."""
+        running = queries.list_handoffs(self.database, state="running", host=self.host)
+        by_id = {handoff.id: handoff for handoff in running}
+        starts = [commands.build_start(handoff) for handoff in running]
+        started = self.engine.reconcile(
+            starts, lambda id, why: self.step_runner.give_up(by_id[id], why)
+        )
+        if started is None:
             return
-        for id in self.engine.sweep(running):
+        for id in started:
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
-        self._unbegun.clear()
+        self._unstarted.clear()
 
     # -- events ------------------------------------------------------------------------
 
-    async def hook(self, post: HookPost) -> str:
-        """Take an event of a hook in; what the hook prints."""
+    async def take_hook_event(self, post: HookPost) -> str:
+        """Take an event of a hook in; return what the hook prints."""
         return await self.intake.take(post)
 
-    def _skill(self, slug: str) -> str:
+    def _read_skill(self, slug: str) -> str:
         try:
-            return self.lifecycle.skill(slug)
+            return self.lifecycle.read_skill(slug)
         except (OSError, TasukiError) as error:
             logger.error("The skill of %s cannot be read: %s", slug, error)
             return ""
 
-    def _after(self, unmeasured: set[int], idle: set[int]) -> None:
-        """What follows from events, outside of their transaction; in the intake's thread."""
-        self.watch.context_of(unmeasured)
-        self._automatic(idle)
+    def _follow_events(self, unmeasured: set[int], idle: set[int]) -> None:
+        """Follow up on events, outside of their transaction; in the intake's thread."""
+        self.watch.queue_context(unmeasured)
+        self._hand_off_full(idle)
 
-    def _automatic(self, ids: set[int]) -> None:
-        """Hand agents off by themselves where that is wanted."""
-        for id in ids:
-            wanted, stopped = self.guard.wants(id)
-            if stopped:
-                self.changes.happened([id])
-            if wanted:
+    def _hand_off_full(self, agent_ids: set[int]) -> None:
+        """Hand agents off automatically where that is wanted."""
+        for agent_id in agent_ids:
+            is_wanted, stop_reason = self.guard.decide_handoff(agent_id)
+            if stop_reason:
+                self.changes.notify([agent_id])
+            if is_wanted:
                 try:
-                    self.hand_off(id, reason="context_limit", automatic=True)
+                    request = commands.HandoffRequest("context_limit", automatic=True)
+                    self.hand_off(agent_id, request)
                 except (NotPossible, AlreadyUnderWay) as error:
-                    logger.info("Agent %s is not handed off by itself: %s", id, error)
+                    logger.info("Agent %s is not handed off by itself: %s", agent_id, error)
 
 
-def open_fleet(data: Path, database_url: str, loaded: Loaded, **options: Any) -> Fleet:
-    """The fleet whose own files are in a folder; not launched."""
-    root = fleet_root(loaded.settings, data.parent)
+def open_fleet(data: Path, database_url: str, loaded: LoadedSettings, **options: Any) -> Fleet:
+    """Open the fleet whose own files are in a folder; it is not launched."""
+    root = find_fleet_root(loaded.settings, data.parent)
     return Fleet(data, root, loaded, database_url=database_url, **options)

@@ -1,179 +1,134 @@
-"""How agents of one harness are run in tmux panes: their start, their hooks, what their screen says."""
+"""What the agents of several harnesses have in common when they run in a fleet."""
 
+import json
 import shlex
-from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from msgspec import Struct
-
-from tasuki.harness.integration import Addition, text
-from tasuki.harness.protocol import LaunchPlan
+from tasuki.harness.integration import Addition, build_command_hook, get_text
+from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, HookReply, LaunchPlan
 
 FLEET_MARK = "tasuki fleet"
-"""Stands in everything that `tasuki install HARNESS --fleet` adds."""
+"""Mark in everything that `tasuki install HARNESS --fleet` adds."""
 TOKEN = "TASUKI_AGENT_TOKEN"  # noqa: S105 the name of a variable
-"""Variable in the environment of an agent by which its hooks say whose they are."""
-
-EventKind = Literal[
-    "started",
-    "prompt",
-    "busy",
-    "idle",
-    "waiting",
-    "compacting",
-    "compacted",
-    "child_started",
-    "child_ended",
-    "context",
-    "ended",
-]
+"""Environment variable of an agent by which its hooks identify the agent."""
+_WORDS = {"prompt": "prompt", "idle": "last_assistant_message", "ended": "reason"}
 
 
-class AgentEvent(Struct, frozen=True):
-    """What a hook of an agent tells, in the words of tasuki.
+class BaseControl:
+    """How agents of most harnesses are run; `tasuki.harness.protocol.AgentControl` explains it.
 
-    started: a session began in the program. prompt: the user's words were submitted. busy: it
-    works (a tool was called). idle: a turn of the agent itself ended. waiting: it asks the user.
-    compacting, compacted: around a compaction. child_started, child_ended: a sub-agent.
-    context: only how full the context is. ended: the program, or its session, ends.
+    `ready` matches the screen once the program takes input, `argument` turns a prompt into
+    arguments, and `unset` are variables that the program must not inherit.
     """
 
-    kind: EventKind
-    session: str
-    """Id of the thread, as the harness has it."""
-    path: str = ""
-    """The thread's file; empty where the payload does not tell."""
-    cwd: str = ""
-    model: str = ""
-    permission: str = ""
-    """Permission mode, in the form that `AgentRequest.permission` takes."""
-    text: str = ""
-    """prompt: the words. idle: the agent's last words. waiting: what for. ended: why."""
-    turn: str = ""
-    """Id of the turn, where the harness has one: the same at its prompt and at its end."""
-    source: str = ""
-    """started: startup, resume, clear, compact, fork. compacting, compacted: manual, auto."""
-    previous: str = ""
-    """started: id or path of the session that the same process was in before."""
-    child: str = ""
-    """child_started, child_ended: which sub-agent."""
-    running: tuple[str, ...] | None = None
-    """idle: background work that goes on, a line each; None where the harness does not tell."""
-    interrupted: bool = False
-    """idle: the user broke the turn off."""
-    used: float | None = None
-    """Context use in percent of the window."""
-    tokens: int | None = None
-    """Context use in tokens."""
-    window: int | None = None
-    """The context window in tokens."""
+    exit_text = "/exit"
+    interrupt_keys: tuple[str, ...] = ("Escape",)
+    clear_keys: tuple[str, ...] = ("C-e", "C-u")
+    enter_gap = 0.5
+    chooses_session = False
+    skill_at_start = False
+    starts_at_prompt = False
+    queues_prompts = False
+    can_veto = False
+    notes: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        program: str,
+        ready: str,
+        argument: Callable[[str], tuple[str, ...]],
+        unset: tuple[str, ...] = (),
+    ) -> None:
+        self.program = program
+        self.ready = ready
+        self.argument = argument
+        self.unset = unset
+
+    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
+        """Return nothing: its session starts with the first prompt, which is the skill."""
+        return ""
+
+    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+        """List the options of a start, in front of the operator's own arguments."""
+        return ("--model", request.model) if request.model else ()
+
+    def plan_start(self, request: AgentRequest) -> LaunchPlan:
+        prompt = self.argument(request.prompt) if request.prompt else ()
+        return LaunchPlan(
+            argv=(self.program, *self.list_options(request), *request.arguments, *prompt),
+            cwd=request.cwd,
+            unset=self.unset,
+            ready=self.ready,
+        )
 
 
-class HookReply(Struct, frozen=True):
-    """What tasuki says to an agent's hook: text for the model at a session's start, or a veto."""
+def build_fleet_hook(hook: str, harness: str) -> str:
+    """Build the shell command of a hook: it passes its payload to tasuki's hook script.
 
-    context: str = ""
-    veto: str = ""
-    """Why a compaction must not happen now, as a sentence; empty where it may."""
-
-
-class AgentRequest(Struct, frozen=True):
-    """An agent to be started. `prompt` is submitted as its first one; empty for none.
-
-    `session` is an id that the new thread shall have, where the harness lets it be chosen.
-    `writable` are folders, outside of `cwd`, that it may write to without being asked.
+    It is silent once that script is gone.
     """
-
-    cwd: str
-    session: str
-    prompt: str = ""
-    model: str = ""
-    permission: str = ""
-    writable: tuple[str, ...] = ()
-    arguments: tuple[str, ...] = ()
-
-
-class Look(Struct, frozen=True):
-    """One look at a pane: its screen as plain text, title, process, and the session in it.
-
-    `above` are the lines over the screen, where they were asked for.
-    """
-
-    text: str
-    title: str = ""
-    pid: int = 0
-    session: str = ""
-    above: str = ""
-
-
-class Sight(Struct, frozen=True):
-    """What a look says. `typed` is what stands in the input, unsent; empty where nothing does.
-
-    unknown: neither the program's own signal nor the screen tells.
-    """
-
-    state: Literal["ready", "busy", "waiting", "unknown"]
-    typed: str = ""
-
-
-class Control(Protocol):
-    """One harness whose agents can be run in a fleet."""
-
-    exit_text: str
-    """What is typed to end the program: `/exit`."""
-    interrupt_keys: tuple[str, ...]
-    """Keys, in tmux's names, that break off a turn: `("Escape",)`."""
-    clear_keys: tuple[str, ...]
-    """Keys, in tmux's names, that take one line of unsent input away; never ones that can end it."""
-    enter_gap: float
-    """Seconds to wait between a paste and Enter."""
-    chooses_session: bool
-    """`AgentRequest.session` becomes the id of the thread."""
-    skill_at_start: bool
-    """The answer to its session start reaches the model; else the skill is its first prompt."""
-    starts_at_prompt: bool
-    """Its session start fires with the first prompt, not with the program."""
-    queues_prompts: bool
-    """A prompt that is submitted while a turn runs begins a turn of its own behind it; else it joins that one."""
-    can_veto: bool
-    """An automatic compaction can be vetoed without harm."""
-    notes: tuple[str, ...]
-    """What the user has to do after `tasuki install --fleet`, as sentences."""
-
-    def additions(self, hook: str) -> tuple[Addition, ...]:
-        """What `tasuki install --fleet` adds, each with `FLEET_MARK`.
-
-        `hook` is the path of tasuki's hook script: called with the harness's name and the payload
-        on standard input, it prints the answer. It ends within about a second, always with 0.
-        """
-        ...
-
-    def event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
-        """What a payload tells; None for nothing that matters. The payload may be anything."""
-        ...
-
-    def answer(self, event: AgentEvent, reply: HookReply) -> str:
-        """What the hook prints; empty for nothing."""
-        ...
-
-    def start(self, request: AgentRequest) -> LaunchPlan:
-        """How to start an agent; the plan's `ready` says when a text can be pasted."""
-        ...
-
-    def sight(self, look: Look) -> Sight:
-        """What the program does now: by its own signal where it has one, else by its screen."""
-        ...
-
-
-def fleet_hook(hook: str, harness: str) -> str:
-    """A shell command for a hook: hands its payload to tasuki's hook script; silent once that is gone."""
     script = shlex.quote(hook)
     return f": {FLEET_MARK}; if [ -r {script} ]; then sh {script} {harness}; fi"
 
 
-def permission_asked(payload: Mapping[str, Any]) -> str:
-    """What a tool may not do unasked, in its own words; commands, which may hold keys, are not told."""
-    told = payload.get("tool_input")
-    told = told if isinstance(told, Mapping) else {}
-    about = text(told, "file_path") or text(told, "description")
-    return ": ".join(filter(None, ("permission for " + text(payload, "tool_name"), about)))
+def list_fleet_hooks(
+    path: str, events: Iterable[str], hook: str, harness: str, timeout: int, name: str = ""
+) -> tuple[Addition, ...]:
+    """List a hook in Claude's shape for each of these events.
+
+    `timeout` is in the harness's own unit; `name` is that of the hook, where it has one.
+    """
+    command = build_fleet_hook(hook, harness)
+    return tuple(
+        build_command_hook(path, event, command, timeout,
+                           f"a hook that tells tasuki's server: {event}", FLEET_MARK, name)
+        for event in events
+    )  # fmt: skip
+
+
+def parse_claude_event(
+    payload: Mapping[str, Any], kinds: Mapping[str, EventKind], turn: str
+) -> AgentEvent | None:
+    """Parse an event in Claude's shape; `turn` is the member that holds the id of the turn.
+
+    Codex has the same shape.
+    """
+    kind = kinds.get(get_text(payload, "hook_event_name"))
+    session = get_text(payload, "session_id")
+    if kind is None or not session:
+        return None
+    child = get_text(payload, "agent_id")
+    if kind != "waiting" and bool(child) != kind.startswith("child_"):
+        return None  # It is from a sub-agent, of which only questions count.
+    waits = kind == "waiting"
+    return AgentEvent(
+        kind,
+        session,
+        path=get_text(payload, "transcript_path"),
+        cwd=get_text(payload, "cwd"),
+        model=get_text(payload, "model"),
+        text=_describe_permission(payload) if waits else get_text(payload, _WORDS.get(kind, "")),
+        turn=get_text(payload, turn),
+        source=get_text(payload, "source") or get_text(payload, "trigger"),
+        child=child if kind.startswith("child_") else "",
+    )
+
+
+def format_start_context(event: AgentEvent, reply: HookReply) -> str:
+    """Format text for the model at the start of a session, in Claude's shape."""
+    if event.kind != "started" or not reply.context:
+        return ""
+    output = {"hookEventName": "SessionStart", "additionalContext": reply.context}
+    return json.dumps({"hookSpecificOutput": output})
+
+
+def _describe_permission(payload: Mapping[str, Any]) -> str:
+    """Describe what a tool may not do without permission, in the tool's own words.
+
+    Commands are left out, because they may hold keys.
+    """
+    tool_input = payload.get("tool_input")
+    tool_input = tool_input if isinstance(tool_input, Mapping) else {}
+    subject = get_text(tool_input, "file_path") or get_text(tool_input, "description")
+    return ": ".join(filter(None, ("permission for " + get_text(payload, "tool_name"), subject)))

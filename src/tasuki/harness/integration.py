@@ -13,21 +13,25 @@ from msgspec import Struct, structs
 from tasuki.paths import expand_user
 
 WRITTEN_BY = "tasuki install"
-"""Stands in every file of ours, so that it is known as ours."""
+"""Mark in every file that tasuki writes, by which it is recognized."""
 HOOK_MARK = "tasuki hook"
-"""Stands in every command of ours that a harness runs."""
+"""Mark in every command of tasuki's that a harness runs."""
 TOOLS_MARK = "TASUKI_INSTALLED"
 INSTALLED = {TOOLS_MARK: "1"}
-"""Environment of an entry that could not be told from one that the user wrote, as of an MCP server."""
+"""Environment that marks an entry, such as an MCP server, as tasuki's.
+
+Without it, the entry could not be distinguished from one that the user wrote.
+"""
 
 FOLDERS = ("TASUKI_DATA", "TASUKI_CONFIG", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
-"""Variables that say where tasuki keeps its data and settings."""
+"""Variables that name the folders of tasuki's data and settings."""
 
 
 class OwnFile(Struct, frozen=True, tag="file"):
-    """A whole file of ours. One at this path that does not hold the mark is the user's, and stays.
+    """A whole file that belongs to tasuki.
 
-    `what` is what it is for people: `the command /handoff`.
+    A file at this path without the mark is the user's, and is left alone. `what` describes the
+    file for people: `the command /handoff`.
     """
 
     path: str
@@ -37,11 +41,12 @@ class OwnFile(Struct, frozen=True, tag="file"):
 
 
 class JsonEntry(Struct, frozen=True, tag="json"):
-    """A value in a JSON file that others write to as well; comments in it are allowed and stay.
+    """A value in a JSON file that others write to as well; comments in it are allowed and kept.
 
-    `keys` lead from the document to the object or list that holds it, which is made where it is
-    missing. With a `name` that is an object and this its member; without, a list and this one of
-    its elements. A value whose JSON text holds the `mark` is ours, of whatever version.
+    `keys` lead from the document to the object or list that holds it, which is created where it
+    is missing. With a `name` that is an object and this its member; without, a list and this
+    one of its elements. A value whose JSON text holds the `mark` is tasuki's, of whatever
+    version.
     """
 
     path: str
@@ -51,13 +56,13 @@ class JsonEntry(Struct, frozen=True, tag="json"):
     name: str = ""
     mark: str = HOOK_MARK
     otherwise: str = ""
-    """What the user can do where something else has its place, as a sentence."""
+    """What the user can do where something else is in its place, as a sentence."""
 
 
 class TomlTable(Struct, frozen=True, tag="toml"):
     """A table of a TOML file that others write to as well, with the tables below it.
 
-    `body` is its text behind the header, and must hold the mark; the text around it stays.
+    `body` is its text after the header, and must hold the mark; the text around it is kept.
     """
 
     path: str
@@ -73,9 +78,9 @@ Addition = OwnFile | JsonEntry | TomlTable
 class HookCall(Struct, frozen=True):
     """What a hook of a harness asks of tasuki.
 
-    handoff: the user typed the command, `text` is what follows it, to the letter. turn: a turn of
-    the agent ended, `text` is what it said last. status: the harness draws its status line. Context use is that of the payload,
-    None where it does not tell: `used` in percent, `window` in tokens.
+    handoff: the user typed the command, `text` is exactly what follows it. turn: a turn of the
+    agent ended, `text` is what it said last. status: the harness draws its status line. Context
+    use comes from the payload, None where it is missing: `used` in percent, `window` in tokens.
     """
 
     kind: Literal["handoff", "turn", "status"]
@@ -88,13 +93,13 @@ class HookCall(Struct, frozen=True):
 
 
 class HookAnswer(Struct, frozen=True):
-    """What tasuki says to a hook: a sentence for the user, and whether the prompt stops here."""
+    """What tasuki answers a hook: a sentence for the user, and whether the prompt stops here."""
 
-    said: str = ""
+    message: str = ""
     blocked: bool = False
 
 
-class Integration(Protocol):
+class HarnessIntegration(Protocol):
     """What tasuki can add to one harness, and how its hooks speak."""
 
     command: str
@@ -102,24 +107,27 @@ class Integration(Protocol):
     notes: tuple[str, ...]
     """What the user has to do after the installation, and what cannot work, as sentences."""
 
-    def additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        """Everything to be added; `tasuki` is the command that runs it, its program a whole path."""
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        """List everything to be added.
+
+        `tasuki` is the command that runs it, its program a whole path.
+        """
         ...
 
-    def called(self, payload: Mapping[str, Any]) -> HookCall | None:
-        """What the payload of a hook asks for; None for nothing.
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        """Parse what the payload of a hook asks for; None for nothing.
 
         The payload may be anything. A prompt that is not the command asks for nothing, nor does
         the end of a sub-agent's turn.
         """
         ...
 
-    def answer(self, call: HookCall, answer: HookAnswer) -> str:
-        """What the hook prints; empty for nothing."""
+    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        """Format what the hook prints; empty for nothing."""
         ...
 
-    def hindrances(self) -> tuple[str, ...]:
-        """What keeps from working what is there, as sentences that say what mends it."""
+    def find_blockers(self) -> tuple[str, ...]:
+        """Find what keeps the installation from working, as sentences that say how to fix it."""
         ...
 
 
@@ -130,26 +138,47 @@ PROMPT_SECONDS = 300
 TURN_SECONDS = 60
 """Time limit of the hook at the end of a turn."""
 TOOLS = "tasuki's tools for the agent (MCP)"
+SKILL = "a skill: when and how the agent hands off"
+
+
+class BaseIntegration:
+    """What holds for most harnesses; `HarnessIntegration` explains it."""
+
+    command = "/handoff GOAL"
+    notes: tuple[str, ...] = ()
+
+    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        return format_claude_answer(answer)
+
+    def find_blockers(self) -> tuple[str, ...]:
+        return ()
 
 
 @cache
-def serves_tools() -> bool:
-    """Whether this tasuki can serve its tools: an entry that only fails is not installed."""
+def can_serve_tools() -> bool:
+    """Tell whether this tasuki can serve its tools.
+
+    An entry that could only fail is not installed.
+    """
     from importlib.util import find_spec
 
     return find_spec("mcp") is not None
 
 
-def tools(tasuki: tuple[str, ...]) -> dict[str, Any]:
-    """The MCP server in the shape that most harnesses share.
+def build_tools_server(tasuki: tuple[str, ...]) -> dict[str, Any]:
+    """Build the MCP server's entry in the shape that most harnesses share.
 
-    Some harnesses start it without the user's environment: what names tasuki's folders goes along.
+    Some harnesses start it without the user's environment, so the variables that name tasuki's
+    folders are included.
     """
-    return {"command": tasuki[0], "args": [*tasuki[1:], "mcp"], "env": tools_environment()}
+    return {"command": tasuki[0], "args": [*tasuki[1:], "mcp"], "env": build_tools_environment()}
 
 
-def tools_environment() -> dict[str, str]:
-    """The environment of the MCP server: the mark, and where tasuki keeps its data and settings."""
+def build_tools_environment() -> dict[str, str]:
+    """Build the environment of the MCP server.
+
+    It holds the mark and the variables that name tasuki's folders of data and settings.
+    """
     return INSTALLED | {
         name: os.path.abspath(expand_user(value, name))
         for name in FOLDERS
@@ -157,36 +186,42 @@ def tools_environment() -> dict[str, str]:
     }
 
 
-def tools_entry(path: str, keys: tuple[str, ...], server: Mapping[str, Any]) -> list[Addition]:
-    """The MCP server as a member of the object that `keys` lead to; none where it cannot be served."""
-    if not serves_tools():
+def build_tools_entries(
+    path: str, keys: tuple[str, ...], server: Mapping[str, Any]
+) -> list[Addition]:
+    """Build the MCP server as a member of the object that `keys` lead to.
+
+    The list is empty where the server cannot run.
+    """
+    if not can_serve_tools():
         return []
     return [JsonEntry(path, keys, server, TOOLS, "tasuki", TOOLS_MARK)]
 
 
-def prompt_hook(
-    tasuki: tuple[str, ...], harness: str, command: str, also: tuple[str, ...] = ()
+def build_prompt_hook(
+    tasuki: tuple[str, ...], harness: str, command: str, patterns: tuple[str, ...] = ()
 ) -> str:
-    """A shell command for the hook of every prompt: starts tasuki for ours alone.
+    """Build the shell command for the hook of every prompt: it starts tasuki only for our command.
 
-    Python takes ten times as long to start as the shell takes to look. A prompt that only looks
-    like ours is looked at again by tasuki; one that is ours and does not look like it reaches the
-    model, whose command file says what to do then. `also` are further patterns of the shell.
+    Python takes ten times as long to start as the shell takes to look. tasuki checks again a
+    prompt that only looks like our command. A prompt that is our command and does not look like
+    it reaches the model, whose command file says what to do then. `patterns` are further shell
+    patterns.
     """
     begins = [f"""*'"prompt":{gap}"{command}'*""" for gap in ("", " ")]
-    looks = "|".join((*begins, *also))
+    looks = "|".join((*begins, *patterns))
     call = shlex.join((*tasuki, "hook", harness))
     return f': {HOOK_MARK}; p=$(cat); case $p in {looks}) printf %s "$p" | {call};; esac'
 
 
-def turn_hook(tasuki: tuple[str, ...], harness: str) -> str:
-    """A shell command for the hook of a turn's end; silent once tasuki is gone."""
+def build_turn_hook(tasuki: tuple[str, ...], harness: str) -> str:
+    """Build the shell command for the hook at a turn's end; silent once tasuki is gone."""
     call = shlex.join((*tasuki, "hook", harness))
     return f": {HOOK_MARK}; if [ -x {shlex.quote(tasuki[0])} ]; then {call}; fi"
 
 
-def goal_of(prompt: object, command: str) -> str | None:
-    """What follows the command at the beginning of a prompt, to the letter; None for another prompt."""
+def parse_goal(prompt: object, command: str) -> str | None:
+    """Return exactly what follows the command at the start of a prompt; None for another prompt."""
     if not isinstance(prompt, str):
         return None
     words = prompt.lstrip()
@@ -196,70 +231,129 @@ def goal_of(prompt: object, command: str) -> str | None:
     return rest[1:]
 
 
-def hook_call(payload: Mapping[str, Any], command: str) -> HookCall | None:
-    """What a hook of Claude's shape asks for, which Codex has too; None for nothing."""
-    about = HookCall(
+def parse_claude_hook_call(payload: Mapping[str, Any], command: str) -> HookCall | None:
+    """Parse what a hook in Claude's shape asks for; None for nothing.
+
+    Codex has the same shape.
+    """
+    call = HookCall(
         "turn",
-        text(payload, "transcript_path"),
-        text(payload, "session_id"),
-        text(payload, "cwd"),
+        get_text(payload, "transcript_path"),
+        get_text(payload, "session_id"),
+        get_text(payload, "cwd"),
     )
     if payload.get("agent_id"):
         return None
-    event = text(payload, "hook_event_name")
+    event = get_text(payload, "hook_event_name")
     if event == "UserPromptSubmit":
-        goal = goal_of(payload.get("prompt"), command)
-        return None if goal is None else structs.replace(about, kind="handoff", text=goal)
+        goal = parse_goal(payload.get("prompt"), command)
+        return None if goal is None else structs.replace(call, kind="handoff", text=goal)
     if event == "Stop":
-        return structs.replace(about, text=text(payload, "last_assistant_message"))
+        return structs.replace(call, text=get_text(payload, "last_assistant_message"))
     return None
 
 
-def hook_answer(answer: HookAnswer) -> str:
-    """An answer in the same shape."""
-    if not answer.said:
+def format_claude_answer(answer: HookAnswer) -> str:
+    """Format an answer in Claude's shape."""
+    if not answer.message:
         return ""
     if answer.blocked:
-        return json.dumps({"decision": "block", "reason": answer.said})
-    return json.dumps({"systemMessage": answer.said})
+        return json.dumps({"decision": "block", "reason": answer.message})
+    return json.dumps({"systemMessage": answer.message})
 
 
-def command_hook(
-    path: str, event: str, command: str, seconds: int, what: str, mark: str = HOOK_MARK
+def build_command_hook(
+    path: str,
+    event: str,
+    command: str,
+    timeout: int,
+    purpose: str,
+    mark: str = HOOK_MARK,
+    name: str = "",
 ) -> JsonEntry:
-    """A hook that runs a command with a mark in it, in the same shape; `seconds` is its time limit."""
+    """Build a hook in Claude's shape that runs a command with a mark in it.
+
+    `timeout` is in the harness's own unit; `name` is that of the hook, where it has one.
+    """
     assert mark in command, command
-    entry = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
-    return JsonEntry(path, ("hooks", event), entry, what, mark=mark)
+    hook = {"type": "command", "command": command, "timeout": timeout}
+    entry = {"hooks": [{"name": name, **hook} if name else hook]}
+    return JsonEntry(path, ("hooks", event), entry, purpose, mark=mark)
 
 
-def setting(path: Path, name: str) -> object:
-    """A setting of the user in a JSON file, None where it cannot be read."""
-    from tasuki.harness import jsontext
+def list_handoff_hooks(
+    path: str,
+    events: tuple[str, str],
+    tasuki: tuple[str, ...],
+    harness: str,
+    command: str,
+    patterns: tuple[str, ...] = (),
+    *,
+    unit: int = 1,
+    name: str = "",
+) -> list[Addition]:
+    """List the hooks in Claude's shape of every prompt and of a turn's end.
+
+    `events` are their names in the harness, which counts `unit` to a second in time limits.
+    `patterns` are those of `build_prompt_hook`.
+    """
+    prompt, turn = events
+    return [
+        build_command_hook(path, prompt, build_prompt_hook(tasuki, harness, command, patterns), PROMPT_SECONDS * unit,
+                           f"a hook that takes {command} out before it reaches the model", name=name),
+        build_command_hook(path, turn, build_turn_hook(tasuki, harness), TURN_SECONDS * unit,
+                           "a hook that suggests a handoff when the context fills up", name=name),
+    ]  # fmt: skip
+
+
+def copy_asset(path: Path, asset: Path, purpose: str) -> OwnFile:
+    """Build a file of our own with the content of one in this package."""
+    return OwnFile(str(path), asset.read_text(encoding="utf-8"), purpose)
+
+
+def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> str:
+    """Read a JavaScript or TypeScript file of this package, with other values of its constants.
+
+    `constants` maps a declaration such as `HOOK: string` to the value in the file and the new one.
+    """
+    source = asset.read_text(encoding="utf-8")
+    for declaration, (default, value) in constants.items():
+        line = f"const {declaration} = {json.dumps(default)};"
+        assert line in source, line
+        source = source.replace(line, f"const {declaration} = {json.dumps(value)};")
+    return source
+
+
+def read_setting(path: Path, name: str) -> object:
+    """Read a setting of the user from a JSON file; None where it cannot be read."""
+    from tasuki.harness.install import json_text
 
     try:
         content = path.read_text(encoding="utf-8")
-        node = jsontext.at(content, (name,)) if content.strip() else None
+        node = json_text.find_value(content, (name,)) if content.strip() else None
     except (OSError, ValueError):
         return None
-    return jsontext.value(content, node) if node else None
+    return json_text.read_value(content, node) if node else None
 
 
-def percent(value: object) -> float | None:
-    """A percentage of a payload, None where it is none: JSON may hold NaN and 400 digits."""
+def parse_percent(value: object) -> float | None:
+    """Return a percentage from a payload, or None where it is none.
+
+    JSON may hold NaN and 400 digits.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1000 else None
 
 
-def tokens(value: object) -> int | None:
-    """A number of tokens of a payload, None where it is none."""
+def parse_tokens(value: object) -> int | None:
+    """Return a number of tokens from a payload, or None where it is none."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
         return None
     return value
 
 
-def text(payload: Mapping[str, Any], key: str) -> str:
-    """A text of a payload, empty where there is none."""
+def get_text(payload: Mapping[str, Any], key: str) -> str:
+    """Return a text from a payload, empty where there is none."""
     value = payload.get(key)
     return value if isinstance(value, str) else ""

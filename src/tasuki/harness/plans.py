@@ -2,18 +2,26 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from tasuki.errors import UsageError
-from tasuki.harness.protocol import AskRequest, LaunchPlan, LaunchRequest
+from tasuki.harness.protocol import (
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    LaunchPlan,
+    LaunchRequest,
+)
 
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
 CUT_OFF = "the answer was cut off at the model's limit of output"
-"""Why an answer that ends in the middle is none."""
+"""Why an answer that ends in the middle does not count."""
 
 
-def with_brief(
+def plan_with_brief(
     program: str,
     title: str,
     request: LaunchRequest,
@@ -21,10 +29,10 @@ def with_brief(
     ready: str,
     argument: Callable[[str], tuple[str, ...]],
 ) -> LaunchPlan:
-    """The brief as an argument where it is to be sent at once, else an unsent paste.
+    """Plan the brief as an argument where it is to be sent at once, else as an unsent paste.
 
-    The model, where one is named, goes in front as `--model NAME`. `argument` turns a prompt into
-    the arguments that send it; `ready` matches the screen once the program takes input.
+    The model, where one is named, goes in front as `--model NAME`. `argument` turns a prompt
+    into the arguments that send it; `ready` matches the screen once the program takes input.
     """
     text = request.brief
     model = ("--model", request.model) if request.model else ()
@@ -44,28 +52,59 @@ def with_brief(
     )
 
 
-def none(title: str) -> LaunchPlan:
-    """The plan of a harness that can start nothing: always a UsageError."""
+def refuse_start(title: str) -> LaunchPlan:
+    """Raise UsageError for a harness that cannot start a successor."""
     raise UsageError(
         f"{title} threads can only be read; no successor can be started there. "
         "Name another harness: --to claude, --to codex, --to pi."
     )
 
 
-def not_asked(title: str) -> NoReturn:
-    """What a harness does whose agents cannot be asked: always a UsageError."""
-    raise UsageError(why_not_asked(title))
+def refuse_question(title: str) -> NoReturn:
+    """Raise UsageError for a harness whose agents cannot be asked."""
+    raise UsageError(explain_no_questions(title))
 
 
-def why_not_asked(title: str) -> str:
-    """Why the agents of a harness cannot be asked, in a sentence."""
+def explain_no_questions(title: str) -> str:
+    """Explain in a sentence why the agents of a harness cannot be asked."""
     return (
         f"{title} cannot be asked about a thread without changing it. "
         "Draft without it: --author offline."
     )
 
 
-def ask_place(request: AskRequest) -> str:
-    """Where a program that is asked runs: in the thread's folder, else in the scratch folder."""
+def choose_ask_folder(request: AskRequest) -> str:
+    """Return where a program that is asked runs: the thread's folder, else the scratch folder."""
     cwd = request.thread.cwd
     return cwd if os.path.isabs(cwd) and os.path.isdir(cwd) else request.scratch
+
+
+class ReadOnlyHarness:
+    """What is the same for all harnesses whose threads can only be read."""
+
+    title: str
+    can_start = False
+    can_prefill = False
+    can_ask = False
+    caller = CallerIdentity()
+
+    def format_skill_command(self, skill: str) -> str:
+        return ""
+
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return ()
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        return refuse_start(self.title)
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        refuse_question(self.title)
+
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        refuse_question(self.title)
+
+    def get_integration(self) -> None:
+        """Return None: nothing is added to it."""
+
+    def get_control(self) -> None:
+        """Return None: it is not run in a fleet."""

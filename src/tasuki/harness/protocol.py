@@ -1,20 +1,17 @@
 """The Harness seam: everything tasuki must know about one coding-agent program."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from tasuki.harness.integration import Integration
+from tasuki.harness.integration import Addition, HarnessIntegration
 from tasuki.model import Handoff, Thread, ThreadHead
-
-if TYPE_CHECKING:
-    from tasuki.harness.control import Control
 
 
 class ThreadFile(Struct, frozen=True, gc=False):
-    """A thread that exists on disk; nothing of it has been read.
+    """A thread that exists on disk; nothing of it has been read yet.
 
     A thread in a database is named as if it were a file below it: `opencode.db/ses_1`.
     """
@@ -49,7 +46,7 @@ class LaunchRequest(Struct, frozen=True):
 
 
 class LaunchPlan(Struct, frozen=True):
-    """How to start a successor. A terminal carries it out; a plan itself does nothing.
+    """How to start a successor. A terminal carries it out; the plan itself does nothing.
 
     `paste` goes into the program's input once the screen matches `ready` (a regular expression,
     multi-line); it is submitted only with `submit`. `note` is a sentence for the user: what to
@@ -70,10 +67,10 @@ class LaunchPlan(Struct, frozen=True):
 
 
 class AskRequest(Struct, frozen=True):
-    """A question to the agent that knows a thread; the thread itself is not to be touched.
+    """A question to the agent that knows a thread; the thread itself must not be changed.
 
-    `schema` is a JSON Schema of the answer as text, empty where the answer is Markdown. `scratch`
-    is an empty folder that is removed once the answer was taken.
+    `schema` is a JSON Schema of the answer as text, empty where the answer is Markdown.
+    `scratch` is an empty folder that is removed once the answer was read.
     """
 
     thread: Thread
@@ -83,11 +80,11 @@ class AskRequest(Struct, frozen=True):
 
 
 class AskPlan(Struct, frozen=True):
-    """How to put the question, without a screen. `authors/asking.py` carries it out.
+    """How to ask the question without a screen. `authors/asking.py` carries it out.
 
-    `copies` (source, target) and `links` (existing, link) are made first, then `files`; all lie in
-    the scratch folder. `stdin` is the standard input, empty for none: the question belongs there,
-    for arguments are seen by every user of the machine.
+    `copies` (source, target) and `links` (existing, link) are made first, then `files`; all of
+    them are in the scratch folder. `stdin` is the standard input, empty for none. The question
+    belongs there, because every user of the machine can see arguments.
     """
 
     argv: tuple[str, ...]
@@ -104,29 +101,30 @@ class AskAnswer(Struct, frozen=True):
     """What the agent said in the turn that the question began, and what it cost.
 
     `aborted`: the turn was broken off. `error`: why there is no answer, in the program's words.
-    `remove` is a command that takes away what asking left behind, empty if nothing did; it runs
-    as the question did. `note` is a sentence for the user: what could not be taken away.
+    `remove` is a command that deletes what the question left in the program's own store, empty
+    if it left nothing; it runs in the same way as the question. `note` is a sentence for the
+    user: what could not be deleted.
     """
 
     text: str = ""
     model: str = ""
     input_tokens: int = 0
-    """What was read, from the program's cache or not."""
+    """Tokens that were read, from the program's cache or not."""
     output_tokens: int = 0
     price: float | None = None
-    """US dollars, where the program says so."""
+    """US dollars, where the program reports the price."""
     aborted: bool = False
     error: str = ""
     remove: tuple[str, ...] = ()
     note: str = ""
 
 
-class Caller(Struct, frozen=True):
-    """How a harness shows itself to programs that it starts, all empty where it does not.
+class CallerIdentity(Struct, frozen=True):
+    """How a harness identifies itself to programs that it starts; all empty where it does not.
 
-    `client` is the name by which it introduces itself to MCP servers. The id or path of its thread
-    stands in the environment variable `variable`, or under the keys `meta` in the metadata of a
-    tool call.
+    `client` is the name by which it introduces itself to MCP servers. The id or path of its
+    thread is in the environment variable `variable`, or under the keys `meta` in the metadata
+    of a tool call.
     """
 
     client: str = ""
@@ -134,12 +132,172 @@ class Caller(Struct, frozen=True):
     meta: tuple[str, ...] = ()
 
 
+EventKind = Literal[
+    "started",
+    "prompt",
+    "busy",
+    "idle",
+    "waiting",
+    "compacting",
+    "compacted",
+    "child_started",
+    "child_ended",
+    "context",
+    "ended",
+]
+
+
+class AgentEvent(Struct, frozen=True):
+    """What a hook of an agent reports, in tasuki's terms.
+
+    started: a session began in the program. prompt: the user's words were submitted. busy: it
+    works (a tool was called). idle: a turn of the agent itself ended. waiting: it asks the
+    user. compacting, compacted: around a compaction. child_started, child_ended: a sub-agent.
+    context: only how full the context is. ended: the program, or its session, ends.
+    """
+
+    kind: EventKind
+    session: str
+    """Id of the thread, as the harness has it."""
+    path: str = ""
+    """The thread's file; empty where the payload does not name it."""
+    cwd: str = ""
+    model: str = ""
+    permission: str = ""
+    """Permission mode, in the form that `AgentRequest.permission` takes."""
+    text: str = ""
+    """prompt: the words. idle: the agent's last words. waiting: what for. ended: why."""
+    turn: str = ""
+    """Id of the turn, where the harness has one: the same at its start and at its end."""
+    source: str = ""
+    """started: startup, resume, clear, compact, fork. compacting, compacted: manual, auto."""
+    previous: str = ""
+    """started: id or path of the session that the same process was in before."""
+    child: str = ""
+    """child_started, child_ended: which sub-agent."""
+    running: tuple[str, ...] | None = None
+    """idle: background work that goes on, a line each; None where it is unknown."""
+    interrupted: bool = False
+    """idle: the user broke the turn off."""
+    used: float | None = None
+    """Context use in percent of the window."""
+    tokens: int | None = None
+    """Context use in tokens."""
+    window: int | None = None
+    """The context window in tokens."""
+
+
+class HookReply(Struct, frozen=True):
+    """Reply of tasuki to an agent's hook: text for the model at a session start, or a veto."""
+
+    context: str = ""
+    veto: str = ""
+    """Why a compaction must not happen now, as a sentence; empty where it may happen."""
+
+
+class AgentRequest(Struct, frozen=True):
+    """An agent to be started. `prompt` is submitted first; empty for none.
+
+    `session` is an id that the new thread shall have, where the harness allows a choice.
+    `writable` are folders, outside of `cwd`, that it may write to without asking.
+    """
+
+    cwd: str
+    session: str
+    prompt: str = ""
+    model: str = ""
+    permission: str = ""
+    writable: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+
+class Screenshot(Struct, frozen=True):
+    """A snapshot of a pane: its screen as plain text, title, process, and the session in it.
+
+    `above` are the lines above the screen, where they were asked for.
+    """
+
+    text: str
+    title: str = ""
+    pid: int = 0
+    session: str = ""
+    above: str = ""
+
+
+class ScreenState(Struct, frozen=True):
+    """What a screenshot shows. `typed` is the unsent text in the input; empty where there is none.
+
+    unknown: neither the program's own signal nor the screen shows the state.
+    """
+
+    state: Literal["ready", "busy", "waiting", "unknown"]
+    typed: str = ""
+
+
+class AgentControl(Protocol):
+    """One harness whose agents can be run in a fleet."""
+
+    exit_text: str
+    """The text to type to end the program: `/exit`."""
+    interrupt_keys: tuple[str, ...]
+    """Keys, in tmux's names, that interrupt a turn: `("Escape",)`."""
+    clear_keys: tuple[str, ...]
+    """Keys, in tmux's names, that delete one line of unsent input; none of them can end it."""
+    enter_gap: float
+    """Seconds to wait between a paste and Enter."""
+    chooses_session: bool
+    """`AgentRequest.session` becomes the id of the thread."""
+    skill_at_start: bool
+    """The answer to its session start reaches the model; else the skill is its first prompt."""
+    starts_at_prompt: bool
+    """Its session start fires with the first prompt, not with the program."""
+    queues_prompts: bool
+    """A prompt that is submitted while a turn runs begins a turn of its own after it.
+
+    Otherwise it joins the running turn.
+    """
+    can_veto: bool
+    """An automatic compaction can be vetoed without harm."""
+    notes: tuple[str, ...]
+    """What the user has to do after `tasuki install --fleet`, as sentences."""
+
+    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+        """List what `tasuki install --fleet` adds, each with the fleet's mark.
+
+        `hook` is the path of tasuki's hook script: called with the harness's name and the payload
+        on standard input, it prints the answer. It ends within about a second, always with 0.
+        """
+        ...
+
+    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+        """Parse a payload into an event; None if nothing in it matters.
+
+        The payload may be anything.
+        """
+        ...
+
+    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
+        """Format what the hook prints; empty for nothing."""
+        ...
+
+    def plan_start(self, request: AgentRequest) -> LaunchPlan:
+        """Plan how to start an agent; the plan's `ready` says when a text can be pasted."""
+        ...
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        """Read what the program does now.
+
+        It is known by the program's own signal where it has one, else by its screen.
+        """
+        ...
+
+
 class Harness(Protocol):
-    """One coding-agent program: finds and reads its threads, says how to start a successor.
+    """One coding-agent program: finds and reads its threads, plans how to start a successor.
 
     Adapters read and never write, lock or delete. `read` raises ThreadUnreadable for a file
     that is empty or holds no thread; single bad lines go into `Thread.report`.
-    `tasuki.testing.check_harness` holds every contract.
+    `tasuki.testing.check_harness` checks every contract.
     """
 
     name: str
@@ -149,71 +307,79 @@ class Harness(Protocol):
     program: str
     """The program to run: `claude`."""
     can_start: bool
-    """A successor can be started in it; else its threads can only be read."""
+    """A successor can be started in it. Otherwise its threads can only be read."""
     can_prefill: bool
-    """A first prompt can stand in the input, unsent, in any terminal."""
+    """A first prompt can be placed in the input, unsent, in any terminal."""
     can_ask: bool
     """The agent of a thread can be asked without changing the thread."""
 
-    caller: Caller
-    """How it shows itself to programs that it starts."""
+    caller: CallerIdentity
+    """How it identifies itself to programs that it starts."""
 
-    def files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
-        """Thread files on this machine, in no order; those of `cwd` alone if it is given.
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        """Yield thread files on this machine, in no order; only those of `cwd` if it is given.
 
-        Where only the head of a file tells the folder, files of other folders may be included:
-        the caller compares `head().cwd`.
+        Where only the head of a file names the folder, files of other folders may be included:
+        the caller compares the `cwd` of the head.
         """
         ...
 
-    def recognises(self, path: Path, first: bytes) -> bool:
-        """Whether a file is, or holds, a thread of this harness, from its first 8 KiB."""
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        """Tell from its first 8 KiB whether a file is, or holds, a thread of this harness."""
         ...
 
-    def head(self, file: ThreadFile) -> ThreadHead | None:
-        """What a list shows, from both ends of the file; None if it holds no conversation."""
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        """Read what a list shows from both ends of the file; None without a conversation."""
         ...
 
     def read(self, path: Path) -> Thread:
-        """The whole thread."""
+        """Read the whole thread."""
         ...
 
-    def skill_command(self, skill: str) -> str:
-        """How a skill is invoked at the start of a prompt, empty if the harness has no such way."""
+    def format_skill_command(self, skill: str) -> str:
+        """Return how a skill is invoked at the start of a prompt.
+
+        It is empty if the harness has no such way.
+        """
         ...
 
-    def skill_folders(self, cwd: Path) -> tuple[Path, ...]:
-        """Folders in which the harness looks for skills, for one working directory."""
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        """List the folders in which the harness looks for skills, for one working directory."""
         ...
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
-        """How to start a successor with a brief; UsageError if `can_start` is false."""
+        """Plan how to start a successor with a brief; UsageError if `can_start` is false."""
         ...
 
     def ask(self, request: AskRequest) -> AskPlan:
-        """How to ask the agent of a thread; UsageError if `can_ask` is false, or for this thread.
+        """Plan how to ask the agent of a thread.
+
+        Raises UsageError if `can_ask` is false, or if this thread's agent cannot be asked.
 
         The plan forks the thread or works on a copy, gives the agent no way to change anything,
         and runs none of the user's hooks.
         """
         ...
 
-    def answered(self, output: str, request: AskRequest) -> AskAnswer:
-        """What the agent answered, from all that the program wrote to standard output.
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        """Parse the agent's answer from everything the program wrote to standard output.
 
-        The scratch folder still holds what the program left there. The output may be cut off, or
-        be anything else: what is not understood is no answer. UsageError if `can_ask` is false.
+        The scratch folder still holds what the program left there. The output may be cut off or be
+        anything else: what cannot be parsed is no answer. UsageError if `can_ask` is false.
         """
         ...
 
-    def resume_command(self, thread: Thread) -> tuple[str, ...]:
-        """The command that goes back to a thread, empty if there is none."""
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        """Return the command that resumes a thread, empty if there is none."""
         ...
 
-    def integration(self) -> Integration | None:
-        """What `tasuki install` adds to it, and how its hooks speak; None where there is nothing."""
+    def get_integration(self) -> HarnessIntegration | None:
+        """Return what `tasuki install` adds to it and how its hooks speak.
+
+        It is None where there is nothing to add.
+        """
         ...
 
-    def control(self) -> "Control | None":
-        """How its agents are run in a fleet; None where they cannot be."""
+    def get_control(self) -> AgentControl | None:
+        """Return how its agents are run in a fleet; None where they cannot be."""
         ...

@@ -1,4 +1,4 @@
-"""Put a text on the clipboard, by whatever this machine has."""
+"""Put a text on the clipboard, with whatever this machine has."""
 
 import base64
 import os
@@ -11,23 +11,24 @@ from contextlib import suppress
 from tasuki.errors import LaunchFailed
 
 MAX_SEQUENCE = 100_000
-"""Bytes of an OSC 52 sequence; terminals drop longer ones without a word."""
+"""Bytes of an OSC 52 sequence; terminals drop longer ones silently."""
 SECONDS = 3.0
 
 
-def copy(text: str) -> str:
-    """Copy a text; returns the name of the way used, for the user.
+def copy_text(text: str) -> str:
+    """Copy a text; return the name of the way that was used, for the user.
 
-    Tried in order: wl-copy, xclip, xsel where a display is, pbcopy on macOS, the buffer of tmux
-    inside tmux, and the terminal itself (OSC 52, which nothing confirms). Raises LaunchFailed.
+    Tried in order: wl-copy, xclip, xsel where there is a display, pbcopy on macOS, the buffer
+    of tmux inside tmux, and the terminal itself (OSC 52, which nothing confirms). Raises
+    LaunchFailed.
     """
     data = text.encode("utf-8", "replace")
-    for command in _programs():
-        if _run(command, data):
+    for command in _list_programs():
+        if _run_program(command, data):
             return command[0]
-    if os.environ.get("TMUX") and _by_tmux(text):
+    if os.environ.get("TMUX") and _copy_by_tmux(text):
         return "tmux"
-    if _by_terminal(data):
+    if _copy_by_terminal(data):
         return "the terminal (OSC 52)"
     raise LaunchFailed(
         "Nothing here can copy to a clipboard. Install wl-clipboard or xclip, or redirect the "
@@ -35,7 +36,7 @@ def copy(text: str) -> str:
     )
 
 
-def _programs() -> Iterator[tuple[str, ...]]:
+def _list_programs() -> Iterator[tuple[str, ...]]:
     if os.environ.get("WAYLAND_DISPLAY"):
         yield ("wl-copy", "--type", "text/plain;charset=utf-8")
     if os.environ.get("DISPLAY"):
@@ -45,8 +46,11 @@ def _programs() -> Iterator[tuple[str, ...]]:
         yield ("pbcopy",)
 
 
-def _run(command: tuple[str, ...], data: bytes) -> bool:
-    """Whether the program took the text. Its output is not read: xclip stays and holds it open."""
+def _run_program(command: tuple[str, ...], data: bytes) -> bool:
+    """Tell whether the program took the text.
+
+    Its output is not read: xclip stays and holds it open.
+    """
     if not shutil.which(command[0]):
         return False
     try:
@@ -63,16 +67,16 @@ def _run(command: tuple[str, ...], data: bytes) -> bool:
     return done.returncode == 0
 
 
-def _by_tmux(text: str) -> bool:
-    from tasuki.launch.tmux import Tmux
+def _copy_by_tmux(text: str) -> bool:
+    from tasuki.launch.tmux.server import Tmux
 
     with suppress(LaunchFailed):
-        Tmux().copy(text)
+        Tmux().copy_text(text)
         return True
     return False
 
 
-def _by_terminal(data: bytes) -> bool:
+def _copy_by_terminal(data: bytes) -> bool:
     sequence = b"\x1b]52;c;" + base64.b64encode(data) + b"\x07"
     if len(sequence) > MAX_SEQUENCE or os.environ.get("TERM", "dumb") in ("dumb", "linux"):
         return False

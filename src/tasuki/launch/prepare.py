@@ -23,11 +23,11 @@ PACKAGES = {
 """npm packages of the programs."""
 
 
-class Launched(Struct, frozen=True):
+class LaunchResult(Struct, frozen=True):
     """A successor that was started.
 
-    `target` is where to look: `session:window` in tmux, the terminal's device here. `filled`
-    tells whether the text of the plan stands in its input, where the plan had one. `code` is
+    `target` is its place: `session:window` in tmux, the terminal's device here. `filled`
+    says whether the text of the plan is in its input, where the plan had one. `code` is
     the exit status of a program that ran in this terminal and ended; a signal n gives 128 + n.
     `attach` is the command that shows it, where it is not on the screen already.
     """
@@ -41,38 +41,38 @@ class Launched(Struct, frozen=True):
     attach: tuple[str, ...] = ()
 
 
-def environment(plan: LaunchPlan) -> dict[str, str]:
-    """The user's own environment without what the plan unsets, with what it sets."""
-    kept = {name: value for name, value in os.environ.items() if name not in plan.unset}
-    return kept | plan.env
+def build_environment(plan: LaunchPlan) -> dict[str, str]:
+    """Build the user's own environment without what the plan unsets, with what it sets."""
+    inherited = {name: value for name, value in os.environ.items() if name not in plan.unset}
+    return inherited | plan.env
 
 
-def command(plan: LaunchPlan) -> list[str]:
-    """The plan's argv with the program as an absolute path.
+def build_command(plan: LaunchPlan) -> list[str]:
+    """Build the plan's argv with the program as an absolute path.
 
     Raises HarnessMissing where it is not installed, LaunchFailed where the folder is gone.
     """
     name = plan.argv[0]
     if not os.path.isdir(plan.cwd):
         raise LaunchFailed(f"The folder {plan.cwd} is gone. Make it again, or name another: --cwd.")
-    if not (found := shutil.which(name, path=environment(plan).get("PATH"))):
+    if not (program := shutil.which(name, path=build_environment(plan).get("PATH"))):
         package = PACKAGES.get(name)
         advice = f"Install it: npm install -g {package}" if package else "Install it first."
         raise HarnessMissing(f"The program {name} is not on your PATH. {advice}")
     # No argument can hold a NUL, and no program takes one for a word.
-    return [os.path.abspath(found), *(word.replace("\0", "") for word in plan.argv[1:])]
+    return [os.path.abspath(program), *(word.replace("\0", "") for word in plan.argv[1:])]
 
 
 @contextmanager
-def planned_files(plan: LaunchPlan) -> Iterator[None]:
-    """Write the files of a plan; if the body raises, the successor never ran and they go again.
+def write_planned_files(plan: LaunchPlan) -> Iterator[None]:
+    """Write the files of a plan; if the body raises, the successor never ran and they are removed.
 
     Nothing is overwritten: LaunchFailed where a file exists or cannot be written.
     """
     written: list[Path] = []
     try:
         for file in plan.files:
-            _write(file)
+            _write_file(file)
             written.append(Path(file.path))
         yield
     except BaseException:
@@ -81,7 +81,7 @@ def planned_files(plan: LaunchPlan) -> Iterator[None]:
         raise
 
 
-def _write(file: PlannedFile) -> None:
+def _write_file(file: PlannedFile) -> None:
     path = Path(file.path)
     created = False
     try:

@@ -1,1 +1,1 @@
-"""Hand off inside a running session: session files, AgentSession, and agents that speak ACP."""
+"""Handoffs inside a running session: session files, AgentSession, and agents that speak ACP."""

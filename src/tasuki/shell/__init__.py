@@ -3,10 +3,11 @@
     split_commands("cd app && pytest -q 2>&1 | tail -3")
     `cd app`, then `pytest -q` after `&&`, then `tail -3` after `|`
 
-Nothing is run and nothing is expanded. The time is linear in the length of the line, nothing is
-raised, and no nesting is too deep. A quote or substitution that is never closed takes the rest of
-the line into its command; a group that is never closed ends with the line.
-Rules: POSIX.1-2024 XCU 2 (Shell Command Language), bash 5.2, PowerShell 7.5 (about_Parsing).
+Nothing is run and nothing is expanded. The time is linear in the length of the line,
+nothing is raised, and no nesting is too deep. A quote or substitution that is never closed
+takes the rest of the line into its command; a group that is never closed ends with the
+line. Rules: POSIX.1-2024 XCU 2 (Shell Command Language), bash 5.2, PowerShell 7.5
+(about_Parsing).
 """
 
 import re
@@ -19,9 +20,9 @@ __all__ = ["SimpleCommand", "is_powershell", "split_commands", "strip_assignment
 
 
 def split_commands(line: str, *, powershell: bool | None = None) -> list[SimpleCommand]:
-    """The simple commands of a command line, in their order.
+    """Split a command line into its simple commands, in their order.
 
-    Keywords are taken off (`then make` is `make`), and so are heads of loops, of cases and of
+    Keywords are removed (`then make` is `make`), and so are heads of loops, of cases and of
     functions. Commands inside quotes and substitutions stay part of their command. Without
     `powershell`, `is_powershell` decides.
     """
@@ -33,13 +34,13 @@ def split_commands(line: str, *, powershell: bool | None = None) -> list[SimpleC
     line = line.replace("\r\n", "\n")
     if powershell is None:
         powershell = is_powershell(line)
-    return (PowerShellSplitter if powershell else PosixSplitter)(line).split()
+    return (PowerShellSplitter if powershell else PosixSplitter)(line).split_line()
 
 
 def is_powershell(line: str) -> bool:
-    """Whether a command line looks like PowerShell: a cmdlet, `$env:`, `$null` or a here-string.
+    """Tell whether a line looks like PowerShell: a cmdlet, `$env:`, `$null` or a here-string.
 
-    What bash hands to `pwsh`, and what has a here-document, is bash.
+    What bash passes to `pwsh`, and what has a here-document, is bash.
     """
     return bool(
         _CMDLET.search(line) and not _HERE_DOCUMENT.search(line) and not _CALLS_PWSH.match(line)
@@ -47,12 +48,17 @@ def is_powershell(line: str) -> bool:
 
 
 def strip_assignments(text: str) -> str:
-    """A simple command without the variables that it sets; nothing if it does nothing else."""
+    """Return a simple command without the variables that it sets.
+
+    Nothing remains if it does nothing else.
+    """
     return strip_variables(strip_variable(text))
 
 
 _SPECIAL = re.compile(r"[\\'\"`$<>|&;()#{}\[\]\n\r]")
-_KEYWORDS = frozenset("if then elif else fi for select while until do done case esac function time ! coproc".split())  # fmt: skip
+_KEYWORDS = frozenset(
+    "if then elif else fi for select while until do done case esac function time ! coproc".split()
+)
 _VERBS = (
     "Add|Clear|Compare|Compress|Convert|ConvertFrom|ConvertTo|Copy|Disable|Enable|Expand|Export|"
     "Find|ForEach|Format|Get|Group|Import|Install|Invoke|Join|Measure|Move|New|Out|Pop|Push|Read|"

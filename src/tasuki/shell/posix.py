@@ -10,7 +10,7 @@ _OPENERS = {
     "$((": ("sum", "sum"), "$(": ("code",), "<(": ("code",), ">(": ("code",), "(": ("code",),
     "${": ("value",), '"': ("text",), "'": ("literal",), "$'": ("ansi",), "`": ("ticks",),
 }  # fmt: skip
-"""What opens something nested, and as what."""
+"""What opens something nested, and its kind."""
 _CLOSERS = {
     "code": ")", "sum": ")", "value": "}", "text value": "}", "text": '"', "literal": "'", "ansi": "'", "ticks": "`",
 }  # fmt: skip
@@ -25,7 +25,7 @@ _NESTED = {
     "ansi": re.compile(r"\\.|'", re.DOTALL),
     "ticks": re.compile(r"\\.|`", re.DOTALL),
 }  # fmt: skip
-"""Inside of each, what has a meaning."""
+"""What has a meaning inside each kind."""
 _OPENER = re.compile(rf"\$'|{_DOLLAR}|[<>]\(|['\"`]")
 _RUN = re.compile(r"[^\s\\'\"`$<>|&;()]+")
 _DELIMITER = re.compile(r"[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s'\"\\|&;()<>])+)")
@@ -37,7 +37,7 @@ _BAR = re.compile(r"(?:[ \t|]|\\\n)*")
 
 
 class PosixSplitter(CommandSplitter):
-    """Of POSIX shells and bash."""
+    """The splitter of POSIX shells and bash."""
 
     token = re.compile(
         r"(?P<blank>[ \t\r\f\v]+|\\\n)|(?P<newline>\n)"
@@ -49,22 +49,25 @@ class PosixSplitter(CommandSplitter):
     def __init__(self, line: str) -> None:
         super().__init__(line)
         self.groups: list[str] = []
-        """What is open around the command at hand: `(` or `case`."""
-        self.awaited: list[tuple[str, bool]] = []
-        """Delimiters of here-documents that begin at the next newline; whether tabs are taken off."""
+        """What is open around the current command: `(` or `case`."""
+        self.pending_documents: list[tuple[str, bool]] = []
+        """Here-documents that begin at the next newline.
+
+        Each is a delimiter, and whether tabs are removed.
+        """
         self.holes: list[tuple[int, int]] = []
-        """What of the word at hand is no part of its text."""
+        """Parts of the current word that do not belong to its text."""
         self.closed: dict[int, int] | None = None
 
     def take_newline(self, match: re.Match[str]) -> None:
-        self.at = self.skip_documents(self.at)
+        self.position = self.skip_documents(self.position)
         self.end_command("\n")
 
     def take_redirection(self, match: re.Match[str]) -> None:
         if match["kind"] in ("<<", "<<-"):
-            self.at = self.await_document(self.at, match["kind"])
+            self.position = self.await_document(self.position, match["kind"])
             return
-        self.skip(_BLANK)
+        self.skip_match(_BLANK)
         self.read_word()
 
     def take_operator(self, match: re.Match[str]) -> None:
@@ -75,20 +78,20 @@ class PosixSplitter(CommandSplitter):
 
     def take_open(self, match: re.Match[str]) -> None:
         begin = match.start()
-        if self.at_start and (end := self.end_of_sum(begin)):
-            self.at = end
+        if self.at_start and (end := self.find_sum_end(begin)):
+            self.position = end
             self.take_word(self.line[begin:end])
         elif self.at_start:
             self.groups.append("(")
-        elif self.line.startswith(")", self.at) and self.is_function():
-            self.at += 1
+        elif self.line.startswith(")", self.position) and self.is_function():
+            self.position += 1
             self.parts.clear()
         else:
-            self.at = self.skip_nested(self.at, "(")
-            self.take_word(self.without_holes(begin))
+            self.position = self.skip_nested(self.position, "(")
+            self.take_word(self.join_without_holes(begin))
 
     def is_function(self) -> bool:
-        """Whether the command at hand, before `()`, is the name of a function."""
+        """Tell whether the current command, before `()`, is the name of a function."""
         return len(self.parts) <= 2 and bool(_NAME.fullmatch("".join(self.parts)))
 
     def take_close(self, match: re.Match[str]) -> None:
@@ -108,8 +111,8 @@ class PosixSplitter(CommandSplitter):
         elif self.at_start:
             self.in_test = word == "[["
             self.in_head = word in ("for", "select")
-            if word == "function" and (name := _FUNCTION.match(self.line, self.at)):
-                self.at = name.end()
+            if word == "function" and (name := _FUNCTION.match(self.line, self.position)):
+                self.position = name.end()
                 return
             if word == "case":
                 self.skip_case()
@@ -117,10 +120,13 @@ class PosixSplitter(CommandSplitter):
         super().take_word(word)
 
     def skip_case(self) -> None:
-        """The head of a case up to its first command; without `in` it is dropped as any head."""
-        self.skip(_BLANK_LINES)
+        """Skip the head of a case up to its first command.
+
+        Without `in` it is dropped like any head.
+        """
+        self.skip_match(_BLANK_LINES)
         self.read_word()
-        self.skip(_BLANK_LINES)
+        self.skip_match(_BLANK_LINES)
         if self.read_word() == "in":
             self.groups.append("case")
             self.skip_pattern()
@@ -128,24 +134,24 @@ class PosixSplitter(CommandSplitter):
             self.in_head = True
 
     def skip_pattern(self) -> None:
-        """What stands before the commands of one branch, or the end of the case."""
-        self.skip(_BLANK_LINES)
-        if self.line.startswith("(", self.at):
-            self.at += 1
+        """Skip what is before the commands of one branch, or the end of the case."""
+        self.skip_match(_BLANK_LINES)
+        if self.line.startswith("(", self.position):
+            self.position += 1
         while word := self.read_word():
             if word == "esac":
                 self.groups.pop()
                 return
-            self.skip(_BAR)
-        if self.line.startswith(")", self.at):
-            self.at += 1
+            self.skip_match(_BAR)
+        if self.line.startswith(")", self.position):
+            self.position += 1
 
-    def skip(self, what: re.Pattern[str]) -> None:
-        match = what.match(self.line, self.at)
-        self.at = match.end() if match else self.at
+    def skip_match(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self.line, self.position)
+        self.position = match.end() if match else self.position
 
-    def end_of_sum(self, begin: int) -> int:
-        """Where `((…))` ends that begins here; 0 if it is none but groups in groups."""
+    def find_sum_end(self, begin: int) -> int:
+        """Find where `((…))` ends that begins here; 0 if it is only nested groups."""
         if not self.line.startswith("((", begin):
             return 0
         if self.closed is None:
@@ -154,43 +160,50 @@ class PosixSplitter(CommandSplitter):
         return end + 1 if end and self.closed.get(begin + 1) == end - 1 else 0
 
     def read_word(self) -> str:
-        """The word that begins here, as it stands there; empty if there is none."""
-        line, begin = self.line, self.at
-        while self.at < len(line):
-            if match := _RUN.match(line, self.at):
-                self.at = match.end()
-            elif match := _OPENER.match(line, self.at):
-                self.at = self.skip_nested(match.end(), match[0])
-            elif line.startswith("\\\n", self.at):
-                self.holes.append((self.at, self.at + 2))
-                self.at += 2
-            elif line[self.at] == "\\":
-                self.at = min(self.at + 2, len(line))
-            elif line[self.at] == "$":
-                self.at += 1
-            elif line[self.at] == "(" and self.at > begin and not line.startswith("()", self.at):
-                self.at = self.skip_nested(self.at + 1, "(")
+        """Read the word that begins here, unchanged; empty if there is none."""
+        line, begin = self.line, self.position
+        while self.position < len(line):
+            if match := _RUN.match(line, self.position):
+                self.position = match.end()
+            elif match := _OPENER.match(line, self.position):
+                self.position = self.skip_nested(match.end(), match[0])
+            elif line.startswith("\\\n", self.position):
+                self.holes.append((self.position, self.position + 2))
+                self.position += 2
+            elif line[self.position] == "\\":
+                self.position = min(self.position + 2, len(line))
+            elif line[self.position] == "$":
+                self.position += 1
+            elif (
+                line[self.position] == "("
+                and self.position > begin
+                and not line.startswith("()", self.position)
+            ):
+                self.position = self.skip_nested(self.position + 1, "(")
             else:
                 break
-        return self.without_holes(begin)
+        return self.join_without_holes(begin)
 
-    def without_holes(self, begin: int) -> str:
-        """What was read since a place."""
-        kept = []
+    def join_without_holes(self, begin: int) -> str:
+        """Return what was read since a position, without the holes."""
+        pieces = []
         for hole, end in self.holes:
-            kept.append(self.line[begin:hole])
+            pieces.append(self.line[begin:hole])
             begin = end
         self.holes.clear()
-        return "".join((*kept, self.line[begin : self.at]))
+        return "".join((*pieces, self.line[begin : self.position]))
 
-    def skip_nested(self, at: int, opener: str) -> int:
-        """Where something nested ends whose content begins here; the line's end if it never does."""
+    def skip_nested(self, index: int, opener: str) -> int:
+        """Find the end of something nested whose content begins here.
+
+        It is the line's end if it is never closed.
+        """
         stack = list(_OPENERS[opener])
         while stack:
-            match = _NESTED[stack[-1]].search(self.line, at)
+            match = _NESTED[stack[-1]].search(self.line, index)
             if match is None:
                 return len(self.line)
-            mark, at = match[0], match.end()
+            mark, index = match[0], match.end()
             if mark == _CLOSERS[stack[-1]]:
                 stack.pop()
             elif mark == "(":
@@ -200,44 +213,47 @@ class PosixSplitter(CommandSplitter):
             elif mark in _OPENERS:
                 stack.extend(_OPENERS[mark])
             else:
-                at = self.skip_other(mark, at, stack[-1])
-        return at
+                index = self.skip_inner(mark, index, stack[-1])
+        return index
 
-    def skip_other(self, mark: str, at: int, inside: str) -> int:
-        """What is nested but opens and closes nothing: continued lines and here-documents."""
+    def skip_inner(self, mark: str, index: int, inside: str) -> int:
+        """Skip what is nested but opens and closes nothing: continued lines and here-documents."""
         if mark == "\\\n":
-            self.holes.append((at - 2, at))
+            self.holes.append((index - 2, index))
         elif mark in ("<<", "<<-"):
-            return self.await_document(at, mark)
+            return self.await_document(index, mark)
         elif mark == "\n":
-            end = self.skip_documents(at)
-            self.holes.append((at, end))
+            end = self.skip_documents(index)
+            self.holes.append((index, end))
             return end
-        return at
+        return index
 
-    def await_document(self, at: int, operator: str) -> int:
-        """Note the delimiter of a here-document, and return where it ends."""
-        match = _DELIMITER.match(self.line, at)
+    def await_document(self, index: int, operator: str) -> int:
+        """Note the delimiter of a here-document, and return where the delimiter ends."""
+        match = _DELIMITER.match(self.line, index)
         if match is None:
-            return at
-        self.awaited.append((re.sub(r"['\"\\]", "", match[1]), operator == "<<-"))
+            return index
+        self.pending_documents.append((re.sub(r"['\"\\]", "", match[1]), operator == "<<-"))
         return match.end()
 
-    def skip_documents(self, at: int) -> int:
-        """Where the here-documents end that begin here; one without its delimiter takes the rest."""
-        for delimiter, tabs in self.awaited:
-            while at < len(self.line):
-                end = self.line.find("\n", at)
+    def skip_documents(self, index: int) -> int:
+        """Find the end of the here-documents that begin here.
+
+        One without its delimiter takes the rest.
+        """
+        for delimiter, tabs in self.pending_documents:
+            while index < len(self.line):
+                end = self.line.find("\n", index)
                 end = len(self.line) if end < 0 else end
-                one, at = self.line[at:end], min(end + 1, len(self.line))
+                one, index = self.line[index:end], min(end + 1, len(self.line))
                 if (one.lstrip("\t") if tabs else one) == delimiter:
                     break
-        self.awaited.clear()
-        return at
+        self.pending_documents.clear()
+        return index
 
 
 def _match_brackets(line: str) -> dict[int, int]:
-    """Where each round bracket is closed, whatever stands between."""
+    """Find where each round bracket is closed, whatever is between."""
     open_at: list[int] = []
     closed = {}
     for match in re.finditer(r"[()]", line):
@@ -249,10 +265,10 @@ def _match_brackets(line: str) -> dict[int, int]:
 
 
 def strip_variables(text: str) -> str:
-    """A simple command without the variables that it sets for itself."""
+    """Return a simple command without the variables that it sets for itself."""
     words = PosixSplitter(text)
-    while match := _VARIABLE.match(text, words.at):
-        words.at = match.end()
+    while match := _VARIABLE.match(text, words.position):
+        words.position = match.end()
         words.read_word()
-        words.at = len(text) - len(text[words.at :].lstrip())
-    return text[words.at :]
+        words.position = len(text) - len(text[words.position :].lstrip())
+    return text[words.position :]

@@ -8,7 +8,7 @@ _HEAD = re.compile(
     r"(?:if|elseif|else|foreach|for|while|until|do|switch|try|catch|finally|trap|function|filter|param|begin|process|end)(?=\(|\Z)",
     re.IGNORECASE,
 )
-"""A keyword whose head, up to the block behind it, is no command."""
+"""A keyword whose head, up to the block after it, is no command."""
 _RUN = re.compile(r"[^\s`'\"|&;(){}<>@#$]+|[@$#]")
 _OPENER = re.compile(r"@?['\"]|[@$]?[({]")
 _NESTED = {
@@ -22,7 +22,7 @@ _HERE_STRING = re.compile(r"@['\"][ \t]*\n")
 
 
 class PowerShellSplitter(CommandSplitter):
-    """Of PowerShell."""
+    """The splitter of PowerShell."""
 
     token = re.compile(
         r"(?P<blank>[ \t\r\f\v]+|`\n)|(?P<newline>\n)|(?P<note><\#)"
@@ -35,12 +35,12 @@ class PowerShellSplitter(CommandSplitter):
         self.blocks = 0
 
     def take_note(self, match: re.Match[str]) -> None:
-        self.at = self.end_after("#>", self.at)
+        self.position = self.find_end_after("#>", self.position)
 
     def take_redirection(self, match: re.Match[str]) -> None:
         if "&" not in match[0]:
-            while self.line[self.at : self.at + 1] in (" ", "\t"):
-                self.at += 1
+            while self.line[self.position : self.position + 1] in (" ", "\t"):
+                self.position += 1
             self.read_word()
 
     def take_operator(self, match: re.Match[str]) -> None:
@@ -52,8 +52,8 @@ class PowerShellSplitter(CommandSplitter):
             self.blocks += 1
             self.in_head = False
         else:
-            begin, self.at = match.start(), self.skip_nested(self.at, "{")
-            self.take_word(self.line[begin : self.at])
+            begin, self.position = match.start(), self.skip_nested(self.position, "{")
+            self.take_word(self.line[begin : self.position])
 
     def take_close(self, match: re.Match[str]) -> None:
         if self.blocks:
@@ -68,56 +68,64 @@ class PowerShellSplitter(CommandSplitter):
         super().take_word(word)
 
     def read_word(self) -> str:
-        """The word that begins here; empty if there is none. Here-strings are no part of it."""
-        begin, line, kept = self.at, self.line, []
-        while self.at < len(line):
-            if _HERE_STRING.match(line, self.at):
-                kept.append(line[begin : self.at])
-                begin = self.at = self.end_after(f"\n{line[self.at + 1]}@", self.at + 2)
+        """Read the word that begins here; empty if there is none.
+
+        Here-strings are not part of it.
+        """
+        begin, line, pieces = self.position, self.line, []
+        while self.position < len(line):
+            if _HERE_STRING.match(line, self.position):
+                pieces.append(line[begin : self.position])
+                begin = self.position = self.find_end_after(
+                    f"\n{line[self.position + 1]}@", self.position + 2
+                )
                 if begin == len(line):
                     break
-            elif match := _OPENER.match(line, self.at):
-                if match[0] == "{" and (self.at == begin or line[self.at - 1] == ")"):
+            elif match := _OPENER.match(line, self.position):
+                if match[0] == "{" and (self.position == begin or line[self.position - 1] == ")"):
                     break
-                self.at = self.skip_nested(match.end(), match[0])
-            elif match := _RUN.match(line, self.at):
-                self.at = match.end()
-            elif line[self.at] == "`" and not line.startswith("`\n", self.at):
-                self.at = min(self.at + 2, len(line))
+                self.position = self.skip_nested(match.end(), match[0])
+            elif match := _RUN.match(line, self.position):
+                self.position = match.end()
+            elif line[self.position] == "`" and not line.startswith("`\n", self.position):
+                self.position = min(self.position + 2, len(line))
             else:
                 break
-        return "".join((*kept, line[begin : self.at]))
+        return "".join((*pieces, line[begin : self.position]))
 
-    def end_after(self, mark: str, at: int) -> int:
-        """Where a mark ends that stands behind a place; the line's end if there is none."""
-        end = self.line.find(mark, at)
+    def find_end_after(self, mark: str, index: int) -> int:
+        """Find where a mark after a position ends; the line's end if there is none."""
+        end = self.line.find(mark, index)
         return len(self.line) if end < 0 else end + len(mark)
 
-    def skip_nested(self, at: int, opener: str) -> int:
-        """Where something nested ends whose content begins here; the line's end if it never does."""
+    def skip_nested(self, index: int, opener: str) -> int:
+        """Find the end of something nested whose content begins here.
+
+        It is the line's end if it is never closed.
+        """
         if opener.endswith("'"):
-            return self.end_after("'", at)
+            return self.find_end_after("'", index)
         stack = [_CLOSERS[opener[-1]]]
         while stack:
-            match = _NESTED[stack[-1]].search(self.line, at)
+            match = _NESTED[stack[-1]].search(self.line, index)
             if match is None:
                 return len(self.line)
-            mark, at = match[0], match.end()
+            mark, index = match[0], match.end()
             if mark == stack[-1]:
                 stack.pop()
             elif mark[0] in "`#":
                 continue
             elif _HERE_STRING.match(self.line, match.start()):
-                at = self.end_after(f"\n{mark[1]}@", at)
+                index = self.find_end_after(f"\n{mark[1]}@", index)
             elif mark == "<#":
-                at = self.end_after("#>", at)
+                index = self.find_end_after("#>", index)
             elif mark.endswith("'"):
-                at = self.end_after("'", at)
+                index = self.find_end_after("'", index)
             elif mark[-1] in _CLOSERS:
                 stack.append(_CLOSERS[mark[-1]])
-        return at
+        return index
 
 
 def strip_variable(text: str) -> str:
-    """A statement without the variable that it is assigned to."""
+    """Return a statement without the variable that it is assigned to."""
     return _VARIABLE.sub("", text)

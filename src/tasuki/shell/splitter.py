@@ -1,4 +1,4 @@
-"""What the splitters of all shells share: the commands found, and the one at hand."""
+"""What the splitters of all shells share: the commands found, and the current one."""
 
 import re
 
@@ -6,60 +6,66 @@ from msgspec import Struct
 
 
 class SimpleCommand(Struct, frozen=True):
-    """One program with its arguments, as it stands in a command line."""
+    """One program with its arguments, as in a command line."""
 
     text: str
-    """On one line, each white space one blank, without redirections, here-documents and comments."""
+    """The command on one line.
+
+    Each white space is one blank; redirections, here-documents and comments are left out.
+    """
     operator: str = ""
-    """What stands before it: `&&`, `||`, `;`, `|`, `|&`, `&`, a newline, or nothing."""
+    """What is before it: `&&`, `||`, `;`, `|`, `|&`, `&`, a newline, or nothing."""
 
     @property
-    def piped(self) -> bool:
+    def is_piped(self) -> bool:
         """Whether it reads the output of the command before it."""
         return self.operator in ("|", "|&")
 
 
 class CommandSplitter:
-    """A line under way: what was found, the command at hand, and how far it is read."""
+    """A line in progress: the commands found, the current command, and the reading position."""
 
     token: re.Pattern[str]
 
     def __init__(self, line: str) -> None:
-        self.line, self.at = line, 0
-        self.found: list[SimpleCommand] = []
+        self.line, self.position = line, 0
+        self.commands: list[SimpleCommand] = []
         self.parts: list[str] = []
         self.operator = ""
         self.in_head = False
         """Whether this is the head of a loop or function, which is dropped."""
         self.in_test = False
-        """Whether this is inside of `[[ … ]]`, where operators separate nothing."""
+        """Whether this is inside `[[ … ]]`, where operators separate nothing."""
 
     @property
     def at_start(self) -> bool:
         """Whether the next word is the first of its command."""
         return not (self.parts or self.in_head)
 
-    def split(self) -> list[SimpleCommand]:
-        """Read the whole line."""
-        while self.at < len(self.line):
-            match = self.token.match(self.line, self.at)
+    def split_line(self) -> list[SimpleCommand]:
+        """Read the whole line and return its commands."""
+        while self.position < len(self.line):
+            match = self.token.match(self.line, self.position)
             if match is None:
-                begin, word = self.at, self.read_word()
-                self.take_word(word if self.at > begin else self.read_character())
+                begin, word = self.position, self.read_word()
+                self.take_word(word if self.position > begin else self.read_character())
             elif self.in_test and match.lastgroup != "blank":
                 self.parts.append(match[0])
-                self.at = match.end()
+                self.position = match.end()
             else:
-                self.at = match.end()
+                self.position = match.end()
                 getattr(self, f"take_{match.lastgroup}")(match)
         self.end_command("")
-        return self.found
+        return self.commands
 
     def end_command(self, operator: str) -> None:
-        """Keep the command at hand. A newline that follows an operator does not take its place."""
+        """Store the current command.
+
+        A newline that follows an operator does not replace it.
+        """
         text = " ".join("".join(self.parts).split())
         if text:
-            self.found.append(SimpleCommand(text, self.operator))
+            self.commands.append(SimpleCommand(text, self.operator))
         if text or self.in_head or operator != "\n" or self.operator in (";", "&"):
             self.operator = operator
         self.parts.clear()
@@ -73,7 +79,7 @@ class CommandSplitter:
         self.end_command("\n")
 
     def take_comment(self, match: re.Match[str]) -> None:
-        """Nothing is kept of it."""
+        """Ignore it."""
 
     def take_word(self, word: str) -> None:
         if not self.in_head:
@@ -83,6 +89,6 @@ class CommandSplitter:
         raise NotImplementedError
 
     def read_character(self) -> str:
-        """One character that begins no word and is no operator here."""
-        self.at += 1
-        return self.line[self.at - 1 : self.at]
+        """Read one character that begins no word and is no operator here."""
+        self.position += 1
+        return self.line[self.position - 1 : self.position]

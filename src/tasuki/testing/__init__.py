@@ -1,13 +1,14 @@
-"""What others need to test against tasuki: threads, a model that answers from a script, contracts.
+"""Tools for testing against tasuki: threads, a model that answers from a script, contracts.
 
-`check_harness` holds a harness adapter to every contract that tasuki relies on; `ThreadBuilder`
-writes threads in the formats of the built-in harnesses, or in a `Format` of your own.
+`check_harness` checks a harness adapter against every contract that tasuki relies on;
+`ThreadBuilder` writes threads in the formats of the built-in harnesses, or in your own
+`Format`.
 """
 
+from tasuki.testing.builder import ThreadBuilder, story
 from tasuki.testing.conformance import check_contract, check_harness
 from tasuki.testing.forms import Form, JsonDocument, JsonLines
 from tasuki.testing.thread_formats import Clock, Format
-from tasuki.testing.threads import ThreadBuilder, story
 from tasuki.testing.trial import CONTRACTS, Trial
 
 __all__ = [

@@ -13,11 +13,10 @@ from tempfile import TemporaryDirectory
 from tasuki.harness.protocol import Harness
 from tasuki.testing import (  # noqa: F401  they fill CONTRACTS
     contracts,
-    control_contracts,
     plan_contracts,
 )
+from tasuki.testing.builder import story
 from tasuki.testing.forms import Form, JsonLines
-from tasuki.testing.threads import story
 from tasuki.testing.trial import CONTRACTS, Trial
 
 
@@ -25,32 +24,33 @@ def check_harness(
     harness: Harness,
     samples: Sequence[Path],
     folder: Path | None = None,
-    told: Path | None = None,
+    story_path: Path | None = None,
     *,
     form: Form | None = None,
     lacks: Mapping[int, str] | None = None,
 ) -> None:
-    """Hold an adapter to every contract; raises AssertionError that names the first one broken.
+    """Check an adapter against every contract; AssertionError names the first broken one.
 
-    `samples` are real files; `folder` is an empty one to work in, a temporary one if it is left
-    out. `told` is the story in the harness's own format; the built-in harnesses need none. `form`
-    says what the files are made of: JSON lines, unless it is given. `lacks` names contracts that
-    the format itself cannot keep, each with the reason; one that is kept all the same is an error.
+    `samples` are real files; `folder` is an empty one to work in, by default a temporary one.
+    `story_path` is the story in the harness's own format; the built-in harnesses need none.
+    `form` says what the files are made of, by default JSON lines. `lacks` names contracts that
+    the format itself cannot keep, each with the reason; one that is kept nevertheless is an
+    error.
     """
     if folder is None:
         with TemporaryDirectory() as temporary:
-            check_harness(harness, samples, Path(temporary), told, form=form, lacks=lacks)
+            check_harness(harness, samples, Path(temporary), story_path, form=form, lacks=lacks)
         return
     assert not isinstance(harness, type), f"give an instance: {harness.__name__}()"
     assert samples, "give at least one real file in `samples`"
     for lacking, why in (lacks or {}).items():
         assert lacking in CONTRACTS, f"`lacks` names contract {lacking}, and there is none"
         assert why, f"`lacks` gives no reason for contract {lacking}"
-    told = told or story(harness.name).write(_made(folder / "story"))
+    story_path = story_path or story(harness.name).write(_create_folder(folder / "story"))
     form = form or JsonLines()
     for number in sorted(CONTRACTS):
-        work = _made(folder / f"contract-{number}")
-        trial = Trial(harness=harness, samples=samples, story=told, folder=work, form=form)
+        work = _create_folder(folder / f"contract-{number}")
+        trial = Trial(harness=harness, samples=samples, story=story_path, folder=work, form=form)
         if reason := (lacks or {}).get(number):
             _check_lack(number, trial, reason)
         else:
@@ -66,7 +66,7 @@ def _check_lack(number: int, trial: Trial, reason: str) -> None:
 
 
 def check_contract(number: int, trial: Trial) -> None:
-    """Hold an adapter to one contract."""
+    """Check an adapter against one contract."""
     function = CONTRACTS[number]
     words = " ".join((function.__doc__ or "").split())
     try:
@@ -77,6 +77,6 @@ def check_contract(number: int, trial: Trial) -> None:
         raise AssertionError(f"contract {number}: {words} ({type(exc).__name__}: {exc})") from exc
 
 
-def _made(folder: Path) -> Path:
+def _create_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder

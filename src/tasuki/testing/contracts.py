@@ -1,37 +1,37 @@
-"""The contracts that every harness adapter must keep, but for those on plans.
+"""The contracts that every harness adapter must keep, except those on plans.
 
-A contract takes a `Trial` and raises AssertionError. Those on broken input change the units of
-copies of the samples; those on content read the `story`, which holds known events.
+A contract takes a `Trial` and raises AssertionError. Those on broken input change the units
+of copies of the samples; those on content read the `story`, which holds known events.
 """
 
 import contextlib
 from pathlib import Path
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.jsonl import occurring
-from tasuki.harness.protocol import Caller
+from tasuki.harness.protocol import CallerIdentity
+from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Entry, Thread
-from tasuki.testing.threads import STORY_SUMMARY, STORY_TODOS
-from tasuki.testing.trial import Trial, contract
+from tasuki.testing.builder import STORY_SUMMARY, STORY_TODOS
+from tasuki.testing.trial import Trial, register_contract
 
 ORIGINS = {"typed", "queued", "answer", "harness", "command", "handoff"}
 MEGABYTE = 1_000_000
 
 
-# -- what a thread is ----------------------------------------------------------------------
+# -- what a thread contains ----------------------------------------------------------------
 
 
-@contract(1)
-def knows_its_files(trial: Trial) -> None:
+@register_contract(1)
+def check_knows_its_files(trial: Trial) -> None:
     """A harness recognises its own files by their first 8 KiB, and no others."""
     for path in (*trial.samples, trial.story):
-        assert trial.harness.recognises(path, trial.first(path)), path.name
+        assert trial.harness.is_thread_file(path, trial.read_head(path)), path.name
     for other in (b"", b"{}\n", b'{"messages":[]}', b"# notes\n", b"\x00\x01\x02"):
-        assert not trial.harness.recognises(Path("/x/notes.txt"), other), other
+        assert not trial.harness.is_thread_file(Path("/x/notes.txt"), other), other
 
 
-@contract(2)
-def says_whose_thread_it_is(trial: Trial) -> None:
+@register_contract(2)
+def check_thread_identity(trial: Trial) -> None:
     """A thread has its harness, id, path, folder, sources and both times."""
     for path in (*trial.samples, trial.story):
         thread = trial.read(path)
@@ -42,8 +42,8 @@ def says_whose_thread_it_is(trial: Trial) -> None:
         assert "" < thread.started <= thread.updated, (thread.started, thread.updated)
 
 
-@contract(3)
-def numbers_its_entries(trial: Trial) -> None:
+@register_contract(3)
+def check_numbers_entries(trial: Trial) -> None:
     """Refs begin at 1 or later, are unique, and grow; abandoned entries keep theirs."""
     for path in (*trial.samples, trial.story):
         thread = trial.read(path)
@@ -53,23 +53,23 @@ def numbers_its_entries(trial: Trial) -> None:
         assert not refs or refs[-1] <= len(refs) + thread.abandoned, path.name
 
 
-@contract(4)
-def never_renumbers(trial: Trial) -> None:
-    """What is appended to a file changes no ref of what was there."""
+@register_contract(4)
+def check_never_renumbers(trial: Trial) -> None:
+    """Appending to a file changes no earlier ref."""
     for path in (*trial.samples, trial.story):
         lines = trial.form.units(path)
-        alone = trial.copy(lines, path)
-        whole = {e.ref: _identity(e) for e in trial.read(alone).entries}
+        alone = trial.write_copy(lines, path)
+        whole = {e.ref: _build_identity(e) for e in trial.read(alone).entries}
         for part in (len(lines) // 3, len(lines) // 2, len(lines) - 2):
-            prefix = trial.copy(lines[: max(part, 2)], path)
+            prefix = trial.write_copy(lines[: max(part, 2)], path)
             with contextlib.suppress(ThreadUnreadable):
                 for entry in trial.read(prefix).entries:
-                    known = whole.get(entry.ref, _identity(entry))
-                    assert known == _identity(entry), f"#{entry.ref} of {path.name}"
+                    known = whole.get(entry.ref, _build_identity(entry))
+                    assert known == _build_identity(entry), f"#{entry.ref} of {path.name}"
 
 
-@contract(5)
-def says_who_speaks(trial: Trial) -> None:
+@register_contract(5)
+def check_kinds_and_origins(trial: Trial) -> None:
     """Every entry has its kind's content, and user entries an origin."""
     for path in (*trial.samples, trial.story):
         for entry in trial.read(path).entries:
@@ -78,28 +78,32 @@ def says_who_speaks(trial: Trial) -> None:
             assert (entry.tool is not None) == (entry.kind == "tool"), entry.ref
             assert entry.text.strip() or entry.kind in ("tool", "compaction"), entry.ref
             assert entry.tool is None or entry.tool.name, entry.ref
-    told = [(e.origin, e.text) for e in trial.read(trial.story).entries if e.kind == "user"]
-    typed = [text for origin, text in told if origin == "typed"]
-    assert typed == ["Please fix the login timeout; keep it under 30 s — not more", "Go on"], told
-    assert told[0][0] == "handoff", told[0]
+    user_entries = [(e.origin, e.text) for e in trial.read(trial.story).entries if e.kind == "user"]
+    typed = [text for origin, text in user_entries if origin == "typed"]
+    assert typed == ["Please fix the login timeout; keep it under 30 s — not more", "Go on"], (
+        user_entries
+    )
+    assert user_entries[0][0] == "handoff", user_entries[0]
 
 
-@contract(6)
-def keeps_the_users_words(trial: Trial) -> None:
-    """What the user typed is there to the letter."""
+@register_contract(6)
+def check_keeps_user_words(trial: Trial) -> None:
+    """What the user typed is kept verbatim."""
     for path in (*trial.samples, trial.story):
         thread = trial.read(path)
         texts = [e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"]
         lines = {line for t in texts if not t.startswith("/") for line in t.splitlines() if line}
-        flat = trial.raw(b"".join(trial.form.units(path)), Path(f"flat{_suffix(trial, path)}"))
+        # The suffix is that of the file, so that its copy is searched alike.
+        flat_name = Path(f"flat{trial.form.file(path).suffix}")
+        flat = trial.write_raw(b"".join(trial.form.units(path)), flat_name)
         flats = [str(flat), *(s for s in thread.sources if s != str(trial.form.file(path)))]
-        assert not lines - occurring(flats, lines), path.name
+        assert not lines - find_occurring(flats, lines), path.name
 
 
-@contract(7)
-def ties_calls_to_results(trial: Trial) -> None:
+@register_contract(7)
+def check_ties_calls_to_results(trial: Trial) -> None:
     """A call holds its command, output, exit code and status."""
-    failed, passed = _story_calls(trial, "pytest")
+    failed, passed = _find_story_calls(trial, "pytest")
     assert failed.tool and passed.tool
     assert failed.tool.kind == passed.tool.kind == "shell", (
         f"{failed.tool.name!r} is of kind {failed.tool.kind!r}, not 'shell'"
@@ -110,9 +114,9 @@ def ties_calls_to_results(trial: Trial) -> None:
     assert (passed.tool.status, passed.tool.exit_code) == ("ok", 0), passed.tool.status
 
 
-@contract(8)
-def shows_what_changed(trial: Trial) -> None:
-    """Edits and new files are there with paths and texts."""
+@register_contract(8)
+def check_shows_changes(trial: Trial) -> None:
+    """Edits and new files have paths and texts."""
     calls = [e.tool for e in trial.read(trial.story).entries if e.tool]
     changes = [c for call in calls for c in call.changes]
     assert [c.path for c in changes] == ["src/login.py", "tests/test_timeout.py"], changes
@@ -121,17 +125,17 @@ def shows_what_changed(trial: Trial) -> None:
     assert changes[1].new.startswith("def test_timeout"), changes[1]
 
 
-@contract(9)
-def shows_the_todos(trial: Trial) -> None:
-    """A todo list or plan is there with the state of each item."""
+@register_contract(9)
+def check_shows_todos(trial: Trial) -> None:
+    """A todo list or plan has the state of each item."""
     lists = [e.tool.todos for e in trial.read(trial.story).entries if e.tool and e.tool.todos]
     assert lists, "no todos"
     assert [t.text for t in lists[-1]] == [text for text, _ in STORY_TODOS], lists[-1]
     assert [t.status for t in lists[-1]] == ["done", "in_progress", "pending"], lists[-1]
 
 
-@contract(10)
-def marks_what_was_compacted(trial: Trial) -> None:
+@register_contract(10)
+def check_marks_compacted(trial: Trial) -> None:
     """Entries before the last compaction are kept, and marked; it holds its summary."""
     for path in (*trial.samples, trial.story):
         entries = trial.read(path).entries
@@ -143,8 +147,8 @@ def marks_what_was_compacted(trial: Trial) -> None:
     assert sum(e.compacted for e in entries) == 4, [e.ref for e in entries if e.compacted]
 
 
-@contract(11)
-def notes_interruptions(trial: Trial) -> None:
+@register_contract(11)
+def check_notes_interruptions(trial: Trial) -> None:
     """An interruption is a notice at its place, and `aborted` if nothing followed."""
     thread = trial.read(trial.story)
     marks = [n.after for n in thread.notices if n.kind == "interrupted"]
@@ -154,24 +158,24 @@ def notes_interruptions(trial: Trial) -> None:
     lines = trial.form.units(trial.story)
     later = next(i for i, line in enumerate(lines) if b"Go on" in line)
     cut = later - 1 if b'"task_started"' in lines[later - 1] else later
-    assert trial.read(trial.copy(lines[:cut], trial.story)).aborted, "not aborted"
+    assert trial.read(trial.write_copy(lines[:cut], trial.story)).aborted, "not aborted"
 
 
-@contract(12)
-def knows_what_still_runs(trial: Trial) -> None:
+@register_contract(12)
+def check_knows_running(trial: Trial) -> None:
     """Sub-agents and background commands have their state."""
     thread = trial.read(trial.story)
     agents = [b.state for b in thread.background if b.kind == "agent"]
     assert agents == ["done"], agents
-    (server,) = _story_calls(trial, "npm")
+    (server,) = _find_story_calls(trial, "npm")
     assert server.tool and server.tool.status == "running", server.tool
     commands = [b for b in thread.background if b.kind == "command"]
     assert all(b.state == "running" and b.ref == server.ref for b in commands), commands
 
 
-@contract(13)
-def keeps_sidechains_apart(trial: Trial) -> None:
-    """A sub-agent's own words are no entries of the thread."""
+@register_contract(13)
+def check_separates_sidechains(trial: Trial) -> None:
+    """A sub-agent's own words are not entries of the thread."""
     for entry in trial.read(trial.story).entries:
         assert "SIDECHAIN-WORDS" not in entry.text, entry.ref
     for path in trial.samples:
@@ -179,44 +183,44 @@ def keeps_sidechains_apart(trial: Trial) -> None:
         assert thread.path not in [s.path for s in thread.sidechains], path.name
 
 
-# -- what may be wrong with a file ---------------------------------------------------------
+# -- damaged files -------------------------------------------------------------------------
 
 
-@contract(14)
-def reports_unknown_lines(trial: Trial) -> None:
-    """A line of a type nobody knows is counted and changes nothing else."""
+@register_contract(14)
+def check_reports_unknown_lines(trial: Trial) -> None:
+    """A line of an unknown type is counted and changes nothing else."""
     for path in trial.samples:
         lines = trial.form.units(path)
-        before = trial.read(trial.copy(lines, path))
+        before = trial.read(trial.write_copy(lines, path))
         lines.insert(len(lines) // 2, trial.form.strange)
-        after = trial.read(trial.copy(lines, path))
+        after = trial.read(trial.write_copy(lines, path))
         counted = sum(after.report.unknown.values()) - sum(before.report.unknown.values())
         assert counted == 1, after.report.unknown
-        assert _told(after) == _told(before), path.name
+        assert _list_entries(after) == _list_entries(before), path.name
 
 
-@contract(15)
-def survives_broken_lines(trial: Trial) -> None:
+@register_contract(15)
+def check_survives_broken_lines(trial: Trial) -> None:
     """A broken line is skipped and reported with its number."""
     for path in trial.samples:
         lines = trial.form.units(path)
-        before = trial.read(trial.copy(lines, path))
-        at = len(lines) // 2
-        lines.insert(at, trial.form.broken)
-        after = trial.read(trial.copy(lines, path))
+        before = trial.read(trial.write_copy(lines, path))
+        index = len(lines) // 2
+        lines.insert(index, trial.form.broken)
+        after = trial.read(trial.write_copy(lines, path))
         found = [b.line for b in after.report.broken]
-        assert found == [at + 1], f"broken lines {found}, not [{at + 1}], the unit put in"
+        assert found == [index + 1], f"broken lines {found}, not [{index + 1}], the unit put in"
         assert after.report.broken[0].reason, "no reason"
-        assert _told(after) == _told(before), path.name
+        assert _list_entries(after) == _list_entries(before), path.name
 
 
-@contract(16)
-def accepts_a_truncated_tail(trial: Trial) -> None:
-    """A last line that is cut off is a file under way, not a broken one."""
+@register_contract(16)
+def check_accepts_truncated_tail(trial: Trial) -> None:
+    """A cut-off last line means that the file is still being written, not that it is broken."""
     for path in trial.samples:
         content = trial.form.file(path).read_bytes().rstrip(b"\n")
         last = len(content.splitlines()[-1])
-        thread = trial.read(trial.raw(content[: len(content) - last // 2], path))
+        thread = trial.read(trial.write_raw(content[: len(content) - last // 2], path))
         assert thread.report.truncated_tail, (
             f"`truncated_tail` is false: {path.name} cut in its last line"
         )
@@ -225,86 +229,91 @@ def accepts_a_truncated_tail(trial: Trial) -> None:
         )
 
 
-@contract(17)
-def survives_foreign_bytes(trial: Trial) -> None:
-    """Bytes that are no UTF-8 lose neither their line nor their neighbours."""
+@register_contract(17)
+def check_survives_foreign_bytes(trial: Trial) -> None:
+    """Bytes that are not UTF-8 lose neither their line nor its neighbours."""
     before = trial.read(trial.story)
-    after = trial.read(_reworded(trial, b"look \xff\xfe the code"))
+    after = trial.read(_write_reworded(trial, b"look \xff\xfe the code"))
     assert not after.report.broken, after.report.broken
     assert len(after.entries) == len(before.entries), len(after.entries)
     said = next(e.text for e in after.entries if e.kind == "assistant")
     assert said.startswith("I look ") and said.endswith(" the code first."), said
 
 
-@contract(18)
-def reads_a_megabyte_line(trial: Trial) -> None:
-    """A line of 1 MB is a line."""
-    thread = trial.read(_reworded(trial, b"look " + b"x" * MEGABYTE))
+@register_contract(18)
+def check_reads_megabyte_line(trial: Trial) -> None:
+    """A line of 1 MB is read as one line."""
+    thread = trial.read(_write_reworded(trial, b"look " + b"x" * MEGABYTE))
     said = next(e.text for e in thread.entries if e.kind == "assistant")
     assert len(said) >= MEGABYTE, len(said)
     assert not thread.report.broken, thread.report.broken
 
 
-@contract(19)
-def says_what_is_unreadable(trial: Trial) -> None:
-    """A file that is empty, half-written or gone raises ThreadUnreadable with its path."""
-    beginning = trial.first(trial.samples[0])[:40]
+@register_contract(19)
+def check_reports_unreadable(trial: Trial) -> None:
+    """A file that is empty, half-written or missing raises ThreadUnreadable with its path."""
+    beginning = trial.read_head(trial.samples[0])[:40]
     for content in (b"", b"\n\n", beginning, b"no thread at all\n"):
-        _assert_unreadable(trial, trial.raw(content, trial.samples[0]))
+        _assert_unreadable(trial, trial.write_raw(content, trial.samples[0]))
     _assert_unreadable(trial, trial.folder / "gone.jsonl")
     _assert_unreadable(trial, trial.folder)
 
 
-@contract(20)
-def never_writes(trial: Trial) -> None:
-    """Reading leaves bytes, times and folder as they were."""
-    path = trial.copy(trial.form.units(trial.samples[0]), trial.samples[0])
+@register_contract(20)
+def check_never_writes(trial: Trial) -> None:
+    """Reading changes neither bytes nor times nor the folder."""
+    path = trial.write_copy(trial.form.units(trial.samples[0]), trial.samples[0])
     file = trial.form.file(path)
     before = (file.read_bytes(), file.stat().st_mtime_ns, sorted(file.parent.iterdir()))
     trial.read(path)
-    trial.harness.head(trial.file(path))
+    trial.harness.read_head(trial.build_thread_file(path))
     after = (file.read_bytes(), file.stat().st_mtime_ns, sorted(file.parent.iterdir()))
     assert after == before, path.name
 
 
-@contract(21)
-def lists_what_it_reads(trial: Trial) -> None:
-    """A head says what the thread says: id, folder, name, first words."""
+@register_contract(21)
+def check_head_matches_thread(trial: Trial) -> None:
+    """A head agrees with the thread: id, folder, name, first words."""
     for path in (*trial.samples, trial.story):
         thread = trial.read(path)
-        head = trial.harness.head(trial.file(path))
+        head = trial.harness.read_head(trial.build_thread_file(path))
         assert head is not None, path.name
         assert (head.harness, head.id, head.cwd) == (thread.harness, thread.id, thread.cwd), head
-        assert head.path == str(path) and head.bytes == trial.file(path).bytes, head
+        assert head.path == str(path) and head.bytes == trial.build_thread_file(path).bytes, head
         said = {" ".join(e.text.split())[:120] for e in thread.entries if e.kind == "user"}
         assert not head.first_words or thread.abandoned or head.first_words in said, head
-    assert trial.harness.head(trial.file(trial.raw(b"", trial.story))) is None
-    assert trial.harness.head(trial.file(trial.raw(b"\xff{\n", trial.story))) is None
+    assert (
+        trial.harness.read_head(trial.build_thread_file(trial.write_raw(b"", trial.story))) is None
+    )
+    assert (
+        trial.harness.read_head(trial.build_thread_file(trial.write_raw(b"\xff{\n", trial.story)))
+        is None
+    )
 
 
-# -- what a list and a way back are made of ----------------------------------------------
+# -- lists and resume commands -----------------------------------------------------------
 
 
-@contract(25)
-def goes_back_to_a_thread(trial: Trial) -> None:
-    """A resume command, where there is one, names the thread; a skill has a sign of its own, or none."""
+@register_contract(25)
+def check_resumes_thread(trial: Trial) -> None:
+    """A resume command names the thread; a skill command begins with its sign. Both may be empty."""
     thread = trial.read(trial.story)
-    if command := trial.harness.resume_command(thread):
+    if command := trial.harness.build_resume_command(thread):
         assert command[0] == trial.harness.program, command
         assert any(thread.id in part or thread.path in part for part in command[1:]), command
-    skill = trial.harness.skill_command("review")
+    skill = trial.harness.format_skill_command("review")
     assert not skill or (skill[0] in "/$@" and skill.endswith("review")), skill
 
 
-@contract(26)
-def lists_what_is_there(trial: Trial) -> None:
-    """Listing threads works wherever it is called, and names what exists; the adapter says who it is."""
+@register_contract(26)
+def check_lists_existing(trial: Trial) -> None:
+    """Listing threads works in every folder, and names existing files; the adapter names itself."""
     for folder in (None, trial.folder):
-        for file in trial.harness.files(folder):
+        for file in trial.harness.list_files(folder):
             assert trial.form.file(file.path).exists(), file
     assert trial.harness.name and trial.harness.title, "no name or no title"
-    assert isinstance(trial.harness.caller, Caller), "`caller` is no Caller"
-    assert isinstance(trial.harness.skill_folders(trial.folder), tuple), (
+    assert isinstance(trial.harness.caller, CallerIdentity), "`caller` is no Caller"
+    assert isinstance(trial.harness.list_skill_folders(trial.folder), tuple), (
         "`skill_folders` is no tuple"
     )
 
@@ -312,21 +321,16 @@ def lists_what_is_there(trial: Trial) -> None:
 # -- helpers -------------------------------------------------------------------------------
 
 
-def _suffix(trial: Trial, path: Path) -> str:
-    """How the name of the file ends that holds a thread, so that it is searched as that one is."""
-    return trial.form.file(path).suffix
-
-
-def _identity(entry: Entry) -> tuple[str, str, str, str]:
+def _build_identity(entry: Entry) -> tuple[str, str, str, str]:
     tool = entry.tool
     return entry.kind, entry.text, tool.id if tool else "", tool.command if tool else ""
 
 
-def _told(thread: Thread) -> list[tuple[int, str, str]]:
+def _list_entries(thread: Thread) -> list[tuple[int, str, str]]:
     return [(e.ref, e.kind, e.text) for e in thread.entries]
 
 
-def _story_calls(trial: Trial, program: str) -> list[Entry]:
+def _find_story_calls(trial: Trial, program: str) -> list[Entry]:
     entries = trial.read(trial.story).entries
     return [e for e in entries if e.tool and e.tool.command.startswith(program)]
 
@@ -340,7 +344,7 @@ def _assert_unreadable(trial: Trial, path: Path) -> None:
         raise AssertionError(f"{path.name} was read")
 
 
-def _reworded(trial: Trial, words: bytes) -> Path:
-    """The story, where the assistant says something else."""
+def _write_reworded(trial: Trial, words: bytes) -> Path:
+    """Write the story with other words of the assistant."""
     units = trial.form.units(trial.story)
-    return trial.copy([u.replace(b"look at the code", words) for u in units], trial.story)
+    return trial.write_copy([u.replace(b"look at the code", words) for u in units], trial.story)

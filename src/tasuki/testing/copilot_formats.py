@@ -1,4 +1,4 @@
-"""How Copilot CLI 1.0 writes down what happens in a thread, for `ThreadBuilder`."""
+"""How Copilot CLI 1.0 records the events of a thread, for `ThreadBuilder`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ class CopilotFormat:
     def file_name(self) -> str:
         return "events.jsonl"
 
-    def _event(self, type: str, agent: str = "", **data: Any) -> Record:
+    def _build_event(self, type: str, agent: str = "", **data: Any) -> Record:
         record: Record = {"type": type, "data": data}
         if agent:
             record["agentId"] = agent
@@ -28,14 +28,18 @@ class CopilotFormat:
         record["parentId"], self.parent = self.parent, record["id"]
         return record
 
-    def _call(
-        self, name: str, given: Record, result: str | None, failed: bool = False, **more: Any
+    def _build_call(
+        self, name: str, arguments: Record, result: str | None, failed: bool = False, **more: Any
     ) -> list[Record]:
         id = f"call_{self.clock.number()}"
-        request = {"toolCallId": id, "name": name, "arguments": given, "type": "function"}
+        request = {"toolCallId": id, "name": name, "arguments": arguments, "type": "function"}
         events = [
-            self._event("assistant.message", model="fake", content="", toolRequests=[request]),
-            self._event("tool.execution_start", toolCallId=id, toolName=name, arguments=given),
+            self._build_event(
+                "assistant.message", model="fake", content="", toolRequests=[request]
+            ),
+            self._build_event(
+                "tool.execution_start", toolCallId=id, toolName=name, arguments=arguments
+            ),
         ]
         if result is not None:
             said = (
@@ -44,7 +48,7 @@ class CopilotFormat:
                 else {"result": {"content": result}}
             )
             data: Record = {"toolCallId": id, "success": not failed, **said, **more}
-            events.append(self._event("tool.execution_complete", **data))
+            events.append(self._build_event("tool.execution_complete", **data))
         return events
 
     def begin(self) -> list[Record]:
@@ -55,10 +59,10 @@ class CopilotFormat:
             "copilotVersion": "1.0.102", "startTime": self.clock.time(),
             "selectedModel": "fake", "context": context,
         }  # fmt: skip
-        return [self._event("session.start", **data)]
+        return [self._build_event("session.start", **data)]
 
     def user(self, text: str) -> list[Record]:
-        return [self._event("user.message", content=text, delivery="idle")]
+        return [self._build_event("user.message", content=text, delivery="idle")]
 
     def assistant(self, text: str) -> list[Record]:
         usage = {
@@ -67,24 +71,24 @@ class CopilotFormat:
             "outputTokens": 20,
             "maxPromptTokens": 128000,
         }
-        said = self._event("assistant.message", model="fake", content=text, toolRequests=[])
-        return [self._event("session.usage_record", usage=usage), said]
+        said = self._build_event("assistant.message", model="fake", content=text, toolRequests=[])
+        return [self._build_event("session.usage_record", usage=usage), said]
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
         text = f"{output}\n<shellId: 0 completed with exit code {code}>"
-        given = {"command": command, "description": "Run it"}
-        return self._call("bash", given, text, shellExecution={"exitCode": code})
+        arguments = {"command": command, "description": "Run it"}
+        return self._build_call("bash", arguments, text, shellExecution={"exitCode": code})
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
-        given = {"path": path, "old_str": old, "new_str": new}
-        return self._call("edit", given, f"File {path} updated with changes.")
+        arguments = {"path": path, "old_str": old, "new_str": new}
+        return self._build_call("edit", arguments, f"File {path} updated with changes.")
 
     def write(self, path: str, content: str) -> list[Record]:
         result = f"Created file {path} with {len(content)} characters"
-        return self._call("create", {"path": path, "file_text": content}, result)
+        return self._build_call("create", {"path": path, "file_text": content}, result)
 
     def read(self, path: str, content: str) -> list[Record]:
-        return self._call("view", {"path": path}, content)
+        return self._build_call("view", {"path": path}, content)
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         states = {"completed": "done"}
@@ -93,37 +97,39 @@ class CopilotFormat:
             for n, (text, state) in enumerate(items)
         )
         query = f"DELETE FROM todos; INSERT INTO todos (id, title, status) VALUES {rows};"
-        given = {"description": "Plan the work", "query": query}
-        return self._call("sql", given, f"{len(items)} row(s) inserted.")
+        arguments = {"description": "Plan the work", "query": query}
+        return self._build_call("sql", arguments, f"{len(items)} row(s) inserted.")
 
     def compaction(self, summary: str) -> list[Record]:
         done: Record = {"success": True, "messagesRemoved": 4, "summaryContent": summary}
         return [
-            self._event("session.compaction_start", trigger="manual"),
-            self._event("session.compaction_complete", **done),
+            self._build_event("session.compaction_start", trigger="manual"),
+            self._build_event("session.compaction_complete", **done),
         ]
 
-    def interrupted(self) -> list[Record]:
-        return [self._event("abort", reason="user_initiated")]
+    def interruption(self) -> list[Record]:
+        return [self._build_event("abort", reason="user_initiated")]
 
     def background(self, command: str, ended: Ended) -> list[Record]:
         shell = str(self.clock.number())
-        given = {"command": command, "description": "Run it", "mode": "async"}
+        arguments = {"command": command, "description": "Run it", "mode": "async"}
         started = f"<command started in background with shellId: {shell}>"
-        events = self._call("bash", given, started)
+        events = self._build_call("bash", arguments, started)
         if ended != "running":
             kind = {"type": "shell_completed", "shellId": shell, "exitCode": int(ended == "failed")}
-            events.append(self._event("system.notification", content="It is over.", kind=kind))
+            events.append(
+                self._build_event("system.notification", content="It is over.", kind=kind)
+            )
         return events
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
-        given = {"description": task, "prompt": task, "agent_type": "general-purpose"}
+        arguments = {"description": task, "prompt": task, "agent_type": "general-purpose"}
         result = {"running": None, "done": "It is done.", "failed": "It failed."}[ended]
-        return self._call("task", given, result, ended == "failed")
+        return self._build_call("task", arguments, result, ended == "failed")
 
     def sidechain(self, text: str) -> list[Record]:
         said: Record = {"model": "fake", "content": text, "toolRequests": []}
-        return [self._event("assistant.message", self.clock.uuid(), **said)]
+        return [self._build_event("assistant.message", self.clock.uuid(), **said)]
 
     def handoff(self, context: str) -> list[Record]:
         return self.user(f"# Handoff Context\n{context}")

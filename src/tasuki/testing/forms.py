@@ -1,6 +1,7 @@
-"""What thread files are made of, so that a contract can take one apart and put it together again.
+"""What thread files are made of, so that a contract can split one and join it again.
 
-A unit is the smallest part that a harness writes at once: a line, a message of a document, a row.
+A unit is the smallest part that a harness writes at once: a line, a message of a document,
+a row.
 """
 
 import json
@@ -14,7 +15,7 @@ STRANGE = {"type": "x-unheard-of", "payload": {"type": "strange"}}
 
 
 class Form(Protocol):
-    """How the threads of a harness lie in files."""
+    """How the threads of a harness are stored in files."""
 
     strange: bytes
     """A unit of a type that nobody knows."""
@@ -22,11 +23,11 @@ class Form(Protocol):
     """A unit that cannot be read."""
 
     def encode(self, record: dict[str, Any]) -> bytes:
-        """A record of `ThreadBuilder` as a unit."""
+        """Return a record of `ThreadBuilder` as a unit."""
         ...
 
     def units(self, path: Path) -> list[bytes]:
-        """The units of a thread, in order."""
+        """Return the units of a thread, in order."""
         ...
 
     def write(self, units: Sequence[bytes], path: Path) -> None:
@@ -34,12 +35,12 @@ class Form(Protocol):
         ...
 
     def file(self, path: Path) -> Path:
-        """The file that holds the thread `path` stands for: `path` itself, but in a database."""
+        """Return the file that holds the thread at `path`: `path` itself, except in a database."""
         ...
 
 
 class JsonLines:
-    """One JSON document a line, only ever appended."""
+    """One JSON document per line, only ever appended."""
 
     strange = json.dumps(STRANGE).encode() + b"\n"
     broken = b'{"type":"message", "broken\n'
@@ -58,7 +59,7 @@ class JsonLines:
 
 
 class JsonDocument(JsonLines):
-    """One JSON document, written anew each time; the first unit is all of it but its list."""
+    """One JSON document, rewritten each time; the first unit is all of it except its list."""
 
     def __init__(self, key: str = "messages") -> None:
         self.key = key
@@ -78,7 +79,7 @@ class JsonDocument(JsonLines):
 
 
 class TextBlocks:
-    """Markdown, only ever appended; a unit is what one match of a pattern takes in."""
+    """Markdown, only ever appended; a unit is one match of a pattern."""
 
     broken = b"\x00\xff\n"
 
@@ -100,11 +101,12 @@ class TextBlocks:
         return path
 
 
-class Database:
+class OpencodeDatabase:
     """SQLite tables `session`, `message` and `part`, as opencode has them; a unit is a row.
 
     A thread is named as if it were a file below the database. Rows of messages and parts hold a
-    JSON document in `data`, and ids that grow with time; a part without ids goes to the row before.
+    JSON document in `data`, and ids that grow with time; a part without ids belongs to the row
+    before.
     """
 
     SCHEMA = """
@@ -147,16 +149,16 @@ class Database:
         return path.parent if path.parent.suffix == ".db" else path
 
     def units(self, path: Path) -> list[bytes]:
-        """Rows of the thread in the order they came to be, then those of its sub-agents."""
+        """Return rows of the thread in the order of creation, then those of its sub-agents."""
         import sqlite3
 
         with closing(sqlite3.connect(self.file(path))) as db:
             db.text_factory = bytes
             ids = "SELECT id FROM session WHERE id = ? OR parent_id = ? ORDER BY time_created"
             wanted = [id for (id,) in db.execute(ids, (path.name, path.name))]
-            return [unit for id in wanted for unit in self._rows(db, id)]
+            return [unit for id in wanted for unit in self._read_rows(db, id)]
 
-    def _rows(self, db: Any, session: bytes) -> list[bytes]:
+    def _read_rows(self, db: Any, session: bytes) -> list[bytes]:
         found: list[tuple[bytes, bytes]] = []
         for table in ("session", "message", "part"):
             column = "id" if table == "session" else "session_id"
@@ -167,10 +169,10 @@ class Database:
             for values in cursor:
                 row = dict(zip(names, values, strict=True))
                 key = b"" if table == "session" else row["id"].partition(b"_")[2][:12]
-                found.append((key, self._unit(table, row)))
+                found.append((key, self._build_unit(table, row)))
         return [unit for _, unit in sorted(found, key=lambda pair: pair[0])]
 
-    def _unit(self, table: str, row: dict[str, Any]) -> bytes:
+    def _build_unit(self, table: str, row: dict[str, Any]) -> bytes:
         data = row.pop("data", None)
         plain = {k: v.decode() if isinstance(v, bytes) else v for k, v in row.items()}
         unit = json.dumps({"table": table, **plain}).encode()
@@ -187,10 +189,10 @@ class Database:
             db.executescript(self.SCHEMA)
             for unit in units:
                 if unit.strip():
-                    before = self._insert(db, unit, before)
+                    before = self._insert_unit(db, unit, before)
             db.commit()
 
-    def _insert(self, db: Any, unit: bytes, before: dict[str, Any]) -> dict[str, Any]:
+    def _insert_unit(self, db: Any, unit: bytes, before: dict[str, Any]) -> dict[str, Any]:
         head, found, data = unit.strip(), None, b""
         if match := self._DATA.search(head):
             head, data, found = head[: match.start()] + b"}", head[match.end() : -1], True
@@ -200,9 +202,11 @@ class Database:
         except (ValueError, KeyError, AttributeError, RecursionError):
             row, table, data, found = {}, "part", unit, True
         table = table if isinstance(table, str) and table in self.COLUMNS else "part"
-        row = {key: _scalar(value) for key, value in row.items() if key in self.COLUMNS[table]}
+        row = {
+            key: _convert_scalar(value) for key, value in row.items() if key in self.COLUMNS[table]
+        }
         if table == "part" and "message_id" not in row:
-            row = {**self._behind(before), **row}
+            row = {**self._build_part_ids(before), **row}
         columns, values = list(row), list(row.values())
         if found and table != "session":
             columns, values = [*columns, "data"], [*values, data]
@@ -213,8 +217,8 @@ class Database:
         )
         return {**row, "table": table}
 
-    def _behind(self, before: dict[str, Any]) -> dict[str, Any]:
-        """Ids of a part that came right after the row before."""
+    def _build_part_ids(self, before: dict[str, Any]) -> dict[str, Any]:
+        """Return the ids of a part that came right after the row before."""
         id = str(before.get("id") or "")
         if before.get("table") == "session":
             return {"id": "prt_0~", "message_id": "", "session_id": id}
@@ -227,8 +231,8 @@ class Database:
         }
 
 
-def _scalar(value: object) -> object:
-    """A value that SQLite can hold."""
+def _convert_scalar(value: object) -> object:
+    """Return a value that SQLite can store."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if value is None or isinstance(value, float):

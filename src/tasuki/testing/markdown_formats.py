@@ -1,4 +1,4 @@
-"""How aider and SpecStory write down what happens in a thread, as Markdown."""
+"""How aider and SpecStory record the events of a thread, as Markdown."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from tasuki.testing.thread_formats import Clock, Ended, Record
 
 
 class AiderFormat:
-    """aider 0.86: the user behind `####`, aider itself behind `>`, the model without a mark."""
+    """aider 0.86: the user after `####`, aider itself after `>`, the model without a mark."""
 
     form: Form = TextBlocks(
         rb"^# aider chat started at .*\n?|(?:^#### .*\n?)+|^>.*\n?|(?:^(?!#### |>|# aider chat).*\n?)+"
@@ -20,52 +20,55 @@ class AiderFormat:
     def file_name(self) -> str:
         return ".aider.chat.history.md"
 
-    def _text(self, text: str) -> list[Record]:
+    def _build_text(self, text: str) -> list[Record]:
         return [{"text": text}]
 
-    def _own(self, *lines: str) -> list[Record]:
-        return self._text("".join(f"> {line}  \n" for line in lines))
+    def _build_own_lines(self, *lines: str) -> list[Record]:
+        return self._build_text("".join(f"> {line}  \n" for line in lines))
 
-    def _proposed(self, path: str, old: str, new: str) -> list[Record]:
+    def _build_edit(self, path: str, old: str, new: str) -> list[Record]:
         block = f"<<<<<<< SEARCH\n{old}=======\n{new}\n>>>>>>> REPLACE"
-        said = self._text(f"\n{path}\n```\n{block}\n```\n\n")
-        return [*said, *self._own(f"Applied edit to {path}")]
+        said = self._build_text(f"\n{path}\n```\n{block}\n```\n\n")
+        return [*said, *self._build_own_lines(f"Applied edit to {path}")]
 
     def begin(self) -> list[Record]:
         moment = self.clock.time()
         start = f"\n# aider chat started at {moment[:10]} {moment[11:19]}\n\n"
-        return [*self._text(start), *self._own("Aider v0.86.2", "Model: test/aider-test with diff")]
+        return [
+            *self._build_text(start),
+            *self._build_own_lines("Aider v0.86.2", "Model: test/aider-test with diff"),
+        ]
 
     def user(self, text: str) -> list[Record]:
         lines = text.split("\n")
-        return self._text("\n" + "".join(f"#### {line}  \n" for line in lines))
+        return self._build_text("\n" + "".join(f"#### {line}  \n" for line in lines))
 
     def assistant(self, text: str) -> list[Record]:
-        said = self._text(f"\n{text.strip()}\n\n")
-        return [*said, *self._own("Tokens: 1.0k sent, 20 received.")]
+        said = self._build_text(f"\n{text.strip()}\n\n")
+        return [*said, *self._build_own_lines("Tokens: 1.0k sent, 20 received.")]
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
-        """Neither what a command printed nor its exit code is recorded."""
-        return self._own(f"Running {command}")
+        """Record the command only: neither its output nor its exit code is recorded."""
+        return self._build_own_lines(f"Running {command}")
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
-        return self._proposed(path, f"{old}\n", new)
+        return self._build_edit(path, f"{old}\n", new)
 
     def write(self, path: str, content: str) -> list[Record]:
-        return self._proposed(path, "", content)
+        return self._build_edit(path, "", content)
 
     def read(self, path: str, content: str) -> list[Record]:
-        return self._own(f"Added {path} to the chat.")
+        return self._build_own_lines(f"Added {path} to the chat.")
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         return []
 
     def compaction(self, summary: str) -> list[Record]:
-        """There is no summary: a new chat begins, which knows nothing of the one before."""
+        """Begin a new chat, which knows nothing of the one before: there is no summary."""
         return self.begin()
 
-    def interrupted(self) -> list[Record]:
-        return self._own("", "^C again to exit")
+    def interruption(self) -> list[Record]:
+        return self._build_own_lines("", "^C again to exit")
 
     def background(self, command: str, ended: Ended) -> list[Record]:
         return self.shell(command, "", 0)
@@ -95,56 +98,62 @@ class SpecStoryFormat:
     def file_name(self) -> str:
         return "2026-01-05_09-00-01Z-please-fix-the-login.md"
 
-    def _time(self) -> str:
+    def _format_time(self) -> str:
         moment = self.clock.time()
         return f"{moment[:10]} {moment[11:19]}Z"
 
-    def _turn(self, text: str, who: str = "Agent", model: str = "test-model ") -> list[Record]:
-        return [{"text": f"_**{who} ({model}{self._time()})**_\n\n{text}\n\n---\n\n"}]
+    def _build_turn(
+        self, text: str, speaker: str = "Agent", model: str = "test-model "
+    ) -> list[Record]:
+        return [{"text": f"_**{speaker} ({model}{self._format_time()})**_\n\n{text}\n\n---\n\n"}]
 
-    def _tool(self, type: str, name: str, body: str, summary: str = "") -> list[Record]:
+    def _build_tool(self, type: str, name: str, body: str, summary: str = "") -> list[Record]:
         said = f"Tool use: **{name}**{summary}"
         opened = f'<tool-use data-tool-type="{type}" data-tool-name="{name}"><details>'
-        return self._turn(f"{opened}\n<summary>{said}</summary>\n{body}\n</details></tool-use>")
+        return self._build_turn(
+            f"{opened}\n<summary>{said}</summary>\n{body}\n</details></tool-use>"
+        )
 
     def begin(self) -> list[Record]:
-        moment = self._time()
+        moment = self._format_time()
         head = f"<!-- Generated by SpecStory, Markdown v2.1.0 -->\n\n# {moment}\n\n"
         return [{"text": f"{head}<!-- Claude Code Session {self.id} ({moment}) -->\n\n"}]
 
     def user(self, text: str) -> list[Record]:
-        return self._turn(text, "User", "")
+        return self._build_turn(text, "User", "")
 
     def assistant(self, text: str) -> list[Record]:
-        return self._turn(text)
+        return self._build_turn(text)
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
         result = f"Process exited with code {code}\nOutput:\n{output}"
         body = f"\n```bash\n{command}\n```\n\n```text\n{result}\n```"
-        return self._tool("shell", "exec_command", body)
+        return self._build_tool("shell", "exec_command", body)
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
         lines = [*(f"-{x}" for x in old.split("\n")), *(f"+{x}" for x in new.split("\n"))]
         diff = "\n".join(("```diff", "@@ -1,1 +1,1 @@", *lines, "```"))
-        return self._tool("write", "search_replace", f"\n{diff}", f" • Edit file: {path}")
+        return self._build_tool("write", "search_replace", f"\n{diff}", f" • Edit file: {path}")
 
     def write(self, path: str, content: str) -> list[Record]:
         result = f"File created successfully at: {path}"
-        return self._tool("write", "Write", f"\n```py\n{content}\n```\n\n```text\n{result}\n```")
+        return self._build_tool(
+            "write", "Write", f"\n```py\n{content}\n```\n\n```text\n{result}\n```"
+        )
 
     def read(self, path: str, content: str) -> list[Record]:
-        return self._tool("read", "Read", f" `{path}`\n\n```text\n{content}\n```")
+        return self._build_tool("read", "Read", f" `{path}`\n\n```text\n{content}\n```")
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         mark = {"completed": "X", "in_progress": "⚡"}
         lines = (f"- [{mark.get(status, ' ')}] 🔥 {text}" for text, status in items)
-        return self._tool("task", "TodoWrite", "\n".join(("**Agent task list:**", *lines)))
+        return self._build_tool("task", "TodoWrite", "\n".join(("**Agent task list:**", *lines)))
 
     def compaction(self, summary: str) -> list[Record]:
         begun = "This session is being continued from a previous conversation"
         return self.user(f"{begun} that ran out of context.\n{summary}")
 
-    def interrupted(self) -> list[Record]:
+    def interruption(self) -> list[Record]:
         return self.user("[Request interrupted by user]")
 
     def background(self, command: str, ended: Ended) -> list[Record]:
@@ -152,18 +161,18 @@ class SpecStoryFormat:
             return self.shell(command, "finished", 0 if ended == "done" else 1)
         id = f"b{self.clock.number()}"
         result = f"Command running in background with ID: {id}."
-        return self._tool("shell", "Bash", f"\n`{command}`\n\n```text\n{result}\n```")
+        return self._build_tool("shell", "Bash", f"\n`{command}`\n\n```text\n{result}\n```")
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
         result = {"running": "", "done": "It is done.", "failed": "It failed."}[ended]
         head = "**Error:**" if ended == "failed" else "**Result:**"
         body = f"\n**Input:**\n\n- description: `{task}`\n"
-        return self._tool(
+        return self._build_tool(
             "task", "Task", f"{body}\n{head}\n\n```\n{result}\n```" if result else body
         )
 
     def sidechain(self, text: str) -> list[Record]:
-        return self._turn(text, "Agent - sidechain")
+        return self._build_turn(text, "Agent - sidechain")
 
     def handoff(self, context: str) -> list[Record]:
         return self.user(f"# Handoff Context\n{context}")

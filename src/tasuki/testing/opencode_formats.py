@@ -1,10 +1,10 @@
-"""How opencode 1.18 writes down what happens in a thread: rows of its database, and exports."""
+"""How opencode 1.18 records the events of a thread: rows of its database, and exports."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tasuki.testing.forms import Database, Form, JsonDocument
+from tasuki.testing.forms import Form, JsonDocument, OpencodeDatabase
 from tasuki.testing.thread_formats import Clock, Ended, Record
 
 _STATUS = {"running": "running", "done": "completed", "failed": "error"}
@@ -14,7 +14,7 @@ _MODEL = {"providerID": "test", "modelID": "opencode-test"}
 class OpencodeFormat:
     """Rows: a session, its messages, and their parts; a call and its result are one part."""
 
-    form: Form = Database()
+    form: Form = OpencodeDatabase()
 
     def __init__(self, cwd: str, clock: Clock) -> None:
         self.cwd, self.clock = cwd, clock
@@ -25,16 +25,16 @@ class OpencodeFormat:
     def file_name(self) -> str:
         return f"opencode.db/{self.id}"
 
-    def _now(self) -> int:
+    def _get_time(self) -> int:
         return int(datetime.fromisoformat(self.clock.time()).timestamp() * 1000)
 
-    def _new_id(self, prefix: str, now: int) -> str:
+    def _create_id(self, prefix: str, now: int) -> str:
         moment = (now << 12) & ((1 << 48) - 1)
         return f"{prefix}_{moment:012x}{self.clock.number():014}"
 
-    def _message(self, role: str, *parts: Record, **more: Any) -> list[Record]:
-        now = self._now()
-        id = self._new_id("msg", now)
+    def _build_message(self, role: str, *parts: Record, **more: Any) -> list[Record]:
+        now = self._get_time()
+        id = self._create_id("msg", now)
         if role == "user":
             self.asked = id
             data: Record = {"role": role, "time": {"created": now}, "model": _MODEL}
@@ -46,29 +46,29 @@ class OpencodeFormat:
                 "path": {"cwd": self.cwd},
                 **_MODEL,
             }
-        return self._written({**data, **more}, id, now, [*parts])
+        return self._build_rows({**data, **more}, id, now, [*parts])
 
-    def _written(self, data: Record, id: str, now: int, parts: list[Record]) -> list[Record]:
+    def _build_rows(self, data: Record, id: str, now: int, parts: list[Record]) -> list[Record]:
         times = {"time_created": now, "time_updated": now}
-        known = {"session_id": self.session, **times}
-        rows: list[Record] = [{"table": "message", "id": id, **known, "data": data}]
+        fields = {"session_id": self.session, **times}
+        rows: list[Record] = [{"table": "message", "id": id, **fields, "data": data}]
         for part in parts:
-            key = self._new_id("prt", self._now())
-            rows.append({"table": "part", "id": key, "message_id": id, **known, "data": part})
+            key = self._create_id("prt", self._get_time())
+            rows.append({"table": "part", "id": key, "message_id": id, **fields, "data": part})
         return rows
 
-    def _call(
-        self, tool: str, given: Record, status: str, output: str = "", **metadata: Any
+    def _build_call(
+        self, tool: str, arguments: Record, status: str, output: str = "", **metadata: Any
     ) -> list[Record]:
-        state: Record = {"status": status, "input": given, "metadata": metadata}
+        state: Record = {"status": status, "input": arguments, "metadata": metadata}
         if status != "running":
             state["error" if status == "error" else "output"] = output
         id = f"call_{self.clock.number()}"
         part = {"type": "tool", "tool": tool, "callID": id, "state": state}
-        return self._message("assistant", part, finish="tool-calls")
+        return self._build_message("assistant", part, finish="tool-calls")
 
     def begin(self) -> list[Record]:
-        now = self._now()
+        now = self._get_time()
         return [
             {
                 "table": "session", "id": self.id, "project_id": "global", "directory": self.cwd,
@@ -78,52 +78,56 @@ class OpencodeFormat:
         ]  # fmt: skip
 
     def user(self, text: str) -> list[Record]:
-        return self._message("user", {"type": "text", "text": text})
+        return self._build_message("user", {"type": "text", "text": text})
 
     def assistant(self, text: str) -> list[Record]:
         step = {"type": "step-start", "snapshot": "0" * 40}
-        return self._message("assistant", step, {"type": "text", "text": text})
+        return self._build_message("assistant", step, {"type": "text", "text": text})
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
-        return self._call("bash", {"command": command}, "completed", output, exit=code)
+        return self._build_call("bash", {"command": command}, "completed", output, exit=code)
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
-        given = {"filePath": path, "oldString": old, "newString": new}
-        return self._call("edit", given, "completed", "Edit applied successfully.")
+        arguments = {"filePath": path, "oldString": old, "newString": new}
+        return self._build_call("edit", arguments, "completed", "Edit applied successfully.")
 
     def write(self, path: str, content: str) -> list[Record]:
-        given = {"filePath": path, "content": content}
-        return self._call("write", given, "completed", "Wrote file successfully.", exists=False)
+        arguments = {"filePath": path, "content": content}
+        return self._build_call(
+            "write", arguments, "completed", "Wrote file successfully.", exists=False
+        )
 
     def read(self, path: str, content: str) -> list[Record]:
-        return self._call("read", {"filePath": path}, "completed", content)
+        return self._build_call("read", {"filePath": path}, "completed", content)
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         todos = [{"content": text, "status": status, "priority": "high"} for text, status in items]
-        return self._call("todowrite", {"todos": todos}, "completed", "[]")
+        return self._build_call("todowrite", {"todos": todos}, "completed", "[]")
 
     def compaction(self, summary: str) -> list[Record]:
-        asked = self._message("user", {"type": "compaction", "auto": False})
+        asked = self._build_message("user", {"type": "compaction", "auto": False})
         text = {"type": "text", "text": summary}
-        return [*asked, *self._message("assistant", text, summary=True, mode="compaction")]
+        return [*asked, *self._build_message("assistant", text, summary=True, mode="compaction")]
 
-    def interrupted(self) -> list[Record]:
+    def interruption(self) -> list[Record]:
         error = {"name": "MessageAbortedError", "data": {"message": "Aborted"}}
-        return self._message("assistant", error=error, finish=None)
+        return self._build_message("assistant", error=error, finish=None)
 
     def background(self, command: str, ended: Ended) -> list[Record]:
-        """opencode has no background commands: a call without result is one under way."""
+        """Record a running call without result: opencode has no background commands."""
         if ended == "running":
-            return self._call("bash", {"command": command}, "running")
+            return self._build_call("bash", {"command": command}, "running")
         return self.shell(command, "finished", 0 if ended == "done" else 1)
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
-        given = {"description": task, "prompt": task, "subagent_type": "general"}
+        arguments = {"description": task, "prompt": task, "subagent_type": "general"}
         said = {"running": "", "done": "It is done.", "failed": "It failed."}[ended]
-        return self._call("task", given, _STATUS[ended], said, sessionId=f"{self.id[:-1]}z")
+        return self._build_call(
+            "task", arguments, _STATUS[ended], said, sessionId=f"{self.id[:-1]}z"
+        )
 
     def sidechain(self, text: str) -> list[Record]:
-        """A sub-agent has a session of its own."""
+        """Record a sub-agent's words in its own session."""
         (session,), self.session = self.begin(), f"{self.id[:-1]}z"
         session |= {"id": self.session, "parent_id": self.id}
         asked = self.asked
@@ -136,22 +140,27 @@ class OpencodeFormat:
 
 
 class OpencodeExportFormat(OpencodeFormat):
-    """What `opencode export` prints: one document of a session and its messages."""
+    """The output of `opencode export`: one document of a session and its messages."""
 
     form: Form = JsonDocument("messages")
 
     def file_name(self) -> str:
         return f"{self.id}.json"
 
-    def _written(self, data: Record, id: str, now: int, parts: list[Record]) -> list[Record]:
+    def _build_rows(self, data: Record, id: str, now: int, parts: list[Record]) -> list[Record]:
         held = [
-            {**part, "id": self._new_id("prt", self._now()), "messageID": id, "sessionID": self.id}
+            {
+                **part,
+                "id": self._create_id("prt", self._get_time()),
+                "messageID": id,
+                "sessionID": self.id,
+            }
             for part in parts
         ]
         return [{"info": {**data, "id": id, "sessionID": self.id}, "parts": held}]
 
     def begin(self) -> list[Record]:
-        now = self._now()
+        now = self._get_time()
         info = {
             "id": self.id, "directory": self.cwd, "title": "New session - 2026-01-05T09:00:01.000Z",
             "version": "1.18.33", "time": {"created": now, "updated": now},

@@ -1,4 +1,4 @@
-"""How each harness writes down what happens in a thread, for `ThreadBuilder`."""
+"""How each harness records the events of a thread, for `ThreadBuilder`."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,24 +19,24 @@ class Clock:
         self._ids = seed * 100_000
 
     def time(self) -> str:
-        """One second later each time, as ISO 8601."""
+        """Return an ISO 8601 time, one second later with each call."""
         self._seconds += 1
         minutes, seconds = divmod(self._seconds, 60)
         hours, minutes = divmod(minutes, 60)
         return f"2026-01-05T{9 + hours:02}:{minutes:02}:{seconds:02}.000Z"
 
     def number(self) -> int:
-        """The next number that was not used before."""
+        """Return the next unused number."""
         self._ids += 1
         return self._ids
 
     def uuid(self) -> str:
-        """A UUID made of the next number."""
+        """Return a UUID made of the next number."""
         return f"00000000-0000-7000-8000-{self.number():012x}"
 
 
 class Format(Protocol):
-    """Records of one harness, one method for each thing that can happen."""
+    """Records of one harness, with one method for each kind of event."""
 
     id: str
     form: Form
@@ -51,7 +51,7 @@ class Format(Protocol):
     def read(self, path: str, content: str) -> list[Record]: ...
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]: ...
     def compaction(self, summary: str) -> list[Record]: ...
-    def interrupted(self) -> list[Record]: ...
+    def interruption(self) -> list[Record]: ...
     def background(self, command: str, ended: Ended) -> list[Record]: ...
     def agent(self, task: str, ended: Ended) -> list[Record]: ...
     def sidechain(self, text: str) -> list[Record]: ...
@@ -71,7 +71,7 @@ class ClaudeFormat:
     def file_name(self) -> str:
         return f"{self.id}.jsonl"
 
-    def _line(self, type: str, **more: Any) -> Record:
+    def _build_line(self, type: str, **more: Any) -> Record:
         uuid = self.clock.uuid()
         line: Record = {
             "parentUuid": self.parent, "isSidechain": False, "userType": "external",
@@ -82,83 +82,89 @@ class ClaudeFormat:
             self.parent = uuid
         return line
 
-    def _said(self, content: object, **more: Any) -> Record:
-        return self._line("user", message={"role": "user", "content": content}, **more)
+    def _build_user_line(self, content: object, **more: Any) -> Record:
+        return self._build_line("user", message={"role": "user", "content": content}, **more)
 
-    def _replied(self, block: Record, **more: Any) -> Record:
+    def _build_reply(self, block: Record, **more: Any) -> Record:
         message = {
             "id": f"msg_{self.clock.number()}", "type": "message", "role": "assistant",
             "model": "claude-test", "content": [block],
             "usage": {"input_tokens": 1000, "output_tokens": 20},
         }  # fmt: skip
-        return self._line("assistant", message=message, **more)
+        return self._build_line("assistant", message=message, **more)
 
-    def _call(
-        self, name: str, given: Record, result: str | None, failed: bool = False
+    def _build_call(
+        self, name: str, arguments: Record, result: str | None, failed: bool = False
     ) -> list[Record]:
         id = f"toolu_{self.clock.number()}"
-        lines = [self._replied({"type": "tool_use", "id": id, "name": name, "input": given})]
+        lines = [
+            self._build_reply({"type": "tool_use", "id": id, "name": name, "input": arguments})
+        ]
         if result is not None:
             block = {"type": "tool_result", "tool_use_id": id, "content": result}
-            lines.append(self._said([{**block, "is_error": failed}]))
+            lines.append(self._build_user_line([{**block, "is_error": failed}]))
         return lines
 
     def begin(self) -> list[Record]:
         return []
 
     def user(self, text: str) -> list[Record]:
-        return [self._said(text, promptSource="typed")]
+        return [self._build_user_line(text, promptSource="typed")]
 
     def assistant(self, text: str) -> list[Record]:
-        return [self._replied({"type": "text", "text": text})]
+        return [self._build_reply({"type": "text", "text": text})]
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
         text = f"Exit code {code}\n{output}" if code else output
-        return self._call("Bash", {"command": command}, text, bool(code))
+        return self._build_call("Bash", {"command": command}, text, bool(code))
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
-        given = {"file_path": path, "old_string": old, "new_string": new}
-        return self._call("Edit", given, f"The file {path} has been updated.")
+        arguments = {"file_path": path, "old_string": old, "new_string": new}
+        return self._build_call("Edit", arguments, f"The file {path} has been updated.")
 
     def write(self, path: str, content: str) -> list[Record]:
-        given = {"file_path": path, "content": content}
-        return self._call("Write", given, f"File created successfully at: {path}")
+        arguments = {"file_path": path, "content": content}
+        return self._build_call("Write", arguments, f"File created successfully at: {path}")
 
     def read(self, path: str, content: str) -> list[Record]:
-        return self._call("Read", {"file_path": path}, content)
+        return self._build_call("Read", {"file_path": path}, content)
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         todos = [{"content": text, "status": status} for text, status in items]
-        return self._call("TodoWrite", {"todos": todos}, "Todos have been modified.")
+        return self._build_call("TodoWrite", {"todos": todos}, "Todos have been modified.")
 
     def compaction(self, summary: str) -> list[Record]:
         before, self.parent = self.parent, None
-        boundary = self._line("system", subtype="compact_boundary", logicalParentUuid=before)
-        return [boundary, self._said(summary, isCompactSummary=True)]
+        boundary = self._build_line("system", subtype="compact_boundary", logicalParentUuid=before)
+        return [boundary, self._build_user_line(summary, isCompactSummary=True)]
 
-    def interrupted(self) -> list[Record]:
-        return [self._said([{"type": "text", "text": "[Request interrupted by user]"}])]
+    def interruption(self) -> list[Record]:
+        return [self._build_user_line([{"type": "text", "text": "[Request interrupted by user]"}])]
 
     def background(self, command: str, ended: Ended) -> list[Record]:
         id = f"b{self.clock.number()}"
-        given = {"command": command, "run_in_background": True}
+        arguments = {"command": command, "run_in_background": True}
         started = f"Command running in background with ID: {id}. Output is being written to a file."
-        return [*self._call("Bash", given, started), *self._task_ended(id, ended)]
+        return [*self._build_call("Bash", arguments, started), *self._build_task_end(id, ended)]
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
-        given = {"description": task, "prompt": task, "subagent_type": "Explore"}
+        arguments = {"description": task, "prompt": task, "subagent_type": "Explore"}
         result = {"running": None, "done": "It is done.", "failed": "It failed."}[ended]
-        return self._call("Agent", given, result, ended == "failed")
+        return self._build_call("Agent", arguments, result, ended == "failed")
 
-    def _task_ended(self, id: str, ended: Ended) -> list[Record]:
+    def _build_task_end(self, id: str, ended: Ended) -> list[Record]:
         if ended == "running":
             return []
         status = "completed" if ended == "done" else "failed"
         text = f"<task-notification>\n<task-id>{id}</task-id>\n<status>{status}</status>"
-        return [self._said(f"{text}\n</task-notification>", origin={"kind": "task-notification"})]
+        return [
+            self._build_user_line(
+                f"{text}\n</task-notification>", origin={"kind": "task-notification"}
+            )
+        ]
 
     def sidechain(self, text: str) -> list[Record]:
-        return [self._said(text, isSidechain=True)]
+        return [self._build_user_line(text, isSidechain=True)]
 
     def handoff(self, context: str) -> list[Record]:
         return self.user(f"# Handoff Context\n{context}")
@@ -176,24 +182,28 @@ class CodexFormat:
     def file_name(self) -> str:
         return f"rollout-2026-01-05T09-00-01-{self.id}.jsonl"
 
-    def _line(self, type: str, payload: Record) -> Record:
+    def _build_line(self, type: str, payload: Record) -> Record:
         return {"timestamp": self.clock.time(), "type": type, "payload": payload}
 
-    def _item(self, type: str, **more: Any) -> Record:
-        return self._line("response_item", {"type": type, **more})
+    def _build_item(self, type: str, **more: Any) -> Record:
+        return self._build_line("response_item", {"type": type, **more})
 
-    def _event(self, type: str, **more: Any) -> Record:
-        return self._line("event_msg", {"type": type, **more})
+    def _build_event(self, type: str, **more: Any) -> Record:
+        return self._build_line("event_msg", {"type": type, **more})
 
-    def _message(self, role: str, text: str) -> Record:
+    def _build_message(self, role: str, text: str) -> Record:
         kind = "output_text" if role == "assistant" else "input_text"
-        return self._item("message", role=role, content=[{"type": kind, "text": text}])
+        return self._build_item("message", role=role, content=[{"type": kind, "text": text}])
 
-    def _call(self, name: str, given: Record, result: str | None) -> list[Record]:
+    def _build_call(self, name: str, arguments: Record, result: str | None) -> list[Record]:
         id = f"call_{self.clock.number()}"
-        lines = [self._item("function_call", name=name, arguments=json.dumps(given), call_id=id)]
+        lines = [
+            self._build_item(
+                "function_call", name=name, arguments=json.dumps(arguments), call_id=id
+            )
+        ]
         if result is not None:
-            lines.append(self._item("function_call_output", call_id=id, output=result))
+            lines.append(self._build_item("function_call_output", call_id=id, output=result))
         return lines
 
     def begin(self) -> list[Record]:
@@ -203,39 +213,43 @@ class CodexFormat:
             "originator": "codex-tui", "cli_version": "0.118.0", "git": git,
         }  # fmt: skip
         context = {"cwd": self.cwd, "model": "codex-test", "effort": "high"}
-        return [self._line("session_meta", meta), self._line("turn_context", context)]
+        return [self._build_line("session_meta", meta), self._build_line("turn_context", context)]
 
     def user(self, text: str) -> list[Record]:
-        started = self._event("task_started", turn_id=self.clock.uuid())
-        said = self._event("user_message", message=text, images=[])
-        return [started, self._message("user", text), said]
+        started = self._build_event("task_started", turn_id=self.clock.uuid())
+        said = self._build_event("user_message", message=text, images=[])
+        return [started, self._build_message("user", text), said]
 
     def assistant(self, text: str) -> list[Record]:
         usage = {"input_tokens": 1000, "output_tokens": 20, "total_tokens": 1020}
         info = {"last_token_usage": usage, "model_context_window": 258400}
-        said = self._event("agent_message", message=text)
-        return [said, self._message("assistant", text), self._event("token_count", info=info)]
+        said = self._build_event("agent_message", message=text)
+        return [
+            said,
+            self._build_message("assistant", text),
+            self._build_event("token_count", info=info),
+        ]
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
         header = f"Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code {code}"
-        return self._call("exec_command", {"cmd": command}, f"{header}\nOutput:\n{output}")
+        return self._build_call("exec_command", {"cmd": command}, f"{header}\nOutput:\n{output}")
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
         lines = [*(f"-{x}" for x in old.split("\n")), *(f"+{x}" for x in new.split("\n"))]
-        return self._patch(f"*** Update File: {path}", ["@@", *lines], f"M {path}")
+        return self._build_patch(f"*** Update File: {path}", ["@@", *lines], f"M {path}")
 
     def write(self, path: str, content: str) -> list[Record]:
-        return self._patch(
+        return self._build_patch(
             f"*** Add File: {path}", [f"+{x}" for x in content.split("\n")], f"A {path}"
         )
 
-    def _patch(self, head: str, lines: list[str], result: str) -> list[Record]:
+    def _build_patch(self, head: str, lines: list[str], result: str) -> list[Record]:
         id = f"call_{self.clock.number()}"
         patch = "\n".join(("*** Begin Patch", head, *lines, "*** End Patch\n"))
         output = f"Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.\n{result}\n"
         return [
-            self._item("custom_tool_call", name="apply_patch", input=patch, call_id=id),
-            self._item("custom_tool_call_output", call_id=id, output=output),
+            self._build_item("custom_tool_call", name="apply_patch", input=patch, call_id=id),
+            self._build_item("custom_tool_call_output", call_id=id, output=output),
         ]
 
     def read(self, path: str, content: str) -> list[Record]:
@@ -243,33 +257,33 @@ class CodexFormat:
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         plan = [{"step": text, "status": status} for text, status in items]
-        return self._call("update_plan", {"plan": plan}, "Plan updated")
+        return self._build_call("update_plan", {"plan": plan}, "Plan updated")
 
     def compaction(self, summary: str) -> list[Record]:
-        return [self._line("compacted", {"message": summary, "replacement_history": []})]
+        return [self._build_line("compacted", {"message": summary, "replacement_history": []})]
 
-    def interrupted(self) -> list[Record]:
-        return [self._event("turn_aborted", reason="interrupted")]
+    def interruption(self) -> list[Record]:
+        return [self._build_event("turn_aborted", reason="interrupted")]
 
     def background(self, command: str, ended: Ended) -> list[Record]:
         session = self.clock.number()
         header = "Chunk ID: 2\nWall time: 1.0 seconds\n"
         running = f"{header}Process running with session ID {session}\nOutput:\n"
-        lines = self._call("exec_command", {"cmd": command}, running)
+        lines = self._build_call("exec_command", {"cmd": command}, running)
         if ended != "running":
             code = 0 if ended == "done" else 1
             finished = f"{header}Process exited with code {code}\nOutput:\nfinished\n"
-            lines += self._call("write_stdin", {"session_id": session, "chars": ""}, finished)
+            lines += self._build_call("write_stdin", {"session_id": session, "chars": ""}, finished)
         return lines
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
         id = self.clock.uuid()
         spawned = json.dumps({"agent_id": id, "nickname": "Ada"})
-        lines = self._call("spawn_agent", {"message": task}, spawned)
+        lines = self._build_call("spawn_agent", {"message": task}, spawned)
         if ended != "running":
             state = "completed" if ended == "done" else "errored"
             result = json.dumps({"status": {id: {state: "It is over."}}, "timed_out": False})
-            lines += self._call("wait_agent", {"targets": [id]}, result)
+            lines += self._build_call("wait_agent", {"targets": [id]}, result)
         return lines
 
     def sidechain(self, text: str) -> list[Record]:
@@ -292,17 +306,17 @@ class PiFormat:
     def file_name(self) -> str:
         return f"2026-01-05T09-00-01-000Z_{self.id}.jsonl"
 
-    def _line(self, type: str, **more: Any) -> Record:
+    def _build_line(self, type: str, **more: Any) -> Record:
         id = f"{self.clock.number():08x}"
         line = {"type": type, "id": id, "parentId": self.parent, "timestamp": self.clock.time()}
         self.parent = id
         return {**line, **more}
 
-    def _message(self, role: str, **more: Any) -> Record:
-        return self._line("message", message={"role": role, **more})
+    def _build_message(self, role: str, **more: Any) -> Record:
+        return self._build_line("message", message={"role": role, **more})
 
-    def _replied(self, block: Record | None, stop: str = "toolUse") -> Record:
-        return self._message(
+    def _build_reply(self, block: Record | None, stop: str = "toolUse") -> Record:
+        return self._build_message(
             "assistant",
             content=[block] if block else [],
             provider="test",
@@ -311,85 +325,94 @@ class PiFormat:
             stopReason=stop,
         )
 
-    def _call(self, name: str, given: Record, result: str | None, **more: Any) -> list[Record]:
+    def _build_call(
+        self, name: str, arguments: Record, result: str | None, **more: Any
+    ) -> list[Record]:
         id = f"call_{self.clock.number()}"
-        block = {"type": "toolCall", "id": id, "name": name, "arguments": given}
-        lines = [self._replied(block)]
+        block = {"type": "toolCall", "id": id, "name": name, "arguments": arguments}
+        lines = [self._build_reply(block)]
         if result is not None:
             content = [{"type": "text", "text": result}]
-            known = {"toolCallId": id, "toolName": name, "content": content, "isError": False}
-            lines.append(self._message("toolResult", **{**known, **more}))
+            fields = {"toolCallId": id, "toolName": name, "content": content, "isError": False}
+            lines.append(self._build_message("toolResult", **{**fields, **more}))
         return lines
 
     def begin(self) -> list[Record]:
         start: Record = {"type": "session", "version": 3, "id": self.id}
         start |= {"timestamp": self.clock.time(), "cwd": self.cwd}
         if not self.omp:
-            change = self._line("model_change", provider="test", modelId="pi-test")
-            return [start, change, self._line("thinking_level_change", thinkingLevel="high")]
+            change = self._build_line("model_change", provider="test", modelId="pi-test")
+            return [start, change, self._build_line("thinking_level_change", thinkingLevel="high")]
         slot = {"type": "title", "v": 1, "title": "", "pad": " " * 180}
-        change = self._line("model_change", model="test/pi-test")
-        return [slot, start, change, self._line("thinking_level_change", thinkingLevel="high")]
+        change = self._build_line("model_change", model="test/pi-test")
+        return [
+            slot,
+            start,
+            change,
+            self._build_line("thinking_level_change", thinkingLevel="high"),
+        ]
 
     def user(self, text: str) -> list[Record]:
-        return [self._message("user", content=[{"type": "text", "text": text}])]
+        return [self._build_message("user", content=[{"type": "text", "text": text}])]
 
     def assistant(self, text: str) -> list[Record]:
-        return [self._replied({"type": "text", "text": text}, "stop")]
+        return [self._build_reply({"type": "text", "text": text}, "stop")]
 
     def shell(self, command: str, output: str, code: int) -> list[Record]:
         text = f"{output}\n\nCommand exited with code {code}" if code else output
-        return self._call("bash", {"command": command}, text, isError=bool(code))
+        return self._build_call("bash", {"command": command}, text, isError=bool(code))
 
     def edit(self, path: str, old: str, new: str) -> list[Record]:
-        given = {"path": path, "edits": [{"oldText": old, "newText": new}]}
-        return self._call("edit", given, f"Successfully replaced 1 block(s) in {path}.")
+        arguments = {"path": path, "edits": [{"oldText": old, "newText": new}]}
+        return self._build_call("edit", arguments, f"Successfully replaced 1 block(s) in {path}.")
 
     def write(self, path: str, content: str) -> list[Record]:
-        return self._call(
+        return self._build_call(
             "write", {"path": path, "content": content}, f"Successfully wrote to {path}"
         )
 
     def read(self, path: str, content: str) -> list[Record]:
-        return self._call("read", {"path": path}, content)
+        return self._build_call("read", {"path": path}, content)
 
     def todos(self, items: Sequence[tuple[str, str]]) -> list[Record]:
         tasks = [{"content": text, "status": status} for text, status in items]
         details = {"phases": [{"name": "Work", "tasks": tasks}]}
-        return self._call("todo", {"op": "view"}, "Todos updated.", details=details)
+        return self._build_call("todo", {"op": "view"}, "Todos updated.", details=details)
 
     def compaction(self, summary: str) -> list[Record]:
-        return [self._line("compaction", summary=summary, firstKeptEntryId=self.parent)]
+        return [self._build_line("compaction", summary=summary, firstKeptEntryId=self.parent)]
 
-    def interrupted(self) -> list[Record]:
-        return [self._replied(None, "aborted")]
+    def interruption(self) -> list[Record]:
+        return [self._build_reply(None, "aborted")]
 
     def background(self, command: str, ended: Ended) -> list[Record]:
-        """pi has no background commands: a call without result is one under way."""
+        """Record a running call without result: pi has no background commands."""
         if ended == "running":
-            return self._call("bash", {"command": command}, None)
+            return self._build_call("bash", {"command": command}, None)
         return self.shell(command, "finished", 0 if ended == "done" else 1)
 
     def agent(self, task: str, ended: Ended) -> list[Record]:
         result = {"running": None, "done": "It is done.", "failed": "It failed."}[ended]
-        return self._call("task", {"description": task}, result, isError=ended == "failed")
+        return self._build_call("task", {"description": task}, result, isError=ended == "failed")
 
     def sidechain(self, text: str) -> list[Record]:
         return []
 
     def handoff(self, context: str) -> list[Record]:
         content = f"<handoff-context>\n{context}\n</handoff-context>"
-        return [self._line("custom_message", customType="handoff", content=content, display=True)]
+        return [
+            self._build_line("custom_message", customType="handoff", content=content, display=True)
+        ]
 
 
-def _later(module: str, name: str) -> Callable[[str, Clock], Format]:
-    """A format in a file of its own, imported when it is first used."""
+def _create_lazy_format(module: str, name: str) -> Callable[[str, Clock], Format]:
+    """Return a factory for a format in a separate file, imported on first use."""
 
-    def make(cwd: str, clock: Clock) -> Format:
+    def make_format(cwd: str, clock: Clock) -> Format:
         made: Format = getattr(import_module(f"tasuki.testing.{module}"), name)(cwd, clock)
         return made
 
-    return make
+    return make_format
 
 
 FORMATS: dict[str, Callable[[str, Clock], Format]] = {
@@ -397,17 +420,17 @@ FORMATS: dict[str, Callable[[str, Clock], Format]] = {
     "codex": CodexFormat,
     "pi": PiFormat,
     "omp": lambda cwd, clock: PiFormat(cwd, clock, omp=True),
-    "gemini": _later("gemini_formats", "GeminiFormat"),
-    "gemini-json": _later("gemini_formats", "GeminiDocumentFormat"),
-    "copilot": _later("copilot_formats", "CopilotFormat"),
-    "opencode": _later("opencode_formats", "OpencodeFormat"),
-    "opencode-export": _later("opencode_formats", "OpencodeExportFormat"),
-    "aider": _later("markdown_formats", "AiderFormat"),
-    "specstory": _later("markdown_formats", "SpecStoryFormat"),
+    "gemini": _create_lazy_format("gemini_formats", "GeminiFormat"),
+    "gemini-json": _create_lazy_format("gemini_formats", "GeminiDocumentFormat"),
+    "copilot": _create_lazy_format("copilot_formats", "CopilotFormat"),
+    "opencode": _create_lazy_format("opencode_formats", "OpencodeFormat"),
+    "opencode-export": _create_lazy_format("opencode_formats", "OpencodeExportFormat"),
+    "aider": _create_lazy_format("markdown_formats", "AiderFormat"),
+    "specstory": _create_lazy_format("markdown_formats", "SpecStoryFormat"),
 }
 """The formats by harness."""
 
 
-def of(harness: str, cwd: str, clock: Clock) -> Format:
-    """The format of a harness. Raises KeyError for one that has none here."""
+def create_format(harness: str, cwd: str, clock: Clock) -> Format:
+    """Return the format of a harness. Raises KeyError for one that has none here."""
     return FORMATS[harness](cwd, clock)

@@ -1,4 +1,4 @@
-"""What a contract is tried on, and the list of all contracts."""
+"""The input of a contract, and the list of all contracts."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from tasuki.testing.forms import Form, JsonLines
 
 
 class Trial(Struct):
-    """What a contract is tried on."""
+    """The input of a contract."""
 
     harness: Harness
     samples: Sequence[Path]
@@ -26,43 +26,43 @@ class Trial(Struct):
     def read(self, path: Path) -> Thread:
         return self.harness.read(path)
 
-    def first(self, path: Path) -> bytes:
-        """The first 8 KiB of the file that holds a thread."""
+    def read_head(self, path: Path) -> bytes:
+        """Return the first 8 KiB of the file that holds a thread."""
         with self.form.file(path).open("rb") as file:
             return file.read(8192)
 
-    def copy(self, units: Sequence[bytes], like: Path) -> Path:
-        """A thread of other units under the same name."""
-        path = self._place(like)
+    def write_copy(self, units: Sequence[bytes], original: Path) -> Path:
+        """Write a thread of other units under the same name."""
+        path = self._create_place(original)
         self.form.write(units, path)
         return path
 
-    def raw(self, content: bytes, like: Path) -> Path:
-        """A thread whose file holds these bytes, under the same name."""
-        path = self._place(like)
+    def write_raw(self, content: bytes, original: Path) -> Path:
+        """Write a thread whose file contains these bytes, under the same name."""
+        path = self._create_place(original)
         self.form.file(path).write_bytes(content)
         return path
 
-    def _place(self, like: Path) -> Path:
+    def _create_place(self, original: Path) -> Path:
         folder = self.folder / f"copy-{sum(1 for _ in self.folder.iterdir())}"
         folder.mkdir()
-        return folder / like.relative_to(self.form.file(like).parent)
+        return folder / original.relative_to(self.form.file(original).parent)
 
-    def file(self, path: Path) -> ThreadFile:
+    def build_thread_file(self, path: Path) -> ThreadFile:
         stat = self.form.file(path).stat()
         return ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
 
 
 Contract = Callable[[Trial], None]
 CONTRACTS: dict[int, Contract] = {}
-"""All contracts by number; numbers are never given anew."""
+"""All contracts by number; a number is never used again."""
 
 
-def contract(number: int) -> Callable[[Contract], Contract]:
-    """Put a function among the contracts."""
+def register_contract(number: int) -> Callable[[Contract], Contract]:
+    """Register a function as a contract."""
 
-    def put(function: Contract) -> Contract:
+    def register(function: Contract) -> Contract:
         CONTRACTS[number] = function
         return function
 
-    return put
+    return register

@@ -1,31 +1,37 @@
-"""A thread cut into the blocks that the index takes in."""
+"""Threads for the index: read ahead, and cut into the blocks that it stores."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from msgspec import Struct
 
-from tasuki.draft.redact import redact, without_tokens
+from tasuki.draft.redact.redactor import redact, strip_tokens
+from tasuki.errors import TasukiError
+from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Entry, Thread
-from tasuki.threads.query import spaced
+from tasuki.threads.catalog import read_whole_thread
+from tasuki.threads.query import separate_cjk
 
 BLOCK_CHARACTERS = 4_000
 BLOCK_ENTRIES = 40
 TURN_CHARACTERS = 600
 """A user's message begins a new block if the one before it holds so much."""
 KEPT = 6_000
-"""Characters of one output, or of one changed text, that are indexed: two thirds from its head."""
+"""Characters of one output, or of one changed text, that are indexed; two thirds are its head."""
 FIRST_WORDS = 600
 """Characters of a first prompt that are kept, redacted; lists cut them further."""
 BEYOND = 4_096
-"""Characters behind them that redaction sees, so that a secret at the cut is known as one."""
+"""Characters after them that redaction sees, so that a secret at the cut is recognized."""
 MAX_PATH = 1_000
 
 
-class Block(Struct, gc=False):
+class IndexBlock(Struct, gc=False):
     """Entries `first` to `last` as one text, whose words the index keeps, and its digest.
 
-    Tokens of a known issuer are left out. All of redaction would take three times as long as building the index.
+    Tokens of a known issuer are left out. Complete redaction would take three times as long as
+    building the index.
     """
 
     first: int
@@ -34,64 +40,109 @@ class Block(Struct, gc=False):
     digest: bytes
 
 
-def blocks(entries: Iterable[Entry]) -> Iterator[Block]:
-    """Entries in blocks; what is appended to a thread changes at most the last one."""
+def split_blocks(entries: Iterable[Entry]) -> Iterator[IndexBlock]:
+    """Split entries into blocks; what is appended to a thread changes at most the last one."""
     texts: list[str] = []
     size = first = last = 0
     for entry in entries:
         full = size >= BLOCK_CHARACTERS or len(texts) >= BLOCK_ENTRIES
         if texts and (full or (entry.kind == "user" and size >= TURN_CHARACTERS)):
-            yield _block(first, last, texts)
+            yield _build_block(first, last, texts)
             texts, size = [], 0
-        text = searchable(entry)
+        text = extract_searchable_text(entry)
         first = first if texts else entry.ref
         last = entry.ref
         texts.append(text)
         size += len(text)
     if texts:
-        yield _block(first, last, texts)
+        yield _build_block(first, last, texts)
 
 
-def _block(first: int, last: int, texts: list[str]) -> Block:
-    text = spaced(without_tokens("\n".join(texts)))
+def _build_block(first: int, last: int, texts: list[str]) -> IndexBlock:
+    text = separate_cjk(strip_tokens("\n".join(texts)))
     data = text.encode("utf-8", "replace")
     digest = hashlib.blake2b(data, digest_size=8, salt=first.to_bytes(8, "big")).digest()
-    return Block(first, last, data.decode(), digest)
+    return IndexBlock(first, last, data.decode(), digest)
 
 
-def searchable(entry: Entry) -> str:
-    """What of an entry can be found: words, command, paths, and the ends of long texts."""
+def extract_searchable_text(entry: Entry) -> str:
+    """Return what can be found of an entry: words, command, paths, and ends of long texts."""
     call = entry.tool
     if call is None:
         return entry.text
     parts = [call.command, call.detail, *call.paths]
     for change in call.changes:
-        parts += [change.path, _ends(change.old), _ends(change.new)]
+        parts += [change.path, _keep_ends(change.old), _keep_ends(change.new)]
     parts += [todo.text for todo in call.todos or ()]
-    parts.append(_ends(call.output))
+    parts.append(_keep_ends(call.output))
     return "\n".join(part for part in parts if part)
 
 
-def _ends(text: str) -> str:
+def _keep_ends(text: str) -> str:
     if len(text) <= KEPT:
         return text
     return f"{text[: KEPT * 2 // 3]}\n{text[-KEPT // 3 :]}"
 
 
-def touched(thread: Thread) -> set[str]:
-    """Paths that a thread read or changed, relative to its folder where they lie below it."""
+def list_touched_paths(thread: Thread) -> set[str]:
+    """Return the paths that a thread read or changed.
+
+    They are relative to the thread's folder where they are below it.
+    """
     root = thread.cwd.rstrip("/") + "/" if thread.cwd else ""
-    found: set[str] = set()
+    paths: set[str] = set()
     for entry in thread.entries:
         if entry.tool:
-            found.update(entry.tool.paths)
-            found.update(change.path for change in entry.tool.changes)
-    return {p.removeprefix(root) for p in found if p and len(p) < MAX_PATH}
+            paths.update(entry.tool.paths)
+            paths.update(change.path for change in entry.tool.changes)
+    return {p.removeprefix(root) for p in paths if p and len(p) < MAX_PATH}
 
 
-def first_words(thread: Thread) -> str:
-    """The beginning of what the user typed first, without secrets."""
+def extract_first_words(thread: Thread) -> str:
+    """Return the beginning of what the user typed first, without secrets."""
     for entry in thread.entries:
         if entry.kind == "user" and entry.origin in ("typed", "queued"):
             return " ".join(redact(entry.text[: FIRST_WORDS + BEYOND])[0].split())[:FIRST_WORDS]
     return ""
+
+
+def separate_odd_names(
+    files: Sequence[tuple[Harness, ThreadFile]],
+) -> tuple[list[tuple[Harness, ThreadFile]], list[str]]:
+    """Separate the files whose names are text from the others; return sentences about these."""
+    good, odd = [], []
+    for harness, file in files:
+        path = str(file.path)
+        if path == path.encode("utf-8", "replace").decode():
+            good.append((harness, file))
+        else:
+            displayed = path.encode("utf-8", "backslashreplace").decode()
+            odd.append(f"The name of {displayed} is not UTF-8; it cannot be searched.")
+    return good, odd
+
+
+def read_ahead_threads(
+    files: Sequence[tuple[Harness, ThreadFile]],
+) -> Iterator[tuple[ThreadFile, str, Thread | TasukiError]]:
+    """Yield the threads of some files; the next is read while the caller works on one."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting: deque[tuple[ThreadFile, str, Future[Thread | TasukiError]]] = deque()
+        try:
+            for harness, file in files:
+                waiting.append((file, harness.name, pool.submit(_read_thread, harness, file)))
+                if len(waiting) > 1:
+                    done_file, name, future = waiting.popleft()
+                    yield done_file, name, future.result()
+            while waiting:
+                done_file, name, future = waiting.popleft()
+                yield done_file, name, future.result()
+        finally:
+            for _, _, future in waiting:
+                future.cancel()
+
+
+def _read_thread(harness: Harness, file: ThreadFile) -> Thread | TasukiError:
+    try:
+        return read_whole_thread(harness, file.path)
+    except TasukiError as error:
+        return error

@@ -1,4 +1,4 @@
-"""The threads on this machine: listed from heads and tails, and found by what a person types."""
+"""The threads on this machine: list them from heads and tails, find them by what is typed."""
 
 import os
 import re
@@ -6,40 +6,50 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tasuki import harness as harnesses
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.harness.jsonl import note_unread, noted_unreadable
+from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.harness.reading.jsonl import collect_unreadable, note_unread
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import expand_user, is_possible, real_path
-from tasuki.plain import one_line
-from tasuki.threads.project import project_folders
+from tasuki.paths import expand_user, find_home_folder, is_possible, resolve_path
+from tasuki.text_safety import shorten_to_line
 
 BOTH_ENDS = 24 << 10
-"""Bytes of the smallest file of which an adapter's `head` may not see all."""
+"""Bytes of the smallest file that an adapter's `read_head` may not read completely."""
 
+MOST_WORKTREES = 64
+_MAX_POINTER = 4_096
+"""Bytes of a file in which git names a folder."""
 _HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
 _PLACE = re.compile(r"@[0-9]{1,9}")
 _WORD = re.compile(r"[\w.:-]{2,}")
 
 
-def files(harness: str | None = None, cwd: Path | None = None) -> list[tuple[Harness, ThreadFile]]:
-    """Thread files, newest first. With `cwd`, files of other folders may still be among them."""
-    wanted = (harness,) if harness else harnesses.names()
-    found = [(h, f) for h in map(harnesses.get, wanted) for f in h.files(cwd)]
-    return sorted(found, key=lambda pair: -pair[1].modified)
+def find_thread_files(
+    harness: str | None = None, cwd: Path | None = None
+) -> list[tuple[Harness, ThreadFile]]:
+    """Find thread files, newest first.
+
+    With `cwd`, files of other folders may still be among them.
+    """
+    wanted = (harness,) if harness else harnesses.list_names()
+    pairs = [(h, f) for h in map(harnesses.get_harness, wanted) for f in h.list_files(cwd)]
+    return sorted(pairs, key=lambda pair: -pair[1].modified)
 
 
-def heads(
+def list_heads(
     harness: str | None = None, cwd: Path | None = None, limit: int | None = None
 ) -> Iterator[ThreadHead]:
-    """Threads newest first, of one folder if given; only as many heads are read as are taken."""
+    """Yield threads, newest first, of one folder if given.
+
+    Only as many heads are read as are used.
+    """
     here = os.path.realpath(cwd) if cwd is not None else ""
-    for adapter, file in files(harness, cwd):
+    for adapter, file in find_thread_files(harness, cwd):
         if limit is not None and limit <= 0:
             return
         head = read_head(adapter, file)
-        if head is None or (here and not (head.of_project or same_folder(head.cwd, here))):
+        if head is None or (here and not (head.of_project or is_same_folder(head.cwd, here))):
             continue
         yield head
         if limit is not None:
@@ -47,34 +57,35 @@ def heads(
 
 
 def read_head(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
-    """What both ends of a thread's file tell; all of it is read where they tell nothing or no folder.
+    """Read what both ends of a thread's file show.
 
-    None where nobody has said anything. A first or last line may be longer than what is read of an end.
+    The whole file is read where the ends show nothing or no folder. None where there is no
+    message. A first or last line may be longer than what is read of an end.
     """
     head = read_ends(adapter, file)
     if file.bytes <= BOTH_ENDS or (head is not None and (head.cwd or head.of_project)):
         return head
     try:
-        thread = read_whole(adapter, file.path)
+        thread = read_whole_thread(adapter, file.path)
     except TasukiError:
         return head
-    said = [e for e in thread.entries if e.kind in ("user", "assistant")]
-    return _head_of(thread, file, len(said)) if said else head
+    messages = [e for e in thread.entries if e.kind in ("user", "assistant")]
+    return _build_head(thread, file, len(messages)) if messages else head
 
 
 def read_ends(adapter: Harness, file: ThreadFile) -> ThreadHead | None:
-    """What both ends of a thread's file tell; None, and a note, where it is the adapter that fails."""
+    """Read what both ends of a thread's file show; None, with a note, where the adapter fails."""
     try:
-        return adapter.head(file)
+        return adapter.read_head(file)
     except TasukiError:
         raise
-    except Exception as error:  # an adapter is a boundary: one odd file hides no other thread
-        note_unread(_tell_defect(adapter, file.path, error))
+    except Exception as error:  # An adapter is a boundary: one odd file hides no other thread.
+        note_unread(_describe_defect(adapter, file.path, error))
         return None
 
 
-def read_whole(adapter: Harness, path: Path) -> Thread:
-    """A whole thread. Raises ThreadUnreadable even where it is the adapter that fails.
+def read_whole_thread(adapter: Harness, path: Path) -> Thread:
+    """Read a whole thread. Raises ThreadUnreadable even where the adapter fails.
 
     For lists, searches and reports, in which one odd file must not hide all other threads.
     """
@@ -82,18 +93,18 @@ def read_whole(adapter: Harness, path: Path) -> Thread:
         return adapter.read(path)
     except TasukiError:
         raise
-    except Exception as error:  # an adapter is a boundary here
-        raise ThreadUnreadable(_tell_defect(adapter, path, error)) from error
+    except Exception as error:  # An adapter is a boundary here.
+        raise ThreadUnreadable(_describe_defect(adapter, path, error)) from error
 
 
-def _tell_defect(adapter: Harness, path: Path, error: Exception) -> str:
+def _describe_defect(adapter: Harness, path: Path, error: Exception) -> str:
     return (
         f"{path} cannot be read as a thread of {adapter.title}: {type(error).__name__}: {error}. "
         "This is a defect of tasuki, please report it. The file was not changed."
     )
 
 
-def _head_of(thread: Thread, file: ThreadFile, said: int) -> ThreadHead:
+def _build_head(thread: Thread, file: ThreadFile, message_count: int) -> ThreadHead:
     words = next((e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"), "")
     return ThreadHead(
         harness=thread.harness,
@@ -104,128 +115,143 @@ def _head_of(thread: Thread, file: ThreadFile, said: int) -> ThreadHead:
         first_words=" ".join(words[:4_000].split())[:120],
         modified=file.modified,
         bytes=file.bytes,
-        messages=said,
+        messages=message_count,
         exact=True,
         context_tokens=thread.context_tokens,
         context_window=thread.context_window,
     )
 
 
-def heads_near(
+def list_heads_near(
     harness: str | None, cwd: Path, limit: int | None = None
 ) -> tuple[list[ThreadHead], Path]:
-    """Threads of a folder, newest first; where it has none, those of its project, and of which folder they are."""
-    if found := list(heads(harness, cwd, limit)):
-        return found, cwd
-    for folder in project_folders(cwd):
-        if found := list(heads(harness, folder, limit)):
-            return found, folder
+    """List the threads of a folder, newest first, and return the folder.
+
+    Where it has none, they are those of another folder of its project, which is returned then.
+    """
+    if near_heads := list(list_heads(harness, cwd, limit)):
+        return near_heads, cwd
+    for folder in list_project_folders(cwd):
+        if near_heads := list(list_heads(harness, folder, limit)):
+            return near_heads, folder
     return [], cwd
 
 
-def tell_folder(folder: Path, cwd: Path) -> str:
-    """A sentence on threads that are not of this folder but of one of its project; empty where they are of it."""
-    if same_folder(str(folder), os.path.realpath(cwd)):
+def describe_folder(folder: Path, cwd: Path) -> str:
+    """Return a sentence if threads are of another folder of the project; else empty."""
+    if is_same_folder(str(folder), os.path.realpath(cwd)):
         return ""
     return f"No thread was run in {cwd}; this is of its project, from {folder}."
 
 
-def same_folder(recorded: str, here: str) -> bool:
-    """Whether a recorded folder is this one, symbolic links resolved where they still exist."""
-    return recorded == here or (bool(recorded) and real_path(recorded) == here)
+def is_same_folder(recorded: str, here: str) -> bool:
+    """Tell whether a recorded folder is this one.
+
+    Symbolic links are resolved where they still exist.
+    """
+    return recorded == here or (bool(recorded) and resolve_path(recorded) == here)
 
 
-class Found(NamedTuple):
-    """A thread's harness and file, and a sentence where it is of another folder of the project."""
+class FoundThread(NamedTuple):
+    """A thread's harness and file, and a note.
+
+    The note is a sentence where the thread is of another folder of the project.
+    """
 
     harness: Harness
     path: Path
-    told: str
+    note: str
 
 
-def find_near(spec: str, cwd: Path) -> Found:
-    """As `find`; where `cwd` has no thread, the newest of its project, and a sentence that says so."""
-    with noted_unreadable() as closed:
+def find_near(spec: str, cwd: Path) -> FoundThread:
+    """Find a thread as `find_thread` does.
+
+    Where `cwd` has no thread, it is the newest of its project, with a sentence that says so.
+    """
+    with collect_unreadable() as unreadable:
         try:
-            return _near(spec, cwd)
+            return _find_near(spec, cwd)
         except ThreadNotFound as error:
-            raise ThreadNotFound(" ".join((str(error), *closed))) from error
+            raise ThreadNotFound(" ".join((str(error), *unreadable))) from error
 
 
-def _near(spec: str, cwd: Path) -> Found:
-    if not (spec in harnesses.names() or _PLACE.fullmatch(spec or "@1")):
-        return Found(*find(spec, cwd), "")
-    name = spec if spec in harnesses.names() else None
+def _find_near(spec: str, cwd: Path) -> FoundThread:
+    if not (spec in harnesses.list_names() or _PLACE.fullmatch(spec or "@1")):
+        return FoundThread(*find_thread(spec, cwd), "")
+    name = spec if spec in harnesses.list_names() else None
     n = 1 if name or not spec else int(spec[1:])
-    found, folder = heads_near(name, cwd, n)
-    return Found(*_nth(n, found, cwd, name), tell_folder(folder, cwd))
+    heads, folder = list_heads_near(name, cwd, n)
+    return FoundThread(*_pick_nth(n, heads, cwd, name), describe_folder(folder, cwd))
 
 
-def find(spec: str, cwd: Path) -> tuple[Harness, Path]:
-    """The thread that a path, an id, a unique prefix of one, a harness name or `@n` means; its path is absolute.
+def find_thread(spec: str, cwd: Path) -> tuple[Harness, Path]:
+    """Find the thread that a path, an id, a unique prefix of one, a harness name or `@n` means.
 
-    `@1` and the empty text are the newest thread of `cwd`, `@2` the one before; a harness name is
-    its newest thread there. Raises ThreadNotFound with what to do, UsageError if ambiguous.
+    Its path is absolute. `@1` and the empty text are the newest thread of `cwd`, `@2` the one
+    before; a harness name is its newest thread there. Raises ThreadNotFound with what to do,
+    UsageError if ambiguous.
     """
     if not spec or _PLACE.fullmatch(spec):
         n = int(spec[1:]) if spec else 1
-        return _nth(n, list(heads(None, cwd, n)), cwd)
-    if spec in harnesses.names():
-        return _nth(1, list(heads(spec, cwd, 1)), cwd, spec)
+        return _pick_nth(n, list(list_heads(None, cwd, n)), cwd)
+    if spec in harnesses.list_names():
+        return _pick_nth(1, list(list_heads(spec, cwd, 1)), cwd, spec)
     if os.sep in spec or spec.endswith(".jsonl") or os.path.isfile(spec):
         path = Path(os.path.abspath(expand_user(spec)))
         if not is_possible(path):
             raise ThreadNotFound(
-                f"No file can be named {one_line(spec, 80)}. List threads with: tasuki threads --all"
+                f"No file can be named {shorten_to_line(spec, 80)}. List threads with: tasuki threads --all"
             )
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ThreadUnreadable(
                 f"{path} is a pipe or a device. A thread is read more than once: name its file."
             )
-        return harnesses.of_file(path), path
-    return _by_id(spec)
+        return harnesses.detect_harness(path), path
+    return _find_by_id(spec)
 
 
-def _nth(
-    n: int, found: list[ThreadHead], cwd: Path, harness: str | None = None
+def _pick_nth(
+    n: int, heads: list[ThreadHead], cwd: Path, harness: str | None = None
 ) -> tuple[Harness, Path]:
     if n < 1:
         raise UsageError("@1 is the newest thread of this folder, @2 the one before.")
-    if len(found) < n:
-        who = f" of {harnesses.get(harness).title}" if harness else ""
-        count = f"only {len(found)}" if found else "no"
+    if len(heads) < n:
+        of_harness = f" of {harnesses.get_harness(harness).title}" if harness else ""
+        count = f"only {len(heads)}" if heads else "no"
         raise ThreadNotFound(
-            f"There is {count} thread{who} for {cwd}. Threads of other folders: tasuki threads --all. "
+            f"There is {count} thread{of_harness} for {cwd}. Threads of other folders: tasuki threads --all. "
             "Any thread: tasuki handoff --from PATH_OR_ID."
         )
-    head = found[-1]
-    return harnesses.get(head.harness), Path(head.path)
+    head = heads[-1]
+    return harnesses.get_harness(head.harness), Path(head.path)
 
 
-def _by_id(spec: str) -> tuple[Harness, Path]:
+def _find_by_id(spec: str) -> tuple[Harness, Path]:
     if not _WORD.fullmatch(spec):
-        raise ThreadNotFound(_neither(spec))
+        raise ThreadNotFound(_describe_unknown(spec))
     wanted = spec.lower()
-    everything = files()
-    named = [(h, f) for h, f in everything if _carries(f.path, wanted)]
+    everything = find_thread_files()
+    named = [(h, f) for h, f in everything if _has_id_in_name(f.path, wanted)]
     # Not all files are named by the id, and names may say more than it.
-    sure = [(h, f) for h, f in named if _has_id(h, f, wanted)]
-    sure = sure or [(h, f) for h, f in everything if _has_id(h, f, wanted)]
-    matches = sure or named
+    confirmed = [(h, f) for h, f in named if _has_id(h, f, wanted)]
+    confirmed = confirmed or [(h, f) for h, f in everything if _has_id(h, f, wanted)]
+    matches = confirmed or named
     exact = [(h, f) for h, f in matches if f.path.stem.lower().endswith(wanted)]
     matches = exact if len(exact) == 1 else matches
     if not matches:
         if not _HEX.fullmatch(spec):
-            raise ThreadNotFound(_neither(spec))
+            raise ThreadNotFound(_describe_unknown(spec))
         raise ThreadNotFound(f"No thread has the id {spec}. List them with: tasuki threads --all")
     if len(matches) > 1:
-        shown = "\n".join(f"  {h.name}  {f.path}" for h, f in matches[:8])
-        raise UsageError(f"{len(matches)} threads begin with {spec}; give more of the id:\n{shown}")
+        listing = "\n".join(f"  {h.name}  {f.path}" for h, f in matches[:8])
+        raise UsageError(
+            f"{len(matches)} threads begin with {spec}; give more of the id:\n{listing}"
+        )
     return matches[0][0], matches[0][1].path
 
 
-def _neither(spec: str) -> str:
-    known = ", ".join(harnesses.names())
+def _describe_unknown(spec: str) -> str:
+    known = ", ".join(harnesses.list_names())
     return f"{spec!r} is neither a file, a thread id, a harness ({known}) nor @n."
 
 
@@ -234,7 +260,71 @@ def _has_id(harness: Harness, file: ThreadFile, prefix: str) -> bool:
     return head is not None and head.id.lower().startswith(prefix)
 
 
-def _carries(path: Path, prefix: str) -> bool:
-    """Whether a file name holds an id that begins so, at its start or after a date and `_` or `-`."""
+def _has_id_in_name(path: Path, prefix: str) -> bool:
+    """Tell whether a file name holds an id that begins with a prefix.
+
+    The id is at the name's start or after a date and `_` or `-`.
+    """
     stem = path.stem.lower()
     return stem.startswith(prefix) or f"_{prefix}" in stem or f"-{prefix}" in stem[20:]
+
+
+# -- folders of one project, from git's files alone: a list of threads starts no program ------
+
+
+def list_project_folders(cwd: Path) -> Iterator[Path]:
+    """Yield folders whose threads belong to the project of `cwd`, nearest first, without `cwd`.
+
+    Without a repository these are the folders above it, below the home folder.
+    """
+    here = Path(os.path.realpath(cwd))
+    parents = [*here.parents]
+    root = next((folder for folder in (here, *parents) if os.path.lexists(folder / ".git")), None)
+    if root is None:
+        home = Path(os.path.realpath(find_home_folder()))
+        yield from (folder for folder in parents if home in folder.parents)
+        return
+    yield from (folder for folder in parents if folder == root or root in folder.parents)
+    yield from (folder for folder in _list_worktrees(root) if folder != root)
+
+
+def _list_worktrees(root: Path) -> Iterator[Path]:
+    """Yield the folders of all worktrees of a repository, the main one first."""
+    common = _find_common_folder(root / ".git")
+    if common is None:
+        return
+    if common.name == ".git" or (common.parent / ".git").is_file():
+        yield common.parent
+    try:
+        names = sorted(os.listdir(common / "worktrees"))[:MOST_WORKTREES]
+    except OSError:
+        return
+    for name in names:
+        if pointed := _read_pointer(common / "worktrees" / name / "gitdir"):
+            yield Path(os.path.realpath(common / "worktrees" / name / pointed)).parent
+
+
+def _find_common_folder(git: Path) -> Path | None:
+    """Find the folder that all worktrees share.
+
+    It is found from a worktree's `.git`: a folder, or a file that names one.
+    """
+    if git.is_dir():
+        return Path(os.path.realpath(git))
+    pointer = _read_pointer(git).removeprefix("gitdir:").strip()
+    own = git.parent / pointer
+    if not pointer or not own.is_dir():
+        return None
+    shared = _read_pointer(own / "commondir")
+    if not shared and not (own / "HEAD").is_file():
+        return None
+    return Path(os.path.realpath(own / shared if shared else own))
+
+
+def _read_pointer(file: Path) -> str:
+    """Read a small file of git, empty where it cannot be read."""
+    try:
+        with file.open("rb") as source:
+            return os.fsdecode(source.read(_MAX_POINTER)).strip()
+    except OSError:
+        return ""

@@ -1,4 +1,4 @@
-"""The passages of a thread that have to do with some words: for a search, and for a question."""
+"""Passages of a thread that match some words: for a search, and for a question."""
 
 import math
 import re
@@ -8,26 +8,26 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from tasuki.draft.text import shorten, terms
+from tasuki.draft.text.split import extract_terms, shorten
 from tasuki.model import Entry, EntryKind, Origin
-from tasuki.threads.query import folded, is_cjk, tokens
+from tasuki.threads.query import fold_accents, is_cjk, split_tokens
 
 LINE = 200
 """Characters of a matching line that are shown, around its first match."""
 PASSAGE = 700
 """Characters of one passage of an answer."""
 WEIGHTS: Mapping[str, float] = {"user": 1.25, "assistant": 1.15, "compaction": 0.7, "tool": 0.8}
-"""Whose words count more: what was said before what a program printed."""
-LONGER = 0.4
-"""What a longer word that begins with the one looked for counts."""
+"""Weights of kinds: words of people and agents count more than what a program printed."""
+LONGER_WORD_WEIGHT = 0.4
+"""Weight of a longer word that begins with the wanted one."""
 MAX_TERMS = 40
-"""Terms of a question that are looked for, the first ones."""
-TELLING = 0.55
-"""Share of the best score from which on a later passage is worth pointing at."""
+"""The number of terms of a question that are searched, from its start."""
+NOTABLE_SHARE = 0.55
+"""Share of the best score from which a later passage is worth showing."""
 
 
 class Passage(Struct, frozen=True):
-    """A piece of one entry, to the letter but for what was cut at its ends."""
+    """A piece of one entry, unchanged except for the cuts at its ends."""
 
     ref: int
     kind: EntryKind
@@ -38,56 +38,63 @@ class Passage(Struct, frozen=True):
 
 
 Clean = Callable[[Entry], Entry]
-"""Takes secrets out of an entry. It is applied to whole entries, before anything is cut: half a
-secret could not be recognised."""
+"""Removes secrets from an entry.
+
+It is applied to whole entries, before anything is cut: half a secret could not be
+recognized.
+"""
 
 
-def matching_lines(
+def find_matching_lines(
     entries: Iterable[Entry], words: Sequence[str], clean: Clean, limit: int = 3
 ) -> list[Passage]:
-    """The lines that hold most of some words, at most one an entry, in the order of the thread."""
-    wanted = [w for word in words if (w := tokens(word))]
-    patterns = [_pattern(parts) for parts in wanted]
-    found = [
-        (score, entry) for entry in entries if (score := _best_line(entry, wanted, patterns)[0]) > 0
+    """Find the lines that hold most of some words, at most one an entry, in the thread's order."""
+    wanted = [w for word in words if (w := split_tokens(word))]
+    patterns = [_build_pattern(parts) for parts in wanted]
+    scored = [
+        (score, entry)
+        for entry in entries
+        if (score := _find_best_line(entry, wanted, patterns)[0]) > 0
     ]
     chosen: list[Passage] = []
-    for score, entry in sorted(found, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * limit]:
-        _, at, line = _best_line(clean(entry), wanted, patterns)
+    for score, entry in sorted(scored, key=lambda pair: (-pair[0], -pair[1].ref))[: 2 * limit]:
+        _, match_start, line = _find_best_line(clean(entry), wanted, patterns)
         if line:
-            chosen.append(_passage(entry, _around(line, at), score))
-    return sorted(_distinct(chosen)[:limit], key=_ref)
+            chosen.append(_build_passage(entry, _cut_around(line, match_start), score))
+    return sorted(_remove_duplicates(chosen)[:limit], key=lambda passage: passage.ref)
 
 
-def _best_line(
+def _find_best_line(
     entry: Entry, wanted: Sequence[list[str]], patterns: Sequence[re.Pattern[str]]
 ) -> tuple[float, int, str]:
-    """Score of the best line of an entry, where its first match stands, and the line."""
+    """Return the score of an entry's best line, where its first match is, and the line."""
     best: tuple[float, int, str] = (0.0, 0, "")
-    for text, weight in _texts(entry):
-        low = folded(text).lower()
+    for text, weight in _list_texts(entry):
+        low = fold_accents(text).lower()
         if not any(parts[0] in low for parts in wanted):
             continue
         for line in text.splitlines():
-            plain = folded(line)
+            plain = fold_accents(line)
             hits = [m for p in patterns if (m := p.search(plain))]
-            score = sum(1.0 if m["end"] is not None else LONGER for m in hits) * weight
+            score = sum(1.0 if m["end"] is not None else LONGER_WORD_WEIGHT for m in hits) * weight
             score -= 0.0002 * min(len(line), 1000)
             if hits and score > best[0]:
                 best = (score, hits[0].start(), line)
     return best
 
 
-def answers(entries: Sequence[Entry], question: str, clean: Clean, limit: int = 6) -> list[Passage]:
-    """The passages that say most about a question, in the order of the thread.
+def find_passages(
+    entries: Sequence[Entry], question: str, clean: Clean, limit: int = 6
+) -> list[Passage]:
+    """Find the passages that say most about a question, in the order of the thread.
 
-    Later ones may take back what earlier ones say; so the newest that is nearly as good as the
+    Later ones may retract what earlier ones say; so the newest that is nearly as good as the
     best is always among them. Empty if no word of the question occurs.
     """
-    weights = _stems(question)
-    pieces = [(entry, piece) for entry in entries for piece in _pieces(entry)]
-    lows = [folded(piece).lower() for _, piece in pieces]
-    worth = {
+    weights = _extract_stems(question)
+    pieces = [(entry, piece) for entry in entries for piece in _split_pieces(entry)]
+    lows = [fold_accents(piece).lower() for _, piece in pieces]
+    term_values = {
         term: math.sqrt(weight) * math.log1p(len(lows) / (1 + count))
         for term, weight in weights.items()
         if (count := sum(term in low for low in lows))
@@ -95,53 +102,53 @@ def answers(entries: Sequence[Entry], question: str, clean: Clean, limit: int = 
     scored = [
         (score, entry, piece)
         for (entry, piece), low in zip(pieces, lows, strict=True)
-        if (score := _score(low, worth) * WEIGHTS[entry.kind]) > 0
+        if (score := _score_text(low, term_values) * WEIGHTS[entry.kind]) > 0
     ]
     best: dict[int, tuple[float, Entry]] = {}
     seen: set[str] = set()
     for score, entry, piece in sorted(scored, key=lambda s: (-s[0], -s[1].ref)):
-        said = _gist(piece)
-        if said not in seen and entry.ref not in best:
+        gist = _normalize_gist(piece)
+        if gist not in seen and entry.ref not in best:
             best[entry.ref] = (score, entry)
-            seen.add(said)
+            seen.add(gist)
     if not best:
         return []
     top = max(score for score, _ in best.values())
     chosen = list(best)[:limit]
-    newest = max(ref for ref, (score, _) in best.items() if score >= TELLING * top)
+    newest = max(ref for ref, (score, _) in best.items() if score >= NOTABLE_SHARE * top)
     if newest not in chosen:
         chosen[-1] = newest
-    return [_answer(clean(best[ref][1]), worth, best[ref][0]) for ref in sorted(chosen)]
+    return [_build_answer(clean(best[ref][1]), term_values, best[ref][0]) for ref in sorted(chosen)]
 
 
-def _answer(entry: Entry, worth: Mapping[str, float], score: float) -> Passage:
-    """The best piece of an entry that is clean already."""
-    pieces = list(_pieces(entry)) or [""]
-    text = max(pieces, key=lambda piece: _score(folded(piece).lower(), worth))
-    return _passage(entry, _cut(text, worth), score)
+def _build_answer(entry: Entry, term_values: Mapping[str, float], score: float) -> Passage:
+    """Build a passage from the best piece of an entry that is already clean."""
+    pieces = list(_split_pieces(entry)) or [""]
+    text = max(pieces, key=lambda piece: _score_text(fold_accents(piece).lower(), term_values))
+    return _build_passage(entry, _cut_around_terms(text, term_values), score)
 
 
-def _stems(question: str) -> dict[str, float]:
-    """The terms of a question without endings, so that `timeouts` finds `timeout`."""
-    found: dict[str, float] = {}
-    question = folded(unicodedata.normalize("NFC", question))
-    for term, weight in list(terms(question).items())[:MAX_TERMS]:
+def _extract_stems(question: str) -> dict[str, float]:
+    """Return the terms of a question without endings, so that `timeouts` finds `timeout`."""
+    stems: dict[str, float] = {}
+    question = fold_accents(unicodedata.normalize("NFC", question))
+    for term, weight in list(extract_terms(question).items())[:MAX_TERMS]:
         stem = re.sub(r"(?:ing|ed|es|s)$", "", term) if term.isalpha() and len(term) > 5 else term
-        found[stem if len(stem) >= 4 else term] = weight
-    if not found or _is_other_script(question):
-        found |= dict.fromkeys(_runs(question)[:MAX_TERMS], 1.0)
-    return found
+        stems[stem if len(stem) >= 4 else term] = weight
+    if not stems or any(map(is_cjk, question)):
+        stems |= dict.fromkeys(_split_runs(question)[:MAX_TERMS], 1.0)
+    return stems
 
 
-def _score(low: str, worth: Mapping[str, float]) -> float:
-    hits = [w for term, w in worth.items() if term in low]
+def _score_text(low: str, term_values: Mapping[str, float]) -> float:
+    hits = [w for term, w in term_values.items() if term in low]
     if not hits:
         return 0.0
     return sum(hits) * (1 + 0.25 * (len(hits) - 1)) / math.log2(8 + len(low) / 200)
 
 
-def _texts(entry: Entry) -> Iterator[tuple[str, float]]:
-    """The texts of an entry with their weights."""
+def _list_texts(entry: Entry) -> Iterator[tuple[str, float]]:
+    """Yield the texts of an entry with their weights."""
     call = entry.tool
     if call is None:
         yield entry.text, WEIGHTS[entry.kind]
@@ -153,58 +160,58 @@ def _texts(entry: Entry) -> Iterator[tuple[str, float]]:
     yield call.output, WEIGHTS["tool"]
 
 
-def _pieces(entry: Entry) -> Iterator[str]:
-    """An entry in passages: its paragraphs, joined while they are short."""
-    for text, _ in _texts(entry):
-        held = ""
+def _split_pieces(entry: Entry) -> Iterator[str]:
+    """Split an entry into passages: its paragraphs, joined while they are short."""
+    for text, _ in _list_texts(entry):
+        piece = ""
         for paragraph in re.split(r"\n\s*\n", text):
             for start in range(0, len(paragraph), PASSAGE * 2):
                 part = paragraph[start : start + PASSAGE * 2]
-                if held and len(held) + len(part) > PASSAGE:
-                    yield held
-                    held = ""
-                held = f"{held}\n\n{part}" if held else part
-        if held.strip():
-            yield held
+                if piece and len(piece) + len(part) > PASSAGE:
+                    yield piece
+                    piece = ""
+                piece = f"{piece}\n\n{part}" if piece else part
+        if piece.strip():
+            yield piece
 
 
-def _cut(text: str, worth: Mapping[str, float]) -> str:
-    """A long passage around what it is about."""
+def _cut_around_terms(text: str, term_values: Mapping[str, float]) -> str:
+    """Cut a long passage around its terms."""
     if len(text) > PASSAGE:
-        low = folded(text).lower()
-        starts = [at for term in worth if (at := low.find(term)) >= 0]
-        at = max(min(starts, default=0) - PASSAGE // 4, 0)
-        if at:
-            at = text.find(" ", at) + 1 or at
-        text = ("… " if at else "") + shorten(text[at:], PASSAGE)
+        low = fold_accents(text).lower()
+        starts = [start for term in term_values if (start := low.find(term)) >= 0]
+        start = max(min(starts, default=0) - PASSAGE // 4, 0)
+        if start:
+            start = text.find(" ", start) + 1 or start
+        text = ("… " if start else "") + shorten(text[start:], PASSAGE)
     return text.strip("\n")
 
 
-def _passage(of: Entry, text: str, score: float) -> Passage:
-    return Passage(of.ref, of.kind, of.origin, of.at, text, round(score, 3))
+def _build_passage(entry: Entry, text: str, score: float) -> Passage:
+    return Passage(entry.ref, entry.kind, entry.origin, entry.at, text, round(score, 3))
 
 
-def _distinct(passages: Iterable[Passage]) -> list[Passage]:
-    """Without what was said already in the same words."""
+def _remove_duplicates(passages: Iterable[Passage]) -> list[Passage]:
+    """Remove passages that repeat the words of an earlier one."""
     seen: set[str] = set()
-    kept = []
+    distinct = []
     for passage in passages:
-        said = _gist(passage.text)
-        if said not in seen:
-            seen.add(said)
-            kept.append(passage)
-    return kept
+        gist = _normalize_gist(passage.text)
+        if gist not in seen:
+            seen.add(gist)
+            distinct.append(passage)
+    return distinct
 
 
-def _gist(text: str) -> str:
-    """What two passages that say the same share."""
+def _normalize_gist(text: str) -> str:
+    """Return what two passages with the same content have in common."""
     return " ".join(text.lower().split())[:300]
 
 
-def _pattern(parts: Sequence[str]) -> re.Pattern[str]:
-    """A word or phrase as it may stand in a line: its parts with anything but letters between.
+def _build_pattern(parts: Sequence[str]) -> re.Pattern[str]:
+    """Build a pattern for a word or phrase: its parts with anything but letters between them.
 
-    The group `end` is there if the last part is a whole word.
+    The group `end` is present if the last part is a whole word.
     """
     words = re.escape(parts[0])
     for before, part in pairwise(parts):
@@ -215,24 +222,16 @@ def _pattern(parts: Sequence[str]) -> re.Pattern[str]:
     return re.compile(rf"{start}{words}(?P<end>{end})?", re.IGNORECASE)
 
 
-def _is_other_script(text: str) -> bool:
-    return any(map(is_cjk, text))
-
-
-def _runs(text: str) -> list[str]:
-    """Words, and two neighbouring characters of a script that has no blanks."""
-    parts = tokens(text)
+def _split_runs(text: str) -> list[str]:
+    """Split into words, or into pairs of neighbouring characters of a script without blanks."""
+    parts = split_tokens(text)
     pairs = [a + b for a, b in pairwise(parts) if is_cjk(a) and is_cjk(b)]
     return pairs or parts
 
 
-def _around(line: str, at: int) -> str:
-    """A line cut so that the place `at` is in view."""
+def _cut_around(line: str, position: int) -> str:
+    """Cut a line so that a position is in view."""
     if len(line.strip()) <= LINE:
         return line.strip()
-    start = max(at - LINE // 3, 0)
+    start = max(position - LINE // 3, 0)
     return (("… " if start else "") + shorten(line[start:].strip(), LINE)).strip()
-
-
-def _ref(passage: Passage) -> int:
-    return passage.ref

@@ -5,11 +5,12 @@ import unicodedata
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
+from typing import Any
 
 from msgspec import Struct
 
-from tasuki import harness as harnesses
 from tasuki.errors import UsageError
+from tasuki.harness import registry as harnesses
 
 _PART = re.compile(
     r'(?P<name>file|harness|after|before|repo):(?:"(?P<quoted>[^"]*)"|(?P<value>\S+))'
@@ -19,7 +20,7 @@ _PART = re.compile(
 _TOKEN = re.compile(r"[^\W_]+")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 PREFIX = 4
-"""Letters from which on a word also finds longer ones that begin with it."""
+"""Letters from which a word also finds longer ones that begin with it."""
 MAX_WORDS = 24
 
 
@@ -35,27 +36,57 @@ class Query(Struct, frozen=True):
     before: float = 0.0
     repo: str = ""
 
-    def unwanted(self) -> str:
-        """A query of FTS5 for what must not occur; empty if nothing is unwanted."""
-        return " OR ".join(e for w in self.without if (e := _expression(w)))
+    def build_exclusion(self) -> str:
+        """Build a query of FTS5 for what must not occur; empty if nothing is excluded."""
+        return " OR ".join(e for w in self.without if (e := _build_expression(w)))
 
-    def expressions(self) -> Iterator[str]:
-        """Queries of FTS5, the strict one first: all words close together, then also longer words
-        that begin with them, then any of them. Looking for beginnings costs ten times as much."""
-        exact = [e for w in self.words if (e := _expression(w))]
-        longer = [e for w in self.words if (e := _expression(w, prefix=True))]
+    def build_expressions(self) -> Iterator[str]:
+        """Yield queries of FTS5, the strict one first.
+
+        First all words close together, then also longer words that begin with them, then any of
+        them. A search for beginnings costs ten times as much.
+        """
+        exact = [e for w in self.words if (e := _build_expression(w))]
+        longer = [e for w in self.words if (e := _build_expression(w, prefix=True))]
         if not exact:
             return
-        unwanted = "".join(f" NOT {e}" for w in self.without if (e := _expression(w)))
+        unwanted = "".join(f" NOT {e}" for w in self.without if (e := _build_expression(w)))
         yield f"({' AND '.join(exact)}){unwanted}"
         if longer != exact:
             yield f"({' AND '.join(longer)}){unwanted}"
         if len(exact) > 1:
             yield f"({' OR '.join(longer)}){unwanted}"
 
+    def build_filters(self) -> tuple[str, tuple[Any, ...]]:
+        """Build conditions of SQL on a row `t` of the table `thread`, each after AND; and their values."""
+        parts: list[str] = []
+        values: list[Any] = []
+        if self.harness:
+            parts.append("t.harness = ?")
+            values.append(self.harness)
+        if self.after:
+            parts.append("t.modified >= ?")
+            values.append(self.after)
+        if self.before:
+            parts.append("t.modified < ?")
+            values.append(self.before)
+        if self.repo:
+            name = self.repo.rstrip("/")
+            parts.append("('/' || t.cwd || '/') GLOB ?")
+            values.append(f"*/{_escape_glob(name.lstrip('/'))}/*")
+        for path in self.files:
+            wanted = path.replace("[", "[[]") if "*" in path else _escape_glob(path)
+            tail = f"*/{wanted.removeprefix('./').lstrip('/')}"
+            parts.append(
+                "EXISTS (SELECT 1 FROM touched WHERE thread = t.key"
+                " AND (('/' || path) GLOB ? OR (t.cwd || '/' || path) GLOB ?))"
+            )
+            values += [tail, wanted if wanted.startswith("/") else tail]
+        return "".join(f" AND {part}" for part in parts), tuple(values)
 
-def parse(text: str) -> Query:
-    """A query from what was typed. Raises UsageError for a filter that makes no sense."""
+
+def parse_query(text: str) -> Query:
+    """Parse a query from what was typed. Raises UsageError for an impossible filter."""
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
     words: list[str] = []
     without: list[str] = []
@@ -76,7 +107,7 @@ def parse(text: str) -> Query:
             words.append(part["word"])
     words = [w for w in words if _TOKEN.search(w)][:MAX_WORDS]
     if name := filters.get("harness", ""):
-        harnesses.get(name)
+        harnesses.get_harness(name)
     if not (words or files or filters):
         raise UsageError(
             'Say what to look for, for example: tasuki find "retry budget" harness:codex'
@@ -86,13 +117,13 @@ def parse(text: str) -> Query:
         without=tuple(without),
         files=tuple(files),
         harness=filters.get("harness", ""),
-        after=_moment("after", filters.get("after", "")),
-        before=_moment("before", filters.get("before", "")),
+        after=_parse_moment("after", filters.get("after", "")),
+        before=_parse_moment("before", filters.get("before", "")),
         repo=filters.get("repo", ""),
     )
 
 
-def _moment(name: str, value: str) -> float:
+def _parse_moment(name: str, value: str) -> float:
     if not value:
         return 0.0
     try:
@@ -101,36 +132,40 @@ def _moment(name: str, value: str) -> float:
         raise UsageError(f"{name}:{value} is no date; write it as {name}:2026-11-01.") from error
 
 
-def tokens(text: str) -> list[str]:
-    """The words of a text as the index knows them: letters and digits, in lower case."""
-    return _TOKEN.findall(spaced(folded(unicodedata.normalize("NFC", text))).lower())
+def split_tokens(text: str) -> list[str]:
+    """Split a text into words as in the index: letters and digits, in lower case."""
+    return _TOKEN.findall(separate_cjk(fold_accents(unicodedata.normalize("NFC", text))).lower())
 
 
-def spaced(text: str) -> str:
-    """A text in which scripts without blanks between words are cut into characters."""
+def separate_cjk(text: str) -> str:
+    """Separate the characters of scripts without blanks between words."""
     return text if text.isascii() else _CJK.sub(r" \g<0> ", text)
 
 
 def is_cjk(text: str) -> bool:
-    """Whether a text begins with a character of a script without blanks between words."""
+    """Tell whether a text begins with a character of a script without blanks between words."""
     return bool(_CJK.match(text))
 
 
-def folded(text: str) -> str:
-    """A text of the same length without accents, as the index compares words."""
+def fold_accents(text: str) -> str:
+    """Return a text of the same length without accents, as the index compares words."""
     if text.isascii():
         return text
-    return "".join(c if c.isascii() or _CJK.match(c) else _base(c) for c in text)
+    return "".join(c if c.isascii() or _CJK.match(c) else _strip_accent(c) for c in text)
 
 
 @cache
-def _base(character: str) -> str:
+def _strip_accent(character: str) -> str:
     return unicodedata.normalize("NFKD", character)[0]
 
 
-def _expression(word: str, prefix: bool = False) -> str:
-    found = tokens(word)
-    if not found:
+def _build_expression(word: str, prefix: bool = False) -> str:
+    parts = split_tokens(word)
+    if not parts:
         return ""
-    star = "*" if prefix and len(found[-1]) >= PREFIX else ""
-    return f'"{" ".join(found)}"{star}'
+    star = "*" if prefix and len(parts[-1]) >= PREFIX else ""
+    return f'"{" ".join(parts)}"{star}'
+
+
+def _escape_glob(text: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", text)

@@ -1,18 +1,18 @@
-"""Handoffs kept as files, one folder each; their lineage is derived from them."""
+"""Handoffs stored as files, one folder each; their lineage is derived from them."""
 
-from tasuki.data_folder import data_folder
-from tasuki.vault.lineage import Lineage, Node, draw, lineage
-from tasuki.vault.store import State, Vault, cited, new_id, state_of
+from tasuki.paths import get_data_folder
+from tasuki.vault.lineage import Lineage, LineageNode, build_lineage, draw_lineage
+from tasuki.vault.store import State, Vault, create_handoff_id, derive_state, list_citations
 
 __all__ = [
     "Lineage",
-    "Node",
+    "LineageNode",
     "State",
     "Vault",
-    "cited",
-    "data_folder",
-    "draw",
-    "lineage",
-    "new_id",
-    "state_of",
+    "build_lineage",
+    "create_handoff_id",
+    "derive_state",
+    "draw_lineage",
+    "get_data_folder",
+    "list_citations",
 ]

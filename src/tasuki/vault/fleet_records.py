@@ -1,7 +1,7 @@
-"""Handoffs of a fleet's agents as its database tells them, read without its server.
+"""Handoffs of a fleet's agents, read from its database without its server.
 
-Only the file of SQLite is read here, with the standard library alone; where the fleet has another
-database, its server is asked (`cli/fleet_kept.py`).
+Only the SQLite file is read here, with the standard library alone; where the fleet has
+another database, its server is asked (`cli/fleet_kept.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,13 +13,13 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed
-from tasuki.plain import one_line
+from tasuki.text_safety import shorten_to_line
 
 UNFINISHED = ("running", "failed", "uncertain")
 HUNG_UP = "other"
-"""Why a session of Claude Code ends whose terminal went."""
+"""Why a session of Claude Code ends when its terminal is gone."""
 SECONDS = 5.0
-"""How long a database that is being written to is waited for."""
+"""How long to wait for a database that is being written to."""
 
 
 class FleetRecord(Struct, frozen=True):
@@ -40,7 +40,10 @@ class FleetRecord(Struct, frozen=True):
     successor_session: str = ""
     successor_runs: bool = False
     successor_waits: bool = False
-    """Whether the successor was lost, or its own handoff is not over, and nobody carried its work on."""
+    """Whether the successor's work was not carried on.
+
+    Then the successor was lost, or its own handoff is not over.
+    """
 
     @property
     def created(self) -> str:
@@ -49,23 +52,24 @@ class FleetRecord(Struct, frozen=True):
 
     @property
     def is_needed(self) -> bool:
-        """Whether its document, and what the vault keeps of it, may still be asked for."""
+        """Whether its document, and the vault's copy of it, may still be needed."""
         return self.state in UNFINISHED or self.successor_runs or self.successor_waits
 
     @property
-    def line(self) -> str:
-        """What it was for, in a few words."""
-        return one_line(self.goal or self.reason, 60)
+    def summary(self) -> str:
+        """Its purpose, in a few words."""
+        return shorten_to_line(self.goal or self.reason, 60)
 
 
 def read_fleet_file(path: Path) -> list[FleetRecord]:
-    """The handoffs in the fleet's file of SQLite, the oldest first; none where there is no file, or no table yet.
+    """Read the handoffs in the fleet's SQLite file, the oldest first.
 
-    Raises StoreFailed where it cannot be read.
+    The list is empty where there is no file, or no table yet. Raises StoreFailed where it
+    cannot be read.
     """
     if not path.is_file() or not path.stat().st_size:
         return []
-    import sqlite3  # 3 ms that most calls do not need
+    import sqlite3  # It takes 3 ms, which most calls do not need.
 
     try:
         connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=SECONDS)
@@ -80,33 +84,45 @@ def read_fleet_file(path: Path) -> list[FleetRecord]:
             connection.close()
     except sqlite3.Error as error:
         raise StoreFailed(f"The fleet's database {path} cannot be read: {error}.") from error
-    return fleet_records(handoffs, agents)
+    return build_fleet_records(handoffs, agents)
 
 
-def fleet_records(
+def build_fleet_records(
     handoffs: Iterable[Mapping[str, Any]], agents: Iterable[Mapping[str, Any]]
 ) -> list[FleetRecord]:
-    """Rows of the fleet as records, the oldest first; agents that are not among the rows are not known."""
+    """Build records from rows of the fleet, the oldest first.
+
+    Agents without a row are unknown.
+    """
     handoffs = list(handoffs)
     by_id = {agent["id"]: agent for agent in agents}
     succeeded = {row["agent_id"] for row in handoffs if row["state"] == "done"}
     unfinished = {row["agent_id"] for row in handoffs if row["state"] in UNFINISHED}
-    nobody: Mapping[str, Any] = {"session": "", "ended_at": 0.0, "state": "", "end_reason": ""}
-    made = []
+    no_agent: Mapping[str, Any] = {"session": "", "ended_at": 0.0, "state": "", "end_reason": ""}
+    records = []
     for row in handoffs:
-        successor = by_id.get(row["successor_id"], nobody)
-        made.append(FleetRecord(
-            id=row["id"], persona=row["persona"], agent_id=row["agent_id"],
-            session=by_id.get(row["agent_id"], nobody)["session"], created_at=row["created_at"],
-            state=row["state"], reason=row["reason"], goal=row.get("goal") or "",
-            document=row["file_path"], successor_id=row["successor_id"],
-            successor_session=successor["session"], successor_runs=successor["ended_at"] is None,
-            successor_waits=row["successor_id"] not in succeeded
-            and (row["successor_id"] in unfinished or _was_lost(successor)),
-        ))  # fmt: skip
-    return sorted(made, key=lambda record: (record.created_at, record.id))
+        successor = by_id.get(row["successor_id"], no_agent)
+        records.append(
+            FleetRecord(
+                id=row["id"],
+                persona=row["persona"],
+                agent_id=row["agent_id"],
+                session=by_id.get(row["agent_id"], no_agent)["session"],
+                created_at=row["created_at"],
+                state=row["state"],
+                reason=row["reason"],
+                goal=row.get("goal") or "",
+                document=row["file_path"],
+                successor_id=row["successor_id"],
+                successor_session=successor["session"],
+                successor_runs=successor["ended_at"] is None,
+                successor_waits=row["successor_id"] not in succeeded
+                and (row["successor_id"] in unfinished or _was_lost(successor)),
+            )
+        )
+    return sorted(records, key=lambda record: (record.created_at, record.id))
 
 
 def _was_lost(agent: Mapping[str, Any]) -> bool:
-    """Whether an agent went without anybody's order: see `fleet.lost_agents`, which asks more."""
+    """Tell whether an agent ended without an order: `fleet.lost_agents` checks more."""
     return bool(agent["state"] == "lost" or agent["end_reason"] == HUNG_UP)

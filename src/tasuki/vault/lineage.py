@@ -7,21 +7,22 @@ from msgspec import Struct
 
 from tasuki.errors import HandoffNotFound
 from tasuki.model import Handoff
-from tasuki.plain import one_line
+from tasuki.text_safety import shorten_to_line
 from tasuki.vault.fleet_records import FleetRecord
-from tasuki.vault.store import State, Vault, state_of
+from tasuki.vault.store import State, Vault, derive_state
 
 Link = Literal["", "parent", "revises", "thread", "agent"]
 GOAL_WIDTH = 60
 
 
-class Node(Struct, frozen=True):
-    """A handoff in its lineage; `handoff` is None where only its id is known, or an agent's handoff is no brief.
+class LineageNode(Struct, frozen=True):
+    """A handoff in its lineage.
 
-    `link` says how it hangs on the node above: its thread began with that handoff (`parent`),
+    `handoff` is None where only its id is known, or where an agent's handoff has no brief.
+    `link` says how it belongs to the node above: its thread began with that handoff (`parent`),
     it is an edited revision of it (`revises`), its thread is the one that the events of that
-    handoff name (`thread`), or its agent took over by that one (`agent`). `fleet` is what the fleet
-    knows of it.
+    handoff name (`thread`), or its agent took over by that one (`agent`). `fleet` is the
+    fleet's record of it.
     """
 
     id: str
@@ -33,158 +34,168 @@ class Node(Struct, frozen=True):
 
 
 class Lineage(Struct, frozen=True):
-    """Handoffs as trees: `roots` oldest first, `nodes` by id. `focus` is the one asked for."""
+    """Handoffs as trees: `roots` oldest first, `nodes` by id. `focus` is the requested one."""
 
-    nodes: dict[str, Node]
+    nodes: dict[str, LineageNode]
     roots: tuple[str, ...]
     focus: str = ""
 
-    def chain(self, id: str) -> list[str]:
-        """The ids from the root down to `id`."""
-        above = {child: node.id for node in self.nodes.values() for child in node.children}
+    def list_chain(self, id: str) -> list[str]:
+        """Return the ids from the root down to `id`."""
+        parents = {child: node.id for node in self.nodes.values() for child in node.children}
         chain = [id]
-        while chain[-1] in above:
-            chain.append(above[chain[-1]])
+        while chain[-1] in parents:
+            chain.append(parents[chain[-1]])
         return chain[::-1]
 
 
-def lineage(
+def build_lineage(
     vault: Vault,
     id: str | None = None,
     records: Sequence[FleetRecord] = (),
     *,
     printed: bool = False,
 ) -> Lineage:
-    """The trees of all stored handoffs, or the one tree that the handoff `id` belongs to.
+    """Build the trees of all stored handoffs, or the one tree that contains the handoff `id`.
 
-    `records` are handoffs of a fleet's agents, the oldest first: they and the stored ones are one lineage.
-    What was only printed is left out where nothing descends from it, unless `printed`.
-    Where links run in a circle, the oldest handoff of the circle becomes the root. Raises
-    HandoffNotFound for an unknown `id`.
+    `records` are handoffs of a fleet's agents, the oldest first: they and the stored ones form
+    one lineage. What was only printed is left out where nothing descends from it, unless
+    `printed`. Where links form a circle, the oldest handoff of the circle becomes the root.
+    Raises HandoffNotFound for an unknown `id`.
     """
     fleet = {record.id: record for record in records}
-    focus = _focus(vault, id, fleet) if id else ""
-    handoffs = {handoff.id: handoff for handoff in reversed(vault.all())}
+    focus = _find_focus(vault, id, fleet) if id else ""
+    handoffs = {handoff.id: handoff for handoff in reversed(vault.list_handoffs())}
     states: dict[str, State] = {}
-    begun_by: dict[str, str] = {}
+    handoffs_by_thread: dict[str, str] = {}
     for handoff in handoffs.values():
         try:
-            events = vault.events(handoff.id)
-            states[handoff.id] = state_of(events)
-        except HandoffNotFound:  # they cannot be read
+            events = vault.load_events(handoff.id)
+            states[handoff.id] = derive_state(events)
+        except HandoffNotFound:  # The events cannot be read.
             events, states[handoff.id] = [], "uncertain"
         for event in events:
             if thread := event.detail.get("successor_thread"):
-                begun_by.setdefault(thread, handoff.id)
+                handoffs_by_thread.setdefault(thread, handoff.id)
     for record in records:
         if record.successor_session:
-            begun_by.setdefault(record.successor_session, record.id)
-    came_by = {r.successor_id: r.id for r in records if r.successor_id is not None}
+            handoffs_by_thread.setdefault(record.successor_session, record.id)
+    handoffs_by_successor = {r.successor_id: r.id for r in records if r.successor_id is not None}
     links: dict[str, tuple[str, Link]] = {}
     created = {h.id: h.created for h in handoffs.values()}
-    for at in sorted(
+    for handoff_id in sorted(
         fleet.keys() | handoffs.keys(), key=lambda at: (created.get(at) or fleet[at].created, at)
     ):
-        links[at] = ("", "")
-        if stored := handoffs.get(at):
-            links[at] = _above(stored, begun_by, _whole(stored.parent, {*handoffs, *fleet}))
-        if not links[at][0] and at in fleet:
-            links[at] = _above_of_agent(fleet[at], begun_by, came_by)
-    above = _without_circles(links)
+        links[handoff_id] = ("", "")
+        if stored := handoffs.get(handoff_id):
+            links[handoff_id] = _find_parent(
+                stored, handoffs_by_thread, _complete_id(stored.parent, {*handoffs, *fleet})
+            )
+        if not links[handoff_id][0] and handoff_id in fleet:
+            links[handoff_id] = _find_agent_parent(
+                fleet[handoff_id], handoffs_by_thread, handoffs_by_successor
+            )
+    parents = _remove_circles(links)
     if not printed:
-        _leave_out_printed(above, states, focus)
-    whole = _assemble(handoffs, states, above, fleet)
-    return _tree_of(whole, focus) if focus else whole
+        _remove_printed(parents, states, focus)
+    whole = _assemble_nodes(handoffs, states, parents, fleet)
+    return _extract_tree(whole, focus) if focus else whole
 
 
-def _leave_out_printed(
-    above: dict[str, tuple[str, Link]], states: Mapping[str, State], focus: str
+def _remove_printed(
+    parents_by_id: dict[str, tuple[str, Link]], states: Mapping[str, State], focus: str
 ) -> None:
     while True:
-        parents = {parent for parent, _ in above.values()}
+        parents = {parent for parent, _ in parents_by_id.values()}
         ends = [
-            id for id in above if states.get(id) == "printed" and id not in parents and id != focus
+            id
+            for id in parents_by_id
+            if states.get(id) == "printed" and id not in parents and id != focus
         ]
         if not ends:
             return
         for id in ends:
-            del above[id]
+            del parents_by_id[id]
 
 
-def _focus(vault: Vault, id: str, fleet: Mapping[str, FleetRecord]) -> str:
-    """The whole id of a handoff, of the vault or of the fleet. Raises HandoffNotFound."""
+def _find_focus(vault: Vault, id: str, fleet: Mapping[str, FleetRecord]) -> str:
+    """Find the whole id of a handoff, of the vault or of the fleet. Raises HandoffNotFound."""
     try:
         return vault.get(id).id
     except HandoffNotFound:
-        found = [known for known in fleet if known.startswith(id.strip().lower())]
-        if len(found) == 1 and len(id.strip()) >= 4:
-            return found[0]
+        matches = [known for known in fleet if known.startswith(id.strip().lower())]
+        if len(matches) == 1 and len(id.strip()) >= 4:
+            return matches[0]
         raise
 
 
-def _above_of_agent(
-    record: FleetRecord, begun_by: Mapping[str, str], came_by: Mapping[int, str]
+def _find_agent_parent(
+    record: FleetRecord,
+    handoffs_by_thread: Mapping[str, str],
+    handoffs_by_successor: Mapping[int, str],
 ) -> tuple[str, Link]:
-    """What the handoff of an agent hangs on: the one by which the agent came."""
-    if before := came_by.get(record.agent_id):
+    """Find the parent of an agent's handoff: the one that brought the agent."""
+    if before := handoffs_by_successor.get(record.agent_id):
         return before, "agent"
-    by_thread = begun_by.get(record.session, "") if record.session else ""
+    by_thread = handoffs_by_thread.get(record.session, "") if record.session else ""
     return (by_thread, "thread") if by_thread not in ("", record.id) else ("", "")
 
 
-def draw(lineage: Lineage) -> str:
-    """The lineage for a terminal: one line a handoff, indented only where it forks."""
+def draw_lineage(lineage: Lineage) -> str:
+    """Draw the lineage for a terminal: one line a handoff, indented only where it forks."""
     lines = []
-    for id, first, _ in _walk(lineage):
-        lines.append(first + _line(lineage.nodes[id], id == lineage.focus))
+    for id, first, _ in _walk_nodes(lineage):
+        lines.append(first + _format_node(lineage.nodes[id], id == lineage.focus))
     return "\n".join(lines)
 
 
-def _whole(prefix: str, handoffs: Collection[str]) -> str:
-    """The id that begins so, where one is stored; a brief names but the first digits of its own."""
+def _complete_id(prefix: str, handoffs: Collection[str]) -> str:
+    """Complete an id where it is stored; a brief names only the first digits of its own."""
     if prefix in handoffs or not prefix:
         return prefix
     return next((id for id in handoffs if id.startswith(prefix)), prefix)
 
 
-def _above(handoff: Handoff, begun_by: Mapping[str, str], parent: str) -> tuple[str, Link]:
-    """What a handoff hangs on: the revised one first, for it stands in the same place."""
+def _find_parent(
+    handoff: Handoff, handoffs_by_thread: Mapping[str, str], parent: str
+) -> tuple[str, Link]:
+    """Find the parent of a handoff: the revised one first, because it has the same place."""
     if handoff.revises and handoff.revises != handoff.id:
         return handoff.revises, "revises"
     if parent and parent != handoff.id:
         return parent, "parent"
-    by_thread = begun_by.get(handoff.predecessor.thread_id, "")
+    by_thread = handoffs_by_thread.get(handoff.predecessor.thread_id, "")
     return (by_thread, "thread") if by_thread not in ("", handoff.id) else ("", "")
 
 
-def _without_circles(above: Mapping[str, tuple[str, Link]]) -> dict[str, tuple[str, Link]]:
-    """The links without the upward one of the oldest member of each circle; ids oldest first."""
-    kept = dict(above)
+def _remove_circles(parents_by_id: Mapping[str, tuple[str, Link]]) -> dict[str, tuple[str, Link]]:
+    """Remove the upward link of the oldest member of each circle; ids are oldest first."""
+    remaining = dict(parents_by_id)
     cleared: set[str] = set()
-    for start in above:
+    for start in parents_by_id:
         path: dict[str, None] = {}
         id = start
-        while id in kept and id not in cleared and id not in path:
+        while id in remaining and id not in cleared and id not in path:
             path[id] = None
-            id = kept[id][0]
+            id = remaining[id][0]
         if id in path:
             members = list(path)[list(path).index(id) :]
-            kept[next(oldest for oldest in above if oldest in members)] = ("", "")
+            remaining[next(oldest for oldest in parents_by_id if oldest in members)] = ("", "")
         cleared.update(path)
-    return kept
+    return remaining
 
 
-def _assemble(
+def _assemble_nodes(
     handoffs: Mapping[str, Handoff],
     states: Mapping[str, State],
-    above: Mapping[str, tuple[str, Link]],
+    parents_by_id: Mapping[str, tuple[str, Link]],
     fleet: Mapping[str, FleetRecord],
 ) -> Lineage:
     children: dict[str, list[str]] = {}
-    for id, (parent, _) in above.items():
+    for id, (parent, _) in parents_by_id.items():
         children.setdefault(parent, []).append(id)
     nodes = {
-        id: Node(
+        id: LineageNode(
             id,
             handoffs.get(id),
             link,
@@ -192,18 +203,18 @@ def _assemble(
             tuple(children.get(id, ())),
             fleet.get(id),
         )
-        for id, (_, link) in above.items()
+        for id, (_, link) in parents_by_id.items()
     }
     missing = [parent for parent in children if parent and parent not in nodes]
-    nodes |= {id: Node(id, children=tuple(children[id])) for id in missing}
+    nodes |= {id: LineageNode(id, children=tuple(children[id])) for id in missing}
     first = {id: position for position, id in enumerate(nodes)}
-    begun = [(min(first[child] for child in children[id]), id) for id in missing]
-    begun += [(first[id], id) for id in children.get("", ())]
-    return Lineage(nodes, tuple(id for _, id in sorted(begun)))
+    dated_roots = [(min(first[child] for child in children[id]), id) for id in missing]
+    dated_roots += [(first[id], id) for id in children.get("", ())]
+    return Lineage(nodes, tuple(id for _, id in sorted(dated_roots)))
 
 
-def _tree_of(whole: Lineage, focus: str) -> Lineage:
-    root = whole.chain(focus)[0]
+def _extract_tree(whole: Lineage, focus: str) -> Lineage:
+    root = whole.list_chain(focus)[0]
     nodes = {}
     waiting = [root]
     while waiting:
@@ -213,8 +224,8 @@ def _tree_of(whole: Lineage, focus: str) -> Lineage:
     return Lineage(nodes, (root,), focus)
 
 
-def _walk(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
-    """Every node with what is drawn before it, and before what hangs on it."""
+def _walk_nodes(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
+    """Yield every node with the lines to draw before it, and before its children."""
     waiting = [(root, "", "") for root in reversed(lineage.roots)]
     while waiting:
         id, first, rest = waiting.pop()
@@ -228,32 +239,32 @@ def _walk(lineage: Lineage) -> Iterator[tuple[str, str, str]]:
             waiting.append((child, rest + corner, rest + bar))
 
 
-def _line(node: Node, focus: bool) -> str:
+def _format_node(node: LineageNode, focus: bool) -> str:
     mark = "◆" if focus else "●"
     if node.fleet:
-        return _line_of_agent(node.fleet, mark)
+        return _format_agent_node(node.fleet, mark)
     if (handoff := node.handoff) is None:
-        return f"○ {one_line(node.id, 8)}  (not stored here)"
+        return f"○ {shorten_to_line(node.id, 8)}  (not stored here)"
     revision = "revision  " if node.link == "revises" else ""
     old = handoff.predecessor
     way = f"{old.harness} {old.thread_id[:8]}" + (f" → {handoff.to}" if handoff.to else "")
     parts = (
         f"{mark} {handoff.id[:8]}",
-        one_line(handoff.created.replace("T", " ")[:16], 16),
-        one_line(way, 40),
+        shorten_to_line(handoff.created.replace("T", " ")[:16], 16),
+        shorten_to_line(way, 40),
         node.state,
-        revision + one_line(handoff.goal.shown, GOAL_WIDTH),
+        revision + shorten_to_line(handoff.goal.shown, GOAL_WIDTH),
     )
     return "  ".join(parts)
 
 
-def _line_of_agent(record: FleetRecord, mark: str) -> str:
+def _format_agent_node(record: FleetRecord, mark: str) -> str:
     successor = f" → agent {record.successor_id}" if record.successor_id is not None else ""
     parts = (
         f"{mark} {record.id[:8]}",
         record.created.replace("T", " ")[:16],
-        one_line(f"{record.persona}: agent {record.agent_id}{successor}", 60),
+        shorten_to_line(f"{record.persona}: agent {record.agent_id}{successor}", 60),
         record.state,
-        record.line,
+        record.summary,
     )
     return "  ".join(parts)

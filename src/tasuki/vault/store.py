@@ -1,4 +1,4 @@
-"""The vault: every handoff a folder, written once, with its later events beside it."""
+"""The vault: every handoff is a folder, written once, with its later events in it."""
 
 import errno
 import fcntl
@@ -15,9 +15,10 @@ from typing import Literal
 
 import msgspec
 
-from tasuki.data_folder import data_folder, find_fault, tell_fault
 from tasuki.errors import HandoffNotFound, StoreFailed
+from tasuki.files import create_private_folder, explain_error, sync_folder
 from tasuki.model import Citation, Handoff, HandoffEvent
+from tasuki.paths import describe_fault, find_fault, get_data_folder
 
 State = Literal["draft", "printed", "started", "delivered", "acknowledged", "uncertain", "failed"]
 
@@ -28,10 +29,8 @@ UNREADABLE = "unreadable"
 """Folder below the vault for handoffs that were set aside."""
 UNFINISHED = ".new-"
 """Prefix of a folder that is still being written."""
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where there is no room."""
 STALE = 3600.0
-"""Seconds after which an unfinished folder is taken for the remains of a killed process."""
+"""Seconds after which an unfinished folder counts as the remains of a killed process."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _PREFIX = re.compile(r"[0-9a-f]{4,32}")
@@ -54,69 +53,53 @@ _RANK: dict[State, int] = {
     "delivered": 3,
     "acknowledged": 4,
 }
-_REASONS = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "your disk quota is used up",
-    errno.EFBIG: "the file size limit is reached",
-    errno.EACCES: "you have no permission there",
-    errno.EPERM: "you have no permission there",
-    errno.EROFS: "the file system is read-only",
-    errno.ENOTDIR: "a part of the path is a file, not a folder",
-}
 
 
-def why(error: OSError | ValueError | RecursionError) -> str:
-    """Why something could not be kept or read, in words; the path is said by who asks."""
-    if not isinstance(error, OSError):
-        return str(error)
-    return _REASONS.get(error.errno or 0, error.strerror or str(error))
-
-
-def new_id() -> str:
-    """A random id of a handoff: 32 hexadecimal digits."""
+def create_handoff_id() -> str:
+    """Create a random id of a handoff: 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 
-def cited(handoff: Handoff, refs: Iterable[int]) -> list[Citation]:
-    """The entries behind `refs` as they stood when the handoff was made, in the order asked for.
+def list_citations(handoff: Handoff, refs: Iterable[int]) -> list[Citation]:
+    """Return the entries of `refs` as they were when the handoff was made, in the given order.
 
     A reference that the handoff does not cite is left out.
     """
-    kept = {citation.ref: citation for citation in handoff.citations}
-    return [kept[ref] for ref in refs if ref in kept]
+    citations = {citation.ref: citation for citation in handoff.citations}
+    return [citations[ref] for ref in refs if ref in citations]
 
 
 class Vault:
-    """The handoffs kept under one folder; made when the first is saved.
+    """The handoffs stored under one folder; created when the first is saved.
 
     Every method that takes an id also takes a prefix of it that no other handoff shares, of
     at least 4 digits. What is stored is never rewritten; events are only appended.
     """
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = root if root is not None else data_folder() / "handoffs"
+        self.root = root if root is not None else get_data_folder() / "handoffs"
         self.problems: list[str] = []
-        """Sentences about folders that the last `all()` could not read."""
+        """Sentences about folders that the last `list_handoffs()` could not read."""
         self.unreadable: list[str] = []
         """Their ids."""
 
     def save(self, handoff: Handoff, brief: str) -> Path:
-        """Keep a handoff and its brief; returns its folder.
+        """Store a handoff and its brief; return its folder.
 
         The folder appears whole or not at all. Raises StoreFailed where it cannot be written or
-        the id is stored already.
+        the id is already stored.
         """
         if not _ID.fullmatch(handoff.id):
             raise StoreFailed(f"{handoff.id!r} is no handoff id: 32 hexadecimal digits are needed.")
         encoded = _encode(handoff)
         target = self.root / handoff.id
-        with self._failing(f"The handoff could not be stored in {self.root}"):
-            private_folder(self.root)
-            self._sweep()
+        with self._report_failure(f"The handoff could not be stored in {self.root}"):
+            create_private_folder(self.root)
+            self._remove_unfinished()
             folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
             try:
-                _write(folder / HANDOFF, encoded)
-                _write(folder / BRIEF, brief.encode("utf-8", "replace"))
+                _write_file(folder / HANDOFF, encoded)
+                _write_file(folder / BRIEF, brief.encode("utf-8", "replace"))
                 sync_folder(folder)
                 folder.rename(target)
             except BaseException:
@@ -126,69 +109,71 @@ class Vault:
         return target
 
     def get(self, prefix: str) -> Handoff:
-        """The handoff whose id begins with `prefix`. Raises HandoffNotFound."""
-        folder = self._find(prefix)
+        """Return the handoff whose id begins with `prefix`. Raises HandoffNotFound."""
+        folder = self._find_folder(prefix)
         try:
             return _decode(folder)
         except (OSError, ValueError, RecursionError) as error:
             raise HandoffNotFound(
-                f"The handoff in {folder} cannot be read: {why(error)}. "
+                f"The handoff in {folder} cannot be read: {explain_error(error)}. "
                 f"Its brief may still be readable: {folder / BRIEF}"
             ) from error
 
-    def brief(self, prefix: str) -> str:
-        """The brief of a handoff, to the letter. Raises HandoffNotFound."""
-        path = self._find(prefix) / BRIEF
+    def load_brief(self, prefix: str) -> str:
+        """Load the brief of a handoff exactly. Raises HandoffNotFound."""
+        path = self._find_folder(prefix) / BRIEF
         try:
             return path.read_bytes().decode()
         except (OSError, ValueError, RecursionError) as error:
-            raise HandoffNotFound(f"The brief {path} cannot be read: {why(error)}.") from error
+            raise HandoffNotFound(
+                f"The brief {path} cannot be read: {explain_error(error)}."
+            ) from error
 
-    def all(self) -> list[Handoff]:
-        """Every readable handoff, newest first; `problems` tells of the others."""
+    def list_handoffs(self) -> list[Handoff]:
+        """List every readable handoff, newest first; `problems` describes the others."""
         self.problems, self.unreadable = [], []
-        found = []
-        for name in self._ids():
+        handoffs = []
+        for name in self._list_ids():
             try:
-                found.append(_decode(self.root / name))
+                handoffs.append(_decode(self.root / name))
             except (OSError, ValueError, RecursionError) as error:
                 self.unreadable.append(name)
                 self.problems.append(
-                    f"The handoff in {self.root / name} cannot be read: {why(error)}. "
+                    f"The handoff in {self.root / name} cannot be read: {explain_error(error)}. "
                     "Set it aside: tasuki handoffs prune --unreadable"
                 )
-        return sorted(found, key=lambda handoff: (handoff.created, handoff.id), reverse=True)
+        return sorted(handoffs, key=lambda handoff: (handoff.created, handoff.id), reverse=True)
 
-    def append(self, prefix: str, event: HandoffEvent) -> None:
+    def append_event(self, prefix: str, event: HandoffEvent) -> None:
         """Add an event to a handoff, as one line. Raises HandoffNotFound or StoreFailed."""
-        path = self._find(prefix) / EVENTS
+        path = self._find_folder(prefix) / EVENTS
         line = msgspec.json.encode(event) + b"\n"
-        with self._failing(f"The event could not be added to {path}"):
+        with self._report_failure(f"The event could not be added to {path}"):
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                _append(file, line)
+                _append_line(file, line)
             finally:
                 os.close(file)
 
     def remove(self, id: str) -> None:
         """Delete a handoff, given by its whole id. Raises HandoffNotFound or StoreFailed.
 
-        It is gone as a whole or not at all: what a kill leaves over is swept up later.
+        It is deleted whole or not at all: the remains after a kill are removed later.
         """
         if not _ID.fullmatch(id) or not (self.root / id).is_dir():
             raise HandoffNotFound(f"No handoff {id} is stored in {self.root}.")
-        with self._failing(f"The handoff {id[:8]} could not be deleted from {self.root}"):
-            going = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
-            (self.root / id).rename(going / id)
-            shutil.rmtree(going)
+        with self._report_failure(f"The handoff {id[:8]} could not be deleted from {self.root}"):
+            doomed = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
+            (self.root / id).rename(doomed / id)
+            shutil.rmtree(doomed)
 
     def set_aside(self, id: str) -> Path:
-        """Move a handoff that cannot be read out of the lists; returns where it lies now. Raises StoreFailed.
+        """Move an unreadable handoff out of the lists; return its new place. Raises StoreFailed.
 
         Nothing of it is lost: a newer tasuki may have written it, or a brief may still be whole.
         """
-        with self._failing(f"The handoff {id[:8]} could not be set aside in {self.root}"):
+        with self._report_failure(f"The handoff {id[:8]} could not be set aside in {self.root}"):
             aside = self.root / UNREADABLE
             aside.mkdir(mode=0o700, exist_ok=True)
             target = aside / id
@@ -198,34 +183,37 @@ class Vault:
             sync_folder(self.root)
         return target
 
-    def events(self, prefix: str) -> list[HandoffEvent]:
-        """What happened to a handoff, in order; a line that was cut off in writing is left out."""
+    def load_events(self, prefix: str) -> list[HandoffEvent]:
+        """Load what happened to a handoff, in order.
+
+        A line that was cut off while it was written is left out.
+        """
         try:
-            lines = (self._find(prefix) / EVENTS).read_bytes().split(b"\n")
+            lines = (self._find_folder(prefix) / EVENTS).read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
         except OSError as error:
             raise HandoffNotFound(
-                f"The events of {prefix} cannot be read: {why(error)}."
+                f"The events of {prefix} cannot be read: {explain_error(error)}."
             ) from error
-        return list(_readable(lines))
+        return list(_decode_events(lines))
 
-    def state(self, prefix: str) -> State:
-        """Where a handoff stands, from its events; uncertain where they cannot be read."""
-        self._find(prefix)
+    def load_state(self, prefix: str) -> State:
+        """Derive the state of a handoff from its events; uncertain where they are unreadable."""
+        self._find_folder(prefix)
         try:
-            return state_of(self.events(prefix))
+            return derive_state(self.load_events(prefix))
         except HandoffNotFound:
             return "uncertain"
 
-    def _find(self, prefix: str) -> Path:
+    def _find_folder(self, prefix: str) -> Path:
         if not _PREFIX.fullmatch(wanted := prefix.strip().lower()):
             raise HandoffNotFound(
                 f"{prefix!r} is no handoff id. Give at least its first 4 digits (0-9, a-f)."
             )
         if _ID.fullmatch(wanted) and (self.root / wanted).is_dir():
             return self.root / wanted
-        matching = sorted(name for name in self._ids() if name.startswith(wanted))
+        matching = sorted(name for name in self._list_ids() if name.startswith(wanted))
         if not matching:
             raise HandoffNotFound(f"No handoff {wanted} is stored in {self.root}.")
         if len(matching) > 1:
@@ -236,20 +224,20 @@ class Vault:
             )
         return self.root / matching[0]
 
-    def _ids(self) -> list[str]:
+    def _list_ids(self) -> list[str]:
         try:
             return [name for name in os.listdir(self.root) if _ID.fullmatch(name)]
         except OSError as error:
-            if self.root.parent == data_folder() and (reason := find_fault(self.root.parent)):
-                raise StoreFailed(tell_fault(self.root.parent, reason)) from error
+            if self.root.parent == get_data_folder() and (reason := find_fault(self.root.parent)):
+                raise StoreFailed(describe_fault(self.root.parent, reason)) from error
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 return []
             raise StoreFailed(
-                f"The handoffs in {self.root} cannot be listed: {why(error)}."
+                f"The handoffs in {self.root} cannot be listed: {explain_error(error)}."
             ) from error
 
-    def _sweep(self) -> None:
-        """Remove what killed processes left behind."""
+    def _remove_unfinished(self) -> None:
+        """Remove the remains of killed processes."""
         for path in self.root.glob(f"{UNFINISHED}*"):
             try:
                 old = time.time() - path.stat().st_mtime > STALE
@@ -259,24 +247,26 @@ class Vault:
                 shutil.rmtree(path, ignore_errors=True)
 
     @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
+    def _report_failure(self, failure: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             if fault := find_fault(self.root.parent):
-                raise StoreFailed(f"{what}. {tell_fault(self.root.parent, fault)}") from error
+                raise StoreFailed(
+                    f"{failure}. {describe_fault(self.root.parent, fault)}"
+                ) from error
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 reason = "it is there already, and what is stored is never rewritten"
             else:
-                reason = why(error)
+                reason = explain_error(error)
             advice = "TASUKI_DATA can name another folder."
-            raise StoreFailed(f"{what}: {reason}. {advice}") from error
+            raise StoreFailed(f"{failure}: {reason}. {advice}") from error
 
 
-def state_of(events: Sequence[HandoffEvent]) -> State:
-    """Where a handoff stands: the furthest point that its last start is known to have reached.
+def derive_state(events: Sequence[HandoffEvent]) -> State:
+    """Derive the state: the furthest point that the last start is known to have reached.
 
-    `started` begins anew. `intent`, written before a paste, counts as uncertain until
+    `started` resets it. `intent`, written before a paste, counts as uncertain until
     something is known; a failure reported after the arrival was proven changes nothing.
     """
     state: State = "draft"
@@ -303,7 +293,7 @@ def _decode(folder: Path) -> Handoff:
     return handoff
 
 
-def _readable(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
+def _decode_events(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
     decoder = msgspec.json.Decoder(HandoffEvent)
     for line in lines:
         try:
@@ -312,16 +302,7 @@ def _readable(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
             continue
 
 
-def private_folder(path: Path) -> None:
-    """Make a folder and the missing ones above it, for the user alone."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    if not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
-
-
-def _write(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb") as stream:
         stream.write(content)
@@ -329,8 +310,8 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _append(file: int, line: bytes) -> None:
-    """One write at the end of a locked file; after a short write the file is as it was.
+def _append_line(file: int, line: bytes) -> None:
+    """Write once at the end of a locked file; after a short write the file is as before.
 
     A line that a killed process left without its end is closed first.
     """
@@ -344,12 +325,3 @@ def _append(file: int, line: bytes) -> None:
     except OSError:
         os.ftruncate(file, size)
         raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

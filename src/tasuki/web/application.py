@@ -15,47 +15,49 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
 from tasuki import __version__
-from tasuki.fleet.rows import FleetEvent
 from tasuki.fleet.service import Fleet
-from tasuki.web import api_agents, api_events, api_handoffs, api_login, api_operator, api_personas
-from tasuki.web.answers import HANDLERS
-from tasuki.web.auth import Tokens, operator_only
-from tasuki.web.gate import Gate, Hosts
-from tasuki.web.hooks import MOST_BYTES, hook
-from tasuki.web.live import Live
-from tasuki.web.live_pages import LivePages
-from tasuki.web.metrics import Metrics, metrics_page
-from tasuki.web.pages import errors, routes
-from tasuki.web.pages import live as pages_live
-from tasuki.web.sessions import Sessions
-from tasuki.web.shortcut import Application
+from tasuki.fleet.store.models import FleetEvent
+from tasuki.web.api import agents, handoffs, operator, personas
+from tasuki.web.api.bodies import EXCEPTION_HANDLERS
+from tasuki.web.api.metrics import ServerMetrics, show_metrics
+from tasuki.web.hooks.routes import MOST_BODY_BYTES, FleetApplication, receive_hook
+from tasuki.web.live.log import LiveEvents
+from tasuki.web.live.pages import LivePages
+from tasuki.web.pages import login as pages_login
+from tasuki.web.pages import routes
+from tasuki.web.pages.fleet import live as pages_live
+from tasuki.web.security.auth import ServerTokens, require_operator
+from tasuki.web.security.gate import RequestGate, ServerHosts
+from tasuki.web.security.sessions import BrowserSessions
 
-OWN = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
-"""Kinds of lines that the server's own log tells too."""
+LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
+"""Kinds of lines that also go into the server's own log."""
 
 logger = logging.getLogger("tasuki.web")
 
 
 @get("/health", sync_to_thread=True)
-def health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
-    """Whether the server works. Needs no token, and tells nothing of the agents."""
-    return {"status": fleet.health()["status"]}
+def show_health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
+    """Show whether the server works. Needs no token, and reveals nothing about the agents."""
+    return {"status": fleet.check_health()["status"]}
 
 
-def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litestar:
-    """The application of a fleet that is launched, for a server that listens on `host`."""
-    live_pages = LivePages(fleet, pages_live.made)
+def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
+    """Create the application of a launched fleet, for a server that listens on `host`."""
+    live_pages = LivePages(fleet, pages_live.make_pieces)
 
-    def told(event: FleetEvent) -> None:
-        _told(event)
-        live_pages.told(event)
+    def on_event(event: FleetEvent) -> None:
+        if event.kind in LOGGED_KINDS:
+            level = logging.WARNING if event.kind == "alarm" else logging.INFO
+            logger.log(level, "%s", event.text, extra={"redacted": True})
+        live_pages.take_event(event)
 
-    live = Live(fleet.database, told)
-    metrics = Metrics(fleet, live)
-    fleet.on_change(live.changed)
+    live = LiveEvents(fleet.database, on_event)
+    metrics = ServerMetrics(fleet, live)
+    fleet.on_change(live.notify)
 
     @asynccontextmanager
-    async def running(_: Litestar) -> AsyncIterator[None]:
+    async def run_live(_: Litestar) -> AsyncIterator[None]:
         await live.start()
         try:
             yield
@@ -63,37 +65,37 @@ def application(fleet: Fleet, tokens: Tokens, host: str = "127.0.0.1") -> Litest
             live_pages.close()
             await live.close()
 
-    hosts = Hosts(host, tokens.dashboard_host)
-    sessions = Sessions(fleet.database, tokens, fleet.host)
+    hosts = ServerHosts(host, tokens.dashboard_host)
+    sessions = BrowserSessions(fleet.database, tokens, fleet.host)
     sessions.load()
-    given = {"fleet": fleet, "live": live, "metrics": metrics}
-    hooks = Router("/api/hooks", route_handlers=[hook], tags=["hooks"])
-    made = Application(
+    dependencies = {"fleet": fleet, "live": live, "metrics": metrics}
+    hooks = Router("/api/hooks", route_handlers=[receive_hook], tags=["hooks"])
+    app = FleetApplication(
         route_handlers=[
-            health, metrics_page, hooks, api_personas.router, api_agents.router,
-            api_handoffs.router, api_events.router, api_login.router, api_operator.router,
-            routes.public(), routes.router(),
+            show_health, show_metrics, hooks, personas.router, agents.router,
+            handoffs.router, *operator.ROUTERS,
+            routes.build_public_router(), routes.build_router(),
         ],
-        dependencies={name: Provide(_giving(it), sync_to_thread=False) for name, it in given.items()},
-        exception_handlers={**HANDLERS, HTTPException: errors.anywhere},
-        lifespan=[running],
+        dependencies={name: Provide(_build_provider(value), sync_to_thread=False) for name, value in dependencies.items()},
+        exception_handlers={**EXCEPTION_HANDLERS, HTTPException: pages_login.handle_anywhere},
+        lifespan=[run_live],
         logging_config=None,
-        middleware=[partial(Gate, hosts=hosts)],
-        openapi_config=_schema(),
-        request_max_body_size=MOST_BYTES,
+        middleware=[partial(RequestGate, hosts=hosts)],
+        openapi_config=_build_openapi_config(),
+        request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, **given,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, **dependencies,
         }),
     )  # fmt: skip
-    made.hosts = hosts
-    return made
+    app.hosts = hosts
+    return app
 
 
-def _giving(it: Any) -> Callable[[], Any]:
-    return lambda: it
+def _build_provider(value: Any) -> Callable[[], Any]:
+    return lambda: value
 
 
-def _schema() -> OpenAPIConfig:
+def _build_openapi_config() -> OpenAPIConfig:
     return OpenAPIConfig(
         title="tasuki fleet",
         version=__version__,
@@ -102,12 +104,6 @@ def _schema() -> OpenAPIConfig:
             security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}
         ),
         security=[{"token": []}],
-        openapi_router=Router("/schema", route_handlers=[], guards=[operator_only]),
+        openapi_router=Router("/schema", route_handlers=[], guards=[require_operator]),
         render_plugins=[JsonRenderPlugin(path="/openapi.json")],
     )
-
-
-def _told(event: FleetEvent) -> None:
-    if event.kind in OWN:
-        level = logging.WARNING if event.kind == "alarm" else logging.INFO
-        logger.log(level, "%s", event.text, extra={"redacted": True})

@@ -1,8 +1,9 @@
-"""Connections that send no whole request are closed, so that others are always answered.
+"""Closes connections that send no whole request, so that other clients are always answered.
 
-Every user of the machine can open connections. One that is silent, or sends its request byte by
-byte, costs a file descriptor: it has a time limit, and where many wait the oldest of them makes
-room. So does one that does not read what it asked for. A request that came whole is under nobody's limit but its own.
+Every user of the machine can open connections. One that is silent, or sends its request
+byte by byte, costs a file descriptor: it has a time limit, and where many wait the oldest
+of them is closed. So is one that does not read its answer. A whole request is under no
+limit but its own.
 """
 
 import asyncio
@@ -19,20 +20,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tasuki.errors import ServerFailed
 
 HEAD_SECONDS = 10.0
-"""Within which the head of a request must have come."""
+"""Time limit for the head of a request."""
 BODY_SECONDS = 30.0
-"""Within which its body must have come after that."""
+"""Time limit for its body after that."""
 READ_SECONDS = 60.0
-"""Within which a program must have read some of an answer that is more than its socket holds."""
+"""Time limit for a program to read some of an answer that does not fit its socket."""
 MOST_HEAD_BYTES = 64 << 10
 HEAD_ENDED, BODY_AWAITED = -1, -2
-"""In place of a number of bytes, where no head is being read: its body may be in the same piece, or is to come."""
-FILES = 2048
-"""Open files that are asked for where the system allows this process fewer."""
+"""Replace a byte count where no head is read: its body may be in the same piece, or follow."""
+WANTED_FILES = 2048
+"""Open files to request where the system allows this process fewer."""
 FEWEST_FILES = 64
 """With fewer open files than these the server starts badly, or not at all."""
 SPARE_FILES = 256
-"""Open files that are kept for the database, for tmux and for documents."""
+"""Open files that are reserved for the database, for tmux and for documents."""
 MOST_CONNECTIONS = 1024
 LOG_SECONDS = 60.0
 _BUSY = b'{"error": "The server has too many connections. Try again.", "kind": "Overloaded"}'
@@ -45,7 +46,7 @@ logger = logging.getLogger("tasuki.web")
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """How many connections there may be, how many of them without a whole request, and of one remote peer."""
+    """Limits: all connections, those without a whole request, and those of one remote peer."""
 
     most: int = MOST_CONNECTIONS
     most_waiting: int = MOST_CONNECTIONS // 2
@@ -53,13 +54,13 @@ class ConnectionLimits(Struct, frozen=True):
 
 
 def set_file_limit() -> ConnectionLimits:
-    """Ask the system for enough open files; the limits that leave some to spare.
+    """Ask the system for enough open files; return limits that leave some to spare.
 
     Raises ServerFailed where so few are allowed that the server cannot even start.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < FILES:
-        wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < WANTED_FILES:
+        wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
@@ -68,68 +69,68 @@ def set_file_limit() -> ConnectionLimits:
             f"At most {soft} files may be open at once here, and the server needs {FEWEST_FILES} to start. "
             "Raise the limit, then start again: ulimit -n 1024"
         )
-    files = FILES if soft == resource.RLIM_INFINITY else soft
+    files = WANTED_FILES if soft == resource.RLIM_INFINITY else soft
     most = min(MOST_CONNECTIONS, max(files - SPARE_FILES, files // 2))
     return ConnectionLimits(most, most // 2, min(128, most // 4))
 
 
 class WaitingConnections:
-    """The connections of a server that have sent no whole request, the oldest first."""
+    """The connections of a server that have sent no whole request, oldest first."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.closed = 0
-        """Connections that were closed, since the start."""
+        self.closed_count = 0
+        """Connections that were closed since the start."""
         self._waiting: dict[LimitedProtocol, None] = {}
-        self._told_at = float("-inf")
+        self._logged_at = float("-inf")
 
     def __contains__(self, connection: object) -> bool:
         return connection in self._waiting
 
     def add(self, connection: "LimitedProtocol") -> None:
-        """A connection waits for a request from now on."""
+        """Add a connection that waits for a request from now on."""
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
 
     def discard(self, connection: "LimitedProtocol") -> None:
-        """A connection has sent a whole request, or is gone."""
+        """Discard a connection that has sent a whole request, or is gone."""
         self._waiting.pop(connection, None)
 
     def admit(self, connection: "LimitedProtocol", count: int) -> bool:
-        """Whether there is room for one more of `count` connections, which the oldest waiting one may make."""
+        """Whether there is room for one more of `count` connections.
+
+        The oldest waiting one may be closed to make room.
+        """
         peer = connection.peer
-        if peer and self._count_of(peer) >= self.limits.most_of_peer:
+        if peer and sum(one.peer == peer for one in self._waiting) >= self.limits.most_of_peer:
             self._close_oldest(peer)
         elif len(self._waiting) >= self.limits.most_waiting or count > self.limits.most:
             if self._waiting:
                 self._close_oldest()
             else:
-                self.tell_closed("There are too many connections.")
+                self.report_closed("There are too many connections.")
                 return False
         return True
 
-    def tell_closed(self, why: str) -> None:
-        """Count a connection that is closed, and say so in the log once a minute."""
-        self.closed += 1
-        if (now := time.monotonic()) - self._told_at >= LOG_SECONDS:
-            self._told_at = now
+    def report_closed(self, why: str) -> None:
+        """Count a connection that is closed, and log it once a minute."""
+        self.closed_count += 1
+        if (now := time.monotonic()) - self._logged_at >= LOG_SECONDS:
+            self._logged_at = now
             logger.warning(
                 "Connections that send no whole request, or do not read, are closed, %d since the start. %s "
-                "Which program opens them: ss -tnp, as root.", self.closed, why,
+                "Which program opens them: ss -tnp, as root.", self.closed_count, why,
             )  # fmt: skip
 
     def _close_oldest(self, peer: str = "") -> None:
         oldest = next(one for one in self._waiting if not peer or one.peer == peer)
         self.discard(oldest)
-        self.tell_closed("Too many wait at once.")
+        self.report_closed("Too many wait at once.")
         oldest.transport.abort()
-
-    def _count_of(self, peer: str) -> int:
-        return sum(one.peer == peer for one in self._waiting)
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """HTTP with limits for requests that do not come. Use a subclass of `limit_protocol`."""
+    """HTTP with limits for incomplete requests. Use a subclass of `limit_protocol`."""
 
     waiting: ClassVar[WaitingConnections]
     peer = ""
@@ -140,7 +141,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.peer = _remote_peer(self.client)
+        self.peer = _get_remote_peer(self.client)
         if not self.waiting.admit(self, len(self.connections)):
             transport.write(_BUSY_ANSWER)
             transport.close()
@@ -182,7 +183,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._timer is None and not self.transport.is_closing() and not self.pipeline:
-            self.waiting.add(self)  # it may go first; uvicorn ends it after some seconds
+            self.waiting.add(self)  # it may be closed first; uvicorn ends it after some seconds
         if self.transport.is_closing() and self.transport.get_write_buffer_size():
             self._await_reader()
 
@@ -192,7 +193,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self.waiting.add(self)  # who asks and does not read makes room, too
+        self.waiting.add(self)  # a client that does not read its answer is closed to make room, too
         self._await_reader()
 
     def resume_writing(self) -> None:
@@ -202,7 +203,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.waiting.discard(self)
 
     def _await_reader(self) -> None:
-        """End the connection unless what was written is taken in time."""
+        """End the connection unless its reader takes what was written in time."""
         if self._reader_timer is None:
             self._reader_timer = self.loop.call_later(READ_SECONDS, self.transport.abort)
 
@@ -223,17 +224,17 @@ class LimitedProtocol(HttpToolsProtocol):
     def _close(self, why: str) -> None:
         self._timer = None
         if not self.transport.is_closing():
-            self.waiting.tell_closed(why)
+            self.waiting.report_closed(why)
             self.transport.abort()
 
 
 def limit_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
-    """The protocol of one server, which counts its connections."""
+    """Build the protocol of one server, which counts its connections."""
     attributes: dict[str, Any] = {"waiting": WaitingConnections(limits)}
     return type("CountedProtocol", (LimitedProtocol,), attributes)
 
 
-def _remote_peer(client: tuple[str, int] | None) -> str:
+def _get_remote_peer(client: tuple[str, int] | None) -> str:
     address = client[0] if client else ""
     if address == "127.0.0.1":
         return ""

@@ -1,14 +1,19 @@
-"""The sockets on which the server listens, and the address by which programs reach it."""
+"""The sockets on which the server listens, and the lines of its log."""
 
 import errno
 import ipaddress
+import logging
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TextIO
 
+from tasuki.draft.redact.redactor import redact
 from tasuki.errors import ServerFailed, UsageError
-from tasuki.web.gate import ANY
+from tasuki.text_safety import clean_for_display
+from tasuki.web.security.gate import ANY_ADDRESS
 
 BACKLOG = 512
 PORT_TRIES = 20
@@ -19,10 +24,11 @@ _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPO
 
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets that listen on an address of this machine. Raises UsageError, ServerFailed with what to do.
+    """Yield sockets that listen on an address of this machine.
 
     On loopback the same port of the other loopback address is taken too: a browser asks `[::1]`
     first for a name under `localhost`, and would send its cookie to whoever listens there.
+    Raises UsageError, ServerFailed with what to do.
     """
     with ExitStack() as opened:
         for tries_left in reversed(range(PORT_TRIES)):
@@ -58,19 +64,19 @@ def check_address(host: str) -> None:
         ) from error
 
 
-def address_of(host: str, listener: socket.socket) -> str:
-    """Where programs on this machine reach the socket, as `host:port`."""
+def build_address(host: str, listener: socket.socket) -> str:
+    """Build the address where programs on this machine reach the socket, as `host:port`."""
     port = listener.getsockname()[1]
     ipv6 = listener.family == socket.AF_INET6
-    if host in ANY:
+    if host in ANY_ADDRESS:
         host = "::1" if ipv6 else "127.0.0.1"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, where = found[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, socket_address = addresses[0]
         listener = socket.socket(family, kind, protocol)
     except UnicodeError as error:
         raise UsageError(f"There is no address {host}: it is no name of a host.") from error
@@ -80,7 +86,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if host.lower() in _LOOPBACK_PAIR and family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(where)
+        listener.bind(socket_address)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
@@ -92,7 +98,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
 
 
 def _open_other_loopback(host: str, port: int) -> socket.socket | None:
-    """A socket on the other loopback address; None where this machine has none of its kind."""
+    """Open a socket on the other loopback address; None where this machine has none."""
     try:
         return _open_socket(host, port)
     except (ServerFailed, UsageError) as error:
@@ -101,3 +107,43 @@ def _open_other_loopback(host: str, port: int) -> socket.socket | None:
         if no_address or isinstance(cause, socket.gaierror):
             return None
         raise
+
+
+CONTINUATION = "  | "
+"""Begins each further line of an event: those of a traceback."""
+_BREAK = re.compile("[\n\u2028\u2029]")
+
+
+class LineFormatter(logging.Formatter):
+    """Formats a message as one line, without secrets, line breaks and control characters.
+
+    A message of the fleet's log is redacted already. A traceback follows, its lines marked.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        if not getattr(record, "redacted", False):
+            message = redact(message)[0]
+        head = f"{self.formatTime(record, self.datefmt)} {record.levelname}"
+        one_line = "\\n".join(_BREAK.split(clean_for_display(message)))
+        lines = [f"{head} {one_line}"]
+        if record.exc_info:
+            lines += _mark_lines(self.formatException(record.exc_info))
+        if record.stack_info:
+            lines += _mark_lines(self.formatStack(record.stack_info))
+        return "\n".join(lines)
+
+
+def _mark_lines(text: str) -> list[str]:
+    return [f"{CONTINUATION}{line}" for line in _BREAK.split(clean_for_display(redact(text)[0]))]
+
+
+def log_to(stream: TextIO) -> None:
+    """Send what the server logs to a stream."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter(datefmt="%Y-%m-%d %H:%M:%S"))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("tasuki").setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # tasuki logs the same itself

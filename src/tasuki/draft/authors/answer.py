@@ -1,31 +1,35 @@
-"""The answer of an author that is asked: its structure, and how it is read from what was said.
-
-Two shapes are read: one JSON object with the seed's fields, and the seed's Markdown document. What
-stands around the JSON, and small liberties inside it, are forgiven; what cannot be read is said.
-"""
+"""The answer of an author: its structure, how it is parsed, and the draft that still has to be checked."""
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.authors.inventory import FactInventory
+from tasuki.draft.facts.commands import shorten_command
+from tasuki.draft.text.match import strip_hidden
+from tasuki.draft.text.split import shorten
+from tasuki.model import CommandItem, Draft, FileItem, Item
 
 MAX_ANSWER = 400_000
-"""Characters of an answer that is read at all."""
-OBJECTS = 50
+"""Maximum characters of an answer that is read."""
+MAX_OBJECTS = 50
 """Opening braces at which an object is looked for."""
 MAX_ITEMS = 200
-"""Items of one section that are looked at."""
+"""Items of one section that are read."""
 
 
-class Unusable(ValueError):
+class UnusableAnswer(ValueError):
     """An answer that cannot be read; the message says why, to the author and to the user."""
 
 
-class Said(Struct, frozen=True, forbid_unknown_fields=True):
-    """A sentence with the entries it rests on."""
+class CitedSentence(Struct, frozen=True, forbid_unknown_fields=True):
+    """A sentence with the entries that support it."""
 
     text: str
     refs: tuple[int, ...]
@@ -48,11 +52,11 @@ class ChosenCommand(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StateOfWork(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What is done, under way, and called off."""
+    """What is done, in progress, and no longer wanted."""
 
-    done: tuple[Said, ...]
-    in_progress: tuple[Said, ...]
-    not_wanted: tuple[Said, ...]
+    done: tuple[CitedSentence, ...]
+    in_progress: tuple[CitedSentence, ...]
+    not_wanted: tuple[CitedSentence, ...]
 
 
 class Answer(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -60,38 +64,41 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 
     relevant_files: tuple[ChosenFile, ...] = ()
     relevant_commands: tuple[ChosenCommand, ...] = ()
-    relevant_information: tuple[Said, ...] = ()
-    decisions: tuple[Said, ...] = ()
-    open_questions: tuple[Said, ...] = ()
-    failed_approaches: tuple[Said, ...] = ()
-    constraints: tuple[Said, ...] = ()
+    relevant_information: tuple[CitedSentence, ...] = ()
+    decisions: tuple[CitedSentence, ...] = ()
+    open_questions: tuple[CitedSentence, ...] = ()
+    failed_approaches: tuple[CitedSentence, ...] = ()
+    constraints: tuple[CitedSentence, ...] = ()
     state: StateOfWork = StateOfWork(done=(), in_progress=(), not_wanted=())
 
 
-class Parsed(Struct, frozen=True):
+class ParsedAnswer(Struct, frozen=True):
     """An answer as far as it could be read, and the keys or headings that it lacks."""
 
     answer: Answer
     missing: tuple[str, ...] = ()
-    next_steps: tuple[Said, ...] = ()
+    next_steps: tuple[CitedSentence, ...] = ()
     """Of the Markdown shape alone."""
 
 
 KEYS = msgspec.structs.fields(Answer)
 
 
-def schema() -> dict[str, Any]:
-    """JSON Schema of the structured shape, as strict endpoints want it: all required, root inlined."""
+def build_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the structured shape, as strict endpoints require it.
+
+    All fields are required, and the root is inlined.
+    """
     (_, components) = msgspec.json.schema_components([Answer], ref_template="#/$defs/{name}")
-    definitions = {name: _strict(found) for name, found in components.items()}
+    definitions = {name: _make_strict(found) for name, found in components.items()}
     root = definitions.pop("Answer")
     return {**root, "$defs": definitions}
 
 
-def _strict(found: dict[str, Any]) -> dict[str, Any]:
+def _make_strict(component: dict[str, Any]) -> dict[str, Any]:
     properties = {
         name: {k: v for k, v in about.items() if k != "default"}
-        for name, about in found["properties"].items()
+        for name, about in component["properties"].items()
     }
     return {
         "type": "object",
@@ -102,71 +109,66 @@ def _strict(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_length(text: str) -> None:
-    """Raises Unusable for an answer that is empty, or longer than any is read."""
+    """Raise UnusableAnswer for an answer that is empty or too long."""
     if not text.strip():
-        raise Unusable("it was empty.")
+        raise UnusableAnswer("it was empty.")
     if len(text) > MAX_ANSWER:
-        raise Unusable(f"it was {len(text):,} characters long.")
+        raise UnusableAnswer(f"it was {len(text):,} characters long.")
 
 
-def parse(text: str) -> Parsed:
-    """The structured shape from an answer. Raises Unusable."""
+def parse_answer(text: str) -> ParsedAnswer:
+    """Parse the structured shape of an answer. Raises UnusableAnswer."""
     check_length(text)
-    found = _object(text)
+    found, error = find_last_object(text, {field.encode_name for field in KEYS})
+    if found is None:
+        raise UnusableAnswer(_explain_no_object(text, error))
     state = found.get("state")
     state = state if isinstance(state, dict) else {}
     names = [field.encode_name for field in KEYS]
     answer = Answer(
-        relevant_files=tuple(_chosen(found.get("relevantFiles"), "file", "path")),
+        relevant_files=tuple(_parse_choices(found.get("relevantFiles"), "file", "path")),
         relevant_commands=tuple(
             ChosenCommand(c.file, c.reason, c.refs)
-            for c in _chosen(found.get("relevantCommands"), "command", "cmd")
+            for c in _parse_choices(found.get("relevantCommands"), "command", "cmd")
         ),
-        relevant_information=_said(found.get("relevantInformation")),
-        decisions=_said(found.get("decisions")),
-        open_questions=_said(found.get("openQuestions")),
-        failed_approaches=_said(found.get("failedApproaches")),
-        constraints=_said(found.get("constraints")),
+        relevant_information=_parse_sentences(found.get("relevantInformation")),
+        decisions=_parse_sentences(found.get("decisions")),
+        open_questions=_parse_sentences(found.get("openQuestions")),
+        failed_approaches=_parse_sentences(found.get("failedApproaches")),
+        constraints=_parse_sentences(found.get("constraints")),
         state=StateOfWork(
-            done=_said(state.get("done")),
-            in_progress=_said(state.get("inProgress")),
-            not_wanted=_said(state.get("notWanted")),
+            done=_parse_sentences(state.get("done")),
+            in_progress=_parse_sentences(state.get("inProgress")),
+            not_wanted=_parse_sentences(state.get("notWanted")),
         ),
     )
-    return Parsed(answer, tuple(name for name in names if name not in found))
+    return ParsedAnswer(answer, tuple(name for name in names if name not in found))
 
 
-def _object(text: str) -> dict[str, Any]:
-    found, error = last_object(text, {field.encode_name for field in KEYS})
-    if found is None:
-        raise Unusable(_why(text, error))
-    return found
+def find_last_object(text: str, keys: Collection[str]) -> tuple[dict[str, Any] | None, str]:
+    """Return the last JSON object in a text with one of some keys, and the first error.
 
-
-def last_object(text: str, keys: Collection[str]) -> tuple[dict[str, Any] | None, str]:
-    """The last JSON object in a text that has one of some keys, and what was wrong with the first.
-
-    What stands around it does not matter; what comes before it may be a plan or an example.
+    Text around it does not matter; what comes before it may be a plan or an example.
     """
     decoder = json.JSONDecoder()
     best: dict[str, Any] | None = None
-    at, error = text.find("{"), ""
-    for _ in range(OBJECTS):
-        if at < 0:
+    start, error = text.find("{"), ""
+    for _ in range(MAX_OBJECTS):
+        if start < 0:
             break
         try:
-            found, end = decoder.raw_decode(text, at)
+            found, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as problem:
             error = error or str(problem)
-            end = at + 1
+            end = start + 1
         else:
             if isinstance(found, dict) and any(key in found for key in keys):
                 best = found
-        at = text.find("{", end)
+        start = text.find("{", end)
     return best, error
 
 
-def _why(text: str, error: str) -> str:
+def _explain_no_object(text: str, error: str) -> str:
     if "{" not in text:
         return "it holds no JSON object."
     if not error:
@@ -175,38 +177,38 @@ def _why(text: str, error: str) -> str:
     return f"it is not valid JSON ({error}).{cut}"
 
 
-def _said(found: object) -> tuple[Said, ...]:
-    items = found if isinstance(found, list) else []
-    return tuple(item for item in map(_one, items[:MAX_ITEMS]) if item)
+def _parse_sentences(value: object) -> tuple[CitedSentence, ...]:
+    items = value if isinstance(value, list) else []
+    return tuple(item for item in map(_parse_sentence, items[:MAX_ITEMS]) if item)
 
 
-def _one(item: object) -> Said | None:
+def _parse_sentence(item: object) -> CitedSentence | None:
     if isinstance(item, str):
         text, refs = cut_refs(item)
-        return Said(text, refs)
+        return CitedSentence(text, refs)
     if isinstance(item, dict):
-        text, more = cut_refs(_text(item.get("text")))
-        return Said(text, tuple(dict.fromkeys((*_refs(item.get("refs")), *more))))
+        text, more = cut_refs(_get_text(item.get("text")))
+        return CitedSentence(text, tuple(dict.fromkeys((*_parse_refs(item.get("refs")), *more))))
     return None
 
 
-def _chosen(found: object, *names: str) -> Iterator[ChosenFile]:
-    for item in (found if isinstance(found, list) else [])[:MAX_ITEMS]:
+def _parse_choices(value: object, *names: str) -> Iterator[ChosenFile]:
+    for item in (value if isinstance(value, list) else [])[:MAX_ITEMS]:
         if isinstance(item, str):
             text, refs = cut_refs(item)
             yield ChosenFile(text, "", refs)
         elif isinstance(item, dict):
-            what = next((_text(item[name]) for name in names if name in item), "")
-            reason = _text(item.get("reason"))
-            yield ChosenFile(what.strip(), reason.strip(), _refs(item.get("refs")))
+            name_or_path = next((_get_text(item[name]) for name in names if name in item), "")
+            reason = _get_text(item.get("reason"))
+            yield ChosenFile(name_or_path.strip(), reason.strip(), _parse_refs(item.get("refs")))
 
 
-def _text(value: object) -> str:
+def _get_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _refs(value: object) -> tuple[int, ...]:
-    """Numbers of entries, also as `"#12"` or as one number."""
+def _parse_refs(value: object) -> tuple[int, ...]:
+    """Return numbers of entries, also from `"#12"` or from one number."""
     items = value if isinstance(value, list) else [value]
     found: list[int] = []
     for item in items[:50]:
@@ -223,9 +225,147 @@ _TRAILING = re.compile(r"[\[(]((?:#\d{1,9}(?:\s*[-–,;]\s*|\s+)?)+)[\])]\.?$")
 
 
 def cut_refs(text: str) -> tuple[str, tuple[int, ...]]:
-    """A sentence and the refs `[#12, #15]` at its end."""
+    """Return a sentence and the refs `[#12, #15]` at its end."""
     text = text.strip()
     match = _TRAILING.search(text)
     if match is None:
         return text, ()
-    return text[: match.start()].rstrip(), _refs(match[1])
+    return text[: match.start()].rstrip(), _parse_refs(match[1])
+
+
+_NUMBERS = r"U\d{1,3}(?:(?:\s*[,;&+/]\s*|\s+and\s+|\s+)U\d{1,3})*"
+_ALONE = re.compile(
+    rf"[\"'`(\[]*(?:user\s*)?({_NUMBERS})[\"'`)\].]*\s*(?:[:—–(\[\"“„«「-].*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_NUMBER = re.compile(r"U\d{1,3}", re.IGNORECASE)
+_INSIDE = re.compile(r"(?<![\w`/.-])([FCU]\d{1,3})(?![\w`/]|[.-]\w)")
+_BESIDE = re.compile(
+    r" ?[(\[](?:(?:see|cf\.?|per|as in)\s+)?((?:U\d{1,3}(?:,\s*|\s+and\s+)?)+)[)\]]"
+)
+_LINE = re.compile(r"(?<=\w):\d+(?:[-:]\d+)?$")
+MAX_TEXT = 2_000
+"""Characters of one item; longer ones do not belong in a brief."""
+
+
+def build_proposal(parsed: ParsedAnswer, task: AuthorTask) -> Draft:
+    """Return a draft with what an author said; nothing is checked yet."""
+    answer, inventory = parsed.answer, task.inventory
+    asked, limits = _split_constraints(answer.constraints, inventory)
+    state = answer.state
+    return Draft(
+        goal=task.goal,
+        context=(
+            *_build_items(state.in_progress, inventory, "Under way"),
+            *_build_items(parsed.next_steps, inventory, "Next step"),
+            *_build_items(answer.failed_approaches, inventory, "Failed or rejected"),
+            *_build_items(state.not_wanted, inventory, "Not wanted any more"),
+            *_build_items(answer.relevant_information, inventory),
+            *limits,
+            *_build_items(state.done, inventory, "Done"),
+        ),
+        asked=tuple(asked),
+        decisions=tuple(_build_items(answer.decisions, inventory)),
+        questions=tuple(_build_items(answer.open_questions, inventory)),
+        files=tuple(_build_files(answer.relevant_files, inventory)),
+        commands=tuple(_build_commands(answer.relevant_commands, inventory)),
+    )
+
+
+def _build_files(chosen: Iterable[ChosenFile], inventory: FactInventory) -> Iterator[FileItem]:
+    for item in chosen:
+        name = _LINE.sub("", strip_hidden(item.file[:MAX_TEXT]))
+        known = inventory.find_file(name)
+        reason, refs = _spell_out(item.reason, inventory)
+        refs = (*item.refs, *refs)
+        if known:
+            refs = (*known.shown_in, *refs)
+        path = known.path if known else name
+        yield FileItem(path=path, reason=reason, refs=tuple(dict.fromkeys(refs)))
+
+
+def _build_commands(
+    chosen: Iterable[ChosenCommand], inventory: FactInventory
+) -> Iterator[CommandItem]:
+    for item in chosen:
+        name = strip_hidden(item.command[:MAX_TEXT]).strip("` ")
+        known = inventory.find_command(name)
+        reason, _ = _spell_out(item.reason, inventory)
+        if known is None:
+            yield CommandItem(command=name, note=reason, refs=item.refs)
+            continue
+        yield CommandItem(command=shorten_command(known.command), note=reason, refs=known.refs[-2:])
+
+
+def _split_constraints(
+    sentences: Sequence[CitedSentence], inventory: FactInventory
+) -> tuple[list[Item], list[Item]]:
+    """Return words of the user, verbatim, and limits without a quote."""
+    asked, limits = [], []
+    for item in sentences:
+        chosen = _select_sentences(item, inventory)
+        asked += chosen
+        if not chosen:
+            limits.append(_build_item(item, inventory, "Constraint"))
+    return asked, limits
+
+
+def _select_sentences(item: CitedSentence, inventory: FactInventory) -> list[Item]:
+    """Return the user's sentences that an item names by number, if it says nothing else."""
+    match = _ALONE.fullmatch(item.text[:MAX_TEXT].strip())
+    numbers = _NUMBER.findall(match[1]) if match else []
+    found = [s for number in numbers if (s := inventory.find_sentence(number))]
+    return [
+        Item(
+            text=f'"{s.text}"' + (f" — answering: {s.answers}" if s.answers else ""), refs=(s.ref,)
+        )
+        for s in found
+    ]
+
+
+def _build_items(
+    sentences: Iterable[CitedSentence], inventory: FactInventory, label: str = ""
+) -> Iterator[Item]:
+    for item in sentences:
+        chosen = _select_sentences(item, inventory)
+        user_label = f"{label}, the user" if label else "User"
+        yield from (replace(one, label=user_label) for one in chosen)
+        if not chosen:
+            yield _build_item(item, inventory, label)
+
+
+def _build_item(sentence: CitedSentence, inventory: FactInventory, label: str = "") -> Item:
+    text, refs = _spell_out(sentence.text, inventory)
+    if label and text.lower().startswith((label.lower() + ":", label.split(",")[0].lower() + ":")):
+        text = text.partition(":")[2].strip()
+    return Item(text=text, refs=tuple(dict.fromkeys((*sentence.refs, *refs))), label=label)
+
+
+def _spell_out(text: str, inventory: FactInventory) -> tuple[str, tuple[int, ...]]:
+    """Return a sentence with numbers of the inventory replaced by their meaning, and added refs.
+
+    A brief has no list. A number that the thread itself mentions stays: it may be another one.
+    """
+    refs: list[int] = []
+
+    def replace_citation(match: re.Match[str]) -> str:
+        found = [inventory.find_sentence(number) for number in _NUMBER.findall(match[1])]
+        refs.extend(s.ref for s in found if s)
+        return "" if all(found) else match[0]
+
+    def replace_number(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in inventory.spoken:
+            return match[0]
+        if file := inventory.find_file(name):
+            return f"`{file.path}`"
+        if command := inventory.find_command(name):
+            return f"`{shorten_command(command.command, 120)}`"
+        if sentence := inventory.find_sentence(name):
+            refs.append(sentence.ref)
+            return f"“{sentence.text}”"
+        return match[0]
+
+    return _INSIDE.sub(
+        replace_number, _BESIDE.sub(replace_citation, strip_hidden(shorten(text, MAX_TEXT)))
+    ), tuple(refs)

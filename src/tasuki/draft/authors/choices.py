@@ -1,126 +1,134 @@
-"""Which files and commands a draft without a model names, and what it tells of each."""
+"""Which files and commands a draft without a model names, and what it says about each."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from tasuki.draft.authors.task import Task
-from tasuki.draft.command_kinds import hides_exit_code
-from tasuki.draft.commands import (
-    asks_about_itself,
-    base_command,
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.facts.command_kinds import is_exit_code_hidden
+from tasuki.draft.facts.commands import (
     is_bookkeeping,
+    is_help_or_version,
     is_selection,
-    steps,
+    normalize_command,
+    split_steps,
 )
-from tasuki.draft.file_ranks import FileRanks
-from tasuki.draft.files import is_outside
-from tasuki.draft.rank import Relevance
-from tasuki.draft.text import one_line
+from tasuki.draft.facts.files import is_outside
+from tasuki.draft.rank.relevance import FileRanks, Relevance
+from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
 from tasuki.shell import strip_assignments
 
-GOALS_FILES, GOALS_PLACE, GOALS_MATCH = 4, 3, 0.25
-"""Files that the goal names best, the place they have at the latest, and how well they match."""
-TOLD, NAMES = 5, 3
-"""Files that are told with what was done to them, and names told beside each."""
-SPOKEN_OF = 12
-"""Files that no tool touched and that the newest entries name, behind all others."""
-TOLD_COMMANDS = 4
-"""Commands that are told with what came of them."""
+MAX_GOAL_FILES, GOAL_FILE_PLACE, MIN_GOAL_MATCH = 4, 3, 0.25
+"""Files that match the goal best, the latest place they get, and how well they must match."""
+NOTED_FILES, MAX_SYMBOLS = 5, 3
+"""Files listed with what was done to them, and names listed with each."""
+MAX_MENTIONED = 12
+"""Untouched files that the newest entries name, listed after all others."""
+NOTED_COMMANDS = 4
+"""Commands listed with their results."""
 LONG_COMMAND, SHORT_COMMAND = 200, 120
-"""Characters up to which a command is told with its result, and up to which one is named bare."""
+"""Maximum characters of a command listed with its result, and of one listed bare."""
 
 
-def files(task: Task, limit: int, reasons: bool) -> Iterator[FileItem]:
-    """Files that the successor is likely to open: five with what was done to them, then names."""
+def choose_files(task: AuthorTask, limit: int, reasons: bool) -> Iterator[FileItem]:
+    """Yield files that the successor is likely to open.
+
+    Five with what was done to them come first, then names only.
+    """
     known = task.relevance.files
-    ranked = ranked_files(task)
-    touched = [file for file in ranked if not known.is_only_spoken_of(file)]
-    spoken_of = sorted(filter(known.is_only_spoken_of, ranked), key=_is_only_printed)[:SPOKEN_OF]
-    chosen = [*touched, *spoken_of][:limit]
+    ranked = rank_existing_files(task)
+    touched = [file for file in ranked if not known.is_only_mentioned(file)]
+    mentioned = sorted(filter(known.is_only_mentioned, ranked), key=_is_only_printed)[
+        :MAX_MENTIONED
+    ]
+    chosen = [*touched, *mentioned][:limit]
     for count, file in enumerate(chosen):
-        told = count < TOLD and bool(file.edits or file.reads)
+        is_noted = count < NOTED_FILES and bool(file.edits or file.reads)
         yield FileItem(
             path=file.path,
-            reason=_why_file(file, file.symbols[:NAMES]) if reasons and told else "",
-            refs=file.shown_in[-3:] if told else (),
-            minor=not told,
+            reason=_describe_file(file, file.symbols[:MAX_SYMBOLS]) if reasons and is_noted else "",
+            refs=file.shown_in[-3:] if is_noted else (),
+            minor=not is_noted,
         )
 
 
 def _is_only_printed(file: FileFact) -> bool:
-    """Whether nobody names a file, no tool was given its name, and it was printed once."""
+    """Return whether a file was only printed once, and neither named in messages nor in inputs."""
     named = file.named
     return not (named.assistant or named.user or named.input) and len(named.output) < 2
 
 
-def ranked_files(task: Task) -> list[FileFact]:
-    """The files of a thread that are still there, the one that is most likely opened next first."""
-    return [file for _, file in _goals_first(task.relevance.files) if not file.deleted]
+def rank_existing_files(task: AuthorTask) -> list[FileFact]:
+    """Return the existing files of a thread, the most likely to be opened next first."""
+    return [file for _, file in _rank_goal_files_first(task.relevance.files) if not file.deleted]
 
 
-def _goals_first(files: FileRanks) -> list[tuple[float, FileFact]]:
-    """Files by worth, but those that the goal's own words name best are among the first."""
-    ranked = files.ranked()
-    ranked = [p for p in ranked if not (files.is_only_spoken_of(p[1]) and is_outside(p[1].path))]
-    ranked.sort(key=lambda pair: files.is_only_spoken_of(pair[1]))
-    matching = sorted(ranked, key=lambda pair: (-files.match(pair[1].path), not pair[1].edits))[
-        :GOALS_FILES
-    ]
-    named = [pair for pair in matching if files.match(pair[1].path) >= GOALS_MATCH]
-    late = [pair for pair in named if pair in ranked[GOALS_PLACE:]]
+def _rank_goal_files_first(files: FileRanks) -> list[tuple[float, FileFact]]:
+    """Return files by worth, with those that match the goal's own words best moved up."""
+    ranked = files.rank_files()
+    ranked = [p for p in ranked if not (files.is_only_mentioned(p[1]) and is_outside(p[1].path))]
+    ranked.sort(key=lambda pair: files.is_only_mentioned(pair[1]))
+    matching = sorted(
+        ranked, key=lambda pair: (-files.match_goal(pair[1].path), not pair[1].edits)
+    )[:MAX_GOAL_FILES]
+    named = [pair for pair in matching if files.match_goal(pair[1].path) >= MIN_GOAL_MATCH]
+    late = [pair for pair in named if pair in ranked[GOAL_FILE_PLACE:]]
     rest = [pair for pair in ranked if pair not in late]
-    return [*rest[:GOALS_PLACE], *late, *rest[GOALS_PLACE:]]
+    return [*rest[:GOAL_FILE_PLACE], *late, *rest[GOAL_FILE_PLACE:]]
 
 
-def _why_file(file: FileFact, names: Sequence[str]) -> str:
-    """What the thread did to a file, and the names in it that the work goes on with."""
-    what = []
+def _describe_file(file: FileFact, names: Sequence[str]) -> str:
+    """Return what the thread did to a file, and the names in it that are in use."""
+    parts = []
     if file.deleted:
-        what.append("deleted")
+        parts.append("deleted")
     elif file.edits:
-        what.append(f"{'created, ' if file.created else ''}edited {len(file.edits)}×")
+        parts.append(f"{'created, ' if file.created else ''}edited {len(file.edits)}×")
     if file.reads and not file.edits:
-        what.append(f"read {len(file.reads)}×")
+        parts.append(f"read {len(file.reads)}×")
     if not (file.reads or file.edits):
-        what.append("only spoken of")
+        parts.append("only spoken of")
     if names:
-        what.append(", ".join(f"`{n}`" for n in names))
-    return "; ".join(what)
+        parts.append(", ".join(f"`{n}`" for n in names))
+    return "; ".join(parts)
 
 
-def commands(
+def choose_commands(
     facts: Sequence[CommandFact],
     relevance: Relevance,
     limit: int,
-    told_already: Collection[int] = (),
-    named: Iterable[str] = (),
+    reported_refs: Collection[int] = (),
+    excluded: Iterable[str] = (),
 ) -> Iterator[CommandItem]:
-    """Commands that can be run again: the first few with what came of them, then the short ones bare.
+    """Yield commands that can be run again: a few with results, then the short ones bare.
 
-    The first few are of different shapes. Of runs in `told_already` the state of the work tells the
-    result: they are named bare. Commands in `named` and their steps are left out.
+    The first few are of different shapes. Runs in `reported_refs` have their result in the
+    state of the work: they are named bare. Commands in `excluded` and their steps are left out.
     """
-    ranked = sorted(facts, key=lambda c: -relevance.command(c))
+    ranked = sorted(facts, key=lambda c: -relevance.score_command(c))
     newest: dict[str, int] = {}
     for command in facts:
-        for step in steps(command.command):
+        for step in split_steps(command.command):
             bare = strip_assignments(step)
             newest[bare] = max(newest.get(bare, 0), command.refs[-1])
-    fresh = [c for c in ranked if c.refs[-1] not in told_already and _is_newest(c, newest)]
+    fresh = [c for c in ranked if c.refs[-1] not in reported_refs and _is_newest(c, newest)]
     seen = {
-        strip_assignments(step) for line in named for step in (*steps(line), base_command(line))
+        strip_assignments(step)
+        for line in excluded
+        for step in (*split_steps(line), normalize_command(line))
     }
-    fresh = [c for c in fresh if not any(strip_assignments(s) in seen for s in steps(c.command))]
-    told = list(_told_commands(fresh))[: min(limit, TOLD_COMMANDS)]
-    yield from told
-    seen |= {strip_assignments(base_command(c.command)) for c in told}
+    fresh = [
+        c for c in fresh if not any(strip_assignments(s) in seen for s in split_steps(c.command))
+    ]
+    noted = list(_select_noted_commands(fresh))[: min(limit, NOTED_COMMANDS)]
+    yield from noted
+    seen |= {strip_assignments(normalize_command(c.command)) for c in noted}
     worth: dict[str, float] = {}
     for command in ranked:
-        for step in steps(command.command):
+        for step in split_steps(command.command):
             bare = strip_assignments(step)
-            if len(step) <= SHORT_COMMAND and bare not in seen and _lasts(bare):
-                worth[step] = worth.get(step, 0.0) + relevance.command(command)
+            if len(step) <= SHORT_COMMAND and bare not in seen and _is_lasting(bare):
+                worth[step] = worth.get(step, 0.0) + relevance.score_command(command)
     for step in sorted(worth, key=lambda s: -worth[s]):
         if (bare := strip_assignments(step)) not in seen:
             seen.add(bare)
@@ -128,46 +136,48 @@ def commands(
 
 
 def _is_newest(command: CommandFact, newest: Mapping[str, int]) -> bool:
-    """Whether no later run holds a step of a command, and no filter behind a pipe hides its end."""
+    """Return whether no later run contains a step of a command, and no filter hides its result."""
     last = command.refs[-1]
     tells_its_end = command.check and (command.outcome or not command.ok)
-    if not tells_its_end and hides_exit_code(command.command):
+    if not tells_its_end and is_exit_code_hidden(command.command):
         return False
-    return all(newest.get(strip_assignments(s), last) <= last for s in steps(command.command))
+    return all(newest.get(strip_assignments(s), last) <= last for s in split_steps(command.command))
 
 
-def _told_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandItem]:
-    """One command of each shape, whole where it is short, with what came of its last run."""
+def _select_noted_commands(ranked: Sequence[CommandFact]) -> Iterator[CommandItem]:
+    """Yield one command of each shape, whole if short, with its last result."""
     shapes: set[str] = set()
     for command in ranked:
-        parts = [s for s in steps(command.command) if _lasts(strip_assignments(s))]
+        parts = [s for s in split_steps(command.command) if _is_lasting(strip_assignments(s))]
         if not parts or len(command.command) > LONG_COMMAND or "\n" in command.command.strip():
             continue
         shape = " ".join(strip_assignments(parts[-1]).split()[:3])
-        if shape not in shapes and not asks_about_itself(command.command):
+        if shape not in shapes and not is_help_or_version(command.command):
             shapes.add(shape)
-            text = base_command(command.command)
+            text = normalize_command(command.command)
             yield CommandItem(
-                command=text if text in one_line(command.command) else one_line(command.command),
-                note=command_note(command),
+                command=text
+                if text in fold_whitespace(command.command)
+                else fold_whitespace(command.command),
+                note=format_command_note(command),
                 refs=command.refs[-2:],
             )
 
 
-def _lasts(step: str) -> bool:
-    """Whether a step may be wanted again: no bookkeeping of git, no edit by a stream editor."""
+def _is_lasting(step: str) -> bool:
+    """Return whether a step may be needed again: no bookkeeping of git, no stream edit."""
     return not (is_bookkeeping(step) or _EDITS.match(step))
 
 
 _EDITS = re.compile(r"(?:sed|perl)\b.*\s-\w*i")
 
 
-def command_note(command: CommandFact, told: bool = False) -> str:
-    """What came of a command's last run, in few words."""
+def format_command_note(command: CommandFact, is_reported: bool = False) -> str:
+    """Return the result of a command's last run, in few words."""
     if not command.known:
         return "how it ended is not recorded"
     if not command.ok:
-        if told:
+        if is_reported:
             return "failed, as above"
         return f"failed: {command.error}" if command.error else "failed"
     selection = (

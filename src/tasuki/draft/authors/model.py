@@ -1,68 +1,71 @@
-"""The author that is a language model: it extracts from the bounded view of the thread."""
+"""A language model as author: it extracts from the bounded view of the thread."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from tasuki.draft.authors import answer
-from tasuki.draft.authors.asker import Reply, Turn
-from tasuki.draft.authors.client import Client, TooLong
-from tasuki.draft.authors.providers import Endpoint
-from tasuki.draft.authors.task import Task
-from tasuki.draft.authors.view import View, fence, view
-from tasuki.draft.prompts import render
+from tasuki.draft.authors.author import AuthorReply, AuthorTask, AuthorTurn
+from tasuki.draft.authors.view import RequestView, build_view, create_fence
+from tasuki.draft.models.client import ModelClient, RequestTooLong
+from tasuki.draft.models.providers import ModelEndpoint
+from tasuki.draft.prompts import render_prompt
 
-CHARACTERS_A_TOKEN = 3
+CHARACTERS_PER_TOKEN = 3
 """Fewer than the usual four: code and paths take more tokens than prose."""
-SMALLER = 0.4
-"""Part of the room with which a request is tried again that the endpoint found too long."""
-AROUND = 1_000
+RETRY_SHARE = 0.4
+"""Share of the room for the retry of a request that the endpoint found too long."""
+FRAME_CHARACTERS = 1_000
 """Characters of a request around the goal, the facts and the thread."""
 
 
 class ModelAsker:
-    """Asks one model. `seconds` bounds each answer."""
+    """Asks one model. `seconds` limits each answer."""
 
     name = "model"
     shape: Literal["structured", "markdown"] = "structured"
 
-    def __init__(self, task: Task, endpoint: Endpoint, seconds: float) -> None:
+    def __init__(self, task: AuthorTask, endpoint: ModelEndpoint, seconds: float) -> None:
         self.task = task
-        self.client = Client(endpoint, seconds)
-        self.view: View | None = None
-        self._part = 1.0
-        self.system = render("system", **task.prompt_limits())
+        self.client = ModelClient(endpoint, seconds)
+        self.view: RequestView | None = None
+        self._room_share = 1.0
+        self.system = render_prompt("system", **task.get_prompt_limits())
 
-    def opening(self) -> str:
-        """The goal, and the facts and the thread in a fence, as much as goes into the window."""
+    def build_opening(self) -> str:
+        """Return the goal, and the facts and the thread in a fence, as far as the window allows."""
         task = self.task
-        room = (self.client.endpoint.window - self.client.output) * CHARACTERS_A_TOKEN
-        room = int((room - len(self.system) - len(task.goal.text) - AROUND) * self._part)
-        inventory = task.inventory.text(task.clean, max(600, min(16_000, room // 4)))
+        room = (self.client.endpoint.window - self.client.output) * CHARACTERS_PER_TOKEN
+        room = int(
+            (room - len(self.system) - len(task.goal.text) - FRAME_CHARACTERS) * self._room_share
+        )
+        inventory = task.inventory.render_list(task.clean, max(600, min(16_000, room // 4)))
         left = max(400, room - len(inventory))
-        seen = view(task, left)
+        seen = build_view(task, left)
         self.view = seen
         coverage = (
-            render("coverage_whole") if seen.whole else render("coverage_part", first=seen.first)
+            render_prompt("coverage_whole")
+            if seen.whole
+            else render_prompt("coverage_part", first=seen.first)
         )
-        return render(
+        return render_prompt(
             "extract",
             goal=task.clean(task.goal.text),
             inventory=inventory,
             thread=seen.text,
             coverage=coverage,
-            fence=fence(seen.text, inventory),
+            fence=create_fence(seen.text, inventory),
         )
 
-    def ask(self, turns: Sequence[Turn]) -> Reply:
-        """The answer to the last turn; once more with less of the thread if that was too long."""
+    def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
+        """The answer to the last turn; retry with less of the thread if that was too long."""
         try:
-            return self.client.ask(self.system, turns, answer.schema())
-        except TooLong:
-            if self._part < 1.0:
+            return self.client.ask(self.system, turns, answer.build_schema())
+        except RequestTooLong:
+            if self._room_share < 1.0:
                 raise
-        self._part = SMALLER
-        shorter = [Turn("user", self.opening()), *turns[1:]]
-        return self.client.ask(self.system, shorter, answer.schema())
+        self._room_share = RETRY_SHARE
+        shorter = [AuthorTurn("user", self.build_opening()), *turns[1:]]
+        return self.client.ask(self.system, shorter, answer.build_schema())
 
     def close(self) -> None:
         """End the connections."""
@@ -70,5 +73,5 @@ class ModelAsker:
 
     @property
     def first_whole(self) -> int:
-        """The first entry that the request holds whole."""
+        """The first entry that the request contains whole."""
         return 1 if self.view is None or self.view.whole else self.view.first

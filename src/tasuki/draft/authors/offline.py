@@ -1,47 +1,47 @@
 """Write the draft from facts and excerpts alone; no model is needed.
 
-Every line is a fact that a rule can prove, or the thread's own words. Sections are filled in the
-order of their worth to a successor; what room is left goes to what earlier turns concluded.
+Every line is a fact that a rule can prove, or the thread's own words. Sections are filled
+in the order of their worth to a successor; the remaining room goes to what earlier turns
+concluded.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
 
-from tasuki.draft import said, state
 from tasuki.draft.authors import choices
-from tasuki.draft.authors.task import Task
-from tasuki.draft.block_worth import BlockWorth
-from tasuki.draft.blocks import Block, split_blocks
+from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.brief import (
     MOST_UNQUOTED,
     UNQUOTED,
-    command_line,
-    file_line,
-    item_line,
+    format_command,
+    format_file,
+    format_item,
     render_context,
-    trimmed,
+    trim_to_budget,
 )
-from tasuki.draft.entries import users_words
-from tasuki.draft.excerpts import (
-    MESSAGE,
+from tasuki.draft.facts import state
+from tasuki.draft.facts.files import find_short_names
+from tasuki.draft.rank.block_worth import BlockWorth
+from tasuki.draft.rank.blocks import MessageBlock, split_blocks
+from tasuki.draft.rank.excerpts import (
+    MESSAGE_COST,
     ExcerptPicker,
-    block_length,
-    cue_of,
+    drop_offers,
     join_lists,
+    measure_block,
     quote_blocks,
-    without_offers,
+    weigh_cue,
 )
-from tasuki.draft.files import short_names
-from tasuki.draft.rulings import quote_rulings
-from tasuki.draft.steps import last_steps
-from tasuki.draft.text import own_words, sentences, shorten
-from tasuki.draft.turns import concluding_refs, split_turns
-from tasuki.harness.jsonl import drop_torn
+from tasuki.draft.rank.rulings import quote_rulings
+from tasuki.draft.rank.steps import list_last_steps
+from tasuki.draft.text import language_cues
+from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
+from tasuki.draft.text.split import extract_own_words, shorten, split_sentences
+from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
 
 ORDER = ("stopped", "state", "asked", "previous", "steps", "files", "commands", "context")
@@ -58,9 +58,9 @@ AUTHORED_ORDER = (
     "context",
 )
 """Sections in the order in which they get their room."""
-STOPPED = 4_800
-"""Characters of the last messages that are quoted, at most: 1,200 tokens."""
-SHARES = {
+MAX_STOPPED = 4_800
+"""Maximum characters of the last messages that are quoted: 1,200 tokens."""
+MAX_SHARES = {
     "stopped": 0.28,
     "state": 0.15,
     "asked": 0.32,
@@ -71,29 +71,34 @@ SHARES = {
     "decisions": 0.15,
     "questions": 0.1,
 }
-"""Of the room, what each section may take at most; the conclusions take what is left."""
-KEPT = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
-KEEPS_NOTHING = ("stopped", "state")
-"""Shares of the room that sections keep for those after them; the first ones come before all."""
-STEPS = 9
-ENOUGH = 0.8
+"""The maximum share of the room for each section; the conclusions get the remainder."""
+RESERVED_SHARES = {"context": 0.22, "files": 0.08, "commands": 0.05, "steps": 0.03}
+RESERVES_NOTHING = ("stopped", "state")
+"""Shares of the room reserved for later sections; the first ones come before all."""
+MAX_STEPS = 9
+ENOUGH_ROOM = 0.8
 """Share of its room under which no earlier message is quoted."""
-LIST, ROOM_FOR_LISTS = 320, 45
-"""Characters up to which a list is quoted whole or not at all, and the room that takes for each of them."""
-LOOKED_AT = 150_000
-"""Characters of the agent's newest messages that excerpts are taken from; a harness's summaries besides."""
-REACH = 40
-"""Entries back within which an earlier message still tells where the thread stopped."""
-IN_HAND, MID_TURN_LOOKED_AT = 3, 3
+WHOLE_LIST, ROOM_PER_LIST_CHARACTER = 320, 45
+"""Maximum characters of a list that is quoted whole or not at all, and the room needed for
+each character.
+"""
+EXCERPT_CHARACTERS = 150_000
+"""Characters of the agent's newest messages for excerpts; a harness's summaries are extra."""
+STOPPED_REACH = 40
+"""Entries back within which an earlier message still shows where the thread stopped."""
+MAX_IN_HAND, MAX_MID_TURN = 3, 3
 WHOLE, SHORT, TELLING, UNQUOTED_ROOM = 700, 160, 120, 180
-WHOSE = {"tool": "A sub-agent reported", "compaction": "The harness's summary of what was before"}
-"""Whose words a quoted message is, where they are not the agent's."""
-HEADING = 42
+SPEAKER_LABELS = {
+    "tool": "A sub-agent reported",
+    "compaction": "The harness's summary of what was before",
+}
+"""Labels of quoted messages that are not the agent's own words."""
+HEADING_COST = 42
 """Characters that a section's heading takes."""
 
 
-def write(
-    task: Task,
+def write_offline_draft(
+    task: AuthorTask,
     base: Draft,
     *,
     budget: int,
@@ -102,20 +107,20 @@ def write(
     preamble: bool,
     authored: Draft | None = None,
 ) -> Draft:
-    """A draft that fits `budget` tokens without the goal; what did not fit is in `left_out`.
+    """Return a draft that fits `budget` tokens without the goal; the rest is in `left_out`.
 
-    `base` holds the sections that no author writes: metadata, drift, skill. `authored` is what an
-    author wrote, checked: its context, decisions and questions, and the files, commands and words of
-    the user that it chose.
+    `base` holds the sections no author writes: metadata, drift, skill. `authored` is what an
+    author wrote, checked: its context, decisions and questions, and the files, commands and
+    words of the user that it chose.
     """
     room = budget * 4 - len(render_context(base, handoff_id, preamble=preamble)) - 8
-    composer = Composer(task, room, reasons, authored)
-    draft = replace(base, **composer.sections(), left_out=tuple(composer.left_out[:60]))
-    return trimmed(draft, handoff_id, budget, preamble=preamble)
+    composer = DraftComposer(task, room, reasons, authored)
+    draft = replace(base, **composer.fill_sections(), left_out=tuple(composer.left_out[:60]))
+    return trim_to_budget(draft, handoff_id, budget, preamble=preamble)
 
 
-ADVISED = 0.12
-"""How much of the goal a sentence shares, to advise against it."""
+ADVICE_OVERLAP = 0.12
+"""Share of the goal in a sentence, from which on its advice is about the goal."""
 _AGAINST = re.compile(
     r"\b(?:leave \S+ \S+ out|leave (?:it|that|this|them) out|don'?t|do not|wouldn'?t|would not|shouldn'?t|not worth|"
     r"skip|avoid|rather not|no need)\b",
@@ -123,10 +128,12 @@ _AGAINST = re.compile(
 )
 
 
-class Composer:
-    """Fills the sections of one draft, and remembers what they told, so that nothing is told twice."""
+class DraftComposer:
+    """Fills the sections of one draft, and remembers what they contain to avoid repetition."""
 
-    def __init__(self, task: Task, room: int, reasons: bool, authored: Draft | None = None) -> None:
+    def __init__(
+        self, task: AuthorTask, room: int, reasons: bool, authored: Draft | None = None
+    ) -> None:
         self.task = task
         self.authored = authored or Draft(goal=task.goal)
         self.is_authored = authored is not None
@@ -135,85 +142,100 @@ class Composer:
         self.room = self.whole
         self.reasons = reasons
         self.left_out: list[Item] = []
-        self._told: list[Item] = []
+        self._shown_items: list[Item] = []
         self.turns = split_turns(self.thread.entries)
-        self.answered = max((t.asked.ref for t in self.turns if t.asked and t.said), default=0)
-        self.concluding = concluding_refs(self.turns)
-        self.blocks = self._blocks()
-        self.picker = ExcerptPicker(
-            self.blocks, [own_words(users_words(t.asked)) for t in self.turns if t.asked]
+        self.last_answered = max(
+            (t.prompt.ref for t in self.turns if t.prompt and t.messages), default=0
         )
-        self.picker.tell(task.goal.text)
+        self.concluding = find_concluding_refs(self.turns)
+        self.blocks = self._collect_blocks()
+        self.picker = ExcerptPicker(
+            self.blocks,
+            [extract_own_words(extract_user_words(t.prompt)) for t in self.turns if t.prompt],
+        )
+        self.picker.note_text(task.goal.text)
         self._kinds = {e.ref: e.kind for e in self.thread.entries}
-        self._of_message: dict[int, list[int]] = {}
+        self._blocks_by_ref: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
-            self._of_message.setdefault(block.ref, []).append(index)
+            self._blocks_by_ref.setdefault(block.ref, []).append(index)
         self.last = self.thread.entries[-1].ref if self.thread.entries else 0
 
-    def _blocks(self) -> list[Block]:
-        whole_list = min(LIST, self.whole // ROOM_FOR_LISTS)
-        newest: list[list[Block]] = []
-        left = LOOKED_AT
+    def _collect_blocks(self) -> list[MessageBlock]:
+        whole_list = min(WHOLE_LIST, self.whole // ROOM_PER_LIST_CHARACTER)
+        newest: list[list[MessageBlock]] = []
+        left = EXCERPT_CHARACTERS
         last = next((e.ref for e in reversed(self.thread.entries) if e.kind == "assistant"), 0)
         for entry in reversed(self.thread.entries):
-            if (text := _message(entry)) and (left > 0 or entry.kind == "compaction"):
+            if (text := _extract_message(entry)) and (left > 0 or entry.kind == "compaction"):
                 left -= len(text)
                 if (
                     entry.kind == "assistant"
                     and entry.ref not in self.concluding
                     and entry.ref != last
                 ):
-                    text = said.without_announcement(text)
-                blocks = join_lists(split_blocks(text[:LOOKED_AT], entry.ref), whole_list)
-                newest.append(blocks if entry.ref > self.answered else without_offers(blocks))
+                    text = language_cues.strip_announcement(text)
+                blocks = join_lists(split_blocks(text[:EXCERPT_CHARACTERS], entry.ref), whole_list)
+                newest.append(blocks if entry.ref > self.last_answered else drop_offers(blocks))
         return [block for blocks in reversed(newest) for block in blocks]
 
-    def sections(self) -> dict[str, tuple[Any, ...]]:
-        """All sections, filled in the order of worth."""
-        found: dict[str, tuple[Any, ...]] = {}
+    def fill_sections(self) -> dict[str, tuple[Any, ...]]:
+        """Return all sections, filled in the order of worth."""
+        filled: dict[str, tuple[Any, ...]] = {}
         for section in AUTHORED_ORDER if self.is_authored else ORDER:
-            if self._share(section) > HEADING:
-                items = getattr(self, f"_{section}")(self._share(section) - HEADING)
-                found[section] = self._fit(section, items)
-                self._told += [as_item(item) for item in found[section]]
-        return found
+            if self._compute_share(section) > HEADING_COST:
+                items = getattr(self, f"_{section}")(self._compute_share(section) - HEADING_COST)
+                filled[section] = self._fit_items(section, items)
+                self._shown_items += [convert_to_item(item) for item in filled[section]]
+        return filled
 
-    def _share(self, section: str) -> int:
-        """Characters that a section may take; the last ones keep a part for the conclusions."""
+    def _compute_share(self, section: str) -> int:
+        """Return the characters a section may take; the last ones reserve room for conclusions."""
         order = AUTHORED_ORDER if self.is_authored else ORDER
         later = order[order.index(section) + 1 :]
-        kept = sum(KEPT.get(other, 0.0) for other in later) if section not in KEEPS_NOTHING else 0.0
-        return min(self.room - int(self.whole * kept), int(self.whole * SHARES.get(section, 1.0)))
+        reserved = (
+            sum(RESERVED_SHARES.get(other, 0.0) for other in later)
+            if section not in RESERVES_NOTHING
+            else 0.0
+        )
+        return min(
+            self.room - int(self.whole * reserved), int(self.whole * MAX_SHARES.get(section, 1.0))
+        )
 
-    def _fit(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
-        """The first items that fit into what is left of the room."""
-        kept: list[Any] = []
-        room = self.room - HEADING
+    def _fit_items(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the first items that fit into the remaining room."""
+        fitting: list[Any] = []
+        room = self.room - HEADING_COST
         for item in items:
-            cost = len(_line(item)) + 1
+            cost = len(_format_line(item)) + 1
             if cost <= room:
                 room -= cost
-                kept.append(item)
+                fitting.append(item)
             else:
-                self.left_out.append(as_item(item))
-        if kept:
+                self.left_out.append(convert_to_item(item))
+        if fitting:
             self.room = room
-        return tuple(kept)
+        return tuple(fitting)
 
     # -- sections ----------------------------------------------------------------------
 
     def _decisions(self, room: int) -> list[Item]:
-        """What an author wrote; without one nothing proves a decision but its own words, which are quoted."""
+        """Return what an author wrote.
+
+        Without an author only a decision's own words prove it, and those are quoted.
+        """
         return list(self.authored.decisions)
 
     def _questions(self, room: int) -> list[Item]:
         return list(self.authored.questions)
 
     def _stopped(self, room: int) -> list[Item]:
-        """The files in hand, and the newest messages: the last one, and before it the last that concludes."""
-        items = [*self._in_hand(), *self._unanswered()]
-        room = min(room, STOPPED) - sum(len(_line(item)) + 1 for item in items)
-        enough = room * ENOUGH
+        """Return the files in hand, and the newest messages.
+
+        These are the last message, and before it the last that concludes.
+        """
+        items = [*self._list_in_hand(), *self._list_unanswered()]
+        room = min(room, MAX_STOPPED) - sum(len(_format_line(item)) + 1 for item in items)
+        enough = room * ENOUGH_ROOM
         chosen: list[int] = []
         spoken = [
             r
@@ -221,83 +243,94 @@ class Composer:
             if self._kinds[r] == "assistant"
         ]
         for number, ref in enumerate(spoken):
-            own = self._of_message[ref]
+            own = self._blocks_by_ref[ref]
             if number and (
-                (ref not in self.concluding and number > MID_TURN_LOOKED_AT)
-                or self._only_announces(own)
+                (ref not in self.concluding and number > MAX_MID_TURN)
+                or self._is_only_announcement(own)
             ):
                 continue
-            if number and self.last - ref > REACH:
+            if number and self.last - ref > STOPPED_REACH:
                 break
-            size = sum(block_length(self.blocks[i].text) for i in own) + MESSAGE
+            size = sum(measure_block(self.blocks[i].text) for i in own) + MESSAGE_COST
             if size <= room:
-                self.picker.take_all(own)
+                self.picker.mark_taken(own)
                 chosen += own
                 room -= size
             else:
-                ends, room = self.picker.pick(own[:1] + own[-1:], room - MESSAGE, lambda block: 1.0)
-                picked, room = self.picker.pick(own, room, self._end_worth)
+                ends, room = self.picker.pick_blocks(
+                    own[:1] + own[-1:], room - MESSAGE_COST, lambda block: 1.0
+                )
+                picked, room = self.picker.pick_blocks(own, room, self._weigh_end)
                 chosen += ends + picked
                 break
             if room < enough:
                 break
         self.picker.taken.update(
-            i for ref in {self.blocks[c].ref for c in chosen} for i in self._of_message[ref]
+            i for ref in {self.blocks[c].ref for c in chosen} for i in self._blocks_by_ref[ref]
         )
-        return [*items, *map(self._overruled, self._quotes(chosen))]
+        return [*items, *map(self._mark_overruled, self._build_quotes(chosen))]
 
-    def _overruled(self, item: Item) -> Item:
-        """A last message, marked where it advises against what the goal then asks for."""
-        asked = self.turns[-1].asked if self.turns else None
+    def _mark_overruled(self, item: Item) -> Item:
+        """Return a last message, marked if it advises against what the goal then asks for."""
+        asked = self.turns[-1].prompt if self.turns else None
         is_last = bool(item.refs) and item.refs[0] == self.task.relevance.last_spoken
         is_last = is_last and not (asked and asked.text.strip() == self.task.goal.text.strip())
-        advice = (s for s in sentences(item.text) if is_last and _AGAINST.search(s))
-        if any(self.task.relevance.overlap(s) >= ADVISED for s in advice):
+        advice = (s for s in split_sentences(item.text) if is_last and _AGAINST.search(s))
+        if any(self.task.relevance.measure_overlap(s) >= ADVICE_OVERLAP for s in advice):
             return replace(item, label="Said before the goal, which overrules its advice")
         return item
 
-    def _quotes(self, chosen: Sequence[int]) -> list[Item]:
-        """Chosen blocks as items, a message each; it is said whose words are not the agent's own."""
+    def _build_quotes(self, chosen: Sequence[int]) -> list[Item]:
+        """Return chosen blocks as items, one per message; a label marks words not the agent's."""
         return [
-            Item(text=text, refs=(ref,), label=WHOSE.get(self._kinds[ref], ""))
+            Item(text=text, refs=(ref,), label=SPEAKER_LABELS.get(self._kinds[ref], ""))
             for ref, text in quote_blocks(self.blocks, chosen)
         ]
 
-    def _in_hand(self) -> Iterator[Item]:
-        """The files that the work is most likely to go on with."""
-        if paths := [f.path for f in choices.ranked_files(self.task) if f.edits or f.reads][
-            :IN_HAND
+    def _list_in_hand(self) -> Iterator[Item]:
+        """Yield the files in which the work will most likely continue."""
+        if paths := [f.path for f in choices.rank_existing_files(self.task) if f.edits or f.reads][
+            :MAX_IN_HAND
         ]:
             yield Item(text=", ".join(f"`{path}`" for path in paths), label="Files in hand")
 
-    def _unanswered(self) -> Iterator[Item]:
-        """The user's last message, where the agent did not answer it."""
+    def _list_unanswered(self) -> Iterator[Item]:
+        """Yield the user's last message if the agent did not answer it."""
         turn = self.turns[-1] if self.turns else None
-        if turn and turn.asked and not turn.said and (words := own_words(users_words(turn.asked))):
+        if (
+            turn
+            and turn.prompt
+            and not turn.messages
+            and (words := extract_own_words(extract_user_words(turn.prompt)))
+        ):
             text = f'"{shorten(" ".join(words.split()), WHOLE)}"'
             yield Item(
-                text=text, refs=(turn.asked.ref,), label="The user's last message, not yet answered"
+                text=text,
+                refs=(turn.prompt.ref,),
+                label="The user's last message, not yet answered",
             )
 
-    def _only_announces(self, own: Sequence[int]) -> bool:
+    def _is_only_announcement(self, own: Sequence[int]) -> bool:
         return (
             len(own) == 1
             and len(self.blocks[own[0]].text) < SHORT
-            and said.is_narration(self.blocks[own[0]].text)
+            and language_cues.is_narration(self.blocks[own[0]].text)
         )
 
-    def _end_worth(self, block: Block) -> float:
-        return cue_of(block.text) * (1 + self.task.relevance.overlap(block.text))
+    def _weigh_end(self, block: MessageBlock) -> float:
+        return weigh_cue(block.text) * (1 + self.task.relevance.measure_overlap(block.text))
 
     def _state(self, room: int) -> list[Item]:
-        items = list(state.items(self.thread, self.facts))
+        items = list(state.list_state_items(self.thread, self.facts))
         for item in items:
-            self.picker.tell(item.text)
-        return _within(items, room, self.left_out)
+            self.picker.note_text(item.text)
+        return _fit_room(items, room, self.left_out)
 
     def _asked(self, room: int) -> list[Item]:
         task = self.task
-        items, rest = quote_rulings(self.turns, task.stated, task.relevance, room, task.goal.text)
+        items, rest = quote_rulings(
+            self.turns, task.open_statements, task.relevance, room, task.goal.text
+        )
         quoted = {item.refs[0]: item.text for item in items if item.refs}
         chosen = [
             i
@@ -306,21 +339,24 @@ class Composer:
         ]
         items = sorted([*items, *chosen], key=lambda item: item.refs[:1])
         for item in items:
-            self.picker.tell(item.text)
+            self.picker.note_text(item.text)
         self.left_out += rest
         return items
 
     def _previous(self, room: int) -> list[Item]:
         items = [Item(text=q.text, refs=(q.ref,)) for q in self.facts.previous]
-        return _within(items, room, self.left_out)
+        return _fit_room(items, room, self.left_out)
 
     def _steps(self, room: int) -> list[Item]:
-        """What was done after the agent last said how things stand; before that, it told so itself."""
-        names = short_names(f.path for f in self.facts.files)
-        told = {check.refs[-1] for check in self.facts.last_check}
-        steps = last_steps(self.thread, self.task.derived.runs, names, STEPS, told)
-        since = max((r for r in self.concluding if self._length_of(r) >= SHORT), default=0)
-        return _within([s for s in steps[::-1] if s.refs[0] > since], room, [])[::-1]
+        """Return what was done after the agent last described the state.
+
+        Earlier steps are in that description.
+        """
+        names = find_short_names(f.path for f in self.facts.files)
+        check_refs = {check.refs[-1] for check in self.facts.last_check}
+        steps = list_last_steps(self.thread, self.task.derived.runs, names, MAX_STEPS, check_refs)
+        since = max((r for r in self.concluding if self._measure_message(r) >= SHORT), default=0)
+        return _fit_room([s for s in steps[::-1] if s.refs[0] > since], room, [])[::-1]
 
     def _files(self, room: int) -> list[FileItem]:
         """The files that an author chose, with its reasons, then those that are ranked best."""
@@ -329,57 +365,55 @@ class Composer:
         limit = max(self.task.limits["files"] - len(chosen), 0)
         ranked = (
             f
-            for f in choices.files(self.task, self.task.limits["files"], self.reasons)
+            for f in choices.choose_files(self.task, self.task.limits["files"], self.reasons)
             if f.path not in named
         )
-        return _within([*chosen, *islice(ranked, limit)], room, self.left_out)
+        return _fit_room([*chosen, *islice(ranked, limit)], room, self.left_out)
 
     def _commands(self, room: int) -> list[CommandItem]:
         checks = {check.refs[-1] for check in self.facts.last_check}
         limit = self.task.limits["commands"]
         chosen = list(self.authored.commands)
-        found = choices.commands(
+        found = choices.choose_commands(
             self.facts.commands,
             self.task.relevance,
             max(limit - len(chosen), 0),
             checks,
             [c.command for c in chosen],
         )
-        return _within([*chosen, *found], room, self.left_out)
+        return _fit_room([*chosen, *found], room, self.left_out)
 
     def _context(self, room: int) -> list[Item]:
-        """What an author wrote; then the blocks of earlier turns that say most of what was not told yet."""
+        """Return what an author wrote, then the blocks of earlier turns that add most."""
         first = [
-            *state.goal_errors(self.thread, self.facts, self.task.goal.text),
-            *state.goal_quotes(self.thread, self.task.goal.text),
+            *state.find_goal_errors(self.thread, self.facts, self.task.goal.text),
+            *state.find_goal_quotes(self.thread, self.task.goal.text),
         ]
-        written = _within([*first, *self.authored.context], room, self.left_out)
+        written = _fit_room([*first, *self.authored.context], room, self.left_out)
         for item in written:
-            self.picker.tell(item.text)
-        room -= sum(len(_line(item)) + 1 for item in written)
-        picked, _ = self.picker.pick(
-            range(len(self.blocks)), room - UNQUOTED_ROOM, self._worth.weigh
+            self.picker.note_text(item.text)
+        room -= sum(len(_format_line(item)) + 1 for item in written)
+        picked, _ = self.picker.pick_blocks(
+            range(len(self.blocks)),
+            room - UNQUOTED_ROOM,
+            BlockWorth(self.task, self.turns, self.picker).weigh,
         )
-        quoted = [*written, *self._quotes(picked)]
-        cited = {ref for item in (*quoted, *self._told) for ref in item.refs}
-        others = self._telling_messages() - cited
+        quoted = [*written, *self._build_quotes(picked)]
+        cited = {ref for item in (*quoted, *self._shown_items) for ref in item.refs}
+        others = self._find_telling_messages() - cited
         return (
             [*quoted, Item(text=UNQUOTED, refs=tuple(sorted(others)[-MOST_UNQUOTED:]))]
             if others
             else quoted
         )
 
-    @cached_property
-    def _worth(self) -> BlockWorth:
-        return BlockWorth(self.task, self.turns, self.picker)
+    def _measure_message(self, ref: int) -> int:
+        """Return the characters of a message."""
+        return sum(len(self.blocks[i].text) for i in self._blocks_by_ref.get(ref, ()))
 
-    def _length_of(self, ref: int) -> int:
-        """Characters of a message."""
-        return sum(len(self.blocks[i].text) for i in self._of_message.get(ref, ()))
-
-    def _telling_messages(self) -> set[int]:
-        """Messages of the agent that say more than what it does next."""
-        length = {ref: self._length_of(ref) for ref in self._of_message}
+    def _find_telling_messages(self) -> set[int]:
+        """Return messages of the agent that say more than its next step."""
+        length = {ref: self._measure_message(ref) for ref in self._blocks_by_ref}
         return {
             ref
             for ref, size in length.items()
@@ -387,36 +421,36 @@ class Composer:
         }
 
 
-def _message(entry: Entry) -> str:
-    """What an entry says in sentences: the agent's words, a harness's summary, a sub-agent's report."""
+def _extract_message(entry: Entry) -> str:
+    """Return an entry's sentences: the agent's words, a summary, a sub-agent's report."""
     call = entry.tool
     if call is None:
         return entry.text if entry.kind in ("assistant", "compaction") else ""
     is_report = call.kind == "agent" and call.status == "ok" and not call.background
-    return drop_torn(call.output) if is_report and len(call.output) >= TELLING else ""
+    return drop_torn_sentences(call.output) if is_report and len(call.output) >= TELLING else ""
 
 
-def _line(item: Any) -> str:
+def _format_line(item: Any) -> str:
     if isinstance(item, FileItem):
-        return file_line(item)
-    return command_line(item) if isinstance(item, CommandItem) else item_line(item)
+        return format_file(item)
+    return format_command(item) if isinstance(item, CommandItem) else format_item(item)
 
 
-def _within(items: Sequence[Any], room: int, left_out: list[Item]) -> list[Any]:
-    """The first items that fit into some characters, and those after a long one that fit too."""
-    kept = []
+def _fit_room(items: Sequence[Any], room: int, left_out: list[Item]) -> list[Any]:
+    """The first items that fit into some characters, and later ones that fit after a long one."""
+    fitting = []
     for item in items:
-        cost = len(_line(item)) + 1
+        cost = len(_format_line(item)) + 1
         if cost <= room:
             room -= cost
-            kept.append(item)
+            fitting.append(item)
         else:
-            left_out.append(as_item(item))
-    return kept
+            left_out.append(convert_to_item(item))
+    return fitting
 
 
-def as_item(item: Any) -> Item:
-    """A line of any section as an item of the list of what was left out."""
+def convert_to_item(item: Any) -> Item:
+    """Return a line of any section as an item of the list of what was left out."""
     if isinstance(item, Item):
         return item
     if isinstance(item, FileItem):

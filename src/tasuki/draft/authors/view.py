@@ -1,7 +1,8 @@
-"""What of a thread goes into a request: the bounded, compaction-aware view of the branch.
+"""The part of a thread in a request: the bounded, compaction-aware view of the branch.
 
-Entries since the last compaction go in whole, the newest first of all; what lies before, or does
-not fit, goes in as the summary that the agent itself worked from and as ranked excerpts.
+Entries since the last compaction are included whole, the newest first. What is older, or
+does not fit, is included as the summary that the agent itself worked from and as ranked
+excerpts.
 """
 
 import secrets
@@ -9,91 +10,99 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from tasuki.draft.authors.task import Task
-from tasuki.draft.brief import plain as on_one_line
-from tasuki.draft.entries import readable
-from tasuki.draft.rank import best
-from tasuki.draft.text import shorten
-from tasuki.harness.jsonl import clip
+from tasuki.draft.authors.author import AuthorTask
+from tasuki.draft.brief import clean_line as on_one_line
+from tasuki.draft.rank.relevance import select_best
+from tasuki.draft.text.entries import format_entry
+from tasuki.draft.text.split import shorten
+from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Entry
-from tasuki.plain import plain
+from tasuki.text_safety import clean_text
 
-RESULT = 1_600
+MAX_RESULT = 1_600
 """Characters of one tool call with its result."""
-WORDS = 12_000
+MAX_MESSAGE = 12_000
 """Characters of one message."""
-SUMMARY = 16_000
-EXCERPTS = 0.3
-"""Share of the room that excerpts of older entries get where not all goes in whole."""
-LISTED = 160
-"""Entries in the list of entries that an agent gets, the newest of those that say something."""
+MAX_SUMMARY = 16_000
+EXCERPT_SHARE = 0.3
+"""Share of the room for excerpts of older entries, if not all entries fit whole."""
+MAX_LISTED = 160
+"""Entries in the list that an agent gets, the newest of those with words."""
 
 
-class View(Struct, frozen=True):
-    """A thread as a request holds it. Entries from `first` on are whole."""
+class RequestView(Struct, frozen=True):
+    """A thread as a request contains it. Entries from `first` on are whole."""
 
     text: str
     first: int
     whole: bool
 
 
-def view(task: Task, room: int) -> View:
-    """As much of a thread as goes into `room` characters, secrets and control characters removed."""
+def build_view(task: AuthorTask, room: int) -> RequestView:
+    """Return as much of a thread as fits into `room` characters.
+
+    Secrets and control characters are removed.
+    """
     entries = task.thread.entries
-    since = _in_view(entries)
-    kept, size = _newest(since, room, task.clean)
-    whole = len(kept) == len(entries)
-    if not whole and len(kept) < len(since):  # Older ones get their part of the room.
-        while len(kept) > 1 and size > room * (1 - EXCERPTS):
-            size -= len(kept.pop()[1]) + 1
-    first = kept[-1][0] if kept else 1
-    older = [] if whole else list(_older(task, first, room - size))
-    text = "\n".join([*older, *(text for _, text in reversed(kept))])
-    return View(text=text, first=first, whole=whole)
+    since = _select_in_view(entries)
+    newest, size = _collect_newest(since, room, task.clean)
+    whole = len(newest) == len(entries)
+    if not whole and len(newest) < len(since):  # Older ones get their part of the room.
+        while len(newest) > 1 and size > room * (1 - EXCERPT_SHARE):
+            size -= len(newest.pop()[1]) + 1
+    first = newest[-1][0] if newest else 1
+    older = [] if whole else list(_list_older(task, first, room - size))
+    text = "\n".join([*older, *(text for _, text in reversed(newest))])
+    return RequestView(text=text, first=first, whole=whole)
 
 
-def _in_view(entries: Sequence[Entry]) -> list[Entry]:
-    """What the agent itself had in view at the end: since the last compaction, and what that kept."""
+def _select_in_view(entries: Sequence[Entry]) -> list[Entry]:
+    """Return what the agent had in view at the end: entries since the last compaction.
+
+    Entries that the compaction kept are included.
+    """
     last = next((e for e in reversed(entries) if e.kind == "compaction"), None)
-    kept = last.kept_from if last else 0
-    return [e for e in entries if not e.compacted or (kept and e.ref >= kept)]
+    kept_from = last.kept_from if last else 0
+    return [e for e in entries if not e.compacted or (kept_from and e.ref >= kept_from)]
 
 
-def _newest(
+def _collect_newest(
     entries: Sequence[Entry], room: int, clean: Callable[[str], str]
 ) -> tuple[list[tuple[int, str]], int]:
-    """Ref and text of the newest entries that go into a room, newest first, and their size."""
-    kept: list[tuple[int, str]] = []
+    """Return ref and text of the newest entries that fit, newest first, and their size."""
+    collected: list[tuple[int, str]] = []
     size = 0
     for entry in reversed(entries):
-        text = clean(_entry(entry))
-        if not kept:  # The newest one goes in, its middle left out where it must be.
+        text = clean(_format_entry(entry))
+        if not collected:  # The newest one is always included, without its middle if necessary.
             text = clip(text, max(200, room - 80))
-        if size + len(text) + 1 > room and kept:
+        if size + len(text) + 1 > room and collected:
             break
-        kept.append((entry.ref, text))
+        collected.append((entry.ref, text))
         size += len(text) + 1
-    return kept, size
+    return collected, size
 
 
-def _entry(entry: Entry) -> str:
-    """One entry as a request shows it."""
+def _format_entry(entry: Entry) -> str:
+    """Return one entry as a request shows it."""
     if entry.kind == "tool":
-        body = clip(readable(entry), RESULT)
-        return f"[#{entry.ref} tool] {plain(body)}"
-    who = entry.kind if entry.kind != "user" or entry.origin == "typed" else f"user, {entry.origin}"
-    limit = SUMMARY if entry.kind == "compaction" else WORDS
-    return f"[#{entry.ref} {who}] {plain(clip(entry.text, limit))}"
+        body = clip(format_entry(entry), MAX_RESULT)
+        return f"[#{entry.ref} tool] {clean_text(body)}"
+    speaker = (
+        entry.kind if entry.kind != "user" or entry.origin == "typed" else f"user, {entry.origin}"
+    )
+    limit = MAX_SUMMARY if entry.kind == "compaction" else MAX_MESSAGE
+    return f"[#{entry.ref} {speaker}] {clean_text(clip(entry.text, limit))}"
 
 
-def _older(task: Task, first: int, room: int) -> Iterator[str]:
-    """Sentences of entries before `first`, those that speak of the goal, in the order of the thread."""
-    said = [s for s in task.stated if s.ref < first]
-    chosen = best(((task.relevance.statement(s), s) for s in said), 120)
+def _list_older(task: AuthorTask, first: int, room: int) -> Iterator[str]:
+    """Yield sentences of entries before `first` that speak of the goal, in thread order."""
+    earlier = [s for s in task.open_statements if s.ref < first]
+    chosen = select_best(((task.relevance.score_statement(s), s) for s in earlier), 120)
     lines = []
     for statement in chosen:
-        who = "user" if statement.by_user else "assistant"
-        line = task.clean(f"[#{statement.ref} {who}, excerpt] {plain(statement.text)}")
+        speaker = "user" if statement.by_user else "assistant"
+        line = task.clean(f"[#{statement.ref} {speaker}, excerpt] {clean_text(statement.text)}")
         if len(line) + 1 > room:
             break
         room -= len(line) + 1
@@ -101,15 +110,17 @@ def _older(task: Task, first: int, room: int) -> Iterator[str]:
     yield from (line for _, line in sorted(lines))
 
 
-def entry_list(entries: Sequence[Entry], clean: Callable[[str], str]) -> str:
-    """A line for each entry that says something, so that an agent can name it by number."""
-    said = [e for e in entries if e.kind in ("user", "assistant") and len(e.text.strip()) > 20]
-    lines = [f"#{e.ref} {e.kind}: {shorten(on_one_line(e.text[:400]), 90)}" for e in said[-LISTED:]]
+def format_entry_list(entries: Sequence[Entry], clean: Callable[[str], str]) -> str:
+    """Return a line for each entry with words, so that an agent can cite it by number."""
+    spoken = [e for e in entries if e.kind in ("user", "assistant") and len(e.text.strip()) > 20]
+    lines = [
+        f"#{e.ref} {e.kind}: {shorten(on_one_line(e.text[:400]), 90)}" for e in spoken[-MAX_LISTED:]
+    ]
     return clean("\n".join(lines)) or "(none)"
 
 
-def fence(*texts: str) -> str:
-    """The name of a fence that occurs in none of some texts, and that nobody could foresee."""
+def create_fence(*texts: str) -> str:
+    """Return the name of a fence that occurs in none of some texts and cannot be guessed."""
     while True:
         name = f"thread-{secrets.token_hex(6)}"
         if not any(name in text for text in texts):

@@ -1,4 +1,4 @@
-"""What is said to models and agents, as Markdown files, filled in strictly."""
+"""Prompts for models and agents, as Markdown files, filled in strictly."""
 
 import re
 from collections.abc import Mapping
@@ -10,33 +10,39 @@ _EXAMPLE = re.compile(r'"(?:text|reason)": "([^"]{6,})"')
 _VARIABLE = re.compile(r"\{\{(\w+)\}\}")
 
 
-def render(name: str, **values: object) -> str:
-    """The prompt `name` with its variables filled in; as `render_in`, of this folder."""
-    return render_in(HERE, name, values)
+def render_prompt(name: str, **values: object) -> str:
+    """The prompt `name` with its variables filled in; as `render_prompt_in`, of this folder."""
+    return render_prompt_in(HERE, name, values)
 
 
-def render_in(folder: Path, name: str, values: Mapping[str, object]) -> str:
-    """The prompt `name` of a folder with its variables filled in.
+def render_prompt_in(folder: Path, name: str, values: Mapping[str, object]) -> str:
+    """Return the prompt `name` of a folder with its variables filled in.
 
-    Values are put in as they are and not looked through again. Raises LookupError for a variable
-    without a value and for a value without a variable: a prompt must say what its caller means.
+    Values are inserted as they are and not searched again. Raises LookupError for a variable
+    without a value and for a value without a variable: a prompt must use exactly what its
+    caller passes.
     """
-    text = text_in(folder, name)
+    text = read_prompt_text(folder, name)
     wanted = set(_VARIABLE.findall(text))
     if odd := wanted ^ set(values):
-        what = "needs" if odd <= wanted else "knows no"
-        raise LookupError(f"The prompt {name} {what} {', '.join(sorted(odd))}.")
+        verb = "needs" if odd <= wanted else "knows no"
+        raise LookupError(f"The prompt {name} {verb} {', '.join(sorted(odd))}.")
     return _VARIABLE.sub(lambda match: str(values[match[1]]), text)
 
 
 @cache
-def examples() -> frozenset[str]:
-    """The texts and reasons that prompts show as examples, in lower case: no answer may hold them."""
-    shown = (m for name in ("system", "agent") for m in _EXAMPLE.finditer(text_in(HERE, name)))
+def list_examples() -> frozenset[str]:
+    """Return the texts and reasons that prompts show as examples, in lower case.
+
+    No answer may contain them.
+    """
+    shown = (
+        m for name in ("system", "agent") for m in _EXAMPLE.finditer(read_prompt_text(HERE, name))
+    )
     return frozenset(match[1].lower() for match in shown)
 
 
 @cache
-def text_in(folder: Path, name: str) -> str:
-    """The prompt `name` of a folder as it stands there."""
+def read_prompt_text(folder: Path, name: str) -> str:
+    """Return the prompt `name` of a folder without its variables filled in."""
     return (folder / f"{name}.md").read_text("utf-8").strip()

@@ -1,12 +1,12 @@
-"""What is typed to agents, as Markdown files, filled in strictly."""
+"""The prompts that are typed to agents, as Markdown files, filled in strictly."""
 
 from pathlib import Path
 
-from tasuki.draft.prompts import render_in
+from tasuki.draft.prompts import render_prompt_in
 
-HERE = Path(__file__).parent
+PROMPTS_FOLDER = Path(__file__).parent
 
 
 def render(name: str, **values: object) -> str:
-    """The prompt `name` with its variables filled in; as `tasuki.draft.prompts.render_in`."""
-    return render_in(HERE, name, values)
+    """Render the prompt `name` with its variables, as `tasuki.draft.prompts.render_prompt_in` does."""
+    return render_prompt_in(PROMPTS_FOLDER, name, values)

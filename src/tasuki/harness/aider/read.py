@@ -1,7 +1,8 @@
-"""Reading aider's chat histories.
+"""Read aider's chat histories.
 
-A user's line is `#### …`, one of aider's own `> …`, and both end in two blanks; of several lines
-of aider's own only the first has the mark, and only the last the blanks. The rest is the model's.
+A user's line is `#### …`, one of aider's own `> …`, and both end in two blanks; of several
+lines of aider's own only the first has the mark, and only the last the blanks. The rest is
+the model's.
 """
 
 import os
@@ -12,8 +13,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
-from tasuki.harness import markdown
-from tasuki.harness.jsonl import begins_handoff, mark_compacted
+from tasuki.harness.reading import markdown
+from tasuki.harness.reading.jsonl import is_handoff_prompt, mark_compacted
 from tasuki.model import Entry, EntryKind, FileChange, Notice, Origin, Thread, ToolCall, ToolStatus
 
 START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*\Z")
@@ -25,9 +26,9 @@ NOTED = frozenset({
     "/copy", "/copy-context", "/paste", "/editor", "/edit", "/voice", "/web", "/save", "/load",
     "/report", "/multiline-mode", "/chat-mode", "/think-tokens", "/reasoning-effort", "/help",
 })  # fmt: skip
-"""Commands that say nothing about the work; what they do is told by aider's own lines."""
+"""Commands that do not concern the work; aider's own lines show what they do."""
 ASKING = frozenset({"/ask", "/code", "/architect", "/context"})
-"""Commands whose words aider writes down a second time, as a prompt."""
+"""Commands whose words aider writes a second time, as a prompt."""
 _ADDED = re.compile(r"Added (?!\d+ lines? of output)(.+?) to (?:the chat|read-only files)\.?\Z")
 _OUTPUT_ADDED = re.compile(r"Added \d+ lines? of output to the chat")
 _COMMIT = re.compile(r"Commit ([0-9a-f]{7,40}) (.*)\Z", re.DOTALL)
@@ -43,18 +44,18 @@ _SCALE = {"k": 1_000, "M": 1_000_000}
 BlockKind = Literal["start", "user", "own", "prose"]
 
 
-class _Block(Struct):
-    """Lines that belong together; those of the user and of aider come without their marks."""
+class _HistoryBlock(Struct):
+    """Lines that belong together; lines of the user and of aider come without their marks."""
 
     kind: BlockKind
-    at: int
+    line: int
     lines: list[str]
 
 
-class Reader:
-    """One pass over one history, or over a part of it that begins inside of a chat."""
+class AiderReader:
+    """One pass over one history, or over a part of it that begins inside a chat."""
 
-    def __init__(self, text: markdown.Text, id: str, inside: bool = False) -> None:
+    def __init__(self, text: markdown.MarkdownText, id: str, inside: bool = False) -> None:
         self.text, self.id, self.inside = text, id, inside
         self.entries: list[Entry] = []
         self.notices: list[Notice] = []
@@ -65,12 +66,14 @@ class Reader:
         self.command: ToolCall | None = None
         """The command of the user to which aider's next lines belong."""
         self.asked = ""
-        self.known: set[str] = set()
+        self.known_files: set[str] = set()
         """Files that the model has seen or written."""
         self.model = self.version = ""
         self.context: int | None = None
-        self.at = 0
-        self.own: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], object]], ...] = (
+        self.line = 0
+        self.own_line_handlers: tuple[
+            tuple[re.Pattern[str], Callable[[re.Match[str]], object]], ...
+        ] = (
             (_TOKENS, self._on_tokens),
             (re.compile("Applied edit to (.+)"), self._on_applied),
             (_COMMIT, self._on_commit),
@@ -82,61 +85,64 @@ class Reader:
         )
 
     def read(self) -> Thread:
-        for block in _blocks(self.text.lines):
-            self.at = block.at
+        for block in _split_blocks(self.text.lines):
+            self.line = block.line
             if block.kind == "start":
-                self._start(block.lines[0])
+                self._start_chat(block.lines[0])
             elif block.kind == "user":
-                self._user("\n".join(block.lines))
+                self._read_user_text("\n".join(block.lines))
             elif block.kind == "own":
-                self._own("\n".join(block.lines))
-            elif said := markdown.stripped(block.lines):
+                self._read_own_text("\n".join(block.lines))
+            elif text := markdown.strip_blank_lines(block.lines):
                 self.command = None
-                self.proposed = said
-                if prose := markdown.stripped(markdown.without_edits(block.lines)):
-                    self._add("assistant", prose)
-        return self._thread()
+                self.proposed = text
+                if prose := markdown.strip_blank_lines(markdown.remove_edits(block.lines)):
+                    self._add_entry("assistant", prose)
+        return self._build_thread()
 
-    def _add(
-        self, kind: EntryKind, text: str = "", origin: Origin = "typed",
+    def _add_entry(
+        self,
+        kind: EntryKind,
+        text: str = "",
+        origin: Origin = "typed",
         tool: ToolCall | None = None,
-    ) -> Entry:  # fmt: skip
+    ) -> Entry:
         entry = Entry(
             ref=len(self.entries) + 1,
             kind=kind,
             text=text,
             at=self.times[-1] if self.times else "",
-            id=f"L{self.at + 1}",
+            id=f"L{self.line + 1}",
             origin=origin,
             tool=tool,
-            offset=self.text.offsets[self.at],
+            offset=self.text.offsets[self.line],
         )
         self.entries.append(entry)
         if tool and origin == "typed":
             self.tool_names[tool.name] = None
         return entry
 
-    def _call(self, name: str, **known: object) -> ToolCall:
-        call = ToolCall(id=f"L{self.at + 1}", name=name, **known)  # type: ignore[arg-type]
-        self._add("tool", tool=call)
+    def _add_call(self, name: str, **fields: object) -> ToolCall:
+        call = ToolCall(id=f"L{self.line + 1}", name=name, **fields)  # type: ignore[arg-type]
+        self._add_entry("tool", tool=call)
         return call
 
-    def _notice(self, kind: Literal["interrupted", "error", "note"], text: str) -> None:
+    def _add_notice(self, kind: Literal["interrupted", "error", "note"], text: str) -> None:
         self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))
 
     # -- blocks ------------------------------------------------------------------------
 
-    def _start(self, line: str) -> None:
-        """A new chat knows nothing of the one before."""
+    def _start_chat(self, line: str) -> None:
+        """Start a new chat, which knows nothing of the one before."""
         match = START.match(line)
         assert match is not None
-        begun = self.inside or bool(self.times)
+        is_later = self.inside or bool(self.times)
         self.times.append(f"{match[1]}T{match[2]}")
         self.command = None
-        if begun:
-            self._add("compaction", line, "harness")
+        if is_later:
+            self._add_entry("compaction", line, "harness")
 
-    def _user(self, text: str) -> None:
+    def _read_user_text(self, text: str) -> None:
         self.command = None
         if text == "<blank>" or not text.strip() or text == self.asked:
             self.asked = ""
@@ -144,61 +150,61 @@ class Reader:
         name, _, words = text.partition(" ")
         self.asked = words.strip() if name in ASKING else ""
         if name in COMMANDS or text.startswith("!"):
-            self._run(name, text.removeprefix("!") if text.startswith("!") else words)
+            self._run_command(name, text.removeprefix("!") if text.startswith("!") else words)
         elif name in EMPTIES:
-            self._add("compaction", text, "harness")
+            self._add_entry("compaction", text, "harness")
         elif name in NOTED:
-            self._notice("note", text)
+            self._add_notice("note", text)
         else:
-            self._add("user", text, "handoff" if begins_handoff(text) else "typed")
+            self._add_entry("user", text, "handoff" if is_handoff_prompt(text) else "typed")
 
-    def _run(self, name: str, words: str) -> None:
+    def _run_command(self, name: str, words: str) -> None:
         command = f"git {words}" if name == "/git" else words or name
         status: ToolStatus = "ok" if name == "/test" else "unknown"
         self.command = ToolCall(
-            id=f"L{self.at + 1}", name="!", kind="shell", command=command, status=status
+            id=f"L{self.line + 1}", name="!", kind="shell", command=command, status=status
         )
-        self._add("tool", origin="command", tool=self.command)
+        self._add_entry("tool", origin="command", tool=self.command)
 
-    def _own(self, text: str) -> None:
-        """What aider itself says."""
-        for pattern, handler in self.own:
+    def _read_own_text(self, text: str) -> None:
+        """Read what aider itself says."""
+        for pattern, handler in self.own_line_handlers:
             if match := pattern.match(text):
                 handler(match)
                 return
         if text.startswith(_STOPPED):
-            self._notice("interrupted", text)
+            self._add_notice("interrupted", text)
         elif _ERROR.match(text):
-            self._notice("error", text)
+            self._add_notice("error", text)
         elif self.command is not None and "(Y)es" not in text:
             output = f"{self.command.output}\n{text}".lstrip("\n")
             put(self.command, "output", output)
             put(self.command, "output_size", len(output))
         elif text.strip():
-            self._notice("note", text)
+            self._add_notice("note", text)
 
     # -- aider's own lines -------------------------------------------------------------
 
     def _on_tokens(self, match: re.Match[str]) -> None:
-        sent, received = _amount(match[1], match[2]), _amount(match[3], match[4])
+        sent, received = _parse_amount(match[1], match[2]), _parse_amount(match[3], match[4])
         if sent is not None and received is not None:
             self.context = sent + received
 
     def _on_applied(self, match: re.Match[str]) -> None:
         path = match[1].strip()
-        changes = [c for c in markdown.edits(self.proposed) if _same(c.path, path)]
+        changes = [c for c in markdown.parse_edits(self.proposed) if _match_paths(c.path, path)]
         if not changes:
-            changes = markdown.whole_files(self.proposed, path)
-        made = tuple(
-            FileChange(path, "edit" if path in self.known else c.kind, c.old, c.new)
+            changes = markdown.find_whole_files(self.proposed, path)
+        applied = tuple(
+            FileChange(path, "edit" if path in self.known_files else c.kind, c.old, c.new)
             for c in changes
         )
-        self.known.add(path)
-        self._call(
+        self.known_files.add(path)
+        self._add_call(
             "edit",
             kind="edit",
             paths=(path,),
-            changes=made or (FileChange(path=path, kind="edit"),),
+            changes=applied or (FileChange(path=path, kind="edit"),),
             output=match[0],
             output_size=len(match[0]),
             status="ok",
@@ -206,19 +212,24 @@ class Reader:
 
     def _on_commit(self, match: re.Match[str]) -> None:
         size = len(match[0])
-        self._call(
-            "commit", kind="shell", command="git commit", output=match[0], output_size=size, status="ok"
-        )  # fmt: skip
+        self._add_call(
+            "commit",
+            kind="shell",
+            command="git commit",
+            output=match[0],
+            output_size=size,
+            status="ok",
+        )
 
     def _on_running(self, match: re.Match[str]) -> None:
-        self._call("run", kind="shell", command=match[1].strip(), status="unknown")
+        self._add_call("run", kind="shell", command=match[1].strip(), status="unknown")
 
     def _on_added(self, match: re.Match[str]) -> None:
-        self.known.add(match[1])
-        self._call("add", kind="read", paths=(match[1],), status="ok")
+        self.known_files.add(match[1])
+        self._add_call("add", kind="read", paths=(match[1],), status="ok")
 
     def _on_output_added(self, match: re.Match[str]) -> None:
-        """The output of `/test` is added without a question if the command failed."""
+        """Mark `/test` as failed: its output is added without a question only then."""
         if self.command and self.command.status == "ok":
             put(self.command, "status", "error")
 
@@ -230,8 +241,8 @@ class Reader:
 
     # -- the whole ---------------------------------------------------------------------
 
-    def _thread(self) -> Thread:
-        said = max((e.ref for e in self.entries if e.kind == "user"), default=0)
+    def _build_thread(self) -> Thread:
+        last_user_ref = max((e.ref for e in self.entries if e.kind == "user"), default=0)
         stopped = [n.after for n in self.notices if n.kind == "interrupted"]
         path = self.text.path
         return Thread(
@@ -247,99 +258,110 @@ class Reader:
             context_tokens=self.context,
             entries=tuple(mark_compacted(self.entries)),
             notices=tuple(self.notices),
-            aborted=bool(stopped) and said > 0 and stopped[-1] >= said,
+            aborted=bool(stopped) and last_user_ref > 0 and stopped[-1] >= last_user_ref,
             sources=(str(path),),
-            report=self.text.report(),
+            report=self.text.build_report(),
         )
 
 
-def _amount(number: str, scale: str | None) -> int | None:
+def _parse_amount(number: str, scale: str | None) -> int | None:
     try:
         return int(float(number.replace(",", "")) * _SCALE.get(scale or "", 1))
     except (ValueError, OverflowError):
         return None
 
 
-def _same(proposed: str, path: str) -> bool:
+def _match_paths(proposed: str, path: str) -> bool:
     return proposed == path or proposed.endswith(f"/{path}") or path.endswith(f"/{proposed}")
 
 
 # -- blocks --------------------------------------------------------------------------------
 
 
-def _blocks(lines: list[str]) -> Iterator[_Block]:
-    """The blocks of a history. Where an editor took the blanks at line ends, the marks alone count."""
+def _split_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
+    """Yield the blocks of a history.
+
+    Where an editor removed the blanks at line ends, the marks alone count.
+    """
     marked = any(line.startswith("#### ") and line.endswith("  ") for line in lines)
-    return _marked_blocks(lines) if marked else _bare_blocks(lines)
+    return _split_marked_blocks(lines) if marked else _split_bare_blocks(lines)
 
 
-def _marked_blocks(lines: list[str]) -> Iterator[_Block]:
-    ends = _ends(lines)
+def _split_marked_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
+    ends = _find_ends(lines)
     prose: list[str] = []
-    at, begun, after_mark = 0, 0, False
-    while at < len(lines):
-        block = _marked(lines, at, ends, after_mark)
+    position, prose_start, after_mark = 0, 0, False
+    while position < len(lines):
+        block = _parse_marked_block(lines, position, ends, after_mark)
         if block is None:
-            begun = begun if prose else at
-            prose.append(lines[at])
-            after_mark = after_mark and not lines[at]
-            at += 1
+            prose_start = prose_start if prose else position
+            prose.append(lines[position])
+            after_mark = after_mark and not lines[position]
+            position += 1
             continue
         if prose:
-            yield _Block("prose", begun, prose)
+            yield _HistoryBlock("prose", prose_start, prose)
             prose = []
         after_mark = True
         yield block
-        at += len(block.lines)
+        position += len(block.lines)
     if prose:
-        yield _Block("prose", begun, prose)
+        yield _HistoryBlock("prose", prose_start, prose)
 
 
-def _marked(lines: list[str], at: int, ends: list[int], after_mark: bool) -> _Block | None:
-    """The block that begins at a line, None if that is the model's.
+def _parse_marked_block(
+    lines: list[str], position: int, ends: list[int], after_mark: bool
+) -> _HistoryBlock | None:
+    """Return the block that begins at a line, None if that is the model's.
 
     A quote of the model has no blanks at its end, and follows no line of aider's.
     """
-    line = lines[at]
+    line = lines[position]
     if line.startswith("# ") and START.match(line):
-        return _Block("start", at, [line])
+        return _HistoryBlock("start", position, [line])
     if line.startswith("#### ") and line.endswith("  "):
-        end = at
+        end = position
         while end < len(lines) and lines[end].startswith("#### ") and lines[end].endswith("  "):
             end += 1
-        return _Block("user", at, [said[5:-2] for said in lines[at:end]])
+        return _HistoryBlock(
+            "user", position, [user_line[5:-2] for user_line in lines[position:end]]
+        )
     if not line.startswith(">"):
         return None
     if line.endswith("  "):
-        return _Block("own", at, [line[2:-2]])
-    end = ends[at + 1] if after_mark and lines[at - 1].strip() else len(lines)
+        return _HistoryBlock("own", position, [line[2:-2]])
+    end = ends[position + 1] if after_mark and lines[position - 1].strip() else len(lines)
     if end >= len(lines) or lines[end].startswith((">", "#### ", "# aider chat started")):
         return None
-    return _Block("own", at, [line[2:], *lines[at + 1 : end], lines[end][:-2]])
+    return _HistoryBlock("own", position, [line[2:], *lines[position + 1 : end], lines[end][:-2]])
 
 
-def _ends(lines: list[str]) -> list[int]:
-    """For each line the next one that ends what aider says or begins a chat, itself included."""
+def _find_ends(lines: list[str]) -> list[int]:
+    """Find for each line the next one, or itself, that ends aider's words or begins a chat."""
     ends = [len(lines)] * (len(lines) + 1)
-    for at in range(len(lines) - 1, -1, -1):
-        line = lines[at]
-        over = line.endswith("  ") and line.strip() and _begins_block(lines[at + 1 : at + 2])
-        ends[at] = at if over or START.match(line) else ends[at + 1]
+    for position in range(len(lines) - 1, -1, -1):
+        line = lines[position]
+        is_end = (
+            line.endswith("  ")
+            and line.strip()
+            and _can_follow_block(lines[position + 1 : position + 2])
+        )
+        ends[position] = position if is_end or START.match(line) else ends[position + 1]
     return ends
 
 
-def _begins_block(following: list[str]) -> bool:
-    """Whether a line, or the end of the file, can stand behind the last one of a block."""
+def _can_follow_block(following: list[str]) -> bool:
+    """Tell whether a line, or the end of the file, can follow the last one of a block."""
     return not following or not following[0] or following[0].startswith((">", "####", "# aider"))
 
 
-def _bare_blocks(lines: list[str]) -> Iterator[_Block]:
-    block: _Block | None = None
+def _split_bare_blocks(lines: list[str]) -> Iterator[_HistoryBlock]:
+    block: _HistoryBlock | None = None
     open_fence = ""
-    for at, line in enumerate(lines):
-        kind = _bare_kind(line) if not open_fence else "prose"
-        if mark := markdown.fence(line) if kind == "prose" else "":
-            closing = open_fence and markdown.closes(line, open_fence)
+    for position, line in enumerate(lines):
+        kind = _find_bare_kind(line) if not open_fence else "prose"
+        if mark := markdown.find_fence(line) if kind == "prose" else "":
+            closing = open_fence and markdown.is_closing_fence(line, open_fence)
             open_fence = "" if closing else open_fence or mark
         text = {"user": line[5:], "own": line[2:]}.get(kind, line)
         if block is not None and block.kind == kind and kind in ("user", "prose"):
@@ -347,12 +369,12 @@ def _bare_blocks(lines: list[str]) -> Iterator[_Block]:
             continue
         if block is not None:
             yield block
-        block = _Block(kind, at, [text])
+        block = _HistoryBlock(kind, position, [text])
     if block is not None:
         yield block
 
 
-def _bare_kind(line: str) -> BlockKind:
+def _find_bare_kind(line: str) -> BlockKind:
     if START.match(line):
         return "start"
     if line.startswith("####") and line[4:5] in (" ", ""):

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.jsonl import UNDECODABLE
+from tasuki.harness.reading.jsonl import UNDECODABLE
 
 T = TypeVar("T")
 
@@ -14,43 +14,43 @@ _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _IMAGE_TAG = re.compile(r"\A</?image\b[^>]*>\Z")
 
 
-class Of(Struct, Generic[T]):
+class CodexPayloadLine(Struct, Generic[T]):
     """A line whose payload is of one kind."""
 
     payload: T
 
 
-class AnyLine(Struct):
-    """A line of any kind, from which only type and time are wanted."""
+class CodexLine(Struct):
+    """A line of any kind, of which only type and time are wanted."""
 
     type: str = ""
     timestamp: str = ""
     payload: Raw = Raw(b"{}")
 
 
-class Part(Struct):
+class CodexPart(Struct):
     """A piece of a message or a result."""
 
     type: str = ""
     text: str = ""
 
 
-class Kinds(Struct):
+class CodexContentKinds(Struct):
     """What the pieces of a message are: `user.text` was typed (0.169)."""
 
     content_item_kinds: list[str | None] = []
 
 
-class Message(Struct):
+class CodexMessage(Struct):
     """A `message` item."""
 
     role: str = ""
     id: str | None = ""
-    content: str | list[Part] | None = None
-    internal_chat_message_metadata_passthrough: Kinds | None = None
+    content: str | list[CodexPart] | None = None
+    internal_chat_message_metadata_passthrough: CodexContentKinds | None = None
 
 
-class Action(Struct):
+class CodexAction(Struct):
     """What a `local_shell_call` or a `web_search_call` does."""
 
     command: list[str] = []
@@ -59,7 +59,7 @@ class Action(Struct):
     url: str | None = ""
 
 
-class Call(Struct):
+class CodexCall(Struct):
     """A call of any kind."""
 
     name: str = ""
@@ -67,60 +67,60 @@ class Call(Struct):
     arguments: str = ""
     input: str = ""
     call_id: str | None = ""
-    action: Action | None = None
+    action: CodexAction | None = None
 
 
-class Output(Struct):
+class CodexOutput(Struct):
     """A result as an object."""
 
     content: str | None = ""
 
 
-class Result(Struct):
+class CodexResult(Struct):
     """The result of a call."""
 
     call_id: str = ""
-    output: str | list[Part] | Output | None = None
+    output: str | list[CodexPart] | CodexOutput | None = None
 
 
-class Error(Struct):
+class CodexError(Struct):
     """Why a turn failed."""
 
     message: str = ""
 
 
-class Event(Struct):
-    """What the few events that are read hold."""
+class CodexEvent(Struct):
+    """The contents of the few events that are read."""
 
     message: str | None = ""
     reason: str | None = ""
-    error: Error | str | None = None
+    error: CodexError | str | None = None
     num_turns: int = 0
     thread_name: str | None = ""
 
 
-class Compacted(Struct):
+class CodexCompaction(Struct):
     """A compaction: its summary, and what the model sees instead of the past."""
 
     message: str = ""
-    replacement_history: list[Message] | None = None
+    replacement_history: list[CodexMessage] | None = None
 
 
-class Git(Struct):
+class CodexGit(Struct):
     """The repository when the thread began."""
 
     commit_hash: str | None = ""
     branch: str | None = ""
 
 
-class Base(Struct):
-    """Where the parent of a fork ends: the fork holds only its own part."""
+class CodexHistoryBase(Struct):
+    """The end of a fork's parent: the fork holds only its own part."""
 
     thread_id: str = ""
     end_byte_offset: int | None = None
 
 
-class Meta(Struct):
+class CodexMeta(Struct):
     """The `session_meta` record that begins a rollout."""
 
     id: str = ""
@@ -129,111 +129,114 @@ class Meta(Struct):
     cwd: str = ""
     cli_version: str = ""
     source: Raw = Raw(b'""')
-    git: Git | None = None
-    history_base: Base | None = None
+    git: CodexGit | None = None
+    history_base: CodexHistoryBase | None = None
 
-    def parent(self) -> str:
-        """Id of the thread this one was forked from or spawned by."""
+    def find_parent(self) -> str:
+        """Return the id of the thread that this one was forked from or spawned by."""
         if self.history_base:
             return self.history_base.thread_id
         spawned = _PARENT.search(bytes(self.source))
         return self.forked_from_id or (spawned[1].decode() if spawned else "")
 
 
-class Settings(Struct):
+class CodexModeSettings(Struct):
     """Settings of a collaboration mode."""
 
     reasoning_effort: str | None = ""
 
 
-class Mode(Struct):
+class CodexMode(Struct):
     """The collaboration mode of a turn."""
 
-    settings: Settings | None = None
+    settings: CodexModeSettings | None = None
 
 
-class Context(Struct):
+class CodexContext(Struct):
     """The `turn_context` record."""
 
     model: str = ""
     effort: str | None = ""
-    collaboration_mode: Mode | None = None
+    collaboration_mode: CodexMode | None = None
 
 
-class Usage(Struct):
+class CodexUsage(Struct):
     """Tokens of one request, cached ones included."""
 
     total_tokens: int = 0
 
 
-class Info(Struct):
+class CodexTokenInfo(Struct):
     """Body of a `token_count` event."""
 
-    last_token_usage: Usage | None = None
+    last_token_usage: CodexUsage | None = None
     model_context_window: int | None = None
 
 
-class Count(Struct):
+class CodexTokenCount(Struct):
     """A `token_count` event."""
 
-    info: Info | None = None
+    info: CodexTokenInfo | None = None
 
 
-class Type(Struct):
+class CodexPayloadType(Struct):
     """The kind of a payload."""
 
     type: str = ""
 
 
-def thinking(context: Context) -> str:
-    """Reasoning effort of a turn, empty if it was left to the model's default."""
+def find_thinking(context: CodexContext) -> str:
+    """Return the reasoning effort of a turn, empty if it was left to the model's default."""
     mode = context.collaboration_mode
     settings = mode.settings if mode else None
     return context.effort or (settings.reasoning_effort if settings else "") or ""
 
 
-def payload(decoder: msgspec.json.Decoder[Of[T]], line: bytes) -> T | None:
-    """The payload of a line that was put by, None if there was none or it is broken."""
+def decode_payload(decoder: msgspec.json.Decoder[CodexPayloadLine[T]], line: bytes) -> T | None:
+    """Decode the payload of a stored line; None if there was none or it is broken."""
     try:
         return decoder.decode(line).payload
     except UNDECODABLE:
         return None
 
 
-def plain(content: str | list[Part] | None) -> str:
-    """The texts of a message, one a line."""
+def extract_text(content: str | list[CodexPart] | None) -> str:
+    """Return the texts of a message, one a line."""
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content or () if part.text)
 
 
-def user_text(message: Message) -> tuple[str, bool | None]:
-    """What a user message says, and whether the user typed it (None: the record does not tell)."""
+def extract_user_text(message: CodexMessage) -> tuple[str, bool | None]:
+    """Return what a user message says, and whether the user typed it.
+
+    The second value is None where the record does not say.
+    """
     content = message.content
     if not isinstance(content, list):
         return (content or "").strip(), None
     passthrough = message.internal_chat_message_metadata_passthrough
     kinds = passthrough.content_item_kinds if passthrough else []
-    known: bool | None = None
+    is_typed: bool | None = None
     if len(kinds) == len(content) and any(k and k != "unknown" for k in kinds):
         typed = [p for p, k in zip(content, kinds, strict=True) if (k or "").startswith("user.")]
-        known = bool(typed)
+        is_typed = bool(typed)
         content = typed or content
     texts = [
         "[image]" if part.type == "input_image" else part.text
         for part in content
         if not _IMAGE_TAG.match(part.text.strip())
     ]
-    return "\n".join(t for t in texts if t).strip(), known
+    return "\n".join(t for t in texts if t).strip(), is_typed
 
 
-ANY = msgspec.json.Decoder(AnyLine)
-MESSAGE = msgspec.json.Decoder(Of[Message])
-CALL = msgspec.json.Decoder(Of[Call])
-RESULT = msgspec.json.Decoder(Of[Result])
-EVENT = msgspec.json.Decoder(Of[Event])
-COMPACTED = msgspec.json.Decoder(Of[Compacted])
-META = msgspec.json.Decoder(Of[Meta])
-CONTEXT = msgspec.json.Decoder(Of[Context])
-COUNT = msgspec.json.Decoder(Of[Count])
-PAYLOAD_TYPE = msgspec.json.Decoder(Type)
+ANY = msgspec.json.Decoder(CodexLine)
+MESSAGE = msgspec.json.Decoder(CodexPayloadLine[CodexMessage])
+CALL = msgspec.json.Decoder(CodexPayloadLine[CodexCall])
+RESULT = msgspec.json.Decoder(CodexPayloadLine[CodexResult])
+EVENT = msgspec.json.Decoder(CodexPayloadLine[CodexEvent])
+COMPACTED = msgspec.json.Decoder(CodexPayloadLine[CodexCompaction])
+META = msgspec.json.Decoder(CodexPayloadLine[CodexMeta])
+CONTEXT = msgspec.json.Decoder(CodexPayloadLine[CodexContext])
+COUNT = msgspec.json.Decoder(CodexPayloadLine[CodexTokenCount])
+PAYLOAD_TYPE = msgspec.json.Decoder(CodexPayloadType)

@@ -1,7 +1,7 @@
-"""Reading threads of Codex (0.53 to 0.169): one record a line, a flat list without parents.
+"""Read threads of Codex (0.53 to 0.169): one record a line, a flat list without parents.
 
-Most of a rollout is said twice, as `response_item` and as `event_msg`: the items are read, of
-the events only what the items lack.
+Most of a rollout is recorded twice, as `response_item` and as `event_msg`: the items are
+read, of the events only what the items lack.
 """
 
 import re
@@ -12,19 +12,23 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tasuki.errors import ThreadUnreadable
 from tasuki.harness.codex import format as record
-from tasuki.harness.codex.calls import CallLog, output_text, shell_result, tool_call
-from tasuki.harness.jsonl import (
+from tasuki.harness.codex.tool_calls import (
+    CodexCallLog,
+    build_tool_call,
+    extract_output,
+    parse_shell_result,
+)
+from tasuki.harness.reading.jsonl import (
     BYTE_ORDER_MARK,
     UNDECODABLE,
-    Lines,
-    begins_handoff,
+    ThreadLines,
+    choose_keep_limit,
     clip,
-    keep_limit,
+    decode_nested,
+    is_handoff_prompt,
     mark_compacted,
-    merged,
-    nested,
+    merge_reports,
 )
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 
@@ -69,26 +73,26 @@ SUMMARY_PREFACE = re.compile(r"\AAnother language model started.*?own analysis:\
 
 Key = tuple[bytes, bytes | None]
 Step = tuple[msgspec.json.Decoder[Any] | None, Callable[[Any], None]]
-"""How the payload of a line is decoded (None: not at all), and who takes it."""
+"""How the payload of a line is decoded (None: not at all), and what handles it."""
 
 
-class Reader:
+class CodexReader:
     """One pass over a rollout, and before it over the part of its parents that it builds on."""
 
     def __init__(self, path: Path, find: Callable[[str], Path | None]) -> None:
         self.path = path
         self.find = find
         """Path of another rollout by thread id, for forks and sub-agents."""
-        self.keep = keep_limit(path)
-        self.lines = Lines(path)
-        self.log = CallLog(self.keep)
+        self.keep = choose_keep_limit(path)
+        self.lines = ThreadLines(path)
+        self.log = CodexCallLog(self.keep)
         self.entries = self.log.entries
         self.dropped: set[int] = set()
         """Indexes of entries that the user rolled back."""
         self.notices: list[Notice] = []
         self.skills: list[str] = []
         self.tool_names: dict[str, None] = {}
-        self.meta: record.Meta | None = None
+        self.meta: record.CodexMeta | None = None
         self.name = self.missing = ""
         self.context = self.count = b""
         self.began = self.stamp = b""
@@ -97,9 +101,9 @@ class Reader:
         self.turn_users = 0
         self.unconfirmed: list[int] = []
         self.confirmed: set[str] = set()
-        self.table = self._table()
+        self.table = self._build_table()
 
-    def _table(self) -> dict[Key, Step | None]:
+    def _build_table(self) -> dict[Key, Step | None]:
         item, event = _TYPED_PAYLOAD
         call, result = (record.CALL, self._on_call), (record.RESULT, self._on_result)
         table: dict[Key, Step | None] = {
@@ -135,17 +139,17 @@ class Reader:
 
     def read(self) -> Thread:
         done = []
-        for source, path, end in self._files():
+        for source, path, end in self._list_files():
             self.source = source
-            self.lines = Lines(path, end)
-            self._pass()
+            self.lines = ThreadLines(path, end)
+            self._read_lines()
             done.append(self.lines)
-        return self._thread(done)
+        return self._build_thread(done)
 
-    def _files(self) -> Iterator[tuple[int, Path, int | None]]:
-        """The file itself and the beginnings of its parents, eldest first, with their index."""
+    def _list_files(self) -> Iterator[tuple[int, Path, int | None]]:
+        """Yield the file and the beginnings of its parents, eldest first, with their index."""
         chain: list[tuple[Path, int | None]] = [(self.path, None)]
-        while base := _history_base(chain[-1][0]):
+        while base := _read_history_base(chain[-1][0]):
             parent = self.find(base.thread_id)
             if parent is None or parent in (p for p, _ in chain):
                 self.missing = base.thread_id
@@ -155,7 +159,7 @@ class Reader:
         for index in range(len(chain) - 1, -1, -1):
             yield index, *chain[index]
 
-    def _pass(self) -> None:
+    def _read_lines(self) -> None:
         skim, table = SKIM.match, self.table
         for offset, line in self.lines:
             self.offset = offset
@@ -163,20 +167,20 @@ class Reader:
             if match is None or (match[3] is None and match[2] in _TYPED_PAYLOAD):
                 if match:
                     self.stamp = match[1]
-                self._unskimmed(line)
+                self._read_unusual_line(line)
                 continue
             self.stamp = match[1]
             key: Key = match.group(2, 3)  # type: ignore[assignment]
             if key not in table and key[0] not in _TYPED_PAYLOAD:
                 key = (key[0], None)
             if step := table.get(key):
-                self._take(step, line)
+                self._take_line(step, line)
             elif key not in table:
-                self._unknown(key)
+                self._count_unknown(key)
             elif line[-2:] != b"}\n":
                 self.lines.decode(record.ANY, line)
 
-    def _take(self, step: Step, line: bytes) -> None:
+    def _take_line(self, step: Step, line: bytes) -> None:
         decoder, handler = step
         if decoder is None:
             handler(line)
@@ -188,48 +192,54 @@ class Reader:
         if parsed is not None:
             handler(parsed.payload)
 
-    def _unskimmed(self, line: bytes) -> None:
-        """A line whose keys stand in another order, or that is broken."""
+    def _read_unusual_line(self, line: bytes) -> None:
+        """Read a line whose keys are in another order, or that is broken."""
         if (parsed := self.lines.decode(record.ANY, line)) is None:
             return
         self.stamp = parsed.timestamp.encode() or self.stamp
         kind, sub = parsed.type.encode(), None
         if kind in _TYPED_PAYLOAD:
             try:
-                sub = nested(record.PAYLOAD_TYPE, parsed.payload).type.encode()
+                sub = decode_nested(record.PAYLOAD_TYPE, parsed.payload).type.encode()
             except UNDECODABLE:
                 sub = b""
         if (kind, sub) not in self.table:
-            self._unknown((kind, sub))
+            self._count_unknown((kind, sub))
         elif step := self.table[kind, sub]:
-            self._take(step, line)
+            self._take_line(step, line)
 
-    def _unknown(self, key: Key) -> None:
+    def _count_unknown(self, key: Key) -> None:
         name = key[0].decode() or "(no type)"
         self.lines.unknown[f"{name}/{key[1].decode()}" if key[1] else name] += 1
 
-    def _entry(
-        self, kind: EntryKind, text: str = "", id: str = "", origin: Origin = "typed",
+    def _build_entry(
+        self,
+        kind: EntryKind,
+        text: str = "",
+        id: str = "",
+        origin: Origin = "typed",
         tool: ToolCall | None = None,
-    ) -> Entry:  # fmt: skip
+    ) -> Entry:
         self.began = self.began or self.stamp
-        ref, at = len(self.entries) + 1, self.stamp.decode()
-        return Entry(ref, kind, text, at, id, origin, tool, False, 0, self.source, self.offset)
+        ref, timestamp = len(self.entries) + 1, self.stamp.decode()
+        return Entry(
+            ref, kind, text, timestamp, id, origin, tool, False, 0, self.source, self.offset
+        )
 
-    def _notice(self, kind: str, text: str) -> None:
+    def _add_notice(self, kind: str, text: str) -> None:
         self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
 
     # -- items -------------------------------------------------------------------------
 
-    def _on_message(self, message: record.Message) -> None:
+    def _on_message(self, message: record.CodexMessage) -> None:
         if message.role == "assistant":
-            if (text := record.plain(message.content)).strip():
-                self.entries.append(self._entry("assistant", text, message.id or ""))
+            if (text := record.extract_text(message.content)).strip():
+                self.entries.append(self._build_entry("assistant", text, message.id or ""))
         elif message.role == "user":
             self._on_user(message)
 
-    def _on_user(self, message: record.Message) -> None:
-        text, typed = record.user_text(message)
+    def _on_user(self, message: record.CodexMessage) -> None:
+        text, typed = record.extract_user_text(message)
         if not text:
             return
         if match := _USER_SHELL.match(text):
@@ -238,26 +248,26 @@ class Reader:
             self._on_pseudo_user(text)
         else:
             origin: Origin = "queued" if self.in_turn and self.turn_users else "typed"
-            if begins_handoff(text):
+            if is_handoff_prompt(text):
                 origin = "handoff"
             if not self.in_turn:
-                self.log.settle("unknown")
+                self.log.settle_open_calls("unknown")
             if typed is None:
                 self.unconfirmed.append(len(self.entries))
             else:
                 self.turn_users += 1
-            self.entries.append(self._entry("user", text, message.id or "", origin))
+            self.entries.append(self._build_entry("user", text, message.id or "", origin))
 
     def _on_pseudo_user(self, text: str) -> None:
         if match := _SKILL.match(text):
             self.skills.append(match[1].strip())
         elif text.startswith("<subagent_notification>"):
-            self.log.agents_ended(text)
+            self.log.record_ended_agents(text)
         if not text.startswith("<turn_aborted>"):
-            self._notice("context", text)
+            self._add_notice("context", text)
 
     def _on_user_shell(self, id: str, command: str, result: str) -> None:
-        code, output = shell_result(result)
+        code, output = parse_shell_result(result)
         call = ToolCall(
             id=id,
             name="!",
@@ -268,39 +278,42 @@ class Reader:
             exit_code=code,
             status="error" if code else "ok",
         )
-        self.entries.append(self._entry("tool", id=id, origin="command", tool=call))
+        self.entries.append(self._build_entry("tool", id=id, origin="command", tool=call))
 
-    def _on_call(self, given: record.Call) -> None:
-        call = tool_call(given)
+    def _on_call(self, record_call: record.CodexCall) -> None:
+        call = build_tool_call(record_call)
         self.tool_names[call.name] = None
-        self.log.called(self._entry("tool", id=call.id, tool=call), call)
+        self.log.add_call(self._build_entry("tool", id=call.id, tool=call), call)
 
-    def _on_result(self, result: record.Result) -> None:
-        if not self.log.returned(result.call_id, output_text(result.output)):
-            self._unknown((b"response_item", b"output without a call"))
+    def _on_result(self, result: record.CodexResult) -> None:
+        if not self.log.add_result(result.call_id, extract_output(result.output)):
+            self._count_unknown((b"response_item", b"output without a call"))
 
-    def _on_web_search(self, given: record.Call) -> None:
-        """Run by the model's own server: no call id, no result, so no entry."""
-        if action := given.action:
-            self._notice("note", f"web search: {action.query or action.url or ''}".strip())
+    def _on_web_search(self, record_call: record.CodexCall) -> None:
+        """Note a search by the model's own server: no call id, no result, so no entry."""
+        if action := record_call.action:
+            self._add_notice("note", f"web search: {action.query or action.url or ''}".strip())
         self.tool_names["web_search"] = None
 
     # -- events ------------------------------------------------------------------------
 
-    def _on_user_message(self, event: record.Event) -> None:
-        """Says that the user entry before it was typed: other user-role text has no such event."""
+    def _on_user_message(self, event: record.CodexEvent) -> None:
+        """Confirm that the user entry before it was typed.
+
+        Other text of user role has no such event.
+        """
         self.turn_users += 1
         self.confirmed.add((event.message or "").strip())
         if self.unconfirmed:
             self.unconfirmed.pop()
 
     def _on_exec_end(self, line: bytes, start: int = 0) -> None:
-        """The exit code alone: the rest of the line repeats the result."""
-        at = line.rfind(b'"exit_code":')
+        """Read the exit code alone: the rest of the line repeats the result."""
+        code_start = line.rfind(b'"exit_code":')
         id = _EXEC_END.search(line, start, start + 600)
-        code = _EXIT_CODE.match(line, at) if at > 0 else None
+        code = _EXIT_CODE.match(line, code_start) if code_start > 0 else None
         if id and code:
-            self.log.exited(id[1].decode(), int(code[1]))
+            self.log.record_exit(id[1].decode(), int(code[1]))
 
     def _on_item(self, line: bytes) -> None:
         match = _ITEM_TYPE.search(line, 0, 600)
@@ -312,46 +325,56 @@ class Reader:
             self.count = line
 
     def _on_turn_started(self, line: bytes) -> None:
-        self._turn_ended("unknown")
+        self._end_turn("unknown")
         self.in_turn = True
 
-    def _turn_ended(self, status: ToolStatus) -> None:
-        self.log.settle(status)
+    def _end_turn(self, status: ToolStatus) -> None:
+        self.log.settle_open_calls(status)
         self.in_turn, self.turn_users = False, 0
 
-    def _on_turn_complete(self, event: record.Event) -> None:
-        self._turn_ended("unknown")
+    def _on_turn_complete(self, event: record.CodexEvent) -> None:
+        self._end_turn("unknown")
         if error := event.error:
-            self._notice("error", error if isinstance(error, str) else error.message)
+            self._add_notice("error", error if isinstance(error, str) else error.message)
 
-    def _on_turn_aborted(self, event: record.Event) -> None:
-        self._turn_ended("aborted")
-        self._notice("interrupted", event.reason or "")
+    def _on_turn_aborted(self, event: record.CodexEvent) -> None:
+        self._end_turn("aborted")
+        self._add_notice("interrupted", event.reason or "")
 
-    def _on_error(self, event: record.Event) -> None:
-        self._notice("error", event.message or "")
+    def _on_error(self, event: record.CodexEvent) -> None:
+        self._add_notice("error", event.message or "")
 
-    def _on_rolled_back(self, event: record.Event) -> None:
-        """The user took back the last turns; what they held keeps its numbers."""
-        turns = [i for i, e in enumerate(self.entries) if _begins_turn(e) and i not in self.dropped]
+    def _on_rolled_back(self, event: record.CodexEvent) -> None:
+        """Drop the last turns, which the user took back; their numbers are not used again."""
+        origins = ("typed", "handoff", "harness")
+        turns = [
+            i
+            for i, e in enumerate(self.entries)
+            if e.kind == "user" and e.origin in origins and i not in self.dropped
+        ]
         if 0 < event.num_turns <= len(turns):
             self.dropped.update(range(turns[-event.num_turns], len(self.entries)))
 
-    def _on_name(self, event: record.Event) -> None:
+    def _on_name(self, event: record.CodexEvent) -> None:
         self.name = event.thread_name or ""
 
     # -- other records -----------------------------------------------------------------
 
-    def _on_meta(self, meta: record.Meta) -> None:
-        """The first of the file itself counts: copies of a parent's history bring theirs along."""
+    def _on_meta(self, meta: record.CodexMeta) -> None:
+        """Keep the first record of the file itself.
+
+        Copies of a parent's history bring their own.
+        """
         if self.meta is None and self.source == 0:
             self.meta = meta
 
     def _on_context(self, line: bytes) -> None:
         self.context = line
 
-    def _on_compacted(self, compacted: record.Compacted) -> None:
-        history = [record.plain(m.content).strip() for m in compacted.replacement_history or ()]
+    def _on_compacted(self, compacted: record.CodexCompaction) -> None:
+        history = [
+            record.extract_text(m.content).strip() for m in compacted.replacement_history or ()
+        ]
         summary = compacted.message or next(
             (t for t in reversed(history) if SUMMARY_PREFACE.match(t)), ""
         )
@@ -360,7 +383,7 @@ class Reader:
         listed = [
             f"#{e.ref}" for e in self.entries if e.kind in ("user", "assistant") and e.text in kept
         ]
-        self.entries.append(self._entry("compaction", text, origin="harness"))
+        self.entries.append(self._build_entry("compaction", text, origin="harness"))
         ref = len(self.entries)
         if listed:
             kept_in_view = f"compaction #{ref} kept in view: {', '.join(listed)}"
@@ -370,17 +393,17 @@ class Reader:
 
     # -- the whole ---------------------------------------------------------------------
 
-    def _thread(self, passes: list[Lines]) -> Thread:
+    def _build_thread(self, passes: list[ThreadLines]) -> Thread:
         if self.meta is None and not self.entries:
-            raise ThreadUnreadable(_why_unreadable(self.path, self.lines))
-        meta = self.meta or record.Meta()
-        self._judge_unconfirmed()
+            raise self.lines.build_error("complete line of a Codex thread", "conversation of Codex")
+        meta = self.meta or record.CodexMeta()
+        self._resolve_unconfirmed()
         if self.missing:
             self.lines.notes.append(f"the parent thread {self.missing} was not found")
-        context = record.payload(record.CONTEXT, self.context)
-        count = record.payload(record.COUNT, self.count)
-        info = (count.info if count else None) or record.Info()
-        git = meta.git or record.Git()
+        context = record.decode_payload(record.CONTEXT, self.context)
+        count = record.decode_payload(record.COUNT, self.count)
+        info = (count.info if count else None) or record.CodexTokenInfo()
+        git = meta.git or record.CodexGit()
         file_id = _FILE_ID.search(self.path.stem)
         last = self.notices[-1] if self.notices else None
         kept = [e for i, e in enumerate(self.entries) if i not in self.dropped]
@@ -392,54 +415,44 @@ class Reader:
             git_branch=git.branch or "",
             git_head=git.commit_hash or "",
             model=context.model if context else "",
-            thinking=record.thinking(context) if context else "",
+            thinking=record.find_thinking(context) if context else "",
             version=meta.cli_version,
             tools=tuple(self.tool_names),
             name=self.name,
-            parent=meta.parent(),
+            parent=meta.find_parent(),
             started=meta.timestamp or self.began.decode(),
             updated=self.stamp.decode(),
             context_tokens=info.last_token_usage.total_tokens if info.last_token_usage else None,
             context_window=info.model_context_window,
             entries=tuple(mark_compacted(kept)),
             notices=tuple(self.notices),
-            background=self.log.background.items(),
-            sidechains=self._sidechains(),
+            background=self.log.background.list_items(),
+            sidechains=self._find_sidechains(),
             skills=tuple(self.skills),
             aborted=last is not None
             and last.kind == "interrupted"
             and last.after == len(self.entries),
             abandoned=len(self.dropped),
             sources=tuple(str(p) for p in self.files),
-            report=merged(lines.report() for lines in passes),
+            report=merge_reports(lines.build_report() for lines in passes),
         )
 
-    def _judge_unconfirmed(self) -> None:
-        """Where the record has events for typed messages, those without one were not typed."""
+    def _resolve_unconfirmed(self) -> None:
+        """Mark messages without an event as not typed, where the record has such events."""
         for index in self.unconfirmed if self.confirmed else ():
             entry = self.entries[index]
             if entry.origin != "handoff" and entry.text not in self.confirmed:
                 self.entries[index] = replace(entry, origin="harness")
 
-    def _sidechains(self) -> tuple[Sidechain, ...]:
-        found = ((id, self.find(id)) for id in self.log.agents)
-        return tuple(Sidechain(id=id, path=str(path)) for id, path in found if path)
+    def _find_sidechains(self) -> tuple[Sidechain, ...]:
+        paths = ((id, self.find(id)) for id in self.log.agents)
+        return tuple(Sidechain(id=id, path=str(path)) for id, path in paths if path)
 
 
-def _history_base(path: Path) -> record.Base | None:
+def _read_history_base(path: Path) -> record.CodexHistoryBase | None:
     try:
         with path.open("rb") as file:
             line = file.readline().removeprefix(BYTE_ORDER_MARK)
         return record.META.decode(line).payload.history_base
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _begins_turn(entry: Entry) -> bool:
-    return entry.kind == "user" and entry.origin in ("typed", "handoff", "harness")
-
-
-def _why_unreadable(path: Path, lines: Lines) -> str:
-    if lines.truncated or lines.broken:
-        return f"{path} holds no complete line of a Codex thread: it is cut off or damaged."
-    return f"{path} holds no conversation of Codex."

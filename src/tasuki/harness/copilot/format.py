@@ -1,7 +1,7 @@
-"""Session files of Copilot CLI 1.0: `events.jsonl`, one event a line, and `workspace.yaml` beside it.
+"""Session files of Copilot CLI 1.0: `events.jsonl`, one event a line, and `workspace.yaml`.
 
-Every event is `{"type", "data", "id", "timestamp", "parentId"}`, with `agentId` where a sub-agent
-is behind it. The event types are those of the public `@github/copilot-sdk` 1.0.
+Every event is `{"type", "data", "id", "timestamp", "parentId"}`, with `agentId` where it
+comes from a sub-agent. The event types are those of the public `@github/copilot-sdk` 1.0.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.jsonl import nested
+from tasuki.harness.reading.jsonl import decode_nested
 
 T = TypeVar("T")
 
@@ -20,8 +20,8 @@ _YAML_PLAIN = re.compile(r"([a-z_]+):(?: (.*))?")
 _YAML_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 
-class Line(Struct, gc=False):
-    """Any event; what `data` holds depends on `type`."""
+class CopilotEvent(Struct, gc=False):
+    """Any event; the content of `data` depends on `type`."""
 
     type: str = ""
     id: str = ""
@@ -30,7 +30,7 @@ class Line(Struct, gc=False):
     data: Raw = Raw(b"{}")
 
 
-class Context(Struct, frozen=True, gc=False):
+class CopilotContext(Struct, frozen=True, gc=False):
     """Where a session runs."""
 
     cwd: str = ""
@@ -38,7 +38,7 @@ class Context(Struct, frozen=True, gc=False):
     headCommit: str | None = ""
 
 
-class Start(Struct, gc=False):
+class CopilotStart(Struct, gc=False):
     """`session.start` and `session.resume`."""
 
     sessionId: str = ""
@@ -46,17 +46,17 @@ class Start(Struct, gc=False):
     startTime: str = ""
     selectedModel: str | None = ""
     reasoningEffort: str | None = ""
-    context: Context = Context()
+    context: CopilotContext = CopilotContext()
 
 
-class ModelChange(Struct, gc=False):
+class CopilotModelChange(Struct, gc=False):
     """`session.model_change`."""
 
     newModel: str | None = ""
     reasoningEffort: str | None = ""
 
 
-class UserMessage(Struct, gc=False):
+class CopilotUserMessage(Struct, gc=False):
     """`user.message`: `content` is what was typed, without what Copilot adds for the model."""
 
     content: str = ""
@@ -64,7 +64,7 @@ class UserMessage(Struct, gc=False):
     delivery: str | None = ""
 
 
-class ToolRequest(Struct, gc=False):
+class CopilotToolRequest(Struct, gc=False):
     """A call inside an `assistant.message`."""
 
     toolCallId: str = ""
@@ -72,15 +72,15 @@ class ToolRequest(Struct, gc=False):
     arguments: Raw = Raw(b"{}")
 
 
-class AssistantMessage(Struct, gc=False):
+class CopilotAssistantMessage(Struct, gc=False):
     """`assistant.message`."""
 
     content: str | None = ""
     model: str | None = ""
-    toolRequests: list[ToolRequest] | None = None
+    toolRequests: list[CopilotToolRequest] | None = None
 
 
-class ToolStart(Struct, gc=False):
+class CopilotToolStart(Struct, gc=False):
     """`tool.execution_start` and `tool.user_requested`."""
 
     toolCallId: str = ""
@@ -88,42 +88,42 @@ class ToolStart(Struct, gc=False):
     arguments: Raw = Raw(b"{}")
 
 
-class _Result(Struct, gc=False):
+class _CopilotToolResult(Struct, gc=False):
     content: str | None = ""
 
 
-class _Error(Struct, gc=False):
+class _CopilotToolError(Struct, gc=False):
     message: str | None = ""
     code: str | None = ""
 
 
-class _Shell(Struct, gc=False):
+class _CopilotShellExecution(Struct, gc=False):
     exitCode: int | None = None
 
 
-class ToolComplete(Struct, gc=False):
+class CopilotToolComplete(Struct, gc=False):
     """`tool.execution_complete`."""
 
     toolCallId: str = ""
     success: bool = True
-    result: _Result | None = None
-    error: _Error | None = None
-    shellExecution: _Shell | None = None
+    result: _CopilotToolResult | None = None
+    error: _CopilotToolError | None = None
+    shellExecution: _CopilotShellExecution | None = None
 
 
-class _Decision(Struct, frozen=True, gc=False):
+class _CopilotDecision(Struct, frozen=True, gc=False):
     kind: str = ""
     feedback: str | None = ""
 
 
-class Permission(Struct, gc=False):
+class CopilotPermission(Struct, gc=False):
     """`permission.completed`."""
 
     toolCallId: str | None = ""
-    result: _Decision = _Decision()
+    result: _CopilotDecision = _CopilotDecision()
 
 
-class Compaction(Struct, gc=False):
+class CopilotCompaction(Struct, gc=False):
     """`session.compaction_complete`."""
 
     success: bool = True
@@ -131,7 +131,7 @@ class Compaction(Struct, gc=False):
     error: str | None = ""
 
 
-class Told(Struct, gc=False):
+class CopilotStatement(Struct, gc=False):
     """Events that carry a sentence: errors, warnings, titles, skills, rewinds."""
 
     message: str | None = ""
@@ -143,7 +143,7 @@ class Told(Struct, gc=False):
     summary: str | None = ""
 
 
-class Agent(Struct, gc=False):
+class CopilotAgent(Struct, gc=False):
     """`subagent.started`, `.completed` and `.failed`."""
 
     toolCallId: str = ""
@@ -152,52 +152,52 @@ class Agent(Struct, gc=False):
     cancelled: bool = False
 
 
-class _Kind(Struct, frozen=True, gc=False):
+class _CopilotNotificationKind(Struct, frozen=True, gc=False):
     type: str = ""
     shellId: str | None = ""
     exitCode: int | None = None
 
 
-class Notification(Struct, gc=False):
+class CopilotNotification(Struct, gc=False):
     """`system.notification`."""
 
     content: str | None = ""
-    kind: _Kind = _Kind()
+    kind: _CopilotNotificationKind = _CopilotNotificationKind()
 
 
-class _Usage(Struct, frozen=True, gc=False):
+class _CopilotUsage(Struct, frozen=True, gc=False):
     inputTokens: int = 0
     outputTokens: int = 0
     maxPromptTokens: int | None = None
 
 
-class UsageRecord(Struct, gc=False):
+class CopilotUsageRecord(Struct, gc=False):
     """`session.usage_record`."""
 
-    usage: _Usage = _Usage()
+    usage: _CopilotUsage = _CopilotUsage()
 
 
-LINE = msgspec.json.Decoder(Line)
+LINE = msgspec.json.Decoder(CopilotEvent)
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (
-        Start, ModelChange, UserMessage, AssistantMessage, ToolStart, ToolComplete, Permission,
-        Compaction, Told, Agent, Notification, UsageRecord, Context,
+        CopilotStart, CopilotModelChange, CopilotUserMessage, CopilotAssistantMessage, CopilotToolStart, CopilotToolComplete, CopilotPermission,
+        CopilotCompaction, CopilotStatement, CopilotAgent, CopilotNotification, CopilotUsageRecord, CopilotContext,
     )
 }  # fmt: skip
 
 
-def data_of(line: Line, kind: type[T]) -> T:
-    """The data of an event. Raises MsgspecError for data of wrong types."""
-    value: T = nested(_DECODERS[kind], line.data)
+def decode_data(line: CopilotEvent, kind: type[T]) -> T:
+    """Decode the data of an event. Raises MsgspecError for data of wrong types."""
+    value: T = decode_nested(_DECODERS[kind], line.data)
     return value
 
 
-def workspace(session: Path) -> dict[str, str]:
-    """Fields of the `workspace.yaml` in a session's folder: `cwd`, `branch`, `name`, ….
+def read_workspace(session: Path) -> dict[str, str]:
+    """Read the fields of the `workspace.yaml` in a session's folder: `cwd`, `branch`, `name`, ….
 
-    Copilot writes one field a line; longer texts are quoted or block scalars. What else YAML
-    could say does not occur there, and is left out.
+    Copilot writes one field a line; longer texts are quoted or block scalars. Other forms of
+    YAML do not occur there, and are left out.
     """
     try:
         with (session / "workspace.yaml").open("rb") as file:
@@ -209,15 +209,24 @@ def workspace(session: Path) -> dict[str, str]:
     for line in text.splitlines():
         if match := _YAML_PLAIN.fullmatch(line):
             key, value = match[1], (match[2] or "").strip()
-            fields[key] = "" if value in ("|", "|-", "|+", ">", ">-", ">+") else _scalar(value)
+            fields[key] = (
+                "" if value in ("|", "|-", "|+", ">", ">-", ">+") else _parse_scalar(value)
+            )
         elif key and line.startswith("  "):
             fields[key] = f"{fields[key]}\n{line.strip()}".strip()
     return fields
 
 
-def _scalar(value: str) -> str:
+def _parse_scalar(value: str) -> str:
     if len(value) >= 2 and value[0] == value[-1] == "'":
         return value[1:-1].replace("''", "'")
     if len(value) >= 2 and value[0] == value[-1] == '"':
         return re.sub(r"\\(.)", lambda m: _YAML_ESCAPES.get(m[1], m[0]), value[1:-1])
     return value
+
+
+def choose_name(fields: dict[str, str], words: str) -> str:
+    """Return the name of a session; the mere beginning of its first prompt does not count."""
+    name = " ".join(fields.get("name", "").split())
+    own = fields.get("user_named") == "true" or name[:100] != words[: len(name)][:100]
+    return name if own else ""

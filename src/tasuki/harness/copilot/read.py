@@ -1,4 +1,4 @@
-"""Reading session files of Copilot CLI 1.0."""
+"""Read session files of Copilot CLI 1.0."""
 
 import re
 from collections.abc import Callable
@@ -8,35 +8,35 @@ from msgspec import Raw
 from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
-from tasuki.errors import ThreadUnreadable
-from tasuki.harness import tools
-from tasuki.harness.copilot.calls import answer, shell_result, tool_call
 from tasuki.harness.copilot.format import (
     LINE,
-    Agent,
-    AssistantMessage,
-    Compaction,
-    Context,
-    Line,
-    ModelChange,
-    Notification,
-    Permission,
-    Start,
-    Told,
-    ToolComplete,
-    ToolStart,
-    UsageRecord,
-    UserMessage,
-    data_of,
-    workspace,
+    CopilotAgent,
+    CopilotAssistantMessage,
+    CopilotCompaction,
+    CopilotContext,
+    CopilotEvent,
+    CopilotModelChange,
+    CopilotNotification,
+    CopilotPermission,
+    CopilotStart,
+    CopilotStatement,
+    CopilotToolComplete,
+    CopilotToolStart,
+    CopilotUsageRecord,
+    CopilotUserMessage,
+    choose_name,
+    decode_data,
+    read_workspace,
 )
-from tasuki.harness.copilot.todos import TodoTable, concerns_todos
-from tasuki.harness.jsonl import (
+from tasuki.harness.copilot.todos import CopilotTodoTable, is_todo_change
+from tasuki.harness.copilot.tool_calls import build_tool_call, extract_answer, parse_shell_result
+from tasuki.harness.reading import tools
+from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
-    Lines,
-    begins_handoff,
+    ThreadLines,
+    choose_keep_limit,
     clip,
-    keep_limit,
+    is_handoff_prompt,
     mark_compacted,
 )
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
@@ -47,7 +47,7 @@ FAMILIES = frozenset({
     "exit_plan_mode", "pending_messages", "tool_search", "factory", "permission",
     "session_limits_exhausted", "ui", "system",
 })  # fmt: skip
-"""First parts of event types that say nothing about the conversation."""
+"""First parts of event types that do not concern the conversation."""
 SKIPPED = frozenset({
     "assistant.turn_start", "assistant.turn_end", "assistant.intent", "assistant.reasoning",
     "assistant.usage", "assistant.idle", "assistant.message_start", "assistant.message_delta",
@@ -69,20 +69,20 @@ SKIPPED = frozenset({
 _FORKED = re.compile(r"\AForked from .*\(([0-9a-fA-F-]{8,})\) as ", re.DOTALL)
 
 
-class Reader:
+class CopilotReader:
     """One pass over one session file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines = Lines(path)
-        self.keep = keep_limit(path)
-        self.start: Start | None = None
-        self.place = Context()
+        self.lines = ThreadLines(path)
+        self.keep = choose_keep_limit(path)
+        self.start: CopilotStart | None = None
+        self.place = CopilotContext()
         self.entries: list[Entry] = []
         self.events: dict[str, int] = {}
-        """How many entries there were before each event, by its id."""
+        """The number of entries before each event, by the event's id."""
         self.left: set[int] = set()
-        """Entries that a rewind took out, by index."""
+        """Entries that a rewind removed, by index."""
         self.calls: dict[str, Entry] = {}
         self.open: dict[str, Entry] = {}
         """Calls that have no result yet."""
@@ -92,15 +92,15 @@ class Reader:
         """Calls whose sub-agents have events of their own."""
         self.notices: list[Notice] = []
         self.background = tools.BackgroundLog()
-        self.todos = TodoTable()
+        self.todos = CopilotTodoTable()
         self.skills: list[str] = []
         self.tool_names: dict[str, None] = {}
         self.name = self.model = self.thinking = self.updated = self.parent = ""
         self.context_tokens: int | None = None
         self.context_window: int | None = None
-        self.line = Line()
+        self.line = CopilotEvent()
         self.offset = 0
-        self.handlers: dict[str, Callable[[Line], None]] = {
+        self.handlers: dict[str, Callable[[CopilotEvent], None]] = {
             "user.message": self._on_user,
             "assistant.message": self._on_assistant,
             "tool.execution_start": self._on_tool_start,
@@ -120,10 +120,10 @@ class Reader:
             "session.snapshot_rewind": self._on_rewind,
             "session.title_changed": self._on_title,
             "session.info": self._on_info,
-            "session.warning": lambda line: self._on_told(line, "note"),
-            "session.truncation": lambda line: self._on_told(line, "note"),
-            "session.handoff": lambda line: self._on_told(line, "context"),
-            "session.error": lambda line: self._on_told(line, "error"),
+            "session.warning": lambda line: self._on_statement(line, "note"),
+            "session.truncation": lambda line: self._on_statement(line, "note"),
+            "session.handoff": lambda line: self._on_statement(line, "context"),
+            "session.error": lambda line: self._on_statement(line, "error"),
             "subagent.started": self._on_agent_started,
             "subagent.completed": self._on_agent_ended,
             "subagent.failed": self._on_agent_ended,
@@ -134,10 +134,10 @@ class Reader:
         for offset, raw in lines:
             if (line := decode(LINE, raw)) is not None:
                 self.offset = offset
-                self._take(line)
-        return self._thread()
+                self._take_event(line)
+        return self._build_thread()
 
-    def _take(self, line: Line) -> None:
+    def _take_event(self, line: CopilotEvent) -> None:
         self.line = line
         kind = line.type
         self.updated = line.timestamp or self.updated
@@ -148,13 +148,13 @@ class Reader:
                 self.lines.unknown[kind or "(no type)"] += 1
             return
         if line.agentId and not kind.startswith("subagent."):
-            return  # A sub-agent's own words stand in the same file.
+            return  # A sub-agent's own words are in the same file.
         try:
             handler(line)
         except UNDECODABLE as exc:
             self.lines.note_broken(exc)
 
-    def _entry(
+    def _add_entry(
         self,
         kind: EntryKind,
         text: str = "",
@@ -163,219 +163,239 @@ class Reader:
     ) -> Entry:
         line = self.line
         entry = Entry(
-            len(self.entries) + 1, kind, text, line.timestamp, line.id, origin, tool, False, 0, 0,
+            len(self.entries) + 1,
+            kind,
+            text,
+            line.timestamp,
+            line.id,
+            origin,
+            tool,
+            False,
+            0,
+            0,
             self.offset,
-        )  # fmt: skip
+        )
         self.entries.append(entry)
         return entry
 
-    def _notice(self, kind: str, text: str) -> None:
+    def _add_notice(self, kind: str, text: str) -> None:
         self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
 
     # -- the session -------------------------------------------------------------------
 
-    def _on_start(self, line: Line) -> None:
+    def _on_start(self, line: CopilotEvent) -> None:
         if self.start is None:
-            self.start = start = data_of(line, Start)
+            self.start = start = decode_data(line, CopilotStart)
             self.model = start.selectedModel or ""
             self.thinking = start.reasoningEffort or ""
             self.place = start.context
 
-    def _on_resume(self, line: Line) -> None:
-        self._settle("unknown")
-        resumed = data_of(line, Start)
+    def _on_resume(self, line: CopilotEvent) -> None:
+        self._settle_open_calls("unknown")
+        resumed = decode_data(line, CopilotStart)
         self.model = resumed.selectedModel or self.model
-        self._moved(resumed.context)
+        self._update_place(resumed.context)
 
-    def _on_context_changed(self, line: Line) -> None:
-        self._moved(data_of(line, Context))
+    def _on_context_changed(self, line: CopilotEvent) -> None:
+        self._update_place(decode_data(line, CopilotContext))
 
-    def _moved(self, place: Context) -> None:
-        known = self.place
-        branch, commit = place.branch or known.branch, place.headCommit or known.headCommit
-        self.place = Context(known.cwd or place.cwd, branch, commit)
+    def _update_place(self, place: CopilotContext) -> None:
+        old = self.place
+        branch, commit = place.branch or old.branch, place.headCommit or old.headCommit
+        self.place = CopilotContext(old.cwd or place.cwd, branch, commit)
 
-    def _on_model_change(self, line: Line) -> None:
-        change = data_of(line, ModelChange)
+    def _on_model_change(self, line: CopilotEvent) -> None:
+        change = decode_data(line, CopilotModelChange)
         self.model = change.newModel or self.model
         self.thinking = change.reasoningEffort or self.thinking
 
-    def _on_usage(self, line: Line) -> None:
-        usage = data_of(line, UsageRecord).usage
+    def _on_usage(self, line: CopilotEvent) -> None:
+        usage = decode_data(line, CopilotUsageRecord).usage
         if usage.inputTokens > 0:
             self.context_tokens = usage.inputTokens + usage.outputTokens
             self.context_window = usage.maxPromptTokens or self.context_window
 
-    def _on_title(self, line: Line) -> None:
-        self.name = data_of(line, Told).title or self.name
+    def _on_title(self, line: CopilotEvent) -> None:
+        self.name = decode_data(line, CopilotStatement).title or self.name
 
-    def _on_told(self, line: Line, kind: str) -> None:
-        told = data_of(line, Told)
-        self._notice(kind, told.message or told.summary or line.type)
+    def _on_statement(self, line: CopilotEvent, kind: str) -> None:
+        statement = decode_data(line, CopilotStatement)
+        self._add_notice(kind, statement.message or statement.summary or line.type)
 
-    def _on_info(self, line: Line) -> None:
-        told = data_of(line, Told)
-        if match := _FORKED.match(told.message or ""):
+    def _on_info(self, line: CopilotEvent) -> None:
+        statement = decode_data(line, CopilotStatement)
+        if match := _FORKED.match(statement.message or ""):
             self.parent = match[1]
 
-    def _on_skill(self, line: Line) -> None:
-        if name := data_of(line, Told).name:
+    def _on_skill(self, line: CopilotEvent) -> None:
+        if name := decode_data(line, CopilotStatement).name:
             self.skills.append(name)
 
     # -- what was said -----------------------------------------------------------------
 
-    def _on_user(self, line: Line) -> None:
-        self._settle("unknown")
-        message = data_of(line, UserMessage)
+    def _on_user(self, line: CopilotEvent) -> None:
+        self._settle_open_calls("unknown")
+        message = decode_data(line, CopilotUserMessage)
         text = message.content.strip()
         if not text:
             return  # Autopilot goes on by itself with an empty message.
         origin: Origin = "typed"
-        if begins_handoff(text):
+        if is_handoff_prompt(text):
             origin = "handoff"
         elif message.source and message.source != "user":
             origin = "harness"
         elif message.delivery in ("queued", "steering"):
             origin = "queued"
-        self._entry("user", text, origin)
+        self._add_entry("user", text, origin)
 
-    def _on_assistant(self, line: Line) -> None:
-        self._settle("unknown")
-        message = data_of(line, AssistantMessage)
+    def _on_assistant(self, line: CopilotEvent) -> None:
+        self._settle_open_calls("unknown")
+        message = decode_data(line, CopilotAssistantMessage)
         self.model = message.model or self.model
         if message.content and message.content.strip():
-            self._entry("assistant", message.content)
+            self._add_entry("assistant", message.content)
         for request in message.toolRequests or ():
             if request.toolCallId not in self.calls:
-                self._call(request.toolCallId, request.name, request.arguments)
+                self._add_call(request.toolCallId, request.name, request.arguments)
 
-    def _on_compaction(self, line: Line) -> None:
-        done = data_of(line, Compaction)
-        if done.success:
-            self._entry("compaction", (done.summaryContent or "").strip(), "harness")
+    def _on_compaction(self, line: CopilotEvent) -> None:
+        compaction = decode_data(line, CopilotCompaction)
+        if compaction.success:
+            self._add_entry("compaction", (compaction.summaryContent or "").strip(), "harness")
         else:
-            self._notice("error", done.error or "The compaction failed.")
+            self._add_notice("error", compaction.error or "The compaction failed.")
 
-    def _on_cleared(self, line: Line) -> None:
-        self._entry("compaction", data_of(line, Told).initialMessage or "", "harness")
+    def _on_cleared(self, line: CopilotEvent) -> None:
+        self._add_entry(
+            "compaction", decode_data(line, CopilotStatement).initialMessage or "", "harness"
+        )
 
-    def _on_abort(self, line: Line) -> None:
-        self._settle("aborted")
-        self._notice("interrupted", "")
+    def _on_abort(self, line: CopilotEvent) -> None:
+        self._settle_open_calls("aborted")
+        self._add_notice("interrupted", "")
 
-    def _on_rewind(self, line: Line) -> None:
-        first = self.events.get(data_of(line, Told).upToEventId or "", len(self.entries))
+    def _on_rewind(self, line: CopilotEvent) -> None:
+        first = self.events.get(
+            decode_data(line, CopilotStatement).upToEventId or "", len(self.entries)
+        )
         self.left.update(range(first, len(self.entries)))
 
     # -- tools -------------------------------------------------------------------------
 
-    def _call(self, id: str, name: str, arguments: Raw) -> None:
-        call = tool_call(id, name, arguments)
+    def _add_call(self, id: str, name: str, arguments: Raw) -> None:
+        call = build_tool_call(id, name, arguments)
         self.tool_names[call.name] = None
-        entry = self._entry("tool", tool=call)
+        entry = self._add_entry("tool", tool=call)
         self.calls[id] = self.open[id] = entry
         if name == "task":
-            self.background.started(id, "agent", call.detail, entry.ref)
+            self.background.record_start(id, "agent", call.detail, entry.ref)
 
-    def _on_tool_start(self, line: Line) -> None:
-        start = data_of(line, ToolStart)
+    def _on_tool_start(self, line: CopilotEvent) -> None:
+        start = decode_data(line, CopilotToolStart)
         if start.toolCallId not in self.calls:
-            self._call(start.toolCallId, start.toolName, start.arguments)
+            self._add_call(start.toolCallId, start.toolName, start.arguments)
 
-    def _on_user_command(self, line: Line) -> None:
-        start = data_of(line, ToolStart)
-        call = replace(tool_call(start.toolCallId, "bash", start.arguments), name="!")
-        entry = self._entry("tool", origin="command", tool=call)
+    def _on_user_command(self, line: CopilotEvent) -> None:
+        start = decode_data(line, CopilotToolStart)
+        call = replace(build_tool_call(start.toolCallId, "bash", start.arguments), name="!")
+        entry = self._add_entry("tool", origin="command", tool=call)
         self.calls[call.id] = self.open[call.id] = entry
 
-    def _on_permission(self, line: Line) -> None:
-        decided = data_of(line, Permission)
-        if decided.toolCallId and decided.result.kind.startswith("denied"):
-            self.refused[decided.toolCallId] = decided.result.feedback or ""
+    def _on_permission(self, line: CopilotEvent) -> None:
+        permission = decode_data(line, CopilotPermission)
+        if permission.toolCallId and permission.result.kind.startswith("denied"):
+            self.refused[permission.toolCallId] = permission.result.feedback or ""
 
-    def _on_tool_complete(self, line: Line) -> None:
-        done = data_of(line, ToolComplete)
-        entry = self.calls.get(done.toolCallId)
+    def _on_tool_complete(self, line: CopilotEvent) -> None:
+        completed = decode_data(line, CopilotToolComplete)
+        entry = self.calls.get(completed.toolCallId)
         if entry is None or entry.tool is None:
             self.lines.unknown["tool.execution_complete without a call"] += 1
             return
-        self.open.pop(done.toolCallId, None)
+        self.open.pop(completed.toolCallId, None)
         call = entry.tool
-        told = done.error if done.error and not done.success else None
-        output = (told.message if told else done.result.content if done.result else "") or ""
-        status: ToolStatus = "ok" if done.success else "error"
-        if told and (told.code in ("denied", "rejected") or done.toolCallId in self.refused):
+        error = completed.error if completed.error and not completed.success else None
+        output = (
+            error.message if error else completed.result.content if completed.result else ""
+        ) or ""
+        status: ToolStatus = "ok" if completed.success else "error"
+        if error and (error.code in ("denied", "rejected") or completed.toolCallId in self.refused):
             status = "refused"
         if call.kind == "shell":
-            output, status = self._shell(entry, call, done, output, status)
+            output, status = self._read_shell_result(entry, call, completed, output, status)
         size = len(output)
         put(call, "output", output if size <= self.keep else clip(output, self.keep))
         put(call, "output_size", size)
         put(call, "status", status)
-        self._effects(call, done.success, output)
-        if status == "refused" and (words := self.refused.pop(done.toolCallId, "").strip()):
-            self._entry("user", words, "answer")
+        self._apply_effects(call, completed.success, output)
+        if status == "refused" and (words := self.refused.pop(completed.toolCallId, "").strip()):
+            self._add_entry("user", words, "answer")
 
-    def _shell(
-        self, entry: Entry, call: ToolCall, done: ToolComplete, text: str, status: ToolStatus
+    def _read_shell_result(
+        self,
+        entry: Entry,
+        call: ToolCall,
+        completed: CopilotToolComplete,
+        text: str,
+        status: ToolStatus,
     ) -> tuple[str, ToolStatus]:
-        told = shell_result(text)
-        code = done.shellExecution.exitCode if done.shellExecution else None
-        code = told.exit_code if code is None else code
+        result = parse_shell_result(text)
+        code = completed.shellExecution.exitCode if completed.shellExecution else None
+        code = result.exit_code if code is None else code
         put(call, "exit_code", code)
-        if told.ended:
-            self.background.ended(told.ended, failed=bool(code))
-        if told.background and call.command:
-            put(call, "background", told.background)
-            self.background.started(told.background, "command", call.command, entry.ref)
-            return told.output, "running"
-        return told.output, "error" if status == "ok" and code else status
+        if result.ended:
+            self.background.record_end(result.ended, failed=bool(code))
+        if result.background and call.command:
+            put(call, "background", result.background)
+            self.background.record_start(result.background, "command", call.command, entry.ref)
+            return result.output, "running"
+        return result.output, "error" if status == "ok" and code else status
 
-    def _effects(self, call: ToolCall, success: bool, output: str) -> None:
+    def _apply_effects(self, call: ToolCall, success: bool, output: str) -> None:
         if call.kind == "agent" and call.id not in self.agents:
-            self.background.ended(call.id, failed=not success)
+            self.background.record_end(call.id, failed=not success)
         elif call.name in ("stop_bash", "stop_powershell") and success:
-            self.background.ended(call.detail)
-        elif call.name == "sql" and success and concerns_todos(call.detail):
-            self.todos.run(call.detail)
+            self.background.record_end(call.detail)
+        elif call.name == "sql" and success and is_todo_change(call.detail):
+            self.todos.run_statements(call.detail)
             put(call, "kind", "todo")
-            put(call, "todos", self.todos.todos())
-        elif call.kind == "ask" and success and (words := answer(output)):
-            self._entry("user", words, "answer")
+            put(call, "todos", self.todos.list_todos())
+        elif call.kind == "ask" and success and (words := extract_answer(output)):
+            self._add_entry("user", words, "answer")
 
-    def _settle(self, status: ToolStatus) -> None:
-        """The conversation went on: calls that got no result will never get one."""
+    def _settle_open_calls(self, status: ToolStatus) -> None:
+        """Settle open calls when the conversation goes on: they will never get a result."""
         for entry in self.open.values():
             if call := entry.tool:
                 put(call, "status", "refused" if call.id in self.refused else status)
                 if call.id not in self.agents:
-                    self.background.ended(call.id, failed=True)
+                    self.background.record_end(call.id, failed=True)
         self.open.clear()
 
-    def _on_agent_started(self, line: Line) -> None:
-        agent = data_of(line, Agent)
+    def _on_agent_started(self, line: CopilotEvent) -> None:
+        agent = decode_data(line, CopilotAgent)
         self.agents.add(agent.toolCallId)
         label = agent.agentDescription or agent.agentDisplayName or ""
         ref = entry.ref if (entry := self.calls.get(agent.toolCallId)) else len(self.entries)
-        self.background.started(agent.toolCallId, "agent", label, ref)
+        self.background.record_start(agent.toolCallId, "agent", label, ref)
 
-    def _on_agent_ended(self, line: Line) -> None:
-        agent = data_of(line, Agent)
+    def _on_agent_ended(self, line: CopilotEvent) -> None:
+        agent = decode_data(line, CopilotAgent)
         failed = line.type == "subagent.failed" or agent.cancelled
-        self.background.ended(agent.toolCallId, failed=failed)
+        self.background.record_end(agent.toolCallId, failed=failed)
 
-    def _on_notification(self, line: Line) -> None:
-        kind = data_of(line, Notification).kind
+    def _on_notification(self, line: CopilotEvent) -> None:
+        kind = decode_data(line, CopilotNotification).kind
         if kind.type in ("shell_completed", "shell_detached_completed") and kind.shellId:
-            self.background.ended(kind.shellId, failed=bool(kind.exitCode))
+            self.background.record_end(kind.shellId, failed=bool(kind.exitCode))
 
     # -- the whole ---------------------------------------------------------------------
 
-    def _thread(self) -> Thread:
+    def _build_thread(self) -> Thread:
         start = self.start
         if start is None or not start.sessionId:
-            raise ThreadUnreadable(_why_unreadable(self.path, self.lines))
-        noted = workspace(self.path.parent)
+            raise self.lines.build_error("start of a Copilot session", "Copilot session")
+        fields = read_workspace(self.path.parent)
         words = next((" ".join(e.text.split()) for e in self.entries if e.kind == "user"), "")
         count = len(self.entries)
         live = [e for i, e in enumerate(self.entries) if i not in self.left]
@@ -383,14 +403,14 @@ class Reader:
             harness="copilot",
             id=start.sessionId,
             path=str(self.path),
-            cwd=noted.get("cwd") or self.place.cwd,
-            git_branch=noted.get("branch") or self.place.branch or "",
+            cwd=fields.get("cwd") or self.place.cwd,
+            git_branch=fields.get("branch") or self.place.branch or "",
             git_head=self.place.headCommit or "",
             model=self.model,
             thinking=self.thinking,
             version=start.copilotVersion,
             tools=tuple(self.tool_names),
-            name=named(noted, words) or self.name,
+            name=choose_name(fields, words) or self.name,
             parent=self.parent,
             started=start.startTime,
             updated=self.updated,
@@ -398,25 +418,12 @@ class Reader:
             context_window=self.context_window,
             entries=tuple(mark_compacted(live)),
             notices=tuple(self.notices),
-            background=self.background.items(),
+            background=self.background.list_items(),
             skills=tuple(self.skills),
             aborted=bool(self.notices)
             and self.notices[-1].kind == "interrupted"
             and self.notices[-1].after == count,
             abandoned=count - len(live),
             sources=(str(self.path),),
-            report=self.lines.report(),
+            report=self.lines.build_report(),
         )
-
-
-def named(noted: dict[str, str], words: str) -> str:
-    """The name of a session; one that is only the beginning of its first prompt is none."""
-    name = " ".join(noted.get("name", "").split())
-    own = noted.get("user_named") == "true" or name[:100] != words[: len(name)][:100]
-    return name if own else ""
-
-
-def _why_unreadable(path: Path, lines: Lines) -> str:
-    if lines.truncated or lines.broken:
-        return f"{path} holds no start of a Copilot session: it is cut off or damaged."
-    return f"{path} holds no Copilot session."

@@ -1,13 +1,14 @@
 """The todo list of a Copilot session, which its agent keeps in a table and changes by SQL.
 
-The session's own database is not read: it holds the last state alone, and another process writes
-to it. The statements are run on a table in memory instead, with nothing else allowed.
+The session's own database is not read: it holds the last state alone, and another process
+writes to it. The statements are run on a table in memory instead, where nothing else is
+allowed.
 """
 
 import sqlite3
 from collections.abc import Iterator
 
-from tasuki.harness import tools
+from tasuki.harness.reading import tools
 from tasuki.model import Todo
 
 MAX_QUERY = 100_000
@@ -33,48 +34,50 @@ _FUNCTIONS = frozenset({
 _CHANGES = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
 
 
-def concerns_todos(query: str) -> bool:
-    """Whether a statement changes the todo list."""
+def is_todo_change(query: str) -> bool:
+    """Tell whether a statement changes the todo list."""
     words = query.lower()
     return "todos" in words and any(w in words for w in ("insert", "update", "delete", "replace"))
 
 
-class TodoTable:
-    """The table `todos` as the statements so far left it."""
+class CopilotTodoTable:
+    """The table `todos` after the statements so far."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
         self._connection.executescript(f"PRAGMA max_page_count = {MAX_PAGES}; {_SCHEMA}")
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
-        self._connection.set_authorizer(_authorised)
+        self._connection.set_authorizer(_check_action)
         self._steps = 0
-        self._connection.set_progress_handler(self._tick, 1000)
+        self._connection.set_progress_handler(self._count_step, 1000)
 
-    def run(self, query: str) -> None:
-        """Take in the statements of one call; what is not about todos is passed over."""
-        for statement in _statements(query[:MAX_QUERY]):
+    def run_statements(self, query: str) -> None:
+        """Run the statements of one call; what is not about todos is skipped."""
+        for statement in _split_statements(query[:MAX_QUERY]):
             self._steps = 0
             try:
                 self._connection.execute(statement).fetchall()
             except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError):
                 continue
 
-    def todos(self) -> tuple[Todo, ...]:
-        """All items, in the order they were added."""
+    def list_todos(self) -> tuple[Todo, ...]:
+        """Return all items, in the order they were added."""
         self._steps = 0
         wanted = "SELECT title, status FROM todos ORDER BY rowid LIMIT ?"
         try:
             rows = self._connection.execute(wanted, (MAX_TODOS,)).fetchall()
         except sqlite3.Error:
             return ()
-        return tools.todos((str(text or "")[:MAX_TEXT], str(state or "")) for text, state in rows)
+        return tools.build_todos(
+            (str(text or "")[:MAX_TEXT], str(state or "")) for text, state in rows
+        )
 
-    def _tick(self) -> int:
+    def _count_step(self) -> int:
         self._steps += 1
         return int(self._steps > MAX_STEPS)
 
 
-def _authorised(action: int, first: str | None, second: str | None, *_: object) -> int:
+def _check_action(action: int, first: str | None, second: str | None, *_: object) -> int:
     if action == sqlite3.SQLITE_SELECT:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_READ or action in _CHANGES:
@@ -84,7 +87,7 @@ def _authorised(action: int, first: str | None, second: str | None, *_: object) 
     return sqlite3.SQLITE_DENY
 
 
-def _statements(query: str) -> Iterator[str]:
+def _split_statements(query: str) -> Iterator[str]:
     statement = ""
     query = query.replace("\0", " ").encode("utf-8", "replace").decode()
     for part in query.split(";", MAX_STATEMENTS):

@@ -1,8 +1,9 @@
-"""Session files of Gemini CLI: an event log (seen: 0.61) or, before it, one document (to 0.3x).
+"""Session files of Gemini CLI: an event log (seen: 0.61) or one document (to 0.3x).
 
 A log holds messages, whose ids come again when there is more to say, `$set` patches of the
-session's fields, whose `messages` replace the whole list, and `$rewindTo`. A document holds the
-fields and the list. Content is what the Gemini API takes: a text, a part, or a list of both.
+session's fields, whose `messages` replace the whole list, and `$rewindTo`. A document holds
+the fields and the list. Content is what the Gemini API takes: a text, a part, or a list of
+both.
 """
 
 import json
@@ -23,7 +24,7 @@ _OWN_WORDS = re.compile(
 """Beginnings of user messages that Gemini CLI itself writes."""
 
 
-class FunctionCall(Struct, gc=False):
+class GeminiFunctionCall(Struct, gc=False):
     """A call as the model made it."""
 
     id: str | None = ""
@@ -31,28 +32,28 @@ class FunctionCall(Struct, gc=False):
     args: Raw = Raw(b"{}")
 
 
-class FunctionResponse(Struct, gc=False):
-    """A result as the model got it."""
+class GeminiFunctionResponse(Struct, gc=False):
+    """A result as the model received it."""
 
     id: str | None = ""
     name: str = ""
     response: Raw = Raw(b"{}")
 
 
-class Part(Struct, gc=False):
+class GeminiPart(Struct, gc=False):
     """A piece of a message."""
 
     text: str | None = None
     thought: bool | None = None
-    functionCall: FunctionCall | None = None
-    functionResponse: FunctionResponse | None = None
+    functionCall: GeminiFunctionCall | None = None
+    functionResponse: GeminiFunctionResponse | None = None
     inlineData: Raw | None = None
 
 
-Content = str | list[str | Part] | Part | None
+Content = str | list[str | GeminiPart] | GeminiPart | None
 
 
-class Call(Struct, gc=False):
+class GeminiToolCall(Struct, gc=False):
     """A call with its result, in `toolCalls`."""
 
     id: str = ""
@@ -65,7 +66,7 @@ class Call(Struct, gc=False):
     timestamp: str | None = ""
 
 
-class Tokens(Struct, gc=False):
+class GeminiTokens(Struct, gc=False):
     """Tokens of one request."""
 
     input: int = 0
@@ -73,20 +74,20 @@ class Tokens(Struct, gc=False):
     total: int = 0
 
 
-class Message(Struct, gc=False):
-    """One message; an id that comes again says what has become of it."""
+class GeminiMessage(Struct, gc=False):
+    """One message; an id that comes again updates it."""
 
     id: str = ""
     timestamp: str = ""
     type: str = ""
     content: Content = None
     displayContent: Content = None
-    toolCalls: list[Call] | None = None
-    tokens: Tokens | None = None
+    toolCalls: list[GeminiToolCall] | None = None
+    tokens: GeminiTokens | None = None
     model: str | None = ""
 
 
-class Fields(Struct, gc=False):
+class GeminiSessionFields(Struct, gc=False):
     """Fields of a session: its first record, a `$set`, or a document without its list."""
 
     sessionId: str | None = ""
@@ -96,13 +97,13 @@ class Fields(Struct, gc=False):
     kind: str | None = ""
     summary: str | None = ""
     directories: list[str] | None = None
-    messages: list[Message] | None = None
+    messages: list[GeminiMessage] | None = None
 
 
-class Line(Message, gc=False):
+class GeminiLogLine(GeminiMessage, gc=False):
     """Any line of a log."""
 
-    set: Fields | None = msgspec.field(name="$set", default=None)
+    set: GeminiSessionFields | None = msgspec.field(name="$set", default=None)
     rewind: str | None = msgspec.field(name="$rewindTo", default=None)
     sessionId: str | None = ""
     projectHash: str | None = ""
@@ -111,37 +112,43 @@ class Line(Message, gc=False):
     kind: str | None = ""
     summary: str | None = ""
     directories: list[str] | None = None
-    messages: list[Message] | None = None
+    messages: list[GeminiMessage] | None = None
 
 
-LINE = msgspec.json.Decoder(Line)
-MESSAGE = msgspec.json.Decoder(Message)
-FIELDS = msgspec.json.Decoder(Fields)
+LINE = msgspec.json.Decoder(GeminiLogLine)
+MESSAGE = msgspec.json.Decoder(GeminiMessage)
+FIELDS = msgspec.json.Decoder(GeminiSessionFields)
 
 
-def context_size(tokens: Tokens | None) -> int | None:
-    """Size of the context after a message, None if it says none that can be."""
+def find_context_size(tokens: GeminiTokens | None) -> int | None:
+    """Return the size of the context after a message, None without a plausible one."""
     return tokens.total if tokens is not None and 0 < tokens.total < 1 << 40 else None
 
 
-def fields_of(line: Line) -> Fields:
-    """The fields of a session in its first line."""
-    return Fields(
-        line.sessionId, line.projectHash, line.startTime, line.lastUpdated, line.kind,
-        line.summary, line.directories, line.messages,
-    )  # fmt: skip
+def extract_fields(line: GeminiLogLine) -> GeminiSessionFields:
+    """Return the fields of a session in its first line."""
+    return GeminiSessionFields(
+        line.sessionId,
+        line.projectHash,
+        line.startTime,
+        line.lastUpdated,
+        line.kind,
+        line.summary,
+        line.directories,
+        line.messages,
+    )
 
 
-def parts_of(content: Content) -> list[Part]:
-    """Content as a list of parts."""
+def list_parts(content: Content) -> list[GeminiPart]:
+    """Return content as a list of parts."""
     if content is None:
         return []
     items = content if isinstance(content, list) else [content]
-    return [Part(text=i) if isinstance(i, str) else i for i in items]
+    return [GeminiPart(text=i) if isinstance(i, str) else i for i in items]
 
 
-def texts_of(parts: list[Part]) -> list[str]:
-    """The texts of a message, without thoughts and the context at a session's start."""
+def list_texts(parts: list[GeminiPart]) -> list[str]:
+    """Return the texts of a message, without thoughts and the context of a session's start."""
     texts = [
         p.text if p.text is not None else "[image]" if p.inlineData is not None else ""
         for p in parts
@@ -150,22 +157,24 @@ def texts_of(parts: list[Part]) -> list[str]:
     return [t for t in texts if t and not t.startswith(CONTEXT)]
 
 
-def typed(content: str, shown: str, before: str) -> tuple[str, bool]:
-    """What a user message says, and whether the user said it.
+def extract_user_text(content: str, displayed: str, last_prompt: str) -> tuple[str, bool]:
+    """Return what a user message says, and whether the user said it.
 
-    `content` is what the model got, `shown` what the user typed where that differs, and `before`
-    what they typed last: Gemini CLI repeats that with messages of its own.
+    `content` is what the model received, `displayed` what the user typed where that differs,
+    and `last_prompt` what they typed last: Gemini CLI repeats that with messages of its own.
     """
-    if _OWN_WORDS.match(content) or (shown and shown == before and shown not in content):
+    if _OWN_WORDS.match(content) or (
+        displayed and displayed == last_prompt and displayed not in content
+    ):
         return content.strip(), False
-    text = shown or _HOOK.sub("", content).partition(_REFERENCES)[0]
+    text = displayed or _HOOK.sub("", content).partition(_REFERENCES)[0]
     return text.strip(), True
 
 
 # -- documents -------------------------------------------------------------------------
 
 
-class Element(Struct, gc=False):
+class GeminiElement(Struct, gc=False):
     """One message of a document: where it begins, and its bytes or why there are none.
 
     Without bytes and without a reason it is cut off.
@@ -176,11 +185,11 @@ class Element(Struct, gc=False):
     error: Exception | None = None
 
 
-class _Document(Struct, gc=False):
+class _GeminiDocument(Struct, gc=False):
     messages: list[Raw]
 
 
-_DOCUMENT = msgspec.json.Decoder(_Document)
+_DOCUMENT = msgspec.json.Decoder(_GeminiDocument)
 _LIST = re.compile(rb'"messages"\s*:\s*\[')
 _NEXT = re.compile(r'\n {0,4}(?=\{\s*"(?:id|type|timestamp)")')
 _BLANK = re.compile(r"[\s,]*")
@@ -188,61 +197,63 @@ _SCANNER = json.JSONDecoder()
 
 
 def is_document(line: bytes) -> bool:
-    """Whether a file that begins with this line is one document of several lines."""
+    """Tell whether a file that begins with this line is one document of several lines."""
     return line.strip() == b"{" or (b'"messages":' in line and not line.rstrip().endswith(b"}"))
 
 
-def elements(data: bytes) -> Iterator[Element]:
-    """The messages of a document. Damage to one loses that one alone; the last may be cut off."""
+def list_elements(data: bytes) -> Iterator[GeminiElement]:
+    """Yield the messages of a document.
+
+    Damage to one loses only that one; the last may be cut off.
+    """
     match = _LIST.search(data)
     if match is None:
         return iter(())
     try:
-        found = _DOCUMENT.decode(data).messages
+        messages = _DOCUMENT.decode(data).messages
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _one_by_one(data, match.end())
-    return _placed(data, found, match.end())
+        return _read_one_by_one(data, match.end())
+    return _place_elements(data, messages, match.end())
 
 
-def _placed(data: bytes, found: list[Raw], at: int) -> Iterator[Element]:
-    for raw in found:
+def _place_elements(data: bytes, messages: list[Raw], position: int) -> Iterator[GeminiElement]:
+    for raw in messages:
         text = bytes(raw)
-        at = max(data.find(text, at), at)
-        yield Element(at, text)
-        at += len(text)
+        position = max(data.find(text, position), position)
+        yield GeminiElement(position, text)
+        position += len(text)
 
 
-def _one_by_one(data: bytes, start: int) -> Iterator[Element]:
+def _read_one_by_one(data: bytes, start: int) -> Iterator[GeminiElement]:
     text = data[start:].decode("utf-8", "surrogateescape")
-    at = counted = 0
+    position = counted = 0
     offset = start
-    while (at := _after_blank(text, at)) < len(text) and text[at] != "]":
-        offset += _size(text[counted:at])
-        counted = at
+    while (position := _skip_blank(text, position)) < len(text) and text[position] != "]":
+        offset += len(text[counted:position].encode("utf-8", "surrogateescape"))
+        counted = position
         try:
-            _, end = _SCANNER.raw_decode(text, at)
+            _, end = _SCANNER.raw_decode(text, position)
         except (ValueError, RecursionError) as exc:
-            following = _NEXT.search(text, at + 1)
-            yield Element(offset, error=exc if following else None)
+            following = _NEXT.search(text, position + 1)
+            yield GeminiElement(offset, error=exc if following else None)
             if following is None:
                 return
-            at = following.end()
+            position = following.end()
             continue
-        yield Element(offset, text[at:end].encode("utf-8", "surrogateescape"))
-        at = end
+        yield GeminiElement(offset, text[position:end].encode("utf-8", "surrogateescape"))
+        position = end
 
 
-def _after_blank(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return match.end() if match else at
+def _skip_blank(text: str, position: int) -> int:
+    match = _BLANK.match(text, position)
+    return match.end() if match else position
 
 
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogateescape"))
+def extract_outer_json(data: bytes) -> bytes:
+    """Return a document without its messages, as JSON.
 
-
-def fields_around(data: bytes) -> bytes:
-    """A document without its messages, as JSON; what stands behind them is lost if it is damaged."""
+    What follows the messages is lost if it is damaged.
+    """
     match = _LIST.search(data)
     if match is None:
         return data

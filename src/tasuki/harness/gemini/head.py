@@ -1,4 +1,4 @@
-"""Finding sessions of Gemini CLI, the folder they belong to, and what a list of them shows."""
+"""Find sessions of Gemini CLI, the folder they belong to, and what a list of them shows."""
 
 import hashlib
 import os
@@ -12,21 +12,27 @@ from tasuki.harness.gemini.format import (
     FIELDS,
     LINE,
     MESSAGE,
-    Fields,
-    Message,
-    context_size,
-    elements,
-    fields_around,
-    fields_of,
+    GeminiMessage,
+    GeminiSessionFields,
+    extract_fields,
+    extract_outer_json,
+    extract_user_text,
+    find_context_size,
     is_document,
-    parts_of,
-    texts_of,
-    typed,
+    list_elements,
+    list_parts,
+    list_texts,
 )
-from tasuki.harness.jsonl import BYTE_ORDER_MARK, both_ends, decoded, scanned, thread_files
 from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.jsonl import (
+    BYTE_ORDER_MARK,
+    decode_line,
+    list_thread_files,
+    read_both_ends,
+    scan_folder,
+)
 from tasuki.model import Sidechain, ThreadHead
-from tasuki.paths import home_folder
+from tasuki.paths import find_home_folder
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 24 << 10
@@ -41,59 +47,59 @@ _SUMMARY = re.compile(rb'"summary": ?("(?:[^"\\]|\\.)*")')
 _TOTAL = re.compile(rb'"tokens": ?\{[^{}]*"total": ?(\d{1,12})')
 
 
-def home() -> Path:
-    """Folder of Gemini CLI; `GEMINI_CLI_HOME` moves the home folder it lies in."""
+def get_home() -> Path:
+    """Return the folder of Gemini CLI; `GEMINI_CLI_HOME` moves the home folder it is in."""
     base = os.environ.get("GEMINI_CLI_HOME", "")
-    return (Path(base) if base else home_folder()) / ".gemini"
+    return (Path(base) if base else find_home_folder()) / ".gemini"
 
 
 def is_session(first: bytes) -> bool:
-    """Whether a file begins as a session of Gemini CLI does."""
+    """Tell whether a file begins as a session of Gemini CLI does."""
     return bool(_SESSION.match(first))
 
 
-def sessions(cwd: Path | None) -> Iterator[ThreadFile]:
-    """Session files of one working directory, or of all of them."""
-    root = home() / "tmp"
+def list_sessions(cwd: Path | None) -> Iterator[ThreadFile]:
+    """Yield session files of one working directory, or of all of them."""
+    root = get_home() / "tmp"
     if cwd is None:
-        projects = [Path(e.path) for e in scanned(root) if os.path.isdir(e.path)]
+        projects = [Path(e.path) for e in scan_folder(root) if os.path.isdir(e.path)]
     else:
-        projects = [root / name for name in _names(root, cwd)]
+        projects = [root / name for name in _list_folder_names(root, cwd)]
     for project in projects:
-        yield from _files_in(project / "chats")
+        yield from _list_files(project / "chats")
 
 
-def _files_in(folder: Path) -> Iterator[ThreadFile]:
-    """A document that was resumed lies beside the log it became, and is passed over."""
-    found = [e for e in scanned(folder) if e.name.startswith("session-") and e.is_file()]
-    logs = {e.name for e in found if e.name.endswith(".jsonl")}
-    yield from thread_files(
+def _list_files(folder: Path) -> Iterator[ThreadFile]:
+    """Yield session files; a resumed document is skipped for the log that it became."""
+    sessions = [e for e in scan_folder(folder) if e.name.startswith("session-") and e.is_file()]
+    logs = {e.name for e in sessions if e.name.endswith(".jsonl")}
+    yield from list_thread_files(
         e
-        for e in found
+        for e in sessions
         if e.name in logs or (e.name.endswith(".json") and f"{e.name}l" not in logs)
     )
 
 
-def _names(root: Path, cwd: Path) -> list[str]:
-    """Folders below `tmp` of a working directory: by a name of its own, or by a hash."""
+def _list_folder_names(root: Path, cwd: Path) -> list[str]:
+    """List the folders below `tmp` of a working directory: by its own name, or by a hash."""
     wanted = {os.path.abspath(cwd), os.path.realpath(cwd)}
     hashes = [hashlib.sha256(os.fsencode(path)).hexdigest() for path in sorted(wanted)]
-    slugs = [slug for path, slug in _projects(root.parent).items() if path in wanted]
-    marked = [e.name for e in scanned(root) if _mark(Path(e.path)) in wanted]
+    slugs = [slug for path, slug in _read_projects(root.parent).items() if path in wanted]
+    marked = [e.name for e in scan_folder(root) if _read_project_root(Path(e.path)) in wanted]
     return list(dict.fromkeys((*slugs, *marked, *hashes)))
 
 
-def _projects(folder: Path) -> dict[str, str]:
-    """Working directories and the names that Gemini CLI gave them, from `projects.json`."""
+def _read_projects(folder: Path) -> dict[str, str]:
+    """Read working directories and the names that Gemini CLI gave them, from `projects.json`."""
     try:
-        known = msgspec.json.decode((folder / "projects.json").read_bytes())["projects"]
-        return {str(path): str(slug) for path, slug in known.items()}
+        projects = msgspec.json.decode((folder / "projects.json").read_bytes())["projects"]
+        return {str(path): str(slug) for path, slug in projects.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
 
-def _mark(project: Path) -> str:
-    """The working directory that is written down in a project's folder."""
+def _read_project_root(project: Path) -> str:
+    """Read the working directory that is recorded in a project's folder."""
     try:
         with (project / ".project_root").open("rb") as file:
             return os.fsdecode(file.read(_MAX_MARK)).strip()
@@ -101,45 +107,45 @@ def _mark(project: Path) -> str:
         return ""
 
 
-def folder_of(path: Path, first: bytes, fields: Fields) -> str:
-    """Working directory of a session: from its project's folder, else from the file itself.
+def find_folder(path: Path, first: bytes, fields: GeminiSessionFields) -> str:
+    """Find a session's working directory: from its project's folder, else from the file itself.
 
-    `first` is the beginning of the file. A path in it counts if it has the hash of the session's
-    project.
+    `first` is the beginning of the file. A path in it counts if it has the hash of the
+    session's project.
     """
     project = path.parent.parent if path.parent.name == "chats" else path.parent.parent.parent
-    if marked := _mark(project):
+    if marked := _read_project_root(project):
         return marked
-    for known, slug in _projects(project.parent.parent).items():
+    for folder, slug in _read_projects(project.parent.parent).items():
         if slug == project.name:
-            return known
+            return folder
     first = first[:HEAD_BYTES]
     if match := _WORKSPACE.search(first):
         return match[1].decode("utf-8", "replace")
     if fields.directories:
         return fields.directories[0]
-    return _hashed(first, fields.projectHash or "")
+    return _find_path_by_hash(first, fields.projectHash or "")
 
 
-def _hashed(first: bytes, wanted: str) -> str:
-    """The path whose hash names the project, among the beginnings of all paths in a text."""
+def _find_path_by_hash(first: bytes, digest: str) -> str:
+    """Find the path whose hash names the project, among the beginnings of all paths in a text."""
     seen: set[bytes] = set()
     for match in _PATHS.finditer(first):
         parts = match[0].split(b"/")
         for end in range(2, len(parts) + 1):
             path = b"/".join(parts[:end])
-            if path not in seen and hashlib.sha256(path).hexdigest() == wanted:
+            if path not in seen and hashlib.sha256(path).hexdigest() == digest:
                 return path.decode("utf-8", "replace")
             seen.add(path)
     return ""
 
 
-def sidechains(path: Path, id: str, labels: Mapping[str, str]) -> tuple[Sidechain, ...]:
-    """Records of a session's sub-agents, in a folder of the session's name beside it."""
+def list_sidechains(path: Path, id: str, labels: Mapping[str, str]) -> tuple[Sidechain, ...]:
+    """List the records of a session's sub-agents, in the folder named after the session."""
     if path.parent.name != "chats" or "/" in id or id in ("", ".", ".."):
         return ()
-    found = sorted(e.path for e in scanned(path.parent / id) if e.name.endswith(".jsonl"))
-    stems = ((p, os.path.basename(p).removesuffix(".jsonl")) for p in found)
+    paths = sorted(e.path for e in scan_folder(path.parent / id) if e.name.endswith(".jsonl"))
+    stems = ((p, os.path.basename(p).removesuffix(".jsonl")) for p in paths)
     return tuple(Sidechain(id=stem, path=p, label=labels.get(stem, "")) for p, stem in stems)
 
 
@@ -147,23 +153,23 @@ def sidechains(path: Path, id: str, labels: Mapping[str, str]) -> tuple[Sidechai
 
 
 def read_head(file: ThreadFile, harness: str) -> ThreadHead | None:
-    """Both ends of a file; None if it has no start, is a sub-agent's, or nobody spoke yet."""
-    first, last = both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
+    """Read both ends of a file; None without a start, of a sub-agent, or without a message."""
+    first, last = read_both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
     if not first and file.bytes > HEAD_BYTES:
-        first = _cut_line(file.path)
+        first = _read_cut_line(file.path)
     if not first:
         return None
     document = is_document(first[0] + b"\n")
     data = b"\n".join(first)
     if document:
-        fields, words = _document_start(data)
-        name, context = _document_end(b"\n".join(last or first))
+        fields, words = _read_document_start(data)
+        name, context = _read_document_end(b"\n".join(last or first))
     else:
-        fields, words = _log_start(first)
-        name, context = _log_end(last or first)
+        fields, words = _read_log_start(first)
+        name, context = _read_log_end(last or first)
     if not fields.sessionId or fields.kind == "subagent" or not (words or last):
         return None
-    said = {
+    message_ids = {
         m[1]
         for line in (*first, *last)
         if (m := _MESSAGE.match(line)) and not _RESULT.search(line, 0, 400)
@@ -172,19 +178,19 @@ def read_head(file: ThreadFile, harness: str) -> ThreadHead | None:
         harness=harness,
         id=fields.sessionId,
         path=str(file.path),
-        cwd=folder_of(file.path, data, fields),
+        cwd=find_folder(file.path, data, fields),
         name=" ".join((name or fields.summary or "").split()),
         first_words=words,
         modified=file.modified,
         bytes=file.bytes,
-        messages=None if document or last else len(said),
+        messages=None if document or last else len(message_ids),
         exact=not document and not last,
         context_tokens=context,
     )
 
 
-def _cut_line(path: Path) -> list[bytes]:
-    """The beginning of a file whose first line is longer than what is read of it."""
+def _read_cut_line(path: Path) -> list[bytes]:
+    """Read the beginning of a file whose first line is longer than what is read of it."""
     try:
         with path.open("rb") as file:
             return [file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)]
@@ -192,60 +198,62 @@ def _cut_line(path: Path) -> list[bytes]:
         return []
 
 
-def _log_start(lines: list[bytes]) -> tuple[Fields, str]:
-    fields = Fields()
+def _read_log_start(lines: list[bytes]) -> tuple[GeminiSessionFields, str]:
+    fields = GeminiSessionFields()
     for raw in lines:
-        line = decoded(LINE, raw)
+        line = decode_line(LINE, raw)
         if line is None:
             continue
         if line.sessionId and line.projectHash and not fields.sessionId:
-            fields = fields_of(line)
+            fields = extract_fields(line)
         for message in (
             (line, *(line.messages or ())) if line.set is None else line.set.messages or ()
         ):
-            if words := _words(message):
+            if words := _extract_words(message):
                 return fields, words
     return fields, ""
 
 
-def _document_start(data: bytes) -> tuple[Fields, str]:
-    fields = decoded(FIELDS, fields_around(data)) or Fields()
-    for element in elements(data):
-        message = decoded(MESSAGE, element.data) if element.data else None
-        if message is not None and (words := _words(message)):
+def _read_document_start(data: bytes) -> tuple[GeminiSessionFields, str]:
+    fields = decode_line(FIELDS, extract_outer_json(data)) or GeminiSessionFields()
+    for element in list_elements(data):
+        message = decode_line(MESSAGE, element.data) if element.data else None
+        if message is not None and (words := _extract_words(message)):
             return fields, words
     return fields, ""
 
 
-def _words(message: Message) -> str:
-    """The beginning of what the user says in a message."""
+def _extract_words(message: GeminiMessage) -> str:
+    """Return the beginning of what the user says in a message."""
     if message.type != "user":
         return ""
-    said = "".join(texts_of(parts_of(message.content)))
-    shown = "".join(texts_of(parts_of(message.displayContent)))
-    text, own = typed(said, shown, "")
+    content = "".join(list_texts(list_parts(message.content)))
+    displayed = "".join(list_texts(list_parts(message.displayContent)))
+    text, own = extract_user_text(content, displayed, "")
     return " ".join(text.split())[:120] if own and not text.startswith("<state_snapshot>") else ""
 
 
-def _log_end(lines: list[bytes]) -> tuple[str, int | None]:
-    """The newest summary and the size of the context, from lines in order."""
+def _read_log_end(lines: list[bytes]) -> tuple[str, int | None]:
+    """Read the newest summary and the size of the context, from lines in order."""
     name, context = "", None
     for raw in reversed(lines):
         if not name and raw.startswith(b'{"$set":') and b'"summary":' in raw:
-            line = decoded(LINE, raw)
+            line = decode_line(LINE, raw)
             name = (line.set.summary or "") if line and line.set else ""
-        elif context is None and b'"tokens":' in raw and (line := decoded(LINE, raw)):
-            context = context_size(line.tokens)
+        elif context is None and b'"tokens":' in raw and (line := decode_line(LINE, raw)):
+            context = find_context_size(line.tokens)
         if name and context is not None:
             break
     return name, context
 
 
-def _document_end(data: bytes) -> tuple[str, int | None]:
-    """The same of a document, from its last bytes."""
-    found = _SUMMARY.findall(data, max(data.rfind(b"]"), 0))
+def _read_document_end(data: bytes) -> tuple[str, int | None]:
+    """Read the same from a document's last bytes."""
+    summaries = _SUMMARY.findall(data, max(data.rfind(b"]"), 0))
     totals = [int(t) for t in _TOTAL.findall(data) if int(t)]
-    return (decoded(_TEXT, found[-1]) or "") if found else "", totals[-1] if totals else None
+    return (decode_line(_TEXT, summaries[-1]) or "") if summaries else "", totals[
+        -1
+    ] if totals else None
 
 
 _TEXT = msgspec.json.Decoder(str)

@@ -1,4 +1,4 @@
-"""Reading session files of Gemini CLI: event logs (0.61) and documents (0.1x to 0.3x)."""
+"""Read session files of Gemini CLI: event logs (0.61) and documents (0.1x to 0.3x)."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,33 +6,39 @@ from pathlib import Path
 from msgspec.structs import force_setattr as put
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness import tools
-from tasuki.harness.gemini import calls as made
+from tasuki.harness.gemini import tool_calls as made
 from tasuki.harness.gemini.format import (
     FIELDS,
     LINE,
     MESSAGE,
-    Call,
-    Fields,
-    Line,
-    Message,
-    context_size,
-    elements,
-    fields_around,
-    fields_of,
+    GeminiLogLine,
+    GeminiMessage,
+    GeminiSessionFields,
+    GeminiToolCall,
+    extract_fields,
+    extract_outer_json,
+    extract_user_text,
+    find_context_size,
     is_document,
-    parts_of,
-    texts_of,
-    typed,
+    list_elements,
+    list_parts,
+    list_texts,
 )
-from tasuki.harness.gemini.head import HEAD_BYTES, folder_of, sidechains
-from tasuki.harness.gemini.view import Finder, Look, Node, View, look
-from tasuki.harness.jsonl import (
+from tasuki.harness.gemini.head import HEAD_BYTES, find_folder, list_sidechains
+from tasuki.harness.gemini.view import (
+    CopyFinder,
+    MessageView,
+    ParsedMessage,
+    ViewedMessage,
+    parse_message,
+)
+from tasuki.harness.reading import tools
+from tasuki.harness.reading.jsonl import (
     BYTE_ORDER_MARK,
-    Lines,
-    begins_handoff,
+    ThreadLines,
+    choose_keep_limit,
     clip,
-    keep_limit,
+    is_handoff_prompt,
     mark_compacted,
 )
 from tasuki.model import (
@@ -52,21 +58,21 @@ _IMPORTED = "Imported session from "
 _NONE = "Gemini CLI session"
 
 
-class Reader:
+class GeminiReader:
     """One pass over one session file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lines = Lines(path)
-        self.keep = keep_limit(path)
-        self.fields = Fields()
+        self.lines = ThreadLines(path)
+        self.keep = choose_keep_limit(path)
+        self.fields = GeminiSessionFields()
         self.entries: list[Entry] = []
         self.left: set[int] = set()
         """Entries that the user rewound, and those written twice, by index."""
-        self.nodes: dict[str, Node] = {}
-        self.view = View()
-        self.replay: Finder | None = None
-        """A search through the view while Gemini CLI writes the whole history anew."""
+        self.nodes: dict[str, ViewedMessage] = {}
+        self.view = MessageView()
+        self.replay: CopyFinder | None = None
+        """A search through the view while Gemini CLI writes the whole history again."""
         self.calls: dict[str, Entry] = {}
         self.open: dict[str, Entry] = {}
         """Calls that have no result yet."""
@@ -77,29 +83,29 @@ class Reader:
         self.skills: list[str] = []
         self.tool_names: dict[str, None] = {}
         self.labels: dict[str, str] = {}
-        """What each sub-agent was asked for, by its id."""
-        self.model = self.updated = self.parent = self.said_last = ""
+        """The task of each sub-agent, by its id."""
+        self.model = self.updated = self.parent = self.last_prompt = ""
         self.context_tokens: int | None = None
         self.log = True
         self.after_summary = False
         self.first = b""
-        self.message = Message()
+        self.message = GeminiMessage()
         self.offset = 0
 
     def read(self) -> Thread:
         lines = iter(self.lines)
         for offset, raw in lines:
             if not self.first and is_document(raw):
-                self._document(self._whole())
+                self._read_document(self._read_whole())
                 break
             if len(self.first) < HEAD_BYTES:
                 self.first += raw
             if (line := self.lines.decode(LINE, raw)) is not None:
                 self.offset = offset
-                self._take(line)
-        return self._thread()
+                self._take_line(line)
+        return self._build_thread()
 
-    def _whole(self) -> bytes:
+    def _read_whole(self) -> bytes:
         try:
             data = self.path.read_bytes()
         except OSError as exc:
@@ -107,14 +113,14 @@ class Reader:
         marked = data.startswith(BYTE_ORDER_MARK)
         return b"   " + data[len(BYTE_ORDER_MARK) :] if marked else data  # offsets stay
 
-    def _document(self, data: bytes) -> None:
-        """Take in a whole document; its parts count as lines: the fields, then each message."""
+    def _read_document(self, data: bytes) -> None:
+        """Read a whole document; its parts count as lines: the fields, then each message."""
         lines, self.log, self.first = self.lines, False, data
         lines.number, lines.bytes = 1, len(data)
-        found = lines.decode(FIELDS, fields_around(data))
-        if found is not None:
-            self._patch(found)
-        for element in elements(data):
+        fields = lines.decode(FIELDS, extract_outer_json(data))
+        if fields is not None:
+            self._patch_fields(fields)
+        for element in list_elements(data):
             lines.number += 1
             self.offset = element.offset
             if element.error is not None:
@@ -124,40 +130,40 @@ class Reader:
             elif (message := lines.decode(MESSAGE, element.data)) is not None:
                 self._on_message(message)
 
-    def _take(self, line: Line) -> None:
+    def _take_line(self, line: GeminiLogLine) -> None:
         if line.rewind is not None:
-            self._rewind(line.rewind)
+            self._drop_from(line.rewind)
         elif line.id:
             self._on_message(line)
         elif line.set is not None:
-            self._patch(line.set)
+            self._patch_fields(line.set)
             if line.set.messages is not None:
-                self._replace(line.set.messages)
+                self._replace_messages(line.set.messages)
         elif line.sessionId and line.projectHash:
-            self._patch(fields_of(line))
+            self._patch_fields(extract_fields(line))
             self.log = self.log and line.messages is None
             for message in line.messages or ():
                 self._on_message(message)
         else:
             self.lines.unknown[line.type or "(no type)"] += 1
 
-    def _patch(self, new: Fields) -> None:
-        known = self.fields
-        self.fields = Fields(
-            known.sessionId or new.sessionId,
-            known.projectHash or new.projectHash,
-            known.startTime or new.startTime,
-            new.lastUpdated or known.lastUpdated,
-            new.kind or known.kind,
-            new.summary or known.summary,
-            new.directories or known.directories,
+    def _patch_fields(self, new: GeminiSessionFields) -> None:
+        old = self.fields
+        self.fields = GeminiSessionFields(
+            old.sessionId or new.sessionId,
+            old.projectHash or new.projectHash,
+            old.startTime or new.startTime,
+            new.lastUpdated or old.lastUpdated,
+            new.kind or old.kind,
+            new.summary or old.summary,
+            new.directories or old.directories,
         )
-        self._at(new.lastUpdated or new.startTime)
+        self._update_time(new.lastUpdated or new.startTime)
 
-    def _at(self, time: str | None) -> None:
+    def _update_time(self, time: str | None) -> None:
         self.updated = max(self.updated, time or "")
 
-    def _entry(
+    def _add_entry(
         self,
         kind: EntryKind,
         text: str = "",
@@ -166,267 +172,290 @@ class Reader:
     ) -> Entry:
         message = self.message
         entry = Entry(
-            len(self.entries) + 1, kind, text, message.timestamp, message.id, origin, tool, False,
-            0, 0, self.offset,
-        )  # fmt: skip
+            len(self.entries) + 1,
+            kind,
+            text,
+            message.timestamp,
+            message.id,
+            origin,
+            tool,
+            False,
+            0,
+            0,
+            self.offset,
+        )
         self.entries.append(entry)
         return entry
 
-    def _notice(self, kind: str, text: str) -> None:
+    def _add_notice(self, kind: str, text: str) -> None:
         self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))  # type: ignore[arg-type]
 
     # -- messages ----------------------------------------------------------------------
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: GeminiMessage) -> None:
         self.message = message
-        self._at(message.timestamp)
+        self._update_time(message.timestamp)
         if not message.id or message.type not in ("user", "gemini", "info", "warning", "error"):
             self.lines.unknown[message.type or "(no type)"] += 1
             return
-        seen = look(message)
+        parsed = parse_message(message)
         node = self.nodes.get(message.id)
         if node is not None:
-            self._fill(node, seen)
+            self._fill_node(node, parsed)
             return
-        if seen.context and self.view.nodes and self.replay is None and self.entries:
-            self.replay = self.view.finder()
-        copied = self.replay.copied(seen) if self.replay else []
+        if parsed.context and self.view.nodes and self.replay is None and self.entries:
+            self.replay = self.view.create_finder()
+        copied = self.replay.find_originals(parsed) if self.replay else []
         if copied:
             self.nodes[message.id] = copied[-1]
             return
-        self.view.nodes.append(self._made(seen))
+        self.view.nodes.append(self._add_node(parsed))
 
-    def _made(self, seen: Look) -> Node:
-        node = Node(seen.said, seen.message.type, set(seen.calls), [], False)
-        self.nodes[seen.message.id] = node
-        self._fill(node, seen)
+    def _add_node(self, parsed: ParsedMessage) -> ViewedMessage:
+        node = ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
+        self.nodes[parsed.message.id] = node
+        self._fill_node(node, parsed)
         return node
 
-    def _fill(self, node: Node, seen: Look) -> None:
-        """Take in a message for the first time, or what has become of it."""
-        kind = seen.message.type
+    def _fill_node(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
+        """Read a message for the first time, or its update."""
+        kind = parsed.message.type
         before = len(self.entries)
         if kind == "user":
-            self._said(node, seen)
+            self._read_user_message(node, parsed)
         elif kind == "gemini":
-            self._replied(node, seen)
+            self._read_reply(node, parsed)
         elif not node.entries:
-            self._told(kind, seen)
-        node.calls.update(seen.calls)
+            self._read_info(kind, parsed)
+        node.calls.update(parsed.calls)
         node.entries = [*node.entries, *range(before, len(self.entries))]
 
-    def _said(self, node: Node, seen: Look) -> None:
-        for part in seen.parts:
-            if (told := part.functionResponse) is not None and told.id not in self.settled:
-                done = Call(told.id or "", told.name, result=part)
-                self._result(done, "unknown", made.output_of(done))
-        if node.entries or not seen.said.strip():
+    def _read_user_message(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
+        for part in parsed.parts:
+            if (response := part.functionResponse) is not None and response.id not in self.settled:
+                finished = GeminiToolCall(response.id or "", response.name, result=part)
+                self._add_result(finished, "unknown", made.extract_output(finished))
+        if node.entries or not parsed.text.strip():
             return
-        if seen.summary:
-            self._entry("compaction", seen.said.strip(), "harness")
+        if parsed.summary:
+            self._add_entry("compaction", parsed.text.strip(), "harness")
             self.after_summary = True
             return
-        if (call := made.user_command(self.message.id, seen.said, self.keep)) is not None:
-            self._entry("tool", origin="command", tool=call)
+        if (call := made.parse_user_command(self.message.id, parsed.text, self.keep)) is not None:
+            self._add_entry("tool", origin="command", tool=call)
             return
-        shown = "".join(texts_of(parts_of(seen.message.displayContent)))
-        text, own = typed(seen.said, shown, self.said_last)
+        displayed = "".join(list_texts(list_parts(parsed.message.displayContent)))
+        text, own = extract_user_text(parsed.text, displayed, self.last_prompt)
         if not text:
             return
         origin: Origin = "typed" if own else "harness"
-        if begins_handoff(text):
+        if is_handoff_prompt(text):
             origin = "handoff"
         if own:
-            self.said_last = shown or text
-            self._settle()
+            self.last_prompt = displayed or text
+            self._settle_open_calls()
         node.prompt = own
-        self._entry("user", text, origin)
+        self._add_entry("user", text, origin)
 
-    def _replied(self, node: Node, seen: Look) -> None:
-        message, text = seen.message, seen.said
-        told = next((i for i in node.entries if self.entries[i].kind == "assistant"), None)
-        if told is not None and text.strip():
-            put(self.entries[told], "text", text)
-            node.said = text
-        elif text.strip() and not self._filler(text.strip()):
-            self._entry("assistant", text)
+    def _read_reply(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
+        message, text = parsed.message, parsed.text
+        reply_index = next((i for i in node.entries if self.entries[i].kind == "assistant"), None)
+        if reply_index is not None and text.strip():
+            put(self.entries[reply_index], "text", text)
+            node.text = text
+        elif text.strip() and not self._is_filler(text.strip()):
+            self._add_entry("assistant", text)
         self.after_summary = False
         for call in message.toolCalls or ():
-            self._called(call)
-        for part in seen.parts:
-            if (asked := part.functionCall) is None:
+            self._add_call(call)
+        for part in parsed.parts:
+            if (requested := part.functionCall) is None:
                 continue
             last = self.entries[-1].tool if self.entries else None
-            if asked.id or last is None or last.name != asked.name:
-                id = asked.id or f"{message.id}:{asked.name}"
+            if requested.id or last is None or last.name != requested.name:
+                id = requested.id or f"{message.id}:{requested.name}"
                 if id not in self.calls:
-                    self._called(Call(id, asked.name, asked.args, status="executing"))
+                    self._add_call(
+                        GeminiToolCall(id, requested.name, requested.args, status="executing")
+                    )
         self.model = message.model or self.model
-        self.context_tokens = context_size(message.tokens) or self.context_tokens
+        self.context_tokens = find_context_size(message.tokens) or self.context_tokens
 
-    def _told(self, kind: str, seen: Look) -> None:
-        text = seen.said.strip()
+    def _read_info(self, kind: str, parsed: ParsedMessage) -> None:
+        text = parsed.text.strip()
         if kind == "info" and text == CANCELLED:
-            self._notice("interrupted", "")
+            self._add_notice("interrupted", "")
         elif text.startswith(_IMPORTED):
             self.parent = text.removeprefix(_IMPORTED)
         elif not text and not self.log and kind == "info" and self.entries:
-            self._entry("compaction", "", "harness")  # All that a document says of `/compress`.
+            self._add_entry(
+                "compaction", "", "harness"
+            )  # All that a document records of `/compress`.
         elif text:
-            self._notice("error" if kind == "error" else "note", text)
+            self._add_notice("error" if kind == "error" else "note", text)
 
-    def _filler(self, text: str) -> bool:
-        """Whether Gemini CLI wrote an answer itself, so that turns alternate."""
+    def _is_filler(self, text: str) -> bool:
+        """Tell whether Gemini CLI wrote an answer itself, so that turns alternate."""
         return text == _PLACEHOLDER or (self.after_summary and text == _ACKNOWLEDGED)
 
     # -- calls -------------------------------------------------------------------------
 
-    def _called(self, call: Call) -> None:
+    def _add_call(self, call: GeminiToolCall) -> None:
         if not call.id:
             call.id = f"{self.message.id}:{len(self.entries)}"
         entry = self.calls.get(call.id)
         if entry is None:
-            asked = made.tool_call(call)
-            entry = self.calls[call.id] = self.open[call.id] = self._entry("tool", tool=asked)
-            self.tool_names[asked.name] = None
-            if asked.kind == "agent":
-                self.background.started(call.id, "agent", asked.detail, entry.ref)
-            if asked.kind == "skill" and asked.detail:
-                self.skills.append(asked.detail)
+            tool = made.build_tool_call(call)
+            entry = self.calls[call.id] = self.open[call.id] = self._add_entry("tool", tool=tool)
+            self.tool_names[tool.name] = None
+            if tool.kind == "agent":
+                self.background.record_start(call.id, "agent", tool.detail, entry.ref)
+            if tool.kind == "skill" and tool.detail:
+                self.skills.append(tool.detail)
         if call.agentId and entry.tool:
             self.labels[call.agentId] = " ".join(entry.tool.detail.split())[:200]
         if call.result is not None or call.status:
-            output = made.output_of(call)
-            self._result(call, made.status_of(call, output), output)
+            output = made.extract_output(call)
+            self._add_result(call, made.find_status(call, output), output)
 
-    def _result(self, done: Call, status: ToolStatus, output: str) -> None:
-        """The result of a call, from the call itself or from what the model was given."""
-        entry = self.calls.get(done.id)
+    def _add_result(self, finished: GeminiToolCall, status: ToolStatus, output: str) -> None:
+        """Add the result of a call, from the call itself or from what the model was given."""
+        entry = self.calls.get(finished.id)
         if entry is None or (call := entry.tool) is None:
             self.lines.unknown["result without a call"] += 1
             return
-        settled = done.id in self.settled
-        if settled and (status == "unknown" or done.result is None):
+        settled = finished.id in self.settled
+        if settled and (status == "unknown" or finished.result is None):
             return
         if status == "unknown":
-            status = "error" if made.failed(done) else "ok"
+            status = "error" if made.has_failed(finished) else "ok"
         if call.kind == "shell":
-            output, status = self._shell(entry, call, output, status)
+            output, status = self._read_shell_result(entry, call, output, status)
         size = len(output)
         put(call, "output", output if size <= self.keep else clip(output, self.keep))
         put(call, "output_size", size)
         put(call, "status", status)
         if not settled and (status != "running" or call.background):
-            self.settled.add(done.id)
-            self.open.pop(done.id, None)
-            self._effects(call, status, output)
+            self.settled.add(finished.id)
+            self.open.pop(finished.id, None)
+            self._apply_effects(call, status, output)
 
-    def _settle(self) -> None:
-        """The conversation went on: calls that got no result will never get one."""
+    def _settle_open_calls(self) -> None:
+        """Settle open calls when the conversation goes on: they will never get a result."""
         for entry in self.open.values():
             if call := entry.tool:
                 put(call, "status", "unknown")
-                self.background.ended(call.id, failed=True)
+                self.background.record_end(call.id, failed=True)
         self.open.clear()
 
-    def _shell(
+    def _read_shell_result(
         self, entry: Entry, call: ToolCall, text: str, status: ToolStatus
     ) -> tuple[str, ToolStatus]:
         if status not in ("ok", "error"):
             return text, status
-        told = made.shell_result(text)
-        if told.background:
-            put(call, "background", told.background)
-            self.background.started(told.background, "command", call.command, entry.ref)
-            return told.output, "running"
-        put(call, "exit_code", told.exit_code if status == "ok" else told.exit_code or None)
-        return told.output, "error" if told.exit_code else status
+        result = made.parse_shell_result(text)
+        if result.background:
+            put(call, "background", result.background)
+            self.background.record_start(result.background, "command", call.command, entry.ref)
+            return result.output, "running"
+        put(call, "exit_code", result.exit_code if status == "ok" else result.exit_code or None)
+        return result.output, "error" if result.exit_code else status
 
-    def _effects(self, call: ToolCall, status: ToolStatus, output: str) -> None:
+    def _apply_effects(self, call: ToolCall, status: ToolStatus, output: str) -> None:
         if call.kind == "agent":
-            self.background.ended(call.id, failed=status != "ok" or made.agent_failed(output))
+            self.background.record_end(
+                call.id, failed=status != "ok" or made.has_agent_failed(output)
+            )
         elif call.name == "list_background_processes":
-            for process, failed in made.processes_in(output):
-                self.background.ended(process, failed=failed)
-        elif call.kind == "ask" and status == "ok" and (words := made.answer_in(output)):
-            self._entry("user", words, "answer")
+            for process, failed in made.find_ended_processes(output):
+                self.background.record_end(process, failed=failed)
+        elif call.kind == "ask" and status == "ok" and (words := made.find_answer(output)):
+            self._add_entry("user", words, "answer")
 
     # -- the list of messages ----------------------------------------------------------
 
-    def _rewind(self, id: str) -> None:
-        """The user went back to before a message; it and all behind it is left."""
+    def _drop_from(self, id: str) -> None:
+        """Go back to before a message; it and all after it is dropped."""
         self.replay = None
         node = self.nodes.get(id)
-        self._leave(self.view.cut(node) if node else self.view.cut_all())
+        self._leave_entries(self.view.cut_from(node) if node else self.view.cut_all())
 
-    def _leave(self, nodes: Iterable[Node]) -> None:
+    def _leave_entries(self, nodes: Iterable[ViewedMessage]) -> None:
         for node in nodes:
             self.left.update(node.entries)
 
-    def _replace(self, messages: list[Message]) -> None:
-        """The list of messages was replaced: compacted, cut back, or only written anew."""
+    def _replace_messages(self, messages: list[GeminiMessage]) -> None:
+        """Replace the list of messages: compacted, cut back, or only written again."""
         self.replay = None
-        looks = [look(m) for m in messages if m.id and m.type in ("user", "gemini")]
-        known = [self.nodes.get(seen.message.id) for seen in looks]
-        if copies := self.view.copies(looks, known):
-            for seen, originals in zip(looks, copies, strict=True):
-                self.nodes[seen.message.id] = originals[-1]
+        parsed_messages = [
+            parse_message(m) for m in messages if m.id and m.type in ("user", "gemini")
+        ]
+        nodes = [self.nodes.get(seen.message.id) for seen in parsed_messages]
+        if copies := self.view.find_copies(parsed_messages, nodes):
+            for parsed, originals in zip(parsed_messages, copies, strict=True):
+                self.nodes[parsed.message.id] = originals[-1]
             kept = [node for originals in copies for node in originals]
-            self._leave(node for node in known if node is not None)
-            self.view.set(kept)
+            self._leave_entries(node for node in nodes if node is not None)
+            self.view.set_nodes(kept)
             return
-        finder, compacted = self.view.finder(), False
-        ordered: list[Node | Look] = []
-        for seen, node in zip(looks, known, strict=True):
-            compacted = compacted or (seen.summary and node is None)
-            found = finder.known(node) if node else finder.copied(seen, last=compacted)
-            if found:
-                self.nodes[seen.message.id] = found[-1]
-            ordered.extend(found or [seen])
-        kept = [item for item in ordered if isinstance(item, Node)]
+        finder, compacted = self.view.create_finder(), False
+        ordered: list[ViewedMessage | ParsedMessage] = []
+        for parsed, node in zip(parsed_messages, nodes, strict=True):
+            compacted = compacted or (parsed.summary and node is None)
+            originals_found = (
+                finder.pass_node(node) if node else finder.find_originals(parsed, last=compacted)
+            )
+            if originals_found:
+                self.nodes[parsed.message.id] = originals_found[-1]
+            ordered.extend(originals_found or [parsed])
+        kept = [item for item in ordered if isinstance(item, ViewedMessage)]
         if not compacted:
-            compacted = self._cut_back(kept, [i for i in ordered if isinstance(i, Look)])
-        self.view.set(i if isinstance(i, Node) else self._brought(i, compacted) for i in ordered)
+            compacted = self._cut_missing(
+                kept, [i for i in ordered if isinstance(i, ParsedMessage)]
+            )
+        self.view.set_nodes(
+            i if isinstance(i, ViewedMessage) else self._add_listed(i, compacted) for i in ordered
+        )
         if compacted:
-            self._kept_from(kept)
+            self._record_kept_from(kept)
         self.after_summary = False
 
-    def _brought(self, seen: Look, compacted: bool) -> Node:
-        """A message that came with a new list: after a compaction, only its summary counts."""
-        self.message = seen.message
-        if seen.summary or not compacted:
-            return self._made(seen)
-        node = Node(seen.said, seen.message.type, set(seen.calls), [], False)
-        self.nodes[seen.message.id] = node
+    def _add_listed(self, parsed: ParsedMessage, compacted: bool) -> ViewedMessage:
+        """Add a message of a new list: after a compaction, only its summary counts."""
+        self.message = parsed.message
+        if parsed.summary or not compacted:
+            return self._add_node(parsed)
+        node = ViewedMessage(parsed.text, parsed.message.type, set(parsed.calls), [], False)
+        self.nodes[parsed.message.id] = node
         return node
 
-    def _kept_from(self, kept: list[Node]) -> None:
+    def _record_kept_from(self, kept: list[ViewedMessage]) -> None:
         last = next((e for e in reversed(self.entries) if e.kind == "compaction"), None)
         first = min((i for node in kept for i in node.entries), default=-1)
         if last is not None:
             put(last, "kept_from", first + 1)
 
-    def _cut_back(self, kept: list[Node], new: list[Look]) -> bool:
-        """What is gone from the list: a branch is left, a single prompt stays.
+    def _cut_missing(self, kept: list[ViewedMessage], new: list[ParsedMessage]) -> bool:
+        """Drop what is missing from the list: a branch is dropped, a single prompt is kept.
 
-        Gemini CLI takes a cancelled or failed prompt out of the list with all its work, which
-        was done all the same. Returns whether it was the beginning that went.
+        Gemini CLI removes a cancelled or failed prompt from the list with all its work, which
+        was done all the same. Returns whether the beginning was removed.
         """
         before = self.view.nodes
         staying = {id(node) for node in kept}
         self.left.difference_update(i for node in kept for i in node.entries)
-        gone = [i for i, n in enumerate(before) if n.prompt and id(n) not in staying]
+        removed = [i for i, n in enumerate(before) if n.prompt and id(n) not in staying]
         last = max((i for i, n in enumerate(before) if n.prompt and id(n) in staying), default=-1)
-        if gone and gone[0] < last:
-            self._entry("compaction", "\n".join(n.said for n in new).strip(), "harness")
+        if removed and removed[0] < last:
+            self._add_entry("compaction", "\n".join(n.text for n in new).strip(), "harness")
             return True
-        if len(gone) > 1:
-            self._leave(n for n in before if id(n) not in staying)
+        if len(removed) > 1:
+            self._leave_entries(n for n in before if id(n) not in staying)
         return False
 
     # -- the whole ---------------------------------------------------------------------
 
-    def _thread(self) -> Thread:
+    def _build_thread(self) -> Thread:
         fields = self.fields
         if not fields.sessionId or not fields.projectHash:
             damaged = self.lines.truncated or self.lines.broken
@@ -438,7 +467,7 @@ class Reader:
             harness="gemini",
             id=fields.sessionId,
             path=str(self.path),
-            cwd=folder_of(self.path, self.first, fields),
+            cwd=find_folder(self.path, self.first, fields),
             model=self.model,
             tools=tuple(self.tool_names),
             name=" ".join((fields.summary or "").split()),
@@ -448,13 +477,13 @@ class Reader:
             context_tokens=self.context_tokens,
             entries=tuple(mark_compacted(live)),
             notices=tuple(self.notices),
-            background=self.background.items(),
-            sidechains=sidechains(self.path, fields.sessionId, self.labels),
+            background=self.background.list_items(),
+            sidechains=list_sidechains(self.path, fields.sessionId, self.labels),
             skills=tuple(self.skills),
             aborted=bool(self.notices)
             and self.notices[-1].kind == "interrupted"
             and self.notices[-1].after == count,
             abandoned=count - len(live),
             sources=(str(self.path),),
-            report=self.lines.report(),
+            report=self.lines.build_report(),
         )

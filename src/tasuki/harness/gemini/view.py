@@ -1,7 +1,7 @@
 """Which messages of a Gemini CLI session are in view, and which ones are copies of others.
 
-When the list of messages is replaced, or written anew after a refusal, the same messages come
-again under other ids, some of them joined. They are found by what they say.
+When the list of messages is replaced, or written again after a refusal, the same messages
+come again under other ids, some of them joined. They are found by their text.
 """
 
 from bisect import bisect_left
@@ -13,18 +13,18 @@ from msgspec import Struct
 from tasuki.harness.gemini.format import (
     CONTEXT,
     SNAPSHOT,
-    Message,
-    Part,
-    parts_of,
-    texts_of,
+    GeminiMessage,
+    GeminiPart,
+    list_parts,
+    list_texts,
 )
 
 
-class Node(Struct, eq=False):
-    """A message of the session, and the entries it gave rise to."""
+class ViewedMessage(Struct, eq=False):
+    """A message of the session, and the entries it created."""
 
-    said: str = ""
-    """Its text as the model got it."""
+    text: str = ""
+    """Its text as the model received it."""
     type: str = ""
     calls: set[str] = set()
     entries: list[int] = []
@@ -32,117 +32,122 @@ class Node(Struct, eq=False):
     """Whether the user typed it."""
 
 
-class Look(Struct, gc=False):
+class ParsedMessage(Struct, gc=False):
     """A message as it came, with its content in parts."""
 
-    message: Message
-    parts: list[Part]
+    message: GeminiMessage
+    parts: list[GeminiPart]
     texts: list[str]
     context: bool = False
-    """Whether it begins with the context at a session's start."""
+    """Whether it begins with the context of a session's start."""
     calls: tuple[str, ...] = ()
-    said: str = ""
+    text: str = ""
     """Its text."""
     summary: bool = False
-    """Whether it is the summary that a compaction put in place of what came before."""
+    """Whether it is the summary that a compaction put in place of the earlier messages."""
 
 
-def look(message: Message) -> Look:
-    """A message, taken apart."""
+def parse_message(message: GeminiMessage) -> ParsedMessage:
+    """Parse a message into its parts."""
     content = message.content
     calls = tuple(c.id for c in message.toolCalls) if message.toolCalls else ()
     if isinstance(content, str) and message.type != "user":
-        return Look(message, [], [content] if content else [], False, calls, content)
-    parts = parts_of(content)
+        return ParsedMessage(message, [], [content] if content else [], False, calls, content)
+    parts = list_parts(content)
     context = bool(parts) and (parts[0].text or "").startswith(CONTEXT)
-    done = (p.functionCall or p.functionResponse for p in parts)
-    calls += tuple(d.id for d in done if d is not None and d.id)
-    texts = texts_of(parts)
-    said = "".join(texts)
-    summary = message.type == "user" and said.lstrip().startswith(SNAPSHOT)
-    return Look(message, parts, texts, context, calls, said, summary)
+    exchanges = (p.functionCall or p.functionResponse for p in parts)
+    calls += tuple(d.id for d in exchanges if d is not None and d.id)
+    texts = list_texts(parts)
+    text = "".join(texts)
+    summary = message.type == "user" and text.lstrip().startswith(SNAPSHOT)
+    return ParsedMessage(message, parts, texts, context, calls, text, summary)
 
 
-class View:
+class MessageView:
     """The messages in view, in order."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[ViewedMessage] = []
 
-    def set(self, nodes: Iterable[Node]) -> None:
-        """Other messages are in view now; each of them once."""
+    def set_nodes(self, nodes: Iterable[ViewedMessage]) -> None:
+        """Replace the messages in view; each of them is kept once."""
         self.nodes = list({id(node): node for node in nodes}.values())
 
-    def finder(self) -> "Finder":
-        """A search through what is in view now, from its beginning."""
-        return Finder(self.nodes)
+    def create_finder(self) -> "CopyFinder":
+        """Create a search through what is in view now, from its beginning."""
+        return CopyFinder(self.nodes)
 
-    def cut(self, node: Node) -> list[Node]:
-        """Take out a message and all that follow it; all of them if it is not in view."""
-        at = next((i for i, n in enumerate(self.nodes) if n is node), 0)
-        gone = self.nodes[at:]
-        del self.nodes[at:]
-        return gone
+    def cut_from(self, node: ViewedMessage) -> list[ViewedMessage]:
+        """Remove a message and all that follow it; all of them if it is not in view."""
+        position = next((i for i, n in enumerate(self.nodes) if n is node), 0)
+        removed = self.nodes[position:]
+        del self.nodes[position:]
+        return removed
 
-    def cut_all(self) -> list[Node]:
-        """Take out all messages."""
-        gone, self.nodes = self.nodes, []
-        return gone
+    def cut_all(self) -> list[ViewedMessage]:
+        """Remove all messages."""
+        removed, self.nodes = self.nodes, []
+        return removed
 
-    def copies(self, looks: Sequence[Look], known: Sequence[Node | None]) -> list[list[Node]]:
-        """What a list repeats, if it holds nothing but a second writing of the messages before.
+    def find_copies(
+        self, messages: Sequence[ParsedMessage], nodes: Sequence[ViewedMessage | None]
+    ) -> list[list[ViewedMessage]]:
+        """Find what a list repeats, if it only writes the messages before it a second time.
 
         Gemini CLI wrote the history again, message by message, and then put the copies in place
         of the originals. Empty if that is not what happened.
         """
-        start = len(self.nodes) - len(known)
-        if start < len(known) or any(
-            a is not b for a, b in zip(known, self.nodes[start:], strict=True)
+        start = len(self.nodes) - len(nodes)
+        if start < len(nodes) or any(
+            a is not b for a, b in zip(nodes, self.nodes[start:], strict=True)
         ):
             return []
-        finder = Finder(self.nodes[:start])
-        found = [finder.copied(seen) for seen in looks]
-        return found if known and all(found) else []
+        finder = CopyFinder(self.nodes[:start])
+        originals = [finder.find_originals(message) for message in messages]
+        return originals if nodes and all(originals) else []
 
 
-class Finder:
+class CopyFinder:
     """Finds the messages that a list repeats, one after the other."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[ViewedMessage]) -> None:
         self.nodes = nodes
-        self.at = 0
+        self.position = 0
         self._places = {id(node): i for i, node in enumerate(nodes)}
         self._by_text: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._by_call: dict[tuple[str, str], int] = {}
         for i, node in enumerate(nodes):
-            if node.said:
-                self._by_text[node.type, node.said].append(i)
+            if node.text:
+                self._by_text[node.type, node.text].append(i)
             for call in node.calls:
                 self._by_call.setdefault((node.type, call), i)
 
-    def known(self, node: Node) -> list[Node]:
-        """A message that is itself in view: it goes on behind it."""
+    def pass_node(self, node: ViewedMessage) -> list[ViewedMessage]:
+        """Move on to after a message that is itself in view, and return it."""
         place = self._places.get(id(node), -1)
-        self.at = max(self.at, place + 1)
+        self.position = max(self.position, place + 1)
         return [node]
 
-    def copied(self, seen: Look, last: bool = False) -> list[Node]:
-        """The messages that one repeats; none if it is new. With `last`, the newest of each."""
-        kind = seen.message.type
-        places = [p for c in seen.calls if (p := self._by_call.get((kind, c), -1)) >= 0]
-        if not places and (place := self._place(kind, seen.said, last)) >= 0:
+    def find_originals(self, parsed: ParsedMessage, last: bool = False) -> list[ViewedMessage]:
+        """Find the messages that one repeats; none if it is new.
+
+        With `last`, find the newest of each.
+        """
+        kind = parsed.message.type
+        places = [p for c in parsed.calls if (p := self._by_call.get((kind, c), -1)) >= 0]
+        if not places and (place := self._find_place(kind, parsed.text, last)) >= 0:
             places = [place]
-        if not places and len(seen.texts) > 1:
-            tails = ("".join(seen.texts[i:]) for i in range(1, len(seen.texts)))
-            wanted = (*seen.texts, *tails)
-            places = [p for t in wanted if (p := self._place(kind, t, last)) >= 0]
+        if not places and len(parsed.texts) > 1:
+            tails = ("".join(parsed.texts[i:]) for i in range(1, len(parsed.texts)))
+            wanted = (*parsed.texts, *tails)
+            places = [p for t in wanted if (p := self._find_place(kind, t, last)) >= 0]
         if places:
-            self.at = max(self.at, max(places) + 1)
+            self.position = max(self.position, max(places) + 1)
         return [self.nodes[p] for p in sorted(set(places))]
 
-    def _place(self, kind: str, text: str, last: bool) -> int:
+    def _find_place(self, kind: str, text: str, last: bool) -> int:
         places = self._by_text.get((kind, text), ())
         if last:
             return places[-1] if places else -1
-        next_one = bisect_left(places, self.at)
+        next_one = bisect_left(places, self.position)
         return places[next_one] if next_one < len(places) else -1

@@ -1,4 +1,4 @@
-"""Messages and parts of opencode 1.18, as its database and its exports hold them."""
+"""Messages and parts of opencode 1.18, in its database and its exports."""
 
 from msgspec import Raw, Struct, json
 
@@ -8,7 +8,7 @@ KNOWN_PARTS = frozenset({
 })  # fmt: skip
 
 
-class Time(Struct, frozen=True, gc=False):
+class OpencodeTime(Struct, frozen=True, gc=False):
     """Milliseconds since the epoch."""
 
     created: int | float = 0
@@ -17,56 +17,56 @@ class Time(Struct, frozen=True, gc=False):
     end: int | float | None = None
 
 
-class Cache(Struct, frozen=True, gc=False):
+class OpencodeCache(Struct, frozen=True, gc=False):
     read: int = 0
     write: int = 0
 
 
-class Tokens(Struct, frozen=True, gc=False):
+class OpencodeTokens(Struct, frozen=True, gc=False):
     """Tokens of one request."""
 
     input: int = 0
     output: int = 0
     reasoning: int = 0
-    cache: Cache = Cache()
+    cache: OpencodeCache = OpencodeCache()
 
     @property
     def context(self) -> int:
-        """Size of the context after the message; 0 of a message that got no answer."""
+        """Size of the context after the message; 0 for a message without an answer."""
         used = self.input + self.output + self.reasoning + self.cache.read + self.cache.write
         return used if self.output else 0
 
 
-class Error(Struct, frozen=True, gc=False):
+class OpencodeError(Struct, frozen=True, gc=False):
     name: str = ""
     data: Raw = Raw(b"{}")
 
 
-class ErrorData(Struct, frozen=True, gc=False):
+class OpencodeErrorData(Struct, frozen=True, gc=False):
     message: str = ""
 
 
-class Message(Struct, frozen=True, gc=False):
-    """What stands over the parts of a message; `summary` is true of a compaction's."""
+class OpencodeMessage(Struct, frozen=True, gc=False):
+    """A message without its parts; `summary` is true for a compaction's."""
 
     role: str = ""
     parentID: str = ""
-    time: Time = Time()
+    time: OpencodeTime = OpencodeTime()
     summary: Raw = Raw(b"null")
     finish: str | None = ""
-    error: Error | None = None
+    error: OpencodeError | None = None
     modelID: str = ""
     providerID: str = ""
     variant: str | None = ""
-    tokens: Tokens = Tokens()
+    tokens: OpencodeTokens = OpencodeTokens()
 
     @property
-    def compacts(self) -> bool:
+    def is_compaction(self) -> bool:
         """Whether it is the summary of a compaction that was carried out."""
         return bytes(self.summary) == b"true" and bool(self.finish) and self.error is None
 
 
-class State(Struct, frozen=True, gc=False):
+class OpencodeToolState(Struct, frozen=True, gc=False):
     """How far a tool call is: pending, running, completed or error."""
 
     status: str = ""
@@ -74,11 +74,11 @@ class State(Struct, frozen=True, gc=False):
     output: str | None = ""
     error: str | None = ""
     metadata: Raw = Raw(b"{}")
-    time: Time = Time()
+    time: OpencodeTime = OpencodeTime()
 
 
-class Metadata(Struct, frozen=True, gc=False):
-    """What the built-in tools note about their results."""
+class OpencodeMetadata(Struct, frozen=True, gc=False):
+    """What the built-in tools record about their results."""
 
     exit: int | None = None
     sessionId: str = ""
@@ -87,7 +87,7 @@ class Metadata(Struct, frozen=True, gc=False):
     answers: list[list[str]] = []
 
 
-class Part(Struct, frozen=True, gc=False):
+class OpencodePart(Struct, frozen=True, gc=False):
     """Any part of a message; which fields count depends on `type`."""
 
     type: str = ""
@@ -96,26 +96,26 @@ class Part(Struct, frozen=True, gc=False):
     ignored: bool | None = False
     tool: str = ""
     callID: str = ""
-    state: State | None = None
+    state: OpencodeToolState | None = None
     tail_start_id: str | None = ""
     prompt: str = ""
     command: str | None = ""
     error: Raw = Raw(b"{}")
 
 
-class Revert(Struct, frozen=True, gc=False):
-    """Where `/undo` went back to: this message, or this part of it, and all behind it."""
+class OpencodeRevert(Struct, frozen=True, gc=False):
+    """Where `/undo` went back to: this message, or this part of it, and all after it."""
 
     messageID: str = ""
     partID: str | None = ""
 
 
-class SessionTime(Struct, frozen=True, gc=False):
+class OpencodeSessionTime(Struct, frozen=True, gc=False):
     created: int | float = 0
     updated: int | float = 0
 
 
-class Info(Struct, frozen=True, gc=False):
+class OpencodeSessionInfo(Struct, frozen=True, gc=False):
     """The session, at the head of an export."""
 
     id: str = ""
@@ -123,38 +123,62 @@ class Info(Struct, frozen=True, gc=False):
     directory: str = ""
     title: str = ""
     version: str = ""
-    revert: Revert | None = None
-    time: SessionTime = SessionTime()
+    revert: OpencodeRevert | None = None
+    time: OpencodeSessionTime = OpencodeSessionTime()
 
 
-class Export(Struct, frozen=True, gc=False):
+class OpencodeExport(Struct, frozen=True, gc=False):
     """What `opencode export` prints."""
 
-    info: Info
+    info: OpencodeSessionInfo
     messages: list[Raw]
 
 
-class Exported(Struct, frozen=True, gc=False):
+class OpencodeExportedMessage(Struct, frozen=True, gc=False):
     """One message of an export."""
 
     info: Raw
     parts: list[Raw] = []
 
 
-class Named(Struct, frozen=True, gc=False):
-    """What places a message or part of an export among the others."""
+class OpencodeIdentity(Struct, frozen=True, gc=False):
+    """The id and time that order a message or part of an export among the others."""
 
     id: str = ""
     time: Raw = Raw(b"{}")
 
 
-MESSAGE = json.Decoder(Message)
-PART = json.Decoder(Part)
-METADATA = json.Decoder(Metadata)
-REVERT = json.Decoder(Revert)
-EXPORT = json.Decoder(Export)
-EXPORTED = json.Decoder(Exported)
-NAMED = json.Decoder(Named)
-TIME = json.Decoder(Time)
-ERROR = json.Decoder(Error)
-ERROR_DATA = json.Decoder(ErrorData)
+MESSAGE = json.Decoder(OpencodeMessage)
+PART = json.Decoder(OpencodePart)
+METADATA = json.Decoder(OpencodeMetadata)
+REVERT = json.Decoder(OpencodeRevert)
+EXPORT = json.Decoder(OpencodeExport)
+EXPORTED = json.Decoder(OpencodeExportedMessage)
+NAMED = json.Decoder(OpencodeIdentity)
+TIME = json.Decoder(OpencodeTime)
+ERROR = json.Decoder(OpencodeError)
+ERROR_DATA = json.Decoder(OpencodeErrorData)
+
+
+_BASE = "\nBase directory for this skill: "
+_UNNAMED = ("New session - ", "Child session - ")
+
+
+def choose_name(title: str) -> str:
+    """Return the title of a session, empty while it has only the default one."""
+    return "" if title.startswith(_UNNAMED) else title
+
+
+def restore_skill_call(text: str) -> tuple[str, str]:
+    """Return what the user typed, and the skill they invoked.
+
+    opencode records the skill's text in its place.
+    """
+    base_at = text.find(_BASE)
+    if base_at < 0:
+        return text, ""
+    folder, _, rest = text[base_at + len(_BASE) :].partition("\n")
+    if not rest.startswith("Relative paths in this skill"):
+        return text, ""
+    name = folder.rstrip("/").rpartition("/")[2]
+    return f"/{name} {rest.partition(chr(10))[2].strip()}".strip(), name

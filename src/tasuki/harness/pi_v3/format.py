@@ -1,7 +1,7 @@
 """Session files of pi and omp, version 3: their records, and how to write them.
 
-A header, then entries linked into a tree; the active branch is the walk from the last line to
-the root. Files written before version 2 have no ids and are linear.
+A header, then entries linked into a tree; the active branch is the walk from the last line
+to the root. Files written before version 2 have no ids and are linear.
 """
 
 import json
@@ -15,14 +15,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.jsonl import HANDOFF_CLOSING
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
+from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
 
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 
 
-class Block(Struct, gc=False):
+class PiBlock(Struct, gc=False):
     """A piece of a message."""
 
     type: str = ""
@@ -32,7 +32,7 @@ class Block(Struct, gc=False):
     arguments: Raw = Raw(b"{}")
 
 
-class Usage(Struct, gc=False):
+class PiUsage(Struct, gc=False):
     """Tokens of one request."""
 
     input: int = 0
@@ -41,14 +41,14 @@ class Usage(Struct, gc=False):
     cacheWrite: int = 0
 
 
-class Message(Struct, gc=False):
+class PiMessage(Struct, gc=False):
     """A `message` of any role."""
 
     role: str = ""
-    content: str | list[Block] | None = None
+    content: str | list[PiBlock] | None = None
     model: str = ""
     provider: str = ""
-    usage: Usage | None = None
+    usage: PiUsage | None = None
     stopReason: str | None = ""
     errorMessage: str | None = ""
     toolCallId: str = ""
@@ -62,7 +62,7 @@ class Message(Struct, gc=False):
     attribution: str | None = ""
 
 
-class Line(Struct, gc=False):
+class PiLine(Struct, gc=False):
     """Any line of a session file; which fields count depends on `type`."""
 
     type: str = ""
@@ -73,7 +73,7 @@ class Line(Struct, gc=False):
     cwd: str = ""
     parentSession: str | None = ""
     branchedFrom: str | None = ""
-    message: Message | None = None
+    message: PiMessage | None = None
     provider: str | None = ""
     modelId: str | None = ""
     model: str | None = ""
@@ -82,7 +82,7 @@ class Line(Struct, gc=False):
     firstKeptEntryId: str | None = ""
     firstKeptEntryIndex: int | None = None
     customType: str = ""
-    content: str | list[Block] | None = None
+    content: str | list[PiBlock] | None = None
     name: str | None = ""
     title: str | None = ""
     targetId: str = ""
@@ -90,25 +90,25 @@ class Line(Struct, gc=False):
     data: Raw = Raw(b"{}")
 
 
-LINE = msgspec.json.Decoder(Line)
+LINE = msgspec.json.Decoder(PiLine)
 LAST_SKILL = "handoff:last-skill"
 """Custom type of the entry that names the skill that was used last."""
 
 
-def context_tokens(usage: Usage) -> int:
-    """Size of the context after a message."""
+def count_context_tokens(usage: PiUsage) -> int:
+    """Count the tokens of the context after a message."""
     return usage.input + usage.output + usage.cacheRead + usage.cacheWrite
 
 
-def model_name(line: Line) -> str:
-    """`provider/id`, from a header or a `model_change`."""
+def build_model_name(line: PiLine) -> str:
+    """Build `provider/id`, from a header or a `model_change`."""
     if line.modelId:
         return f"{line.provider}/{line.modelId}" if line.provider else line.modelId
     return line.model or ""
 
 
-def plain(content: str | list[Block] | None) -> str:
-    """The texts of a message, one a line."""
+def extract_text(content: str | list[PiBlock] | None) -> str:
+    """Return the texts of a message, one a line."""
     if isinstance(content, str):
         return content
     if content and len(content) == 1 and content[0].text:
@@ -120,8 +120,8 @@ def plain(content: str | list[Block] | None) -> str:
 # -- writing ---------------------------------------------------------------------------
 
 
-def new_id() -> str:
-    """A UUID of version 7, whose first 48 bits are the time in milliseconds."""
+def create_id() -> str:
+    """Create a UUID of version 7, whose first 48 bits are the time in milliseconds."""
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
@@ -129,39 +129,42 @@ def new_id() -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def now() -> str:
-    """The time as the harness writes it: UTC, milliseconds, `Z`."""
+def format_now() -> str:
+    """Format the time as the harness writes it: UTC, milliseconds, `Z`."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def file_name(id: str, at: str) -> str:
-    """Name of a session file: `<time with - for : and .>_<id>.jsonl`."""
-    return f"{re.sub('[:.]', '-', at)}_{id}.jsonl"
+def build_file_name(id: str, timestamp: str) -> str:
+    """Build the name of a session file: `<time with - for : and .>_<id>.jsonl`."""
+    return f"{re.sub('[:.]', '-', timestamp)}_{id}.jsonl"
 
 
-def header(id: str, cwd: str, at: str, parent: str = "") -> dict[str, object]:
-    """First record of a session; `parent` is the path of the session it continues."""
+def build_header(id: str, cwd: str, timestamp: str, parent: str = "") -> dict[str, object]:
+    """Build the first record of a session; `parent` is the path of the session it continues."""
     record: dict[str, object] = {
-        "type": "session", "version": 3, "id": id, "timestamp": at, "cwd": cwd,
+        "type": "session", "version": 3, "id": id, "timestamp": timestamp, "cwd": cwd,
     }  # fmt: skip
     if parent:
         record["parentSession"] = parent
     return record
 
 
-def handoff_text(context: str) -> str:
-    """What a session is given of the one before it: the seed's wrapping, to the letter."""
+def wrap_handoff(context: str) -> str:
+    """Wrap what a session is given of the one before it, exactly as the seed does."""
     return f"<handoff-context>\n{context}\n</handoff-context>\n\n{HANDOFF_CLOSING}"
 
 
-def handoff_message(
+def build_handoff_message(
     context: str, details: Mapping[str, object], attribution: str = ""
 ) -> dict[str, object]:
-    """The record that carries a handoff; pi and omp show it to the model as a user message."""
+    """Build the record that carries a handoff.
+
+    pi and omp show it to the model as a user message.
+    """
     record: dict[str, object] = {
         "type": "custom_message",
         "customType": "handoff",
-        "content": handoff_text(context),
+        "content": wrap_handoff(context),
         "display": True,
         "details": dict(details),
     }
@@ -170,9 +173,13 @@ def handoff_message(
     return record
 
 
-def linked(records: Iterable[Mapping[str, object]], at: str) -> list[dict[str, object]]:
-    """Records with ids, each the child of the one before it. The header, which comes first,
-    has none."""
+def link_records(
+    records: Iterable[Mapping[str, object]], timestamp: str
+) -> list[dict[str, object]]:
+    """Add ids to records, each the child of the one before it.
+
+    The header, which comes first, has none.
+    """
     chain: list[dict[str, object]] = []
     parent: str | None = None
     for record in records:
@@ -180,34 +187,35 @@ def linked(records: Iterable[Mapping[str, object]], at: str) -> list[dict[str, o
             chain.append(dict(record))
             continue
         id = os.urandom(4).hex()
-        chain.append({"type": record["type"], "id": id, "parentId": parent, "timestamp": at})
+        chain.append({"type": record["type"], "id": id, "parentId": parent, "timestamp": timestamp})
         chain[-1].update(record)
         parent = id
     return chain
 
 
-def dump(records: Iterable[Mapping[str, object]]) -> str:
-    """Records as the text of a session file."""
+def dump_records(records: Iterable[Mapping[str, object]]) -> str:
+    """Format records as the text of a session file."""
     return "".join(json.dumps(r, ensure_ascii=False, separators=(",", ":")) + "\n" for r in records)
 
 
-def plan(
+def plan_session(
     request: LaunchRequest, folder: Path, argv: tuple[str, ...], ready: str, omp: bool
 ) -> LaunchPlan:
-    """A successor of pi or omp: a session file that holds the past, and the goal in the input.
+    """Plan a successor of pi or omp: a session file with the past, and the goal in the input.
 
     `argv` is the program and its flag for a session file. The goal is an argument only if it is
     to be sent at once and cannot be taken for a flag or a file.
     """
-    id, at = new_id(), now()
-    path = str(folder / file_name(id, at))
-    goal = _goal(request)
-    as_argument = request.send and not goal.startswith(("-", "@")) and _fits(goal)
+    id, timestamp = create_id(), format_now()
+    path = str(folder / build_file_name(id, timestamp))
+    goal = _build_goal(request)
+    fits = not goal.startswith(("-", "@")) and len(goal.encode()) <= MAX_ARGUMENT
+    as_argument = request.send and fits
     model = ("--model", request.model) if request.model else ()
     return LaunchPlan(
         argv=(*argv, path, *model, *request.arguments, *((goal,) if as_argument else ())),
         cwd=request.cwd,
-        files=(PlannedFile(path=path, content=_session(request, id, at, omp)),),
+        files=(PlannedFile(path=path, content=_build_session(request, id, timestamp, omp)),),
         paste="" if as_argument else goal,
         submit=request.send and not as_argument,
         ready=ready,
@@ -217,25 +225,21 @@ def plan(
     )
 
 
-def _goal(request: LaunchRequest) -> str:
+def _build_goal(request: LaunchRequest) -> str:
     skill = request.handoff.draft.skill
     goal = request.handoff.goal.text
     return f"/skill:{skill} {goal}" if skill else goal
 
 
-def _fits(text: str) -> bool:
-    return len(text.encode()) <= MAX_ARGUMENT
-
-
-def _session(request: LaunchRequest, id: str, at: str, omp: bool) -> str:
+def _build_session(request: LaunchRequest, id: str, timestamp: str, omp: bool) -> str:
     handoff = request.handoff
     origin = handoff.predecessor
     parent = origin.path if origin.harness in ("pi", "omp") else ""
     predecessor = {"harness": origin.harness, "id": origin.thread_id, "path": origin.path}
     details = {"handoff": handoff.id, "predecessor": predecessor}
     name = " ".join(handoff.goal.text.split())[:60]
-    records: list[Mapping[str, object]] = [header(id, request.cwd, at, parent)]
+    records: list[Mapping[str, object]] = [build_header(id, request.cwd, timestamp, parent)]
     if not omp:
         records.append({"type": "session_info", "name": name})
-    records.append(handoff_message(request.context, details, "agent" if omp else ""))
-    return dump(linked(records, at))
+    records.append(build_handoff_message(request.context, details, "agent" if omp else ""))
+    return dump_records(link_records(records, timestamp))

@@ -1,4 +1,4 @@
-"""Reading session files of pi (0.73 to 1.5, and of 2025) and omp (14 to 18)."""
+"""Read session files of pi (0.73 to 1.5, and of 2025) and omp (14 to 18)."""
 
 import re
 from collections.abc import Callable
@@ -10,27 +10,26 @@ from msgspec import Struct
 from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
-from tasuki.errors import ThreadUnreadable
-from tasuki.harness import tools
-from tasuki.harness.jsonl import (
-    UNDECODABLE,
-    Lines,
-    begins_handoff,
-    clip,
-    keep_limit,
-    mark_compacted,
-)
-from tasuki.harness.pi_v3.calls import shell_result, todos_of, tool_call
 from tasuki.harness.pi_v3.format import (
     LAST_SKILL,
     LINE,
-    Block,
-    Line,
-    Message,
-    Usage,
-    context_tokens,
-    model_name,
-    plain,
+    PiBlock,
+    PiLine,
+    PiMessage,
+    PiUsage,
+    build_model_name,
+    count_context_tokens,
+    extract_text,
+)
+from tasuki.harness.pi_v3.tool_calls import build_tool_call, parse_shell_result, parse_todos
+from tasuki.harness.reading import tools
+from tasuki.harness.reading.jsonl import (
+    UNDECODABLE,
+    ThreadLines,
+    choose_keep_limit,
+    clip,
+    is_handoff_prompt,
+    mark_compacted,
 )
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
@@ -38,32 +37,32 @@ SKIPPED = frozenset({
     "label", "usage", "mode_change", "service_tier_change", "credential_pin", "reset_boundary",
     "model_usage", "ttsr_injection", "session_init", "session_pin", "mcp_tool_selection", "leaf",
 })  # fmt: skip
-"""Line types that say nothing about the conversation."""
+"""Line types that do not concern the conversation."""
 _SKILL = re.compile(r"\A/skill:([\w.:-]+)")
 _SKILL_BLOCK = re.compile(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
 _ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted")
 
 
-class _LastSkill(Struct):
+class _PiLastSkill(Struct):
     skill: str = ""
 
 
-class _Slot(Struct):
-    """An entry under construction, and the line in the tree that it hangs on."""
+class _PiEntrySlot(Struct):
+    """An entry under construction, and its line in the tree."""
 
     entry: Entry
     node: int
 
 
-class _Tree:
-    """Who follows whom. A line without a parent field follows the line before it."""
+class _PiTree:
+    """The parents of lines. A line without a parent field follows the line before it."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
         self.index: dict[str, int] = {}
         self.leaf = -1
 
-    def add(self, line: Line) -> int:
+    def add_line(self, line: PiLine) -> int:
         node = len(self.parents)
         if not line.id:
             parent = node - 1
@@ -77,8 +76,8 @@ class _Tree:
         self.leaf = node
         return node
 
-    def branch(self) -> bytearray:
-        """Which nodes lead to the last line, as flags."""
+    def find_branch(self) -> bytearray:
+        """Return which nodes lead to the last line, as flags."""
         active = bytearray(len(self.parents))
         node = self.leaf
         while node >= 0 and not active[node]:
@@ -87,17 +86,17 @@ class _Tree:
         return active
 
 
-class Reader:
+class PiReader:
     """One pass over one session file."""
 
     def __init__(self, path: Path, harness: str) -> None:
         self.path = path
         self.harness = harness
-        self.lines = Lines(path)
-        self.keep = keep_limit(path)
-        self.tree = _Tree()
-        self.header: Line | None = None
-        self.slots: list[_Slot] = []
+        self.lines = ThreadLines(path)
+        self.keep = choose_keep_limit(path)
+        self.tree = _PiTree()
+        self.header: PiLine | None = None
+        self.slots: list[_PiEntrySlot] = []
         self.calls: dict[str, int] = {}
         self.open: dict[str, int] = {}
         """Calls of the last assistant message that have no result yet."""
@@ -109,10 +108,10 @@ class Reader:
         self.skills: list[tuple[int, str]] = []
         self.tool_names: dict[str, None] = {}
         self.name = self.model = self.thinking = self.updated = ""
-        self.usage: Usage | None = None
+        self.usage: PiUsage | None = None
         self.node = -1
         self.offset = 0
-        self.handlers: dict[str, Callable[[Line], None]] = {
+        self.handlers: dict[str, Callable[[PiLine], None]] = {
             "message": self._on_message,
             "custom": self._on_custom,
             "custom_message": self._on_custom_message,
@@ -130,22 +129,22 @@ class Reader:
         for offset, raw in lines:
             if (line := decode(LINE, raw)) is not None:
                 self.offset = offset
-                self._take(line)
-        return self._thread()
+                self._take_line(line)
+        return self._build_thread()
 
-    def _take(self, line: Line) -> None:
+    def _take_line(self, line: PiLine) -> None:
         kind = line.type
         if kind == "title":
             self.name = line.title or ""
             return
         if kind == "session":
             if self.header is None:
-                self._begin(line)
+                self._read_header(line)
             return
         if line.id and line.id in self.tree.index:
             self.tree.leaf = self.tree.index[line.id]
             return
-        self.node = self.tree.add(line)
+        self.node = self.tree.add_line(line)
         self.numbered.append(self.node)
         self.updated = line.timestamp or self.updated
         if (handler := self.handlers.get(kind)) is not None:
@@ -153,61 +152,68 @@ class Reader:
         elif kind not in SKIPPED:
             self.lines.unknown[kind or "(no type)"] += 1
 
-    def _begin(self, line: Line) -> None:
+    def _read_header(self, line: PiLine) -> None:
         self.header = line
         self.numbered.append(-1)
         self.updated = line.timestamp
         self.name = self.name or line.title or ""
         self.thinking = line.thinkingLevel or ""
-        self.model = model_name(line)
+        self.model = build_model_name(line)
 
-    def _add(self, entry: Entry) -> int:
-        self.slots.append(_Slot(entry, self.node))
+    def _add_entry(self, entry: Entry) -> int:
+        self.slots.append(_PiEntrySlot(entry, self.node))
         return len(self.slots) - 1
 
-    def _entry(
-        self, kind: EntryKind, line: Line, text: str = "", origin: Origin = "typed",
+    def _build_entry(
+        self,
+        kind: EntryKind,
+        line: PiLine,
+        text: str = "",
+        origin: Origin = "typed",
         tool: ToolCall | None = None,
-    ) -> Entry:  # fmt: skip
+    ) -> Entry:
         ref = len(self.slots) + 1
         return Entry(
             ref, kind, text, line.timestamp, line.id, origin, tool, False, 0, 0, self.offset
         )
 
-    def _notice(self, kind: str, text: str) -> None:
+    def _add_notice(self, kind: str, text: str) -> None:
         notice = Notice(after=len(self.slots), kind=kind, text=text[:300])  # type: ignore[arg-type]
         self.notices.append((self.node, notice))
 
     # -- lines by type -----------------------------------------------------------------
 
-    def _on_custom(self, line: Line) -> None:
-        """What an extension remembers; the skill that was used last is known by its seed's name."""
+    def _on_custom(self, line: PiLine) -> None:
+        """Read what an extension remembers.
+
+        The skill that was used last has the name that the seed gives it.
+        """
         if line.customType != LAST_SKILL:
             return
         with suppress(*UNDECODABLE):
-            skill = msgspec.json.decode(line.data, type=_LastSkill).skill
+            skill = msgspec.json.decode(line.data, type=_PiLastSkill).skill
             if skill and skill not in [name for _, name in self.skills[-1:]]:
                 self.skills.append((self.node, skill))
 
-    def _on_message(self, line: Line) -> None:
+    def _on_message(self, line: PiLine) -> None:
         message = line.message
         if message is None:
             return
         if message.role == "toolResult":
-            self._result(message)
+            self._add_result(message)
             return
         if message.role in ("user", "assistant"):
-            self._settle("unknown")
+            self._settle_open_calls("unknown")
         if message.role == "user":
-            self._said(line, plain(message.content), message.attribution == "agent")
+            self._add_user_text(line, extract_text(message.content), message.attribution == "agent")
         elif message.role == "assistant":
             self._on_assistant(line, message)
         elif message.role == "bashExecution":
-            self._user_command(line, message)
+            self._add_user_command(line, message)
         elif message.role in ("developer", "hookMessage", "custom"):
-            self._notice("context", plain(message.content))
+            self._add_notice("context", extract_text(message.content))
 
-    def _said(self, line: Line, text: str, by_agent: bool = False) -> None:
+    def _add_user_text(self, line: PiLine, text: str, by_agent: bool = False) -> None:
         text = text.strip()
         if not text:
             return
@@ -216,19 +222,19 @@ class Reader:
         if match := _SKILL.match(text):
             self.skills.append((self.node, match[1]))
         origin: Origin = "harness" if by_agent else "typed"
-        if begins_handoff(text):
+        if is_handoff_prompt(text):
             origin = "handoff"
-        self._add(self._entry("user", line, text, origin))
+        self._add_entry(self._build_entry("user", line, text, origin))
 
-    def _on_assistant(self, line: Line, message: Message) -> None:
+    def _on_assistant(self, line: PiLine, message: PiMessage) -> None:
         content = message.content
         if isinstance(content, str):
-            content = [Block(type="text", text=content)]
+            content = [PiBlock(type="text", text=content)]
         for block in content or ():
             if block.type == "text" and block.text.strip():
-                self._add(self._entry("assistant", line, block.text))
+                self._add_entry(self._build_entry("assistant", line, block.text))
             elif block.type == "toolCall":
-                self._call(line, block)
+                self._add_call(line, block)
         if message.model:
             self.model = (
                 f"{message.provider}/{message.model}" if message.provider else message.model
@@ -236,21 +242,21 @@ class Reader:
         if message.usage and message.usage.input + message.usage.output:
             self.usage = message.usage
         if message.stopReason == "aborted":
-            self._settle("aborted")
-            self._notice("interrupted", message.errorMessage or "")
+            self._settle_open_calls("aborted")
+            self._add_notice("interrupted", message.errorMessage or "")
         elif message.stopReason == "error":
-            self._settle("aborted")
-            self._notice("error", message.errorMessage or "")
+            self._settle_open_calls("aborted")
+            self._add_notice("error", message.errorMessage or "")
 
-    def _call(self, line: Line, block: Block) -> None:
-        call = tool_call(block)
+    def _add_call(self, line: PiLine, block: PiBlock) -> None:
+        call = build_tool_call(block)
         self.tool_names[call.name] = None
-        index = self._add(self._entry("tool", line, tool=call))
+        index = self._add_entry(self._build_entry("tool", line, tool=call))
         self.calls[block.id] = self.open[block.id] = index
         if call.kind == "agent":
-            self.background.started(block.id, "agent", call.detail, index + 1)
+            self.background.record_start(block.id, "agent", call.detail, index + 1)
 
-    def _result(self, message: Message) -> None:
+    def _add_result(self, message: PiMessage) -> None:
         index = self.calls.get(message.toolCallId)
         if index is None:
             self.lines.unknown["toolResult without a call"] += 1
@@ -259,23 +265,23 @@ class Reader:
         entry = self.slots[index].entry
         call = entry.tool
         assert call is not None
-        output, code = plain(message.content), None
+        output, code = extract_text(message.content), None
         status: ToolStatus = "error" if message.isError else "ok"
         if message.isError and output.rstrip().endswith(_ABORTED):
             status = "aborted"
         elif call.kind == "shell":
-            output, code = shell_result(output, message.isError)
+            output, code = parse_shell_result(output, message.isError)
         size = len(output)
         put(call, "output", output if size <= self.keep else clip(output, self.keep))
         put(call, "output_size", size)
         put(call, "exit_code", code)
         put(call, "status", status)
         if call.kind == "todo":
-            put(call, "todos", todos_of(message.details) or call.todos)
+            put(call, "todos", parse_todos(message.details) or call.todos)
         if call.kind == "agent":
-            self.background.ended(call.id, failed=message.isError)
+            self.background.record_end(call.id, failed=message.isError)
 
-    def _user_command(self, line: Line, message: Message) -> None:
+    def _add_user_command(self, line: PiLine, message: PiMessage) -> None:
         status: ToolStatus = "error" if message.exitCode else "ok"
         call = ToolCall(
             id=line.id,
@@ -287,63 +293,63 @@ class Reader:
             exit_code=message.exitCode,
             status="aborted" if message.cancelled else status,
         )
-        self._add(self._entry("tool", line, origin="command", tool=call))
+        self._add_entry(self._build_entry("tool", line, origin="command", tool=call))
 
-    def _settle(self, status: ToolStatus) -> None:
-        """The conversation went on: calls that got no result will never get one."""
+    def _settle_open_calls(self, status: ToolStatus) -> None:
+        """Settle open calls when the conversation goes on: they will never get a result."""
         for index in self.open.values():
             if call := self.slots[index].entry.tool:
                 put(call, "status", status)
-                self.background.ended(call.id, failed=True)
+                self.background.record_end(call.id, failed=True)
         self.open.clear()
 
-    def _on_custom_message(self, line: Line) -> None:
-        text = plain(line.content)
+    def _on_custom_message(self, line: PiLine) -> None:
+        text = extract_text(line.content)
         if line.customType == "handoff":
-            self._add(self._entry("user", line, text, "handoff"))
+            self._add_entry(self._build_entry("user", line, text, "handoff"))
         else:
-            self._notice("context", f"{line.customType}: {text}")
+            self._add_notice("context", f"{line.customType}: {text}")
 
-    def _on_compaction(self, line: Line) -> None:
-        entry = self._entry("compaction", line, line.summary or "", "harness")
-        kept = self.tree.index.get(line.firstKeptEntryId or "", -1)
-        at = line.firstKeptEntryIndex
-        if at is not None and 0 <= at < len(self.numbered):
-            kept = self.numbered[at]
-        if kept >= 0:
-            first = next((s.entry.ref for s in self.slots if s.node >= kept), 0)
+    def _on_compaction(self, line: PiLine) -> None:
+        entry = self._build_entry("compaction", line, line.summary or "", "harness")
+        kept_node = self.tree.index.get(line.firstKeptEntryId or "", -1)
+        kept_index = line.firstKeptEntryIndex
+        if kept_index is not None and 0 <= kept_index < len(self.numbered):
+            kept_node = self.numbered[kept_index]
+        if kept_node >= 0:
+            first = next((s.entry.ref for s in self.slots if s.node >= kept_node), 0)
             entry = replace(entry, kept_from=first)
-        self._add(entry)
+        self._add_entry(entry)
 
-    def _on_branch_summary(self, line: Line) -> None:
+    def _on_branch_summary(self, line: PiLine) -> None:
         self.notices.append(
             (self.node, Notice(after=len(self.slots), kind="context", text=line.summary or ""))
         )
 
-    def _on_model_change(self, line: Line) -> None:
-        self.model = model_name(line) or self.model
+    def _on_model_change(self, line: PiLine) -> None:
+        self.model = build_model_name(line) or self.model
 
-    def _on_thinking_level_change(self, line: Line) -> None:
+    def _on_thinking_level_change(self, line: PiLine) -> None:
         self.thinking = line.thinkingLevel or ""
 
-    def _on_session_info(self, line: Line) -> None:
+    def _on_session_info(self, line: PiLine) -> None:
         self.name = line.name or ""
 
-    def _on_title_change(self, line: Line) -> None:
+    def _on_title_change(self, line: PiLine) -> None:
         self.name = line.title or self.name
 
-    def _on_context_edit(self, line: Line) -> None:
+    def _on_context_edit(self, line: PiLine) -> None:
         target = self.tree.index.get(line.targetId, -1)
         if bytes(line.replacement) == b"null" and target >= 0:
             self.removed.add(target)
 
     # -- the whole ---------------------------------------------------------------------
 
-    def _thread(self) -> Thread:
+    def _build_thread(self) -> Thread:
         header = self.header
         if header is None:
-            raise ThreadUnreadable(_why_unreadable(self.path, self.lines))
-        active = self.tree.branch()
+            raise self.lines.build_error("header of a pi session", "pi session")
+        active = self.tree.find_branch()
         live = [s for s in self.slots if active[s.node] and s.node not in self.removed]
         notices = [n for node, n in self.notices if node < 0 or active[node]]
         usage = self.usage
@@ -360,21 +366,15 @@ class Reader:
             parent=header.parentSession or header.branchedFrom or "",
             started=header.timestamp,
             updated=self.updated,
-            context_tokens=context_tokens(usage) if usage else None,
+            context_tokens=count_context_tokens(usage) if usage else None,
             entries=tuple(mark_compacted([s.entry for s in live])),
             notices=tuple(notices),
-            background=self.background.items(),
+            background=self.background.list_items(),
             skills=tuple(name for node, name in self.skills if active[node]),
             aborted=bool(notices)
             and notices[-1].kind == "interrupted"
             and notices[-1].after == len(self.slots),
             abandoned=len(self.slots) - len(live),
             sources=(str(self.path),),
-            report=self.lines.report(),
+            report=self.lines.build_report(),
         )
-
-
-def _why_unreadable(path: Path, lines: Lines) -> str:
-    if lines.truncated or lines.broken:
-        return f"{path} holds no header of a pi session: it is cut off or damaged."
-    return f"{path} holds no pi session."

@@ -1,7 +1,8 @@
-"""Reading SpecStory's Markdown: turns under `_**User (…)**_`, blocks of tools, thoughts, texts.
+"""Read SpecStory's Markdown: turns under `_**User (…)**_`, blocks of tools, thoughts, texts.
 
-Between pieces of an agent's turn there may be a line `---`; before a turn there is one, but for
-one agent's turn after another. Headings inside of code count only behind such a line.
+Between pieces of an agent's turn there may be a line `---`; before a turn there is one,
+except between consecutive turns of one agent. Headings inside code count only after such a
+line.
 """
 
 import os
@@ -12,9 +13,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.harness import markdown, tools
-from tasuki.harness.jsonl import begins_handoff, mark_compacted
-from tasuki.harness.specstory.calls import LEGACY, legacy_call, tool_call
+from tasuki.harness.reading import markdown, tools
+from tasuki.harness.reading.jsonl import is_handoff_prompt, mark_compacted
+from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
 _TURN = re.compile(r"_\*\*(\w[\w -]*?)?(?: \((.*)\))?\*\*_\s*\Z")
@@ -36,34 +37,34 @@ Speaker = Literal["user", "agent", ""]
 _SPEAKERS: dict[str, Speaker] = {"User": "user", "Assistant": "agent", "Agent": "agent"}
 
 
-class _Turn(Struct):
-    """Who speaks, and when."""
+class _SpeakerTurn(Struct):
+    """The speaker of a turn, and its time."""
 
     speaker: Speaker = ""
     at: str = ""
     line: int = 0
     aside: bool = False
-    """A sub-agent's, or one of a speaker nobody knows."""
+    """A sub-agent's turn, or one of an unknown speaker."""
 
 
-class Reader:
+class SpecStoryReader:
     """One pass over one history, or over its beginning."""
 
-    def __init__(self, text: markdown.Text) -> None:
+    def __init__(self, text: markdown.MarkdownText) -> None:
         self.text, self.lines = text, text.lines
         self.entries: list[Entry] = []
         self.notices: list[Notice] = []
         self.unknown: Counter[str] = Counter()
         self.turns = 0
         self.detailed = False
-        """Headings tell a time or a model: one that does not is a quotation, inside of code."""
+        """Headings show a time or a model: one that does not is a quotation, inside code."""
         self.background = tools.BackgroundLog()
         self.tool_names: dict[str, None] = {}
-        self.turn = _Turn()
+        self.turn = _SpeakerTurn()
         self.body: list[str] = []
         self.begun = 0
         self.path_edited = ""
-        """The file of the last edit: a later diff without a name is of the same."""
+        """The file of the last edit: a later diff without a name is of the same file."""
         self.id = self.started = self.updated = self.model = self.version = self.name = ""
         self.program = ""
 
@@ -71,96 +72,105 @@ class Reader:
         at, mark = 0, ""
         while at < len(self.lines):
             line = self.lines[at]
-            new = self._new_turn(at, bool(mark))
+            new = self._parse_turn(at, bool(mark))
             if new is not None:
-                self._flush()
+                self._flush_text()
                 self.turn, mark = new, ""
                 self.turns += 1
                 at += 1
-            elif self._begins_tool(at, bool(mark)):
-                self._flush()
+            elif self._is_tool_start(at, bool(mark)):
+                self._flush_text()
                 mark = ""
-                end = self._tool_end(at)
-                self._tool(at, end)
+                end = self._find_tool_end(at)
+                if not self.turn.aside:
+                    self._add_call(at, build_tool_call(self.lines[at:end], f"L{at + 1}"))
                 at = end
             elif self.turn.speaker == "agent" and line.startswith("<think") and not mark:
-                self._flush()
-                at = self._past_thought(at)
+                self._flush_text()
+                at = self._skip_thought(at)
             else:
-                mark = self._line(at, line, mark)
+                mark = self._read_line(at, line, mark)
                 at += 1
-        self._flush()
-        return self._thread()
+        self._flush_text()
+        return self._build_thread()
 
-    def _line(self, at: int, line: str, mark: str) -> str:
-        """Take in one line of text; returns the mark of the code block that is open behind it."""
+    def _read_line(self, at: int, line: str, mark: str) -> str:
+        """Read one line of text; return the mark of the code block that is open after it."""
         if self.turn.line == 0:
-            self._heading(line)
+            self._read_heading(line)
             return ""
         if self.turn.speaker == "agent" and not mark and line.strip() == "---":
-            self._flush()
+            self._flush_text()
             return ""
         if not self.body:
             self.begun = at
         if not (_MESSAGE_ID.match(line) and not any(self.body)):
             self.body.append(line)
         if mark:
-            return "" if markdown.closes(line, mark) else mark
-        return markdown.fence(line)
+            return "" if markdown.is_closing_fence(line, mark) else mark
+        return markdown.find_fence(line)
 
-    def _new_turn(self, at: int, in_code: bool) -> _Turn | None:
-        """The turn that begins at a line; inside of code only behind a line `---`."""
+    def _parse_turn(self, at: int, in_code: bool) -> _SpeakerTurn | None:
+        """Return the turn that begins at a line; inside code only after a line `---`."""
         line = self.lines[at]
         if not line.startswith("_**"):
             return None
         match = _TURN.match(line)
-        if not match or (in_code and not self._separated(at)):
+        if not match or (in_code and not self._is_after_rule(at)):
             return None
-        who, _, kind = (match[1] or "").partition(" - ")
+        speaker_name, _, kind = (match[1] or "").partition(" - ")
         detail = match[2] or ""
         if in_code and self.detailed != bool(detail):
             return None
         self.detailed = bool(detail) if self.turns == 0 else self.detailed
-        if not who:  # `_****_` goes on with the agent's turn in files of early 2025
-            return _Turn("agent", self.turn.at, at + 1)
-        speaker = _SPEAKERS.get(who.strip())
-        when = moment(detail)
+        if not speaker_name:  # `_****_` goes on with the agent's turn in files of early 2025
+            return _SpeakerTurn("agent", self.turn.at, at + 1)
+        speaker = _SPEAKERS.get(speaker_name.strip())
+        time = parse_moment(detail)
         if speaker is None:
-            self.unknown[f"turn of {who.strip()}"] += 1
+            self.unknown[f"turn of {speaker_name.strip()}"] += 1
         elif speaker == "agent":
-            self.model = _model(detail) or self.model
+            self.model = _parse_model(detail) or self.model
         if not kind and speaker is not None:
-            self.started = self.started or when
-            self.updated = max(self.updated, when)
-        at_time = when or (self.turn.at if speaker == "agent" else "")
-        return _Turn(speaker or "agent", at_time, at + 1, speaker is None or kind == "sidechain")
+            self.started = self.started or time
+            self.updated = max(self.updated, time)
+        at_time = time or (self.turn.at if speaker == "agent" else "")
+        return _SpeakerTurn(
+            speaker or "agent", at_time, at + 1, speaker is None or kind == "sidechain"
+        )
 
-    def _begins_tool(self, at: int, in_code: bool) -> bool:
-        found = self.turn.speaker == "agent" and _TOOL_USE.match(self.lines[at])
-        return bool(found) and (not in_code or self._separated(at))
+    def _is_tool_start(self, at: int, in_code: bool) -> bool:
+        match = self.turn.speaker == "agent" and _TOOL_USE.match(self.lines[at])
+        return bool(match) and (not in_code or self._is_after_rule(at))
 
-    def _separated(self, at: int) -> bool:
+    def _is_after_rule(self, at: int) -> bool:
         above = at - 1
         while above >= 0 and not self.lines[above].strip():
             above -= 1
         return above >= 0 and self.lines[above].strip() == "---"
 
-    def _heading(self, line: str) -> None:
-        """What stands above the first turn."""
+    def _read_heading(self, line: str) -> None:
+        """Read a line above the first turn."""
         if match := _SESSION.match(line):
             self.program, self.id = match[1], match[2]
-            self.started = moment(match[3] or "") or self.started
+            self.started = parse_moment(match[3] or "") or self.started
         elif line.startswith("<!-- Generated by SpecStory"):
             self.version = line.partition("Markdown ")[2].removesuffix("-->").strip()
         elif match := _TITLE.match(line):
-            self.started = self.started or moment(match[1])
+            self.started = self.started or parse_moment(match[1])
             title = _STAMP.sub("", match[1])
-            self.name = "" if moment(title) else title
+            self.name = "" if parse_moment(title) else title
 
     # -- pieces of a turn --------------------------------------------------------------
 
-    def _add(self, kind: EntryKind, at: int, text: str = "", origin: Origin = "typed",
-             tool: ToolCall | None = None) -> Entry:  # fmt: skip
+    def _add_entry(
+        self,
+        kind: EntryKind,
+        at: int,
+        text: str = "",
+        origin: Origin = "typed",
+        tool: ToolCall | None = None,
+    ) -> Entry:
         entry = Entry(
             ref=len(self.entries) + 1,
             kind=kind,
@@ -174,91 +184,93 @@ class Reader:
         self.entries.append(entry)
         return entry
 
-    def _flush(self) -> None:
-        """What was gathered is a whole piece."""
+    def _flush_text(self) -> None:
+        """Add the gathered lines as one piece."""
         body, self.body = self.body, []
         if self.turn.aside:
             return
         if self.turn.speaker == "user":
             while body and body[-1].strip() in ("", "---"):
                 body.pop()
-            self._said(markdown.stripped(body))
-        elif text := markdown.stripped(body):
-            self._replied(text)
+            self._add_user_text(markdown.strip_blank_lines(body))
+        elif text := markdown.strip_blank_lines(body):
+            self._add_reply(text)
 
-    def _said(self, text: str) -> None:
+    def _add_user_text(self, text: str) -> None:
         if not text:
             return
         if _CANCELLED.match(text):
-            self._notice("interrupted", text)
+            self._add_notice("interrupted", text)
         elif text.startswith(_CONTINUED):
-            self._add("compaction", self.begun, text, "harness")
+            self._add_entry("compaction", self.begun, text, "harness")
         else:
-            self._add("user", self.begun, text, "handoff" if begins_handoff(text) else "typed")
+            self._add_entry(
+                "user", self.begun, text, "handoff" if is_handoff_prompt(text) else "typed"
+            )
 
-    def _replied(self, text: str) -> None:
+    def _add_reply(self, text: str) -> None:
         if _CANCELLED.match(text):
-            self._notice("interrupted", text)
+            self._add_notice("interrupted", text)
         elif LEGACY.match(text):
-            self._call(self.begun, legacy_call(text, f"L{self.begun + 1}", self.path_edited))
+            self._add_call(
+                self.begun, build_legacy_call(text, f"L{self.begun + 1}", self.path_edited)
+            )
         else:
-            self._add("assistant", self.begun, text)
+            self._add_entry("assistant", self.begun, text)
 
-    def _notice(self, kind: Literal["interrupted"], text: str) -> None:
+    def _add_notice(self, kind: Literal["interrupted"], text: str) -> None:
         self.notices.append(Notice(after=len(self.entries), kind=kind, text=text[:300]))
 
-    def _tool_end(self, at: int) -> int:
-        """The line behind a block of a tool, which ends at the next turn if nothing ends it."""
+    def _find_tool_end(self, at: int) -> int:
+        """Find the line after a tool's block; it ends at the next turn if nothing else ends it."""
         if _TOOL_END.search(self.lines[at]):
             return at + 1
         for end in range(at + 1, len(self.lines)):
             line = self.lines[end]
             if _TOOL_END.match(line):
                 return end + 1
-            if line.startswith("_**") and _TURN.match(line) and self._separated(end):
+            if line.startswith("_**") and _TURN.match(line) and self._is_after_rule(end):
                 return end
         return len(self.lines)
 
-    def _past_thought(self, at: int) -> int:
+    def _skip_thought(self, at: int) -> int:
         for end in range(at, len(self.lines)):
             if _THINK_END.match(self.lines[end]):
                 return end + 1
-            if end > at and self._new_turn_at(end):
+            if end > at and self._is_turn_start(end):
                 return end
         return len(self.lines)
 
-    def _new_turn_at(self, at: int) -> bool:
+    def _is_turn_start(self, at: int) -> bool:
         line = self.lines[at]
-        return line.startswith("_**") and bool(_TURN.match(line)) and self._separated(at)
+        return line.startswith("_**") and bool(_TURN.match(line)) and self._is_after_rule(at)
 
-    def _tool(self, at: int, end: int) -> None:
-        if not self.turn.aside:
-            self._call(at, tool_call(self.lines[at:end], f"L{at + 1}"))
-
-    def _call(self, at: int, call: ToolCall) -> None:
-        entry = self._add("tool", at, tool=call)
+    def _add_call(self, at: int, call: ToolCall) -> None:
+        entry = self._add_entry("tool", at, tool=call)
         self.tool_names[call.name] = None
         if call.changes and call.changes[-1].path:
             self.path_edited = call.changes[-1].path
         if call.kind == "agent":
-            self.background.started(call.id, "agent", call.detail, entry.ref)
+            self.background.record_start(call.id, "agent", call.detail, entry.ref)
             if call.status != "running":
-                self.background.ended(call.id, failed=call.status == "error")
+                self.background.record_end(call.id, failed=call.status == "error")
         elif call.background:
-            self.background.started(call.background, "command", call.command, entry.ref)
+            self.background.record_start(call.background, "command", call.command, entry.ref)
 
     # -- the whole ---------------------------------------------------------------------
 
-    def _thread(self) -> Thread:
+    def _build_thread(self) -> Thread:
         path = self.text.path
-        named = _NAME_TIME.match(path.name)
-        started = self.started or (moment(named[0]) or named[0][:10] if named else "")
+        name_time = _NAME_TIME.match(path.name)
+        started = self.started or (
+            parse_moment(name_time[0]) or name_time[0][:10] if name_time else ""
+        )
         last = self.entries[-1].ref if self.entries else 0
         return Thread(
             harness="specstory",
-            id=self.id or markdown.stable_id("specstory", path),
+            id=self.id or markdown.derive_id("specstory", path),
             path=str(path),
-            cwd=str(project(path)),
+            cwd=str(find_project(path)),
             model=self.model,
             version=self.version,
             tools=tuple(self.tool_names),
@@ -267,24 +279,24 @@ class Reader:
             updated=max(self.updated, started),
             entries=tuple(mark_compacted(self.entries)),
             notices=tuple(self.notices),
-            background=self.background.items(),
+            background=self.background.list_items(),
             aborted=bool(self.notices) and self.notices[-1].after >= last,
             sources=(str(path),),
-            report=self.text.report(dict(self.unknown)),
+            report=self.text.build_report(dict(self.unknown)),
         )
 
 
-def project(path: Path) -> Path:
-    """The project of a history: the folder that holds `.specstory`, else that of the file."""
+def find_project(path: Path) -> Path:
+    """Find the project of a history: the folder that holds `.specstory`, else the file's."""
     whole = Path(os.path.abspath(path))
-    for place in whole.parents:
-        if place.name == ".specstory":
-            return place.parent
+    for folder in whole.parents:
+        if folder.name == ".specstory":
+            return folder.parent
     return whole.parent
 
 
-def moment(text: str) -> str:
-    """A time in a heading as ISO 8601, empty if there is none."""
+def parse_moment(text: str) -> str:
+    """Parse a time in a heading to ISO 8601, empty if there is none."""
     match = _TIME.search(text)
     if not match:
         return ""
@@ -294,7 +306,7 @@ def moment(text: str) -> str:
     return f"{match[1]}T{match[2]}:{match[3]}:{match[4] or '00'}{zone}"
 
 
-def _model(detail: str) -> str:
-    """The model that a heading names: `model x, mode Agent`, or `x 2026-01-05 09:00:00Z`."""
+def _parse_model(detail: str) -> str:
+    """Return the model that a heading names: `model x, mode Agent`, or `x 2026-01-05 09:00:00Z`."""
     name = _TIME.sub("", detail).partition(", mode ")[0].strip().removeprefix("model ").strip()
     return "" if name.startswith("mode ") else name

@@ -1,4 +1,4 @@
-"""What passed through a session, for agents whose own threads tasuki cannot read."""
+"""The messages that passed through a session, for agents whose threads tasuki cannot read."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,64 +6,64 @@ from pathlib import Path
 from typing import Any
 
 from tasuki.session.acp.wire import Json, encode
-from tasuki.session.backend import Diff, Text, Tool, ToolStatus
-from tasuki.session.recording import Recorder
+from tasuki.session.agent_session.backend import FileDiff, TextPiece, ToolProgress, ToolStatus
+from tasuki.session.agent_session.recorder import TurnRecorder
 
-MOST = 8 << 20
-"""Characters that are kept of a conversation; the oldest messages go first."""
-CLIP = 50_000
-"""Characters that are kept of one prompt or one tool's output."""
-HANDOFF = "handoff"
-"""Role here, and type in the file, of what an earlier session handed on."""
-SAID = ("agent_message", "agent_message_chunk")
-SAID_BY_USER = ("user_message", "user_message_chunk")
-_PIECE = "tool_call_content_chunk"
-_TOOLS = ("tool_call", "tool_call_update", _PIECE)
+MOST_CHARACTERS = 8 << 20
+"""Most characters that are kept of a conversation; the oldest messages go first."""
+CLIP_CHARACTERS = 50_000
+"""Most characters that are kept of one prompt or one tool's output."""
+HANDOFF_ROLE = "handoff"
+"""Role here, and type in the file, of the message from an earlier session."""
+AGENT_UPDATES = ("agent_message", "agent_message_chunk")
+USER_UPDATES = ("user_message", "user_message_chunk")
+_PIECE_UPDATE = "tool_call_content_chunk"
+_TOOL_UPDATES = ("tool_call", "tool_call_update", _PIECE_UPDATE)
 _STATUS: dict[object, ToolStatus] = {
     "pending": "pending", "in_progress": "in_progress", "completed": "completed", "failed": "failed",
 }  # fmt: skip
 
 
-def text_of(content: object) -> str:
-    """The text of a content block, or of a list of them."""
+def extract_text(content: object) -> str:
+    """Extract the text of a content block, or of a list of them."""
     blocks = content if isinstance(content, list) else [content]
     return "".join(
         str(b.get("text") or "") for b in blocks if isinstance(b, dict) and b.get("type") == "text"
     )
 
 
-def say(texts: dict[str, list[str]], update: Json) -> None:
-    """Take in what the agent said, by its messages: one that is told whole takes its pieces' place."""
+def collect_message(texts: dict[str, list[str]], update: Json) -> None:
+    """Collect what the agent said, by message; a whole message replaces its pieces."""
     whole = update.get("sessionUpdate") == "agent_message"
     if whole and "content" not in update:
         return
     parts = texts.setdefault(str(update.get("messageId") or ""), [])
     if whole:
         parts.clear()
-    parts.append(text_of(update.get("content")))
+    parts.append(extract_text(update.get("content")))
 
 
-class Conversation:
-    """Prompts, answers and tool calls in pi's form, the newest `MOST` characters of them."""
+class AcpConversation:
+    """Prompts, answers and tool calls in pi's form, the newest `MOST_CHARACTERS` of them."""
 
     def __init__(self) -> None:
         self.messages: deque[Json] = deque()
         self._sizes: deque[int] = deque()
         self._size = 0
-        self._recorder: Recorder | None = None
-        self._said: dict[str, list[str]] = {}
+        self._recorder: TurnRecorder | None = None
+        self._texts: dict[str, list[str]] = {}
         self._tools: dict[str, Json] = {}
-        self._grown: dict[str, Json] = {}
-        """Tools of which pieces came that are not recorded yet."""
+        self._pending_tools: dict[str, Json] = {}
+        """Tools with pieces that are not recorded yet."""
         self._replayed: list[str] = []
-        self._asked = False
-        self.heard: Callable[[Json], None] | None = None
-        """Told of every message as soon as it is whole."""
+        self._has_prompt = False
+        self.on_message: Callable[[Json], None] | None = None
+        """Called with every message as soon as it is whole."""
 
-    def copy(self) -> "Conversation":
-        """The same conversation, to go on apart from this one."""
-        self.close()
-        twin = Conversation()
+    def copy(self) -> "AcpConversation":
+        """Copy the conversation, to continue apart from this one."""
+        self.end_turn()
+        twin = AcpConversation()
         twin.messages, twin._sizes, twin._size = (
             self.messages.copy(),
             self._sizes.copy(),
@@ -71,156 +71,159 @@ class Conversation:
         )
         return twin
 
-    def ask(self, prompt: object) -> None:
-        """The user said something."""
-        self.close()
-        self._asked = True
-        self._user(text_of(prompt))
+    def record_prompt(self, prompt: object) -> None:
+        """Record a prompt of the user."""
+        self.end_turn()
+        self._has_prompt = True
+        self._record_user(extract_text(prompt))
 
-    def hand_on(self, message: str) -> None:
-        """The session was given the message of a handoff; nothing where that is recorded already."""
-        self.close()
-        if any(m["role"] == HANDOFF and m["content"] == message for m in self.messages):
+    def record_handoff(self, message: str) -> None:
+        """Record the message of a handoff that the session received, once."""
+        self.end_turn()
+        if any(m["role"] == HANDOFF_ROLE and m["content"] == message for m in self.messages):
             return
-        self._keep({"role": HANDOFF, "content": message})
+        self._keep_message({"role": HANDOFF_ROLE, "content": message})
 
-    def tell(self, update: Json) -> None:
-        """The agent told something: live, or again when a session was loaded."""
+    def record_update(self, update: Json) -> None:
+        """Record an update of the agent: live, or replayed when a session was loaded."""
         kind = update.get("sessionUpdate")
-        if kind in SAID_BY_USER:
-            if not self._asked:  # Else it is the prompt that we saw.
+        if kind in USER_UPDATES:
+            if not self._has_prompt:  # Otherwise it is the prompt that is recorded already.
                 if self._recorder:
-                    self.close()
-                self._replayed.append(text_of(update.get("content")))
-        elif kind in SAID:
-            self._begin()
-            say(self._said, update)
-        elif kind in _TOOLS:
-            self._begin()
-            self._tool(update)
+                    self.end_turn()
+                self._replayed.append(extract_text(update.get("content")))
+        elif kind in AGENT_UPDATES:
+            self._begin_turn()
+            collect_message(self._texts, update)
+        elif kind in _TOOL_UPDATES:
+            self._begin_turn()
+            self._record_tool(update)
 
-    def close(self, stop: str = "end_turn") -> None:
-        """The turn is over."""
-        self._replay()
+    def end_turn(self, stop: str = "end_turn") -> None:
+        """End the turn."""
+        self._record_replayed()
         if self._recorder:
-            self._flush()
+            self._flush_pending()
             self._recorder.end(stop)
-        self._recorder, self._tools, self._asked = None, {}, False
+        self._recorder, self._tools, self._has_prompt = None, {}, False
 
-    def user_text(self) -> str:
-        """Everything that the user said."""
-        self.close()
+    def collect_user_text(self) -> str:
+        """Collect everything that the user said."""
+        self.end_turn()
         return "\n".join(
-            text_of(m.get("content")) for m in self.messages if m.get("role") == "user"
+            extract_text(m.get("content")) for m in self.messages if m.get("role") == "user"
         )
 
     @property
-    def count(self) -> int:
-        """How many messages there are."""
-        self.close()
+    def message_count(self) -> int:
+        """The number of messages."""
+        self.end_turn()
         return len(self.messages)
 
-    def write(self, cwd: str) -> Path:
-        """A session file of pi's form with all of it. Raises StoreFailed."""
-        from tasuki.session.manager import SessionManager
+    def write_session_file(self, cwd: str) -> Path:
+        """Write all messages into a session file of pi's form. Raises StoreFailed."""
+        from tasuki.session.pi_store.manager import SessionManager
 
-        self.close()
+        self.end_turn()
         with SessionManager.create(cwd) as manager:
-            for said in self.messages:
-                if said["role"] == HANDOFF:
-                    manager.append_custom_message_entry(HANDOFF, said["content"], display=True)
+            for message in self.messages:
+                if message["role"] == HANDOFF_ROLE:
+                    manager.append_custom_message_entry(
+                        HANDOFF_ROLE, message["content"], display=True
+                    )
                 else:
-                    manager.append_message(said)
+                    manager.append_message(message)
             manager.flush()
             return manager.path
 
-    def _begin(self) -> None:
+    def _begin_turn(self) -> None:
         if self._recorder is None:
-            self._replay()
-            self._recorder = Recorder(self._keep)
+            self._record_replayed()
+            self._recorder = TurnRecorder(self._keep_message)
 
-    def _replay(self) -> None:
+    def _record_replayed(self) -> None:
         if self._replayed:
-            said, self._replayed = "".join(self._replayed), []
-            self._user(said)
+            text, self._replayed = "".join(self._replayed), []
+            self._record_user(text)
 
-    def _user(self, text: str) -> None:
-        from tasuki.session.messages import user_message
+    def _record_user(self, text: str) -> None:
+        from tasuki.session.pi_store.messages import build_user_message
 
-        self._keep(user_message(text[:CLIP]))
+        self._keep_message(build_user_message(text[:CLIP_CHARACTERS]))
 
-    def _flush(self) -> None:
+    def _flush_pending(self) -> None:
         assert self._recorder
-        grown, self._grown = self._grown, {}
-        for id, call in grown.items():
-            self._recorder.take(_tool(id, call))
-        said, self._said = self._said, {}
-        for message, texts in said.items():
-            self._recorder.take(Text("".join(texts), message))
+        tools, self._pending_tools = self._pending_tools, {}
+        for id, call in tools.items():
+            self._recorder.take(_build_tool(id, call))
+        texts_by_message, self._texts = self._texts, {}
+        for message, texts in texts_by_message.items():
+            self._recorder.take(TextPiece("".join(texts), message))
 
-    def _tool(self, update: Json) -> None:
+    def _record_tool(self, update: Json) -> None:
         assert self._recorder
         id = str(update.get("toolCallId") or "")
-        is_piece = update.get("sessionUpdate") == _PIECE
-        if is_piece and (known := self._tools.get(id)) is not None:
-            _add(
-                known, update
-            )  # A command may tell thousands: they are recorded with what follows.
-            self._grown[id] = known
+        is_piece = update.get("sessionUpdate") == _PIECE_UPDATE
+        if is_piece and (pending := self._tools.get(id)) is not None:
+            # A command may send thousands: they are recorded with what follows.
+            _add_piece(pending, update)
+            self._pending_tools[id] = pending
             return
-        self._flush()
+        self._flush_pending()
         call = self._tools.setdefault(id, {})
         if is_piece:
-            _add(call, update)
+            _add_piece(call, update)
         else:
             call.update({k: v for k, v in update.items() if v is not None})
-        self._recorder.take(_tool(id, call))
+        self._recorder.take(_build_tool(id, call))
 
-    def _keep(self, message: Json) -> None:
+    def _keep_message(self, message: Json) -> None:
         size = len(str(message.get("content")))
         self.messages.append(message)
         self._sizes.append(size)
         self._size += size
-        if self.heard:
-            self.heard(message)
-        while self._size > MOST and len(self.messages) > 2:
+        if self.on_message:
+            self.on_message(message)
+        while self._size > MOST_CHARACTERS and len(self.messages) > 2:
             self._size -= self._sizes.popleft()
             self.messages.popleft()
 
 
-def _add(call: Json, piece: Json) -> None:
+def _add_piece(call: Json, piece: Json) -> None:
     content = call.get("content")
     if not isinstance(content, list):
         content = call["content"] = []
     content.append(piece.get("content"))
 
 
-def _tool(id: str, call: Json) -> Tool:
+def _build_tool(id: str, call: Json) -> ToolProgress:
     content = [c for c in call.get("content") or [] if isinstance(c, dict)]
-    diffs = tuple(_diff(c) for c in content if c.get("type") == "diff")
-    output = "\n".join(text_of(c.get("content")) for c in content if c.get("type") == "content")
+    diffs = tuple(_build_diff(c) for c in content if c.get("type") == "diff")
+    output = "\n".join(
+        extract_text(c.get("content")) for c in content if c.get("type") == "content"
+    )
     raw = call.get("rawOutput")
     if not output and raw:
         output = raw if isinstance(raw, str) else encode(raw).decode()
     arguments = call.get("rawInput")
-    return Tool(
+    return ToolProgress(
         id,
         title=str(call.get("title") or ""),
         kind=str(call.get("kind") or "other"),
         status=_STATUS.get(call.get("status"), "pending"),
         arguments=arguments if isinstance(arguments, dict) else {},
-        paths=tuple(_paths(call.get("locations"))),
+        paths=tuple(_collect_paths(call.get("locations"))),
         diffs=diffs,
-        output=output[:CLIP],
+        output=output[:CLIP_CHARACTERS],
     )
 
 
-def _diff(content: Json) -> Diff:
+def _build_diff(content: Json) -> FileDiff:
     old = content.get("oldText")
     old = old if isinstance(old, str) else None
-    return Diff(str(content.get("path") or ""), old, str(content.get("newText") or ""))
+    return FileDiff(str(content.get("path") or ""), old, str(content.get("newText") or ""))
 
 
-def _paths(locations: Any) -> list[str]:
-    found = [at.get("path") for at in locations or [] if isinstance(at, dict)]
-    return [path for path in found if isinstance(path, str)]
+def _collect_paths(locations: Any) -> list[str]:
+    paths = [location.get("path") for location in locations or [] if isinstance(location, dict)]
+    return [path for path in paths if isinstance(path, str)]

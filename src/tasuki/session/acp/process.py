@@ -1,7 +1,8 @@
-"""The two ends of the proxy: the client on our own standard streams, the agent as a child.
+"""The two ends of the proxy: the client on its standard streams, the agent as a child.
 
-The agent runs in a process group of its own, which is ended as a whole: what an agent starts may
-outlive it (codex-acp's native child does). Its standard error is ours.
+The agent runs in a process group of its own, which is ended as a whole: a child of the
+agent may outlive it (codex-acp's native child does). Its standard error is that of the
+proxy.
 """
 
 import asyncio
@@ -14,28 +15,28 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from tasuki.errors import HarnessMissing, UsageError
-from tasuki.session.acp.wire import Lines
+from tasuki.session.acp.wire import LineSplitter
 
-GRACE = 3.0
+GRACE_SECONDS = 3.0
 """Seconds for an agent to end by itself once its input is closed."""
-HASTE = 0.3
-"""The same where the proxy itself is told to end."""
-TERMINATION = 2.0
+HASTE_SECONDS = 0.3
+"""The same where the proxy itself is ordered to end."""
+TERMINATION_SECONDS = 2.0
 """Seconds between the order to end and the end by force."""
-HIGH_WATER = 4 << 20
-"""Bytes waiting for one side before the other side is not read any more."""
+HIGH_WATER_BYTES = 4 << 20
+"""Bytes waiting for one side at which the other side is no longer read."""
 
 
-class Source(Protocol):
-    """Something that is read, and can be made to wait."""
+class PausableSource(Protocol):
+    """A source that is read, and can be paused."""
 
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...
 
 
-def _can_be_waited_for(number: int) -> None:
-    """Raises ValueError for what asyncio takes for a pipe and then cannot wait for: `/dev/null`."""
+def _check_pollable(number: int) -> None:
+    """Raise ValueError for what asyncio takes for a pipe and cannot poll, such as `/dev/null`."""
     with selectors.DefaultSelector() as selector:
         try:
             selector.register(number, selectors.EVENT_READ)
@@ -44,7 +45,7 @@ def _can_be_waited_for(number: int) -> None:
 
 
 @contextmanager
-def _only_pipes() -> Iterator[None]:
+def _require_pipes() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
@@ -54,29 +55,31 @@ def _only_pipes() -> Iterator[None]:
         ) from error
 
 
-class Client(asyncio.Protocol):
+class ClientPipe(asyncio.Protocol):
     """The client, on standard input and output. `gone` is done when its side is closed."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineSplitter) -> None:
         self.lines = lines
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.other: Source | None = None
+        self.peer: PausableSource | None = None
         self._in: asyncio.ReadTransport | None = None
         self._out: asyncio.WriteTransport | None = None
 
-    async def open(self) -> None:
-        """Be ready to write. Raises UsageError where standard output is no pipe."""
+    async def open_output(self) -> None:
+        """Open standard output for writing. Raises UsageError where it is no pipe."""
         loop = asyncio.get_running_loop()
-        with _only_pipes():
-            self._out, _ = await loop.connect_write_pipe(lambda: _Output(self), sys.stdout.buffer)
-            self._out.set_write_buffer_limits(high=HIGH_WATER)
+        with _require_pipes():
+            self._out, _ = await loop.connect_write_pipe(
+                lambda: _ClientOutput(self), sys.stdout.buffer
+            )
+            self._out.set_write_buffer_limits(high=HIGH_WATER_BYTES)
 
-    async def read(self) -> None:
-        """Begin to read. Raises UsageError where standard input is no pipe."""
-        with _only_pipes():
+    async def start_reading(self) -> None:
+        """Start reading standard input. Raises UsageError where it is no pipe."""
+        with _require_pipes():
             loop = asyncio.get_running_loop()
-            _can_be_waited_for(sys.stdin.fileno())
+            _check_pollable(sys.stdin.fileno())
             self._in, _ = await loop.connect_read_pipe(lambda: self, sys.stdin.buffer)
 
     def data_received(self, data: bytes) -> None:
@@ -100,25 +103,25 @@ class Client(asyncio.Protocol):
             self._in.resume_reading()
 
     async def close(self) -> None:
-        """Have everything written that the client still reads."""
+        """Write out everything that the client still reads, and close."""
         if self._out:
             self._out.close()
-            await asyncio.wait({self.flushed}, timeout=GRACE)
+            await asyncio.wait({self.flushed}, timeout=GRACE_SECONDS)
 
 
-class _Output(asyncio.BaseProtocol):
-    """Tells of the client's output: when it is full, and when it is closed."""
+class _ClientOutput(asyncio.BaseProtocol):
+    """Reports the state of the client's output: when it is full, and when it is closed."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientPipe) -> None:
         self.client = client
 
     def pause_writing(self) -> None:
-        if self.client.other:
-            self.client.other.pause()
+        if self.client.peer:
+            self.client.peer.pause()
 
     def resume_writing(self) -> None:
-        if self.client.other:
-            self.client.other.resume()
+        if self.client.peer:
+            self.client.peer.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.client.flushed.done():
@@ -127,19 +130,19 @@ class _Output(asyncio.BaseProtocol):
             self.client.gone.set_result(None)
 
 
-class Agent(asyncio.SubprocessProtocol):
-    """The agent, as a child. `gone` is done when it ended and all it said was read."""
+class ProxiedAgent(asyncio.SubprocessProtocol):
+    """The agent, as a child. `gone` is done when it ended and all its output was read."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineSplitter) -> None:
         self.lines = lines
         loop = asyncio.get_running_loop()
         self.gone: asyncio.Future[None] = loop.create_future()
         self.exited: asyncio.Future[None] = loop.create_future()
-        self.other: Source | None = None
+        self.peer: PausableSource | None = None
         self._transport: asyncio.SubprocessTransport | None = None
 
     @classmethod
-    async def start(cls, command: Sequence[str], lines: Lines) -> "Agent":
+    async def start(cls, command: Sequence[str], lines: LineSplitter) -> "ProxiedAgent":
         """Start an agent. Raises HarnessMissing where there is no such program."""
         try:
             transport, agent = await asyncio.get_running_loop().subprocess_exec(
@@ -152,10 +155,10 @@ class Agent(asyncio.SubprocessProtocol):
             ) from error
         agent._transport = transport
         with suppress(AttributeError):
-            agent._input().set_write_buffer_limits(high=HIGH_WATER)
+            agent._get_input().set_write_buffer_limits(high=HIGH_WATER_BYTES)
         return agent
 
-    def _input(self) -> asyncio.WriteTransport:
+    def _get_input(self) -> asyncio.WriteTransport:
         pipe = self._transport.get_pipe_transport(0) if self._transport else None
         assert isinstance(pipe, asyncio.WriteTransport)
         return pipe
@@ -166,59 +169,64 @@ class Agent(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 1:
             self.lines.finish()
-            self._finished()
+            self._mark_gone()
 
     def process_exited(self) -> None:
         if not self.exited.done():
             self.exited.set_result(None)
         # A child of the agent may hold its output open for ever.
-        asyncio.get_running_loop().call_later(GRACE, self._finished)
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._mark_gone)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._finished()
+        self._mark_gone()
 
-    def _finished(self) -> None:
+    def _mark_gone(self) -> None:
         if not self.gone.done():
             self.gone.set_result(None)
 
     def pause_writing(self) -> None:
-        if self.other:
-            self.other.pause()
+        if self.peer:
+            self.peer.pause()
 
     def resume_writing(self) -> None:
-        if self.other:
-            self.other.resume()
+        if self.peer:
+            self.peer.resume()
 
     def write(self, raw: bytes) -> None:
-        if not self._input().is_closing():
-            self._input().write(raw)
+        if not self._get_input().is_closing():
+            self._get_input().write(raw)
 
     def pause(self) -> None:
-        self._reading("pause_reading")
+        if reader := self._get_reader():
+            reader.pause_reading()
 
     def resume(self) -> None:
-        self._reading("resume_reading")
+        if reader := self._get_reader():
+            reader.resume_reading()
 
-    def _reading(self, what: str) -> None:
+    def _get_reader(self) -> asyncio.ReadTransport | None:
+        """Return the agent's output; None where it is closed."""
         pipe = self._transport.get_pipe_transport(1) if self._transport else None
-        if isinstance(pipe, asyncio.ReadTransport) and not pipe.is_closing():
-            getattr(pipe, what)()
+        return pipe if isinstance(pipe, asyncio.ReadTransport) and not pipe.is_closing() else None
 
-    async def end(self, grace: float = GRACE) -> int:
-        """End the agent and all of its group; its exit code, 0 where it had to be ended."""
+    async def end_group(self, grace: float = GRACE_SECONDS) -> int:
+        """End the agent and all of its group; return its exit code, 0 where it had to be ended."""
         assert self._transport
-        self._input().close()
-        await first(self.exited, timeout=grace)
+        self._get_input().close()
+        await wait_for_first(self.exited, timeout=grace)
         code = self._transport.get_returncode()
-        for order, seconds in ((signal.SIGTERM, TERMINATION), (signal.SIGKILL, TERMINATION)):
-            if not self._signal(order):
+        for order, seconds in (
+            (signal.SIGTERM, TERMINATION_SECONDS),
+            (signal.SIGKILL, TERMINATION_SECONDS),
+        ):
+            if not self._send_signal(order):
                 break
-            await self._group_ended(seconds)
+            await self._await_group_end(seconds)
         self._transport.close()
-        return exit_code(code or 0)
+        return compute_exit_code(code or 0)
 
-    def _signal(self, order: int) -> bool:
-        """Whether there was somebody in the group to get a signal."""
+    def _send_signal(self, order: int) -> bool:
+        """Send a signal to the group; return whether any process was left to get it."""
         assert self._transport
         try:
             os.killpg(self._transport.get_pid(), order)
@@ -226,32 +234,32 @@ class Agent(asyncio.SubprocessProtocol):
             return False
         return True
 
-    async def _group_ended(self, seconds: float) -> None:
+    async def _await_group_end(self, seconds: float) -> None:
         end = asyncio.get_running_loop().time() + seconds
-        while self._signal(0) and asyncio.get_running_loop().time() < end:
+        while self._send_signal(0) and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.02)
 
     @property
-    def fate(self) -> str:
-        """How it ended, for a sentence."""
+    def outcome(self) -> str:
+        """How the agent ended, for a sentence."""
         code = self._transport.get_returncode() if self._transport else None
         if code is None:
             return "closed its output"
         return f"ended with status {code}" if code >= 0 else f"was ended by signal {-code}"
 
 
-def exit_code(code: int) -> int:
-    """The code that a shell gives for a child that ended."""
+def compute_exit_code(code: int) -> int:
+    """Return the code that a shell gives for a child that ended."""
     return code if code >= 0 else 128 - code
 
 
-async def first(*futures: "asyncio.Future[Any]", timeout: float | None = None) -> None:
-    """Wait until one of them is done."""
+async def wait_for_first(*futures: "asyncio.Future[Any]", timeout: float | None = None) -> None:
+    """Wait until one of the futures is done."""
     await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
 
 
-def in_thread(work: Callable[[], object]) -> "asyncio.Future[object]":
-    """Do blocking work in a thread that keeps nobody from leaving."""
+def run_in_thread(work: Callable[[], object]) -> "asyncio.Future[object]":
+    """Run blocking work in a thread that does not keep the process alive."""
     import threading
 
     loop = asyncio.get_running_loop()
@@ -267,13 +275,13 @@ def in_thread(work: Callable[[], object]) -> "asyncio.Future[object]":
 
     def run() -> None:
         result: object = None
-        failed: BaseException | None = None
+        failure: BaseException | None = None
         try:
             result = work()
         except BaseException as error:
-            failed = error
-        with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
-            loop.call_soon_threadsafe(settle, result, failed)
+            failure = error
+        with suppress(RuntimeError):  # The loop is closed: no one waits any more.
+            loop.call_soon_threadsafe(settle, result, failure)
 
     threading.Thread(target=run, daemon=True).start()
     return done

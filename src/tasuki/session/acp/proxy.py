@@ -1,402 +1,437 @@
-"""Routing between a client and an agent: what is `/handoff`'s is taken out, all else passes.
+"""Routes between a client and an agent: messages for `/handoff` are taken out, all else passes.
 
-A line goes through to the letter; only a session id that stands for another one is exchanged in it.
-Ids of requests stay the client's and the agent's own. Requests of ours have ids `tasuki:N`.
+A line passes unchanged; only a session id that represents another one is replaced in it.
+Ids of requests stay the client's and the agent's own. The proxy's own requests have ids
+`tasuki:N`.
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from tasuki.errors import AgentFailed
-from tasuki.session.acp import commands, meanwhile, opening
-from tasuki.session.acp.chains import Chains, listed
-from tasuki.session.acp.delivery import Delivery, trouble
-from tasuki.session.acp.handover import Handover
-from tasuki.session.acp.keeping import KeptThread
-from tasuki.session.acp.replies import INTERNAL, Replies
-from tasuki.session.acp.requests import Requests
-from tasuki.session.acp.sessions import SETTINGS, Session, Sessions
-from tasuki.session.acp.turn import Turn
+from tasuki.session.acp.connection import AcpConnection
+from tasuki.session.acp.handoff import AcpHandoff
+from tasuki.session.acp.sessions import (
+    SETTING_METHODS,
+    AcpSession,
+    ChainStore,
+    build_setup,
+    merge_chains,
+)
 from tasuki.session.acp.wire import (
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
     Id,
     Json,
-    Message,
+    RpcMessage,
     encode,
-    line,
-    parse,
-    with_first_block,
-    with_session,
-)  # fmt: skip
+    encode_line,
+    find_first_text,
+    insert_block,
+    is_command,
+    parse_focus,
+    parse_message,
+    print_problem,
+    read_head,
+    replace_result_session,
+    replace_session,
+)
 
-OPENERS = ("session/new", "session/load", "session/resume", "session/fork")
-GONE = "This session was handed off; a new one has taken its place."
+OPENING_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
+ENDING_METHODS = ("session/close", "session/delete")
+BUSY_MESSAGE = "Handoff not started: a turn is still running. Wait for its end, or cancel it."
+UNDER_WAY_MESSAGE = "Handoff not started: one is under way."
 
 
-class Asked(Struct):
+class ClientRequest(Struct):
     """A request of the client that the agent has not answered."""
 
     method: str
     params: Json
-    session: Session | None = None
+    session: AcpSession | None = None
     message: str = ""
     """The handoff's message that went out with it."""
     fresh: bool = False
-    """The session was not known before it."""
+    """The session was not known before the request."""
 
 
-class Proxy:
-    """One connection. `to_client` and `to_agent` take whole lines."""
+class AcpProxy:
+    """The routing of one connection. `to_client` and `to_agent` take whole lines."""
 
     def __init__(
         self,
         to_client: Callable[[bytes], None],
         to_agent: Callable[[bytes], None],
-        chains: Chains,
-        agent: str = "the agent",
+        chains: ChainStore,
     ) -> None:
-        self.to_client, self.to_agent, self.chains, self.agent = to_client, to_agent, chains, agent
-        self.replies = Replies(to_client)
-        self.sessions = Sessions()
-        self.capabilities: Json = {}
-        self.turns: dict[str, Turn] = {}
-        """Turns of ours, by the agent's session."""
-        self.ended = ""
+        self.to_client, self.to_agent, self.chains = to_client, to_agent, chains
+        self.connection = AcpConnection(to_client, to_agent, chains)
+        self.replies, self.sessions = self.connection.replies, self.connection.sessions
+        self.end_reason = ""
         """Why the agent does not answer any more."""
-        self._asked: dict[Id, Asked] = {}
-        self.ours = Requests(to_agent)
-        self.delivery = Delivery(chains)
-        self._opening = 0
-        """Requests under way that open a session, the client's and ours."""
-        self._held: dict[str, list[Message]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._kept_threads: set[KeptThread] = set()
-        self._finishing: dict[str, asyncio.Task[None]] = {}
+        self._client_requests: dict[Id, ClientRequest] = {}
+
+    def reject_oversized(self, raw: bytes, *, is_from_client: bool, limit: int) -> None:
+        """Reject a dropped line, of which `raw` is the beginning: it is longer than `limit` bytes.
+
+        Whoever waits for it gets an error: a request is refused, an answer becomes an error.
+        """
+        id, method = read_head(raw)
+        side = "client" if is_from_client else "agent"
+        size = f"{limit >> 20} MB" if limit >= 1 << 20 else f"{limit} bytes"
+        problem = (
+            f"A message of the {side} ({method or 'an answer'}) is longer than {size} and was not "
+            "passed on."
+        )
+        print(f"tasuki acp: {problem}", file=sys.stderr, flush=True)
+        if id is None:
+            return
+        error = encode_line({"id": id, "error": {"code": INVALID_REQUEST, "message": problem}})
+        if not is_from_client and not method:
+            self.take_from_agent(error)
+        elif is_from_client and method:
+            self.to_client(error)
+        else:
+            self.to_agent(error)
 
     # -- from the client -------------------------------------------------------------------
 
-    def from_client(self, raw: bytes) -> None:
+    def take_from_client(self, raw: bytes) -> None:
         """Take a line of the client."""
-        message = parse(raw)
+        message = parse_message(raw)
         if message is None or not message.method:
             self.to_agent(raw)
             return
         try:
             self.route(message)
-        except Exception as error:  # what is not understood is passed on
-            trouble(error)
-            session = self.sessions.of_client(message.session)
-            self.to_agent(with_session(message, session.agent) if session else raw)
+        # What is not understood is passed on.
+        except Exception as error:
+            print_problem(error)
+            session = self.sessions.find_by_client(message.session)
+            self.to_agent(replace_session(message, session.agent) if session else raw)
 
-    def route(self, message: Message) -> None:
+    def route(self, message: RpcMessage) -> None:
         """Do what a message of the client asks for."""
-        session = self.sessions.of_client(message.session) or self._kept(message.session)
-        method = message.method
-        if meanwhile.cancels(self, message, session) or (
-            session and meanwhile.waits(self, message, session)
+        session = self.sessions.find_by_client(message.session) or self._restore_session(
+            message.session
+        )
+        if self._handle_cancellation(message, session) or (
+            session and self.queue_during_handoff(message, session)
         ):
             return
-        if method == "session/prompt" and session:
-            self._prompt(message, session)
-        elif method in OPENERS and message.is_request:
-            self._open(message, session)
-        elif session and method == "session/delete" and message.is_request:
-            for agent in session.previous:
-                self.ours.tell("session/delete", {"sessionId": agent})
-            self.forward(message, session)
+        if message.method == "session/prompt" and session:
+            self._handle_prompt(message, session)
+        elif message.method in OPENING_METHODS and message.is_request:
+            self._open_session(message, session)
         else:
+            if session and message.method == "session/delete" and message.is_request:
+                for agent in session.previous:
+                    self.connection.requests.send_and_forget(message.method, {"sessionId": agent})
             self.forward(message, session)
 
     def forward(
         self,
-        message: Message,
-        session: Session | None,
-        sent: Asked | None = None,
+        message: RpcMessage,
+        session: AcpSession | None,
+        request: ClientRequest | None = None,
         raw: bytes = b"",
     ) -> None:
-        """Pass a message on, under the agent's name of the session, or `raw` in its place."""
+        """Pass a message on, under the agent's id of the session, or `raw` in its place."""
         if message.is_request:
-            asked = sent or Asked(message.method, message.params, session)
-            self._asked[message.id] = asked
-            if self.ended:
-                self._unanswered(message.id, asked)
+            pending = request or ClientRequest(message.method, message.params, session)
+            self._client_requests[message.id] = pending
+            if self.end_reason:
+                self._answer_ended(message.id, pending)
                 return
-        self.to_agent(raw or (with_session(message, session.agent) if session else message.raw))
+        self.to_agent(raw or (replace_session(message, session.agent) if session else message.raw))
 
-    def _prompt(self, message: Message, session: Session) -> None:
+    def _handle_prompt(self, message: RpcMessage, session: AcpSession) -> None:
         prompt = message.params.get("prompt")
-        text = commands.first_text(prompt)
-        focus = commands.focus_of(text)
+        text = find_first_text(prompt)
+        focus = parse_focus(text)
         if focus is not None and message.is_request:
-            self._hand_over(message, session, focus)
+            self._begin_handoff(message, session, focus)
             return
-        self._keep(session)
-        asked = Asked(message.method, message.params, session)
+        self.connection.record_session(session)
+        request = ClientRequest(message.method, message.params, session)
         if message.is_request:
             session.turns.add(message.id)
-        held_back = session.sending or commands.is_command(text)
-        if not session.message or held_back or not isinstance(prompt, list):
-            session.conversation.ask(prompt)
-            self.forward(message, session, asked)
+        is_held_back = session.sending or is_command(text)
+        if not session.message or is_held_back or not isinstance(prompt, list):
+            session.conversation.record_prompt(prompt)
+            self.forward(message, session, request)
             return
-        asked.message = session.message
-        session.conversation.hand_on(session.message)
-        session.conversation.ask(prompt)
-        self.delivery.begins(session)
+        request.message = session.message
+        session.conversation.record_handoff(session.message)
+        session.conversation.record_prompt(prompt)
+        self.connection.delivery.note_sending(session)
         # Some agents put the blocks of a prompt together as they are.
         block = {"type": "text", "text": f"{session.message}\n\n"}
-        self.forward(message, session, asked, with_first_block(message, session.agent, block))
+        self.forward(message, session, request, insert_block(message, session.agent, block))
 
-    def _keep(self, session: Session) -> None:
-        """Have a session kept as a thread from its first prompt on."""
-        if session.kept is None:
-            session.kept = KeptThread(
-                session.agent, str(session.setup.get("cwd") or ""), session.conversation, loaded=session.loaded,
-                parent=session.parent_thread, own=session.has_own_thread, after=self._finishing.pop(session.agent, None),
-            )  # fmt: skip
-            self._kept_threads.add(session.kept)
+    def _restore_session(self, client: str) -> AcpSession | None:
+        """Restore a session that was handed off before the client opened it here."""
+        chain = self.chains.load_chain(client) if client else None
+        return self.sessions.add_session(AcpSession.from_chain(chain)) if chain else None
 
-    def put_away(self, session: Session) -> None:
-        """A session is out of use: its thread is whole."""
-        if session.kept:
-            self._kept_threads.discard(session.kept)
-            session.kept.hear_no_more()
-            self._finishing[session.agent] = self.start(session.kept.finish())
-            session.kept = None
+    def _open_session(self, message: RpcMessage, session: AcpSession | None) -> None:
+        """Pass on a request that opens a session.
 
-    async def finish_threads(self, seconds: float) -> None:
-        """Write what is not written yet of the threads that are kept."""
-        if tasks := {asyncio.ensure_future(kept.finish()) for kept in self._kept_threads}:
-            await asyncio.wait(tasks, timeout=seconds)
+        A loaded session is mapped first, because its replay comes before the answer.
+        """
+        request = ClientRequest(message.method, message.params, session)
+        if message.method in ("session/load", "session/resume") and message.session:
+            session = session or self.sessions.add_session(
+                AcpSession(message.session, message.session)
+            )
+            request.session, request.fresh = session, not session.setup
+            session.is_open, session.is_loaded = False, True
+            # It is replayed.
+            self.connection.close_thread(session)
+        self.connection.opening += 1
+        self.forward(message, session, request)
 
-    def _hand_over(self, message: Message, session: Session, focus: str) -> None:
+    # -- during a handoff ------------------------------------------------------------------
+
+    def _begin_handoff(self, message: RpcMessage, session: AcpSession, focus: str) -> None:
         if session.turns:
-            self.replies.refuse(session, message, meanwhile.BUSY)
+            self.replies.refuse_prompt(session, message, BUSY_MESSAGE)
             return
-        session.handover = Handover(self, session, message, focus)
-        self.start(session.handover.run())
+        handoff = AcpHandoff(self.connection, session, message, focus, self._on_handoff_ended)
+        session.active_handoff = handoff
+        self.connection.start_task(handoff.run())
 
-    def release(self, session: Session) -> None:
-        """A handover is over: do what waited for that."""
-        session.handover = None
+    def _on_handoff_ended(self, session: AcpSession) -> None:
+        """Handle the messages that waited for the end of a handoff."""
+        session.active_handoff = None
         waiting, session.waiting = session.waiting, []
         for message in waiting:
-            self.from_client(message.raw)
+            self.take_from_client(message.raw)
 
-    def _kept(self, client: str) -> Session | None:
-        """A session that was handed off before the client opened it here."""
-        chain = self.chains.get(client) if client else None
-        return self.sessions.add(Session.restored(chain)) if chain else None
+    def queue_during_handoff(self, message: RpcMessage, session: AcpSession) -> bool:
+        """Queue a message until the end of the handoff, or refuse it; return whether either is done.
 
-    def _open(self, message: Message, session: Session | None) -> None:
-        """A request that opens a session. What is loaded is mapped before: its replay comes first."""
-        asked = Asked(message.method, message.params, session)
-        if message.method in ("session/load", "session/resume") and message.session:
-            session = session or self.sessions.add(Session(message.session, message.session))
-            asked.session, asked.fresh = session, not session.setup
-            session.open, session.loaded = False, True
-            self.put_away(session)  # it is told again
-        self._opening += 1
-        self.forward(message, session, asked)
+        Prompts wait, and once the new session opens everything that could change the old one. A
+        message that ends the session ends the handoff first.
+        """
+        active = session.active_handoff
+        if not active:
+            return False
+        is_prompt, is_end = message.method == "session/prompt", message.method in ENDING_METHODS
+        if is_prompt and parse_focus(find_first_text(message.params.get("prompt"))) is not None:
+            self.replies.refuse_prompt(session, message, UNDER_WAY_MESSAGE)
+            return True
+        if is_end:
+            active.cancel()
+        if is_end or is_prompt or active.switching:
+            session.waiting.append(message)
+            return True
+        return False
+
+    def _handle_cancellation(self, message: RpcMessage, session: AcpSession | None) -> bool:
+        """Cancel what the proxy does itself, if a message asks for that; return whether it did."""
+        if message.method == "session/cancel" and session and session.active_handoff:
+            session.active_handoff.cancel()
+            if message.is_request:
+                self.replies.send_result(message.id, {})
+            return True
+        if message.method == "$/cancel_request":
+            request_id = message.params.get("requestId")
+            return any(self._cancel_request(one, request_id) for one in self.sessions.list_all())
+        return False
+
+    def _cancel_request(self, session: AcpSession, request_id: Id) -> bool:
+        """Cancel a request that was a session's `/handoff`, or waited for its end.
+
+        Return whether it was one of these.
+        """
+        if session.active_handoff and session.active_handoff.prompt.id == request_id:
+            session.active_handoff.cancel()
+            return True
+        for waiting in session.waiting:
+            if waiting.is_request and waiting.id == request_id:
+                session.waiting.remove(waiting)
+                self.replies.send_error(
+                    waiting.id, "Cancelled before it was sent.", REQUEST_CANCELLED
+                )
+                return True
+        return False
 
     # -- from the agent --------------------------------------------------------------------
 
-    def from_agent(self, raw: bytes) -> None:
+    def take_from_agent(self, raw: bytes) -> None:
         """Take a line of the agent."""
-        message = parse(raw)
+        message = parse_message(raw)
         if message is None:
             self.to_client(raw)
             return
         try:
             if not message.method:
-                self._answered(message)
+                self._handle_answer(message)
             elif message.session:
-                self._told(message, message.session)
+                self.connection.take_agent_message(message, message.session)
             else:
                 self.to_client(raw)
-        except Exception as error:  # what is not understood is passed on
-            trouble(error)
-            session = self.sessions.of_agent(message.session)
-            self.to_client(with_session(message, session.client) if session else raw)
+        # What is not understood is passed on.
+        except Exception as error:
+            print_problem(error)
+            session = self.sessions.find_by_agent(message.session)
+            self.to_client(replace_session(message, session.client) if session else raw)
 
-    def _told(self, message: Message, agent: str) -> None:
-        """A request or a notification of the agent about one of its sessions."""
-        if (turn := self.turns.get(agent)) and self._taken(message, turn):
+    def _handle_answer(self, answer: RpcMessage) -> None:
+        """Handle an answer of the agent: to the proxy, or to the client."""
+        if self.connection.requests.resolve_answer(answer):
             return
-        session = self.sessions.of_agent(agent)
-        if session:
-            self._pass(message, session)
-        elif self.sessions.is_retired(agent):
-            self._answer_agent(message, {"error": {"code": INTERNAL, "message": GONE}})
-        elif self._opening and not message.is_request:
-            self._held.setdefault(agent, []).append(message)
+        request = self._client_requests.pop(answer.id, None)
+        if request is None:
+            self.to_client(answer.raw)
+        elif request.method in OPENING_METHODS:
+            self.connection.opening -= 1
+            self.on_session_opened(answer, request)
+            self.connection.release_held()
+        elif request.method == "session/list" and not answer.failed:
+            self._answer_list(answer)
         else:
-            self.to_client(message.raw)
+            self._apply_answer(answer, request)
+            self.to_client(answer.raw)
 
-    def _taken(self, message: Message, turn: Turn) -> bool:
-        """Whether a message belongs to a turn of ours alone."""
-        if not message.is_request:
-            return not turn.hear(message.update)
-        refusal = turn.refuse(message)
-        if refusal:
-            self._answer_agent(message, refusal)
-        return refusal is not None
-
-    def _pass(self, message: Message, session: Session) -> None:
-        update = message.update
-        kind = update.get("sessionUpdate")
-        if kind == "available_commands_update":
-            session.commands = update.get("availableCommands") or []
-            if session.open:
-                self.replies.offer(session)
+    def _apply_answer(self, answer: RpcMessage, request: ClientRequest) -> None:
+        """Apply an answer to the known state, before it goes to the client."""
+        session, method = request.session, request.method
+        if session and method == "session/prompt":
+            self._handle_prompt_answer(answer, request, session)
+        elif answer.failed:
             return
-        if kind == "current_mode_update":
-            session.set("session/set_mode", {"modeId": update.get("currentModeId")})
-        elif kind == "state_update":
-            self._state(session, update)
-        elif kind and message.session not in self.turns:
-            session.conversation.tell(update)
-        self.to_client(with_session(message, session.client))
+        elif method.endswith("initialize"):
+            self.connection.on_initialized(answer.result)
+        elif session and method in SETTING_METHODS:
+            session.remember_setting(method, request.params)
+        elif session and method in ENDING_METHODS:
+            self.sessions.remove_session(session)
+            self.connection.close_thread(session)
+            if method == "session/delete":
+                self.chains.delete_chain(session.client)
 
-    def _state(self, session: Session, update: Json) -> None:
-        if update.get("state") == "idle":
-            session.turns.clear()
-            session.end_turn(str(update.get("stopReason") or "end_turn"))
+    def _handle_prompt_answer(
+        self, answer: RpcMessage, request: ClientRequest, session: AcpSession
+    ) -> None:
+        """Handle the answer to a prompt.
 
-    def _answer_agent(self, message: Message, answer: Json) -> None:
-        if message.is_request:
-            self.to_agent(line({"id": message.id, **answer}))
-
-    def _answered(self, message: Message) -> None:
-        """An answer of the agent: to us, or to the client."""
-        id = message.id
-        if self.ours.answered(message):
+        In version 1 its turn is over, in version 2 it is accepted.
+        """
+        stop = str(answer.result.get("stopReason") or "end_turn")
+        if answer.failed or self.replies.version < 2:
+            session.turns.discard(answer.id)
+            session.end_turn("refusal" if answer.failed else stop)
+        if not request.message or session.message != request.message:
             return
-        asked = self._asked.pop(id, None)
-        if asked is None:
-            self.to_client(message.raw)
-        elif asked.method in OPENERS:
-            self._opening -= 1
-            opening.answered(self, message, asked)
-            self.let_go()
-        elif asked.method == "session/list" and not message.failed:
-            self._listed(message)
+        # The agent does not keep a prompt that failed.
+        if answer.failed or stop == "refusal":
+            reason = answer.error[:200] or f"the stop reason {stop}"
+            self.connection.delivery.note_failure(session, f"the prompt ended with {reason}")
         else:
-            self._after(message, asked)
-            self.to_client(message.raw)
+            self.connection.delivery.note_arrival(session)
 
-    def _after(self, message: Message, asked: Asked) -> None:
-        """What an answer means for what is known, before it goes to the client."""
-        session = asked.session
-        if asked.method.endswith("initialize") and not message.failed:
-            self.started(message.result)
-        elif session and asked.method == "session/prompt":
-            self._prompted(message, asked, session)
-        elif session and asked.method in SETTINGS and not message.failed:
-            session.set(asked.method, asked.params)
-        elif session and asked.method in meanwhile.ENDERS and not message.failed:
-            self.sessions.remove(session)
-            self.put_away(session)
-            if asked.method == "session/delete":
-                self.chains.drop(session.client)
-
-    def started(self, result: Json) -> None:
-        """The agent told its version and what it can."""
-        version = result.get("protocolVersion")
-        self.replies.version = version if isinstance(version, int) else 1
-        told = result.get("agentCapabilities") or result.get("capabilities")
-        self.capabilities = told if isinstance(told, dict) else {}
-
-    def _prompted(self, message: Message, asked: Asked, session: Session) -> None:
-        """A prompt was answered: in version 1 its turn is over, in version 2 it is accepted."""
-        stop = str(message.result.get("stopReason") or "end_turn")
-        if message.failed or self.replies.version < 2:
-            session.turns.discard(message.id)
-            session.end_turn("refusal" if message.failed else stop)
-        if not asked.message or session.message != asked.message:
-            return
-        if message.failed or stop == "refusal":  # The agent does not keep such a prompt.
-            self.delivery.failed(session, f"the prompt ended with {_why(message, stop)}")
+    def _answer_list(self, answer: RpcMessage) -> None:
+        """Answer a list of sessions with one entry for each chain."""
+        chains = list(self.chains.list_chains())
+        sessions = answer.result.get("sessions")
+        merged = merge_chains(sessions, chains) if isinstance(sessions, list) else sessions
+        if merged == sessions:
+            self.to_client(answer.raw)
         else:
-            self.delivery.arrived(session)
-
-    def _listed(self, message: Message) -> None:
-        """A list of sessions shows one for each chain."""
-        chains = list(self.chains.all())
-        sessions = message.result.get("sessions")
-        if not chains or not isinstance(sessions, list):
-            self.to_client(message.raw)
-            return
-        shown = listed(sessions, chains)
-        if shown == sessions:
-            self.to_client(message.raw)
-        else:
-            body = {**message.body, "result": {**message.result, "sessions": shown}}
+            body = {**answer.body, "result": {**answer.result, "sessions": merged}}
             self.to_client(encode(body) + b"\n")
 
-    # -- sessions that are being opened ----------------------------------------------------
+    # -- the opening of a session ----------------------------------------------------------
 
-    def hold(self, more: int) -> None:
-        """A request of ours opens a session, or has been answered."""
-        self._opening += more
-        self.let_go()
+    def on_session_opened(self, answer: RpcMessage, request: ClientRequest) -> None:
+        """Handle the agent's answer to a request that opens a session."""
+        session = request.session
+        if answer.failed:
+            self._handle_opening_failure(answer, request)
+        elif request.method in ("session/new", "session/fork"):
+            self._add_opened(answer, request)
+        else:
+            assert session
+            session.setup = build_setup(request.method, request.params, session.setup)
+            has_id = "sessionId" in answer.result
+            raw = replace_result_session(answer, session.client) if has_id else answer.raw
+            self.connection.show_session(session, raw)
 
-    def hear_no_more(self, agent: str, turn: Turn) -> None:
-        """A turn of ours is over."""
-        if self.turns.get(agent) is turn:
-            del self.turns[agent]
+    def _handle_opening_failure(self, answer: RpcMessage, request: ClientRequest) -> None:
+        session = request.session
+        if request.fresh and session and session.message and not session.sending:
+            self.connection.start_task(self._open_again(answer, request, session))
+            return
+        if request.fresh and session:
+            self.sessions.remove_session(session)
+        elif session:
+            session.is_open = True
+        self.to_client(answer.raw)
 
-    def let_go(self, agent: str = "") -> None:
-        """Pass on what the agent told of a session before anybody knew of it; once no session is
-        being opened, of all."""
-        ready = [agent] if self._opening else list(self._held)
-        for id in ready:
-            for message in self._held.pop(id, []):
-                self._told(message, id)
+    async def _open_again(
+        self, failure: RpcMessage, request: ClientRequest, session: AcpSession
+    ) -> None:
+        """Open another session where the newest cannot be loaded: it has had no prompt yet.
 
-    def forget(self, agent: str) -> None:
-        """An agent session that came to nothing: whatever it still tells is for nobody."""
-        self.sessions.retire(agent)
-        self._held.pop(agent, None)
-        if self.can("close"):
-            self.ours.tell("session/close", {"sessionId": agent})
+        Agents write a session down with its first prompt; the message that it should begin with
+        is kept here.
+        """
+        setup = build_setup(request.method, request.params, session.setup)
+        self.connection.opening += 1
+        try:
+            answer = await self.connection.requests.send_request("session/new", setup)
+        except AgentFailed:
+            answer = failure
+        finally:
+            self.connection.end_opening()
+        agent = answer.opened_session
+        if agent is None:
+            self.sessions.remove_session(session)
+            self.to_client(failure.raw)
+            return
+        session.setup = setup
+        self.sessions.switch_agent(session, agent)
+        self.connection.delivery.save_chain(session)
+        result: Json = {k: v for k, v in answer.result.items() if k != "sessionId"}
+        self.connection.show_session(session, encode_line({"id": failure.id, "result": result}))
 
-    def can(self, what: str) -> bool:
-        """Whether the agent offers a method of sessions, by its name."""
-        if self.replies.version >= 2:
-            told = self.capabilities.get("session")
-            return isinstance(told, dict) and (what == "close" or told.get(what) is not None)
-        told = self.capabilities.get("sessionCapabilities")
-        return isinstance(told, dict) and told.get(what) is not None
+    def _add_opened(self, answer: RpcMessage, request: ClientRequest) -> None:
+        """Add a new session, or a fork.
 
-    # -- the rest --------------------------------------------------------------------------
+        A fork has the history of its origin, and begins with its undelivered message.
+        """
+        agent = answer.opened_session
+        origin = request.session if request.method == "session/fork" else None
+        if agent is None:
+            self.to_client(answer.raw)
+            return
+        session = self.sessions.add_session(AcpSession(agent, agent))
+        session.setup = build_setup(request.method, request.params, origin.setup if origin else {})
+        if origin:
+            session.settings = dict(origin.settings)
+            session.conversation = origin.conversation.copy()
+            if origin.message and not origin.sending:
+                session.message, session.handoff_id = origin.message, origin.handoff_id
+                self.connection.delivery.save_chain(session)
+        self.connection.show_session(session, answer.raw)
 
-    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Do something beside the routing."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    # -- the end of the agent --------------------------------------------------------------
 
-    async def settled(self, seconds: float) -> None:
-        """Wait until what was begun is over."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=seconds)
+    def on_agent_ended(self, outcome: str) -> None:
+        """Answer everything that the agent will no longer answer: it ended."""
+        self.end_reason = (
+            f"The agent {outcome}. Start it again by opening a new session in your editor."
+        )
+        self.connection.requests.fail_all(f"The agent {outcome}.")
+        for id, request in list(self._client_requests.items()):
+            self._answer_ended(id, request)
+        for turn in list(self.connection.own_turns.values()):
+            turn.fail(AgentFailed(f"The agent {outcome}."))
 
-    def agent_ended(self, fate: str) -> None:
-        """The agent is gone: answer everything that it will not answer any more."""
-        self.ended = f"The agent {fate}. Start it again by opening a new session in your editor."
-        self.ours.end(f"The agent {fate}.")
-        for id, asked in list(self._asked.items()):
-            self._unanswered(id, asked)
-        for turn in list(self.turns.values()):
-            turn.fail(AgentFailed(f"The agent {fate}."))
-
-    def _unanswered(self, id: Id, asked: Asked) -> None:
-        self._asked.pop(id, None)
-        self.replies.error(id, f"{self.ended} It was asked for {asked.method}.")
-
-
-def _why(message: Message, stop: str) -> str:
-    return message.error[:200] or f"the stop reason {stop}"
+    def _answer_ended(self, id: Id, request: ClientRequest) -> None:
+        self._client_requests.pop(id, None)
+        self.replies.send_error(id, f"{self.end_reason} It was asked for {request.method}.")

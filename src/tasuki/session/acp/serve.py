@@ -1,26 +1,181 @@
-"""The proxy as a process: its two ends, how long it lives, and its exit code."""
+"""The proxy as a process: its two ends, how long it lives, and its exit code.
+
+It runs between a client and an agent, or under a conductor of a proxy chain: client and agent
+on one pair of streams. There messages from and to the agent are wrapped:
+`proxy/successor {method, params}`, a request where the envelope has an id. The conductor of the
+Rust SDK 2 writes `_proxy/…`, the draft of the protocol `proxy/…`; its first message shows which.
+Source: RFD "Agent extensions via ACP proxies".
+"""
 
 import asyncio
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from tasuki.session.acp import oversize
-from tasuki.session.acp.chains import Chains
-from tasuki.session.acp.conductor import Conductor
-from tasuki.session.acp.process import GRACE, HASTE, Agent, Client, first
-from tasuki.session.acp.proxy import Proxy
-from tasuki.session.acp.wire import LIMIT, Lines
+from tasuki.session.acp.process import (
+    GRACE_SECONDS,
+    HASTE_SECONDS,
+    ClientPipe,
+    ProxiedAgent,
+    wait_for_first,
+)
+from tasuki.session.acp.proxy import AcpProxy
+from tasuki.session.acp.sessions import ChainStore
+from tasuki.session.acp.wire import (
+    INVALID_REQUEST,
+    MOST_LINE_BYTES,
+    Id,
+    Json,
+    LineSplitter,
+    RpcMessage,
+    encode,
+    encode_line,
+    find_value,
+    parse_message,
+    read_head,
+)
 
-SETTLING = 5.0
-"""Seconds for what was begun to be told to the client once the agent is gone."""
+AGENT_ID_PREFIX = "tasuki:agent:"
+"""Prefix of the agent's request ids towards the client: both sides' ids share one pipe."""
+NO_AGENT_MESSAGE = (
+    "tasuki acp was started without a command, so it waits for a conductor (proxy/initialize), and "
+    "this client speaks to it as to an agent. Name the agent's command: tasuki acp -- gemini --acp"
+)
 
-FINISHING = 2.0
-"""Seconds for the threads that are kept to be whole."""
+
+class AcpConductor:
+    """Separates the two neighbours of a proxy."""
+
+    def __init__(self, send: Callable[[bytes], None], limit: int = MOST_LINE_BYTES) -> None:
+        self.send, self.limit = send, limit
+        self.envelope = ""
+        """Method of the wrapped messages, once it is known."""
+        self.proxy = AcpProxy(send, self._send_to_agent, ChainStore(()))
+        self._open_requests: set[Id] = set()
+        """Requests that went to the agent and are not answered."""
+
+    def take_line(self, raw: bytes) -> None:
+        """Take a line of the conductor."""
+        message = parse_message(raw)
+        if message is None:
+            print("tasuki acp: a line is no JSON object and was left out", file=sys.stderr)
+        elif not self.envelope:
+            self._detect_envelope(message)
+        elif message.method == self.envelope:
+            self._take_from_agent(message)
+        elif message.method:
+            self.proxy.take_from_client(raw)
+        else:
+            self._pass_answer(message)
+
+    def reject_oversized(self, raw: bytes) -> None:
+        """Reject a line that is too long.
+
+        It belongs to the client, unless it is wrapped or answers a request of this proxy.
+        """
+        id, method = read_head(raw)
+        if method and method == self.envelope:
+            if id is not None:
+                text = "The message is too long to be passed on."
+                error = {"code": INVALID_REQUEST, "message": text}
+                self.send(encode_line({"id": id, "error": error}))
+        else:
+            is_from_client = bool(method) or id not in self._open_requests
+            self.proxy.reject_oversized(raw, is_from_client=is_from_client, limit=self.limit)
+
+    def _detect_envelope(self, message: RpcMessage) -> None:
+        name, _, step = message.method.rpartition("/")
+        if name in ("proxy", "_proxy") and step == "initialize":
+            self.envelope = f"{name}/successor"
+            place = find_value(message.raw, "method")
+            assert place
+            start, end = place
+            raw = message.raw[:start] + b'"initialize"' + message.raw[end:]
+            self.proxy.take_from_client(raw)
+        elif message.is_request:
+            error = {"code": INVALID_REQUEST, "message": NO_AGENT_MESSAGE}
+            self.send(encode_line({"id": message.id, "error": error}))
+            print(f"tasuki acp: {NO_AGENT_MESSAGE}", file=sys.stderr)
+
+    def _take_from_agent(self, message: RpcMessage) -> None:
+        """Unwrap a message of the agent; a request gets an id of its own."""
+        extra = {k: v for k, v in message.params.items() if k not in ("method", "params")}
+        fields: Json = {"jsonrpc": "2.0", **extra}
+        fields["method"] = message.params.get("method")
+        if message.is_request:
+            fields["id"] = AGENT_ID_PREFIX + encode(message.body["id"]).decode()
+        elif fields["method"] == "$/cancel_request":
+            self._pass_cancellation(message)
+            return
+        self.proxy.take_from_agent(_join_fields(fields, message.raw, "params", "params"))
+
+    def _pass_cancellation(self, message: RpcMessage) -> None:
+        """Pass on that the agent cancels a request, which the client knows by another id."""
+        params = message.params.get("params")
+        inner = params if isinstance(params, dict) else {}
+        id = AGENT_ID_PREFIX + encode(inner.get("requestId")).decode()
+        self.proxy.take_from_agent(
+            encode_line({"method": "$/cancel_request", "params": {**inner, "requestId": id}})
+        )
+
+    def _pass_answer(self, message: RpcMessage) -> None:
+        """Pass on an answer of the client to the agent, or of the agent."""
+        id = message.id
+        if isinstance(id, str) and id.startswith(AGENT_ID_PREFIX):
+            self.proxy.take_from_client(message.raw)
+        else:
+            self._open_requests.discard(id)
+            self.proxy.take_from_agent(message.raw)
+
+    def _send_to_agent(self, raw: bytes) -> None:
+        """Send a line to the agent: wrapped, or as the answer to one of its requests."""
+        message = parse_message(raw)
+        if message is None:
+            self.send(raw)
+        elif message.method:
+            if message.is_request:
+                self._open_requests.add(message.id)
+            fields: Json = {"jsonrpc": "2.0"}
+            if "id" in message.body:
+                fields["id"] = message.body["id"]
+            inner = _join_fields({"method": message.method}, raw, "params")
+            envelope = encode({**fields, "method": self.envelope})
+            self.send(envelope[:-1] + b',"params":' + inner.rstrip(b"\n") + b"}\n")
+        else:
+            self.send(_restore_id(message))
 
 
-def serve(command: Sequence[str], limit: int = LIMIT) -> int:
-    """Stand between the client on our standard streams and an agent; the exit code.
+def _join_fields(fields: Json, raw: bytes, *path: str) -> bytes:
+    """Join fields and the exact bytes of `params` from a line into one object."""
+    place = find_value(raw, *path)
+    start_bytes = encode(fields)[:-1]
+    if place is None:
+        return start_bytes + b"}\n"
+    start, end = place
+    return b"".join((start_bytes, b',"params":', raw[start:end], b"}\n"))
+
+
+def _restore_id(message: RpcMessage) -> bytes:
+    """Return an answer to the agent, under the id that the agent gave its request."""
+    id = message.id
+    place = find_value(message.raw, "id")
+    if not (isinstance(id, str) and id.startswith(AGENT_ID_PREFIX) and place):
+        return message.raw
+    start, end = place
+    own = id.removeprefix(AGENT_ID_PREFIX).encode()
+    return b"".join((message.raw[:start], own, message.raw[end:]))
+
+
+SETTLING_SECONDS = 5.0
+"""Seconds to report running work to the client once the agent is gone."""
+
+FINISHING_SECONDS = 2.0
+"""Seconds to finish writing the recorded threads."""
+
+
+def serve(command: Sequence[str], limit: int = MOST_LINE_BYTES) -> int:
+    """Run the proxy between the client on the standard streams and an agent; return the exit code.
 
     Without a command the agent is reached through a conductor, on the same streams. Raises
     HarnessMissing where there is no such program, UsageError where the streams are no pipes.
@@ -29,59 +184,61 @@ def serve(command: Sequence[str], limit: int = LIMIT) -> int:
 
 
 async def _serve(command: list[str], limit: int) -> int:
-    ordered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    exit_order: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     for order in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         with suppress(ValueError, RuntimeError):
-            asyncio.get_running_loop().add_signal_handler(order, _note, ordered, order)
+            asyncio.get_running_loop().add_signal_handler(order, _note_signal, exit_order, order)
     if command:
-        return await _between(command, limit, ordered)
-    return await _conducted(limit, ordered)
+        return await _run_between(command, limit, exit_order)
+    return await _run_conducted(limit, exit_order)
 
 
-def _note(ordered: "asyncio.Future[int]", order: int) -> None:
-    if not ordered.done():
-        ordered.set_result(128 + order)
+def _note_signal(exit_order: "asyncio.Future[int]", order: int) -> None:
+    if not exit_order.done():
+        exit_order.set_result(128 + order)
 
 
-async def _between(command: list[str], limit: int, ordered: "asyncio.Future[int]") -> int:
-    """A client at one end, the agent as a child at the other."""
-    upward = Lines(
-        lambda raw: proxy.from_client(raw),
-        lambda raw: oversize.dropped(proxy, raw, of_client=True, limit=limit),
+async def _run_between(command: list[str], limit: int, exit_order: "asyncio.Future[int]") -> int:
+    """Run between a client at one end and the agent as a child at the other."""
+    upward = LineSplitter(
+        lambda raw: proxy.take_from_client(raw),
+        lambda raw: proxy.reject_oversized(raw, is_from_client=True, limit=limit),
         limit,
     )
-    downward = Lines(
-        lambda raw: proxy.from_agent(raw),
-        lambda raw: oversize.dropped(proxy, raw, of_client=False, limit=limit),
+    downward = LineSplitter(
+        lambda raw: proxy.take_from_agent(raw),
+        lambda raw: proxy.reject_oversized(raw, is_from_client=False, limit=limit),
         limit,
     )
-    client = Client(upward)
-    proxy = Proxy(client.write, lambda raw: agent.write(raw), Chains(command), command[0])
-    await client.open()
-    agent = await Agent.start(command, downward)
-    agent.other, client.other = client, agent
+    client = ClientPipe(upward)
+    proxy = AcpProxy(client.write, lambda raw: agent.write(raw), ChainStore(command))
+    await client.open_output()
+    agent = await ProxiedAgent.start(command, downward)
+    agent.peer, client.peer = client, agent
     try:
-        await client.read()
-        await first(client.gone, agent.gone, ordered)
+        await client.start_reading()
+        await wait_for_first(client.gone, agent.gone, exit_order)
         if agent.gone.done():
-            await first(agent.exited, timeout=1.0)
-            proxy.agent_ended(agent.fate)
-            await proxy.settled(SETTLING)
+            await wait_for_first(agent.exited, timeout=1.0)
+            proxy.on_agent_ended(agent.outcome)
+            await proxy.connection.await_tasks(SETTLING_SECONDS)
     finally:
-        await proxy.finish_threads(FINISHING)
-        code = await agent.end(HASTE if ordered.done() else GRACE)
+        await proxy.connection.finish_threads(FINISHING_SECONDS)
+        code = await agent.end_group(HASTE_SECONDS if exit_order.done() else GRACE_SECONDS)
     await client.close()
-    return ordered.result() if ordered.done() else code
+    return exit_order.result() if exit_order.done() else code
 
 
-async def _conducted(limit: int, ordered: "asyncio.Future[int]") -> int:
-    """A conductor at the one end there is."""
-    lines = Lines(lambda raw: conductor.take(raw), lambda raw: conductor.too_long(raw), limit)
-    client = Client(lines)
-    conductor = Conductor(client.write, limit)
-    await client.open()
-    await client.read()
-    await first(client.gone, ordered)
-    await conductor.proxy.finish_threads(FINISHING)
+async def _run_conducted(limit: int, exit_order: "asyncio.Future[int]") -> int:
+    """Run with a conductor at the only end."""
+    lines = LineSplitter(
+        lambda raw: conductor.take_line(raw), lambda raw: conductor.reject_oversized(raw), limit
+    )
+    client = ClientPipe(lines)
+    conductor = AcpConductor(client.write, limit)
+    await client.open_output()
+    await client.start_reading()
+    await wait_for_first(client.gone, exit_order)
+    await conductor.proxy.connection.finish_threads(FINISHING_SECONDS)
     await client.close()
-    return ordered.result() if ordered.done() else 0
+    return exit_order.result() if exit_order.done() else 0

@@ -1,133 +1,313 @@
-"""The sessions of a connection: what each is called on either side, and what is known of it."""
+"""The sessions of a connection: their ids on either side, their state, what survives a restart.
 
-from typing import TYPE_CHECKING
+A client keeps one session id while handoffs replace one agent session by another. Each such
+chain is a file of its own below `<data>/acp/<agent>/`, so that proxies never overwrite each
+other's chains. A file is replaced as a whole or not at all. The message that a new session
+begins with is kept there until it has arrived.
+"""
 
-from tasuki.session.acp.chains import Chain
-from tasuki.session.acp.conversation import Conversation
-from tasuki.session.acp.wire import Id, Json, Message
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from tasuki.session.acp.handover import Handover
-    from tasuki.session.acp.keeping import KeptThread
+import msgspec
+from msgspec import Struct
 
-SETUP = ("cwd", "mcpServers", "additionalDirectories", "_meta")
-"""What the client says about a session whenever it opens one."""
-SETTINGS = ("session/set_mode", "session/set_config_option", "session/set_model")
+from tasuki.errors import StoreFailed, TasukiError
+from tasuki.files import sync_folder
+from tasuki.paths import get_data_folder
+from tasuki.session.acp.conversation import AcpConversation
+from tasuki.session.acp.recorder import RecordedThread
+from tasuki.session.acp.wire import Id, Json, RpcMessage, print_problem
 
 
-class Session:
-    """One session of the client, over the agent session that is in use."""
+class AcpChain(Struct, frozen=True):
+    """One session of a client, and the agent's sessions that it stood for."""
+
+    client: str
+    agent: str
+    """The session of the agent that is in use."""
+    previous: tuple[str, ...] = ()
+    """The earlier ones, oldest first."""
+    message: str = ""
+    """What the next prompt begins with, until it is delivered."""
+    handoff: str = ""
+    """Id of the handoff that the message came from."""
+    sending: bool = False
+    """The message was sent, and it is not known yet whether it arrived."""
+
+
+class ChainStore:
+    """The chains of one agent, by its command."""
+
+    def __init__(self, command: Sequence[str], root: Path | None = None) -> None:
+        name = hashlib.sha256("\0".join(command).encode(errors="surrogateescape")).hexdigest()[:16]
+        self.folder = (root or get_data_folder() / "acp") / (name if command else "conductor")
+
+    def load_chain(self, client: str) -> AcpChain | None:
+        """Load the chain of a client's session; None if it was never handed off."""
+        try:
+            chain = msgspec.json.decode(self._get_path(client).read_bytes(), type=AcpChain)
+        except (OSError, ValueError, msgspec.MsgspecError):
+            return None
+        return chain if chain.client == client else None
+
+    def list_chains(self) -> Iterator[AcpChain]:
+        """Yield every chain that can be read."""
+        with suppress(OSError):
+            for path in sorted(self.folder.glob("*.json")):
+                with suppress(OSError, ValueError, msgspec.MsgspecError):
+                    yield msgspec.json.decode(path.read_bytes(), type=AcpChain)
+
+    def save_chain(self, chain: AcpChain) -> None:
+        """Save a chain; it is readable by the user alone. Raises StoreFailed."""
+        path = self._get_path(chain.client)
+        unfinished = path.with_suffix(f".new-{os.getpid()}")
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(file, "wb") as stream:
+                stream.write(msgspec.json.encode(chain))
+                stream.flush()
+                os.fsync(stream.fileno())
+            unfinished.replace(path)
+            sync_folder(self.folder)
+        except (OSError, UnicodeEncodeError) as error:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            raise StoreFailed(
+                f"{path} could not be written: {reason}. TASUKI_DATA can name another folder."
+            ) from error
+
+    def delete_chain(self, client: str) -> None:
+        """Delete a chain."""
+        with suppress(OSError):
+            self._get_path(client).unlink(missing_ok=True)
+
+    def _get_path(self, client: str) -> Path:
+        name = hashlib.sha256(client.encode(errors="surrogatepass")).hexdigest()[:32]
+        return self.folder / f"{name}.json"
+
+
+def merge_chains(sessions: list[object], chains: Sequence[AcpChain]) -> list[object]:
+    """Merge the agent's sessions into one entry for each chain, under the client's id.
+
+    The newest session represents its chain. An agent may not list a session without a prompt;
+    then the one before represents the chain.
+    """
+    present = {id for entry in sessions if (id := _get_session_id(entry))}
+    client_ids: dict[str, str] = {}
+    hidden: set[str] = set()
+    for chain in chains:
+        members = (*chain.previous, chain.agent)
+        newest = next((id for id in reversed(members) if id in present), "")
+        if newest != chain.agent and not chain.message:
+            newest = ""  # It is on another page of the list.
+        hidden.update(members)
+        if newest:
+            client_ids[newest] = chain.client
+    merged: list[object] = []
+    for entry in sessions:
+        id = _get_session_id(entry)
+        if id in client_ids and isinstance(entry, dict):
+            merged.append({**entry, "sessionId": client_ids[id]})
+        elif id not in hidden:
+            merged.append(entry)
+    return merged
+
+
+def _get_session_id(entry: object) -> str:
+    id = entry.get("sessionId") if isinstance(entry, dict) else None
+    return id if isinstance(id, str) else ""
+
+
+SETUP_FIELDS = ("cwd", "mcpServers", "additionalDirectories", "_meta")
+"""What the client sends about a session whenever it opens one."""
+SETTING_METHODS = ("session/set_mode", "session/set_config_option", "session/set_model")
+
+
+class ActiveHandoff(Protocol):
+    """A handoff under way in a session: `prompt` is the client's request for it."""
+
+    prompt: RpcMessage
+    switching: bool
+    """The new session is being opened: nothing may change the old one."""
+
+    def cancel(self) -> None:
+        """Cancel the handoff; without effect once the new session is in use."""
+        ...
+
+
+class AcpSession:
+    """One session of the client, and the agent session that it uses."""
 
     def __init__(self, client: str, agent: str) -> None:
         self.client, self.agent = client, agent
         self.previous: tuple[str, ...] = ()
         self.setup: Json = {}
-        """Parameters of a `session/new` that opens another session like it."""
+        """Parameters of a `session/new` that opens another session like this one."""
         self.settings: dict[tuple[str, object], Json] = {}
-        """What was set, the newest last, by method and option."""
+        """The settings, newest last, by method and option."""
         self.commands: list[object] = []
-        self.open = False
-        """The client has the answer that tells it of the session."""
+        self.is_open = False
+        """The client has the answer that introduces the session."""
         self.turns: set[Id] = set()
         """Prompts whose turn is not over."""
         self.message = ""
         """What the next prompt begins with."""
-        self.handoff = ""
+        self.handoff_id = ""
         self.sending = False
-        self.conversation = Conversation()
-        self.loaded = False
+        self.conversation = AcpConversation()
+        self.is_loaded = False
         """The agent opened it again: it is older than this connection."""
-        self.kept: KeptThread | None = None
+        self.recorded_thread: RecordedThread | None = None
         """Its thread, from the first prompt on."""
         self.parent_thread = ""
         """File of the session that was handed off to it."""
         self.has_own_thread: bool | None = None
-        """Whether the agent keeps threads that can be read, if it is known from the session before."""
-        self.handover: Handover | None = None
-        self.waiting: list[Message] = []
-        """Messages of the client that wait for the end of the handover."""
+        """Whether the agent keeps threads that can be read, if the session before showed it."""
+        self.active_handoff: ActiveHandoff | None = None
+        self.waiting: list[RpcMessage] = []
+        """Messages of the client that wait for the end of the handoff."""
 
     @classmethod
-    def restored(cls, chain: Chain) -> "Session":
-        """A session as it was kept."""
+    def from_chain(cls, chain: AcpChain) -> "AcpSession":
+        """Build a session from its saved chain."""
         session = cls(chain.client, chain.agent)
         session.previous = chain.previous
-        session.message, session.handoff = chain.message, chain.handoff
+        session.message, session.handoff_id = chain.message, chain.handoff
         session.sending = chain.sending
         return session
 
     @property
-    def chain(self) -> Chain:
-        """What is kept of it."""
-        return Chain(
-            self.client, self.agent, self.previous, self.message, self.handoff, self.sending
+    def chain(self) -> AcpChain:
+        """The chain to save."""
+        return AcpChain(
+            self.client, self.agent, self.previous, self.message, self.handoff_id, self.sending
         )
 
-    def begin(self, message: str, handoff: str) -> None:
-        """A new agent session is behind it, which is to be given a message."""
-        self.message, self.handoff, self.sending = message, handoff, False
-        self.conversation, self.kept, self.loaded = Conversation(), None, False
+    def begin_agent_session(self, message: str, handoff_id: str) -> None:
+        """Begin with a new agent session, which should receive a message."""
+        self.message, self.handoff_id, self.sending = message, handoff_id, False
+        self.conversation, self.recorded_thread, self.is_loaded = AcpConversation(), None, False
 
     def end_turn(self, stop: str) -> None:
-        """A turn is over."""
-        self.conversation.close(stop)
-        if self.kept:
-            self.kept.end_turn()
+        """End a turn."""
+        self.conversation.end_turn(stop)
+        if self.recorded_thread:
+            self.recorded_thread.end_turn()
 
-    def set(self, method: str, params: Json) -> None:
+    def remember_setting(self, method: str, params: Json) -> None:
         """Remember a setting, as the newest."""
         key = (method, params.get("configId"))
         self.settings.pop(key, None)
         self.settings[key] = params
 
 
-class Sessions:
+class AcpSessions:
     """All sessions of a connection, by the ids of both sides."""
 
     def __init__(self) -> None:
-        self._by_client: dict[str, Session] = {}
-        self._by_agent: dict[str, Session] = {}
+        self._by_client: dict[str, AcpSession] = {}
+        self._by_agent: dict[str, AcpSession] = {}
         self._retired: set[str] = set()
 
-    def of_client(self, id: str) -> Session | None:
-        return self._by_client.get(id)
+    def find_by_client(self, client_id: str) -> AcpSession | None:
+        return self._by_client.get(client_id)
 
-    def of_agent(self, id: str) -> Session | None:
-        return self._by_agent.get(id)
+    def find_by_agent(self, agent_id: str) -> AcpSession | None:
+        return self._by_agent.get(agent_id)
 
-    def is_retired(self, id: str) -> bool:
-        """Whether an agent session is out of use: what it still tells is for nobody."""
-        return id in self._retired
+    def is_retired(self, agent_id: str) -> bool:
+        """Whether an agent session is out of use: its later messages are dropped."""
+        return agent_id in self._retired
 
-    def add(self, session: Session) -> Session:
+    def add_session(self, session: AcpSession) -> AcpSession:
         self._by_client[session.client] = session
         self._by_agent[session.agent] = session
         self._retired.discard(session.agent)
         self._retired.update(session.previous)
         return session
 
-    def switch(self, session: Session, agent: str) -> None:
-        """Put another agent session behind a session."""
-        self.retire(session.agent)
+    def switch_agent(self, session: AcpSession, agent: str) -> None:
+        """Let a session use another agent session."""
+        self.retire_agent(session.agent)
         session.previous = (*session.previous, session.agent)
         session.agent = agent
-        self.add(session)
+        self.add_session(session)
 
-    def retire(self, agent: str) -> None:
+    def retire_agent(self, agent: str) -> None:
         self._by_agent.pop(agent, None)
         self._retired.add(agent)
 
-    def remove(self, session: Session) -> None:
+    def remove_session(self, session: AcpSession) -> None:
         self._by_client.pop(session.client, None)
         if self._by_agent.get(session.agent) is session:
             del self._by_agent[session.agent]
 
-    def all(self) -> list[Session]:
+    def list_all(self) -> list[AcpSession]:
         return list(self._by_client.values())
 
 
-def setup_of(method: str, params: Json, before: Json) -> Json:
-    """Parameters for another session like the one that a request opens."""
+def build_setup(method: str, params: Json, earlier: Json) -> Json:
+    """Build parameters for another session like the one that a request opens."""
     if method == "session/new":
         return params
-    return {**before, **{name: params[name] for name in SETUP if name in params}}
+    return {**earlier, **{name: params[name] for name in SETUP_FIELDS if name in params}}
+
+
+class MessageDelivery:
+    """Tracks the state of a message, and adds it to the events of its handoff."""
+
+    def __init__(self, chains: ChainStore) -> None:
+        self.chains = chains
+
+    def note_sending(self, session: AcpSession) -> None:
+        """Note that the message is about to be sent with a prompt."""
+        session.sending = True
+        self.save_chain(session)
+        append_event(session, "intent", target=session.agent)
+
+    def note_failure(self, session: AcpSession, why: str) -> None:
+        """Note that the prompt with the message failed; the message goes with the next one."""
+        session.sending = False
+        append_event(session, "failed", reason=why)
+        self.save_chain(session)
+
+    def note_arrival(self, session: AcpSession) -> None:
+        """Note that the agent has the message."""
+        append_event(session, "delivered", target=session.agent)
+        self._forget_message(session)
+
+    def note_uncertain(self, session: AcpSession) -> None:
+        """Note that it is unknown whether the message arrived; it is never sent twice."""
+        append_event(session, "uncertain", target=session.agent)
+        self._forget_message(session)
+
+    def _forget_message(self, session: AcpSession) -> None:
+        session.message, session.handoff_id, session.sending = "", "", False
+        self.save_chain(session)
+
+    def save_chain(self, session: AcpSession) -> None:
+        """Save the session's chain; where that fails, a restart does not know of the message."""
+        try:
+            self.chains.save_chain(session.chain)
+        except StoreFailed as error:
+            print_problem(error)
+
+
+def append_event(session: AcpSession, kind: str, **detail: str) -> None:
+    """Append to the events of the handoff that a session came from."""
+    if not session.handoff_id:
+        return
+    from tasuki.handoffs import create_event
+    from tasuki.vault import Vault
+
+    try:
+        Vault().append_event(session.handoff_id, create_event(kind, **detail))
+    except TasukiError as error:
+        print_problem(error)

@@ -1,23 +1,33 @@
-"""JSON-RPC by the line: read without being changed, and changed in one place alone.
+"""JSON-RPC by the line: read without a change, and changed only in one place.
 
-What passes through is kept to the letter, so unknown methods, fields and spellings survive. The
-protocol of either side is one JSON message a line, UTF-8. Source: agentclientprotocol.com.
+What passes through keeps its exact bytes, so unknown methods, fields and spellings survive.
+The protocol of either side is one JSON message a line, UTF-8. Source:
+agentclientprotocol.com.
+
+The command `/handoff` is here too: how it is advertised, and which prompts are one.
 """
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from tasuki.errors import TasukiError
+
 Json = dict[str, Any]
 Id = str | int | float | None
 
-LIMIT = 256 << 20
+INTERNAL_ERROR = -32603
+INVALID_REQUEST = -32600
+REQUEST_CANCELLED = -32800
+
+MOST_LINE_BYTES = 256 << 20
 """Bytes of the longest line that is passed on."""
-HEAD = 64 << 10
-"""Bytes of a longer one that are kept, to say whose it was."""
+HEAD_BYTES = 64 << 10
+"""Bytes of a longer line that are kept, to identify its sender."""
 _BLANK = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
@@ -25,8 +35,8 @@ _SCALAR = re.compile(rb"[^,\]}\s]+")
 _OPEN, _CLOSE = b"[{", b"]}"
 
 
-class Message:
-    """One JSON-RPC message: its line to the letter, and what it says."""
+class RpcMessage:
+    """One JSON-RPC message: its exact line, and its content."""
 
     __slots__ = ("body", "raw")
 
@@ -35,7 +45,7 @@ class Message:
 
     @property
     def method(self) -> str:
-        """Empty for an answer."""
+        """The method; empty for an answer."""
         method = self.body.get("method")
         return method if isinstance(method, str) else ""
 
@@ -45,19 +55,19 @@ class Message:
 
     @property
     def id(self) -> Id:
-        """The id, None where there is none that could be answered to."""
+        """The id; None where there is none that could be answered."""
         id = self.body.get("id")
         return id if isinstance(id, str | int | float) else None
 
     @property
     def params(self) -> Json:
-        """The parameters by name; empty where they are none."""
+        """The parameters by name; empty where there are none."""
         params = self.body.get("params")
         return params if isinstance(params, dict) else {}
 
     @property
     def result(self) -> Json:
-        """What an answer gives; empty for an error."""
+        """The result of an answer; empty for an error."""
         result = self.body.get("result")
         return result if isinstance(result, dict) else {}
 
@@ -67,137 +77,143 @@ class Message:
 
     @property
     def error(self) -> str:
-        """Why an answer is a no, in the other side's words; empty where it does not say."""
+        """Why an answer is a refusal, in the other side's words; empty where it does not say."""
         error = self.body.get("error")
         said = error.get("message") if isinstance(error, dict) else None
         return str(said or "")
 
     @property
     def session(self) -> str:
-        """The session that it is about, empty where it is about none."""
+        """The session of the message; empty where it has none."""
         id = self.params.get("sessionId")
         return id if isinstance(id, str) else ""
 
     @property
-    def opened(self) -> str | None:
-        """The session that an answer tells of, None where it tells of none."""
+    def opened_session(self) -> str | None:
+        """The session in an answer; None where it names none."""
         id = self.result.get("sessionId")
         return id if isinstance(id, str) else None
 
     @property
     def update(self) -> Json:
-        """What a `session/update` tells."""
+        """The update in a `session/update`."""
         update = self.params.get("update")
         return update if isinstance(update, dict) else {}
 
 
-def parse(raw: bytes) -> Message | None:
-    """The message of a line; None for what is no single JSON object: batches, blanks, broken lines."""
+def parse_message(raw: bytes) -> RpcMessage | None:
+    """Parse the message of a line; None where it is not a single JSON object.
+
+    That is: batches, blank or broken lines.
+    """
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        try:  # Half a character is valid JSON to JavaScript, and so is a number of 30 digits.
+        try:  # Half a surrogate pair is valid JSON to JavaScript, and so is a number of 30 digits.
             body = json.loads(raw)
         except (ValueError, RecursionError):
             return None
     except RecursionError:
         return None
-    return Message(raw, body) if isinstance(body, dict) else None
+    return RpcMessage(raw, body) if isinstance(body, dict) else None
 
 
 def encode(value: object) -> bytes:
-    """A value as JSON."""
+    """Encode a value as JSON."""
     try:
         return msgspec.json.encode(value)
     except (UnicodeEncodeError, OverflowError):
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def line(body: Json) -> bytes:
-    """A message of our own as a line."""
+def encode_line(body: Json) -> bytes:
+    """Encode a message of the proxy's own as a line."""
     return encode({"jsonrpc": "2.0", **body}) + b"\n"
 
 
-def with_session(message: Message, id: str) -> bytes:
-    """The line with another session id, and nothing else changed."""
-    if id == message.session:
+def replace_session(message: RpcMessage, session_id: str) -> bytes:
+    """Return the line with another session id, and nothing else changed."""
+    if session_id == message.session:
         return message.raw
-    return _replaced(message, ("params", "sessionId"), id)
+    return _replace_id(message, ("params", "sessionId"), session_id)
 
 
-def with_result_session(message: Message, id: str) -> bytes:
-    """The line of an answer with another session id in its result."""
-    return _replaced(message, ("result", "sessionId"), id)
+def replace_result_session(message: RpcMessage, session_id: str) -> bytes:
+    """Return the line of an answer with another session id in its result."""
+    return _replace_id(message, ("result", "sessionId"), session_id)
 
 
-def _replaced(message: Message, path: tuple[str, str], id: str) -> bytes:
+def _replace_id(message: RpcMessage, path: tuple[str, str], session_id: str) -> bytes:
     outer, inner = path
-    place = find(message.raw, outer, inner)
-    if place is None or not _is(message.raw[slice(*place)], message.body[outer][inner]):
-        body = {**message.body, outer: {**message.body[outer], inner: id}}
+    place = find_value(message.raw, outer, inner)
+    if place is None or not _is_value(message.raw[slice(*place)], message.body[outer][inner]):
+        body = {**message.body, outer: {**message.body[outer], inner: session_id}}
         return encode(body) + b"\n"
     start, end = place
-    return b"".join((message.raw[:start], encode(id), message.raw[end:]))
+    return b"".join((message.raw[:start], encode(session_id), message.raw[end:]))
 
 
-def with_first_block(message: Message, session: str, block: Json) -> bytes:
-    """The line of a prompt for a session, with one more block before the others."""
-    raw = with_session(message, session)
-    place = find(raw, "params", "prompt")
+def insert_block(message: RpcMessage, session: str, block: Json) -> bytes:
+    """Return the line of a prompt for a session, with one more block before the others."""
+    raw = replace_session(message, session)
+    place = find_value(raw, "params", "prompt")
     blocks = message.params["prompt"]
     if place is None or raw[place[0] : place[0] + 1] != b"[" or not isinstance(blocks, list):
         params = {**message.params, "sessionId": session, "prompt": [block, *blocks]}
         return encode({**message.body, "params": params}) + b"\n"
-    at = place[0] + 1
-    return b"".join((raw[:at], encode(block), b"," if blocks else b"", raw[at:]))
+    position = place[0] + 1
+    return b"".join((raw[:position], encode(block), b"," if blocks else b"", raw[position:]))
 
 
-def find(raw: bytes, *path: str) -> tuple[int, int] | None:
-    """Where the value under a path of keys stands in a JSON object: start and end.
+def find_value(raw: bytes, *path: str) -> tuple[int, int] | None:
+    """Find the start and end of the value under a path of keys in a JSON object.
 
-    None where it is not there, or where the line is cut off before its end.
+    None where it is missing, or where the line is cut off before its end.
     """
     try:
-        at = _after_blanks(raw, 0)
+        position = _skip_blanks(raw, 0)
         for key in path:
-            found = _member(raw, at, encode(key))
-            if found is None:
+            member = _find_member(raw, position, encode(key))
+            if member is None:
                 return None
-            at = found
-        return at, _end(raw, at)
+            position = member
+        return position, _find_end(raw, position)
     except (IndexError, ValueError):
         return None
 
 
-def _member(raw: bytes, at: int, key: bytes) -> int | None:
-    """Where the value of a key begins in the object at `at`."""
-    if raw[at] != 0x7B:
+def _find_member(raw: bytes, position: int, key: bytes) -> int | None:
+    """Find where the value of a key begins in the object at `position`."""
+    if raw[position] != 0x7B:
         return None
-    at += 1
+    position += 1
     while True:
-        at = _after_blanks(raw, at)
-        if raw[at] != 0x22:
+        position = _skip_blanks(raw, position)
+        if raw[position] != 0x22:
             return None
-        end = _end(raw, at)
-        value = _after_blanks(raw, _after_blanks(raw, end) + 1)
-        if raw[at:end] == key:
+        end = _find_end(raw, position)
+        value = _skip_blanks(raw, _skip_blanks(raw, end) + 1)
+        if raw[position:end] == key:
             return value
-        at = _after_blanks(raw, _end(raw, value))
-        if raw[at] != 0x2C:
+        position = _skip_blanks(raw, _find_end(raw, value))
+        if raw[position] != 0x2C:
             return None
-        at += 1
+        position += 1
 
 
-def _end(raw: bytes, at: int) -> int:
-    """The end of the value that begins at `at`. Raises ValueError where it is cut off."""
-    first = raw[at]
+def _find_end(raw: bytes, position: int) -> int:
+    """Find the end of the value that begins at `position`.
+
+    Raises ValueError where it is cut off.
+    """
+    first = raw[position]
     if first not in _OPEN:
-        found = (_STRING if first == 0x22 else _SCALAR).match(raw, at)
-        if found is None or (first != 0x22 and found.end() == len(raw)):
+        match = (_STRING if first == 0x22 else _SCALAR).match(raw, position)
+        if match is None or (first != 0x22 and match.end() == len(raw)):
             raise ValueError("cut off")
-        return found.end()
+        return match.end()
     depth = 0
-    for token in _TOKEN.finditer(raw, at):
+    for token in _TOKEN.finditer(raw, position):
         mark = raw[token.start()]
         depth += (mark in _OPEN) - (mark in _CLOSE)
         if not depth:
@@ -205,47 +221,50 @@ def _end(raw: bytes, at: int) -> int:
     raise ValueError("cut off")
 
 
-def _after_blanks(raw: bytes, at: int) -> int:
-    found = _BLANK.match(raw, at)
-    return found.end() if found else at
+def _skip_blanks(raw: bytes, position: int) -> int:
+    match = _BLANK.match(raw, position)
+    return match.end() if match else position
 
 
-def _is(raw: bytes, value: object) -> bool:
+def _is_value(raw: bytes, value: object) -> bool:
     try:
         return bool(msgspec.json.decode(raw) == value)
     except msgspec.DecodeError:
         return False
 
 
-def head(raw: bytes) -> tuple[Id, str]:
-    """Id and method of a line of which only the beginning is there, as far as it tells."""
-    told = []
+def read_head(raw: bytes) -> tuple[Id, str]:
+    """Read id and method of a line that is cut off, as far as it has them."""
+    values = []
     for key in ("id", "method"):
-        place = find(raw, key)
-        told.append(msgspec.json.decode(raw[slice(*place)]) if place else None)
-    id, method = told
+        place = find_value(raw, key)
+        values.append(msgspec.json.decode(raw[slice(*place)]) if place else None)
+    id, method = values
     return (
         id if isinstance(id, str | int | float) else None,
         method if isinstance(method, str) else "",
     )
 
 
-class Lines:
-    """Cuts what arrives into lines. One that is too long is dropped, and its beginning told."""
+class LineSplitter:
+    """Splits incoming bytes into lines.
+
+    A line that is too long is dropped, its beginning reported.
+    """
 
     def __init__(
         self,
-        take: Callable[[bytes], None],
-        too_long: Callable[[bytes], None],
-        limit: int = LIMIT,
+        on_line: Callable[[bytes], None],
+        on_oversized: Callable[[bytes], None],
+        limit: int = MOST_LINE_BYTES,
     ) -> None:
-        self.take, self.too_long, self.limit = take, too_long, limit
+        self.on_line, self.on_oversized, self.limit = on_line, on_oversized, limit
         self._parts: list[bytes] = []
         self._size = 0
-        self._dropping = False
+        self._is_dropping = False
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes; every whole line is handed on with its end."""
+        """Take bytes; every whole line is passed on with its end."""
         start = 0
         while (end := data.find(b"\n", start) + 1) > 0:
             self._add(data[start:end])
@@ -255,20 +274,63 @@ class Lines:
             self._add(data[start:] if start else data)
 
     def finish(self) -> None:
-        """Hand on what there is: a line, or at the end of the stream what is left of one."""
+        """Pass on what is there: a line, or at the end of the stream the rest of one."""
         parts, self._parts, self._size = self._parts, [], 0
-        dropped, self._dropping = self._dropping, False
+        is_oversized, self._is_dropping = self._is_dropping, False
         if parts:
             whole = parts[0] if len(parts) == 1 else b"".join(parts)
-            (self.too_long if dropped else self.take)(whole)
+            (self.on_oversized if is_oversized else self.on_line)(whole)
 
     def _add(self, part: bytes) -> None:
         self._size += len(part)
-        if self._dropping:
+        if self._is_dropping:
             return
         self._parts.append(part)
         if self._size > self.limit:
-            kept = b""
+            beginning = b""
             for part in self._parts:
-                kept += part[: HEAD - len(kept)]
-            self._parts, self._dropping = [kept], True
+                beginning += part[: HEAD_BYTES - len(beginning)]
+            self._parts, self._is_dropping = [beginning], True
+
+
+COMMAND_NAME = "handoff"
+DESCRIPTION = "Hand the work over to a fresh session of this agent"
+HINT = "[focus instructions]"
+_HANDOFF = re.compile(r"\s*/handoff(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"\s*/[\w.:-]+(?:\s|$)")
+
+
+def add_handoff_command(commands: list[Any], version: int) -> list[Any]:
+    """Add `/handoff` to the end of a list of commands.
+
+    It replaces an agent's command of that name.
+    """
+    input: Json = {"hint": HINT} if version < 2 else {"type": "text", "hint": HINT}
+    ours = {"name": COMMAND_NAME, "description": DESCRIPTION, "input": input}
+    others = [c for c in commands if not (isinstance(c, dict) and c.get("name") == COMMAND_NAME)]
+    return [*others, ours]
+
+
+def find_first_text(prompt: object) -> str:
+    """Find the first text block of a prompt; empty if there is none."""
+    for block in prompt if isinstance(prompt, list) else ():
+        if isinstance(block, dict) and block.get("type") == "text":
+            return str(block.get("text") or "")
+    return ""
+
+
+def parse_focus(text: str) -> str | None:
+    """Return the words after `/handoff`, empty if there are none; None for every other prompt."""
+    match = _HANDOFF.fullmatch(text)
+    return (match[1] or "").strip() if match else None
+
+
+def is_command(text: str) -> bool:
+    """Whether a prompt is a slash command; a prompt that is only a path is not."""
+    return _COMMAND.match(text) is not None
+
+
+def print_problem(error: Exception) -> None:
+    """Print a problem that did not stop the session; editors show it in their log."""
+    text = str(error) if isinstance(error, TasukiError) else repr(error)
+    print(f"tasuki acp: {text}", file=sys.stderr, flush=True)

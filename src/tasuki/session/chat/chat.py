@@ -1,102 +1,110 @@
-"""`tasuki chat`: a conversation, its controllers and its view, put together and run."""
+"""`tasuki chat`: one run, from the choice of the agent to the exit code.
+
+It chooses the agent and the session to continue, and puts a conversation, its controllers and
+its view together.
+"""
 
 import asyncio
 import logging
+import shutil
 import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from tasuki.config import Loaded
-from tasuki.data_folder import data_folder
-from tasuki.session.acp.process import in_thread
-from tasuki.session.acp_backend import START_SECONDS, AcpBackend
-from tasuki.session.acp_program import AcpProgram
-from tasuki.session.backend import Permission
-from tasuki.session.chat.command_controller import CommandController
-from tasuki.session.chat.conversation import Conversation
-from tasuki.session.chat.input_controller import InputController
-from tasuki.session.chat.permissions import Permissions
-from tasuki.session.chat.plain_view import PlainView
-from tasuki.session.chat.screen import Screen
-from tasuki.session.chat.status import is_full
-from tasuki.session.chat.view import View
-from tasuki.session.events import SessionEvent, TurnEnded
+from tasuki.config.settings import LoadedSettings
+from tasuki.errors import TasukiError, ThreadNotFound, UsageError
+from tasuki.paths import get_data_folder
+from tasuki.session.acp.process import run_in_thread
+from tasuki.session.agent_session.acp_backend import START_SECONDS, AcpBackend
+from tasuki.session.agent_session.acp_program import ACP_PROGRAMS, AcpProgram, find_acp_program
+from tasuki.session.agent_session.backend import PermissionRequest, SessionEvent, TurnEnded
+from tasuki.session.chat.controllers import CommandController, InputController, PermissionDialog
+from tasuki.session.chat.conversation import AGENT_TYPE, ChatConversation
+from tasuki.session.chat.prompt_line import is_full
+from tasuki.session.chat.screen import TerminalScreen
+from tasuki.session.chat.view import ChatView, PlainView
+from tasuki.session.pi_store.manager import SessionManager, list_sessions
 
 GREETING = "Talking to {}. /handoff for a fresh session, /help for the rest."
-SUGGESTED = "The context is {} % full. /handoff goes on in a fresh session."
-
-AWAITED = "Waiting for {} to answer, for {:.0f} seconds at most. It was started as: {}"
+SUGGESTION = "The context is {} % full. /handoff goes on in a fresh session."
+WAITING_MESSAGE = "Waiting for {} to answer, for {:.0f} seconds at most. It was started as: {}"
 SILENT_SECONDS = 4.0
-"""How long an agent may take to begin before the user is told that it is waited for."""
+"""How long an agent may take to begin before the user sees that it is waited for."""
 
 
-class Chat:
-    """One run of the chat with one agent. `resume` is the file of the session to go on with."""
+class TerminalChat:
+    """One run of the chat with one agent."""
 
-    def __init__(self, program: AcpProgram, cwd: Path, loaded: Loaded) -> None:
-        self.conversation = Conversation(AcpBackend(program, cwd), cwd, loaded)
+    def __init__(self, program: AcpProgram, cwd: Path, loaded: LoadedSettings) -> None:
+        self.conversation = ChatConversation(AcpBackend(program, cwd), cwd, loaded)
         self._program = program
-        self._suggested = ""
+        self._suggested_session = ""
         """Id of the session in which a handoff was suggested last."""
 
-    async def in_terminal(self, resume: Path | None = None) -> int:
-        """Talk on this terminal until the user leaves; the exit code."""
-        _quiet()
-        screen = Screen(self.conversation, data_folder() / "chat-history")
-        controller = self._controller(screen)
+    async def run_in_terminal(self, resume: Path | None = None) -> int:
+        """Talk on this terminal until the user leaves; return the exit code."""
+        _silence_logging()
+        screen = TerminalScreen(self.conversation, get_data_folder() / "chat-history")
+        controller = self._build_controller(screen)
         controller.commands.leave = screen.leave
         screen.submit = controller.submit
-        screen.start(self._begin(controller, screen, resume))
-        screen.note(GREETING.format(self.conversation.title))
+        screen.start_task(self._open_in_background(controller, screen, resume))
+        screen.show_note(GREETING.format(self.conversation.title))
         try:
             await screen.run()
         finally:
-            await to_its_end(self.conversation.close())
+            await finish_work(self.conversation.close())
         return 0
 
-    async def without_terminal(self, resume: Path | None = None) -> int:
-        """Take prompts from the lines of standard input; the exit code is that of the first failure."""
-        _quiet()
+    async def run_plain(self, resume: Path | None = None) -> int:
+        """Take prompts from standard input, one a line; return the first failure's exit code."""
+        _silence_logging()
         view = PlainView()
-        controller = self._controller(view)
+        controller = self._build_controller(view)
         controller.commands.leave = view.leave
         try:
-            await self._open(view, resume)
-            while not view.left and not view.code:
-                line = await in_thread(sys.stdin.readline)
+            await self._open_session(view, resume)
+            while not view.has_left and not view.code:
+                line = await run_in_thread(sys.stdin.readline)
                 if not line:
                     break
                 await controller.submit(str(line))
         finally:
-            await to_its_end(self.conversation.close())
+            await finish_work(self.conversation.close())
         return view.code
 
-    def _controller(self, view: View) -> InputController:
-        permissions = Permissions(view, self.conversation.title)
+    def _build_controller(self, view: ChatView) -> InputController:
+        permissions = PermissionDialog(view, self.conversation.title)
 
-        def heard(event: SessionEvent) -> None:
-            if isinstance(event, Permission):
+        def on_event(event: SessionEvent) -> None:
+            if isinstance(event, PermissionRequest):
                 permissions.ask(event)
             view.take(event)
             if isinstance(event, TurnEnded) and not event.internal:
-                self._suggest(view)
+                self._suggest_handoff(view)
 
-        self.conversation.subscribe(heard)
+        self.conversation.subscribe(on_event)
         commands = CommandController(self.conversation, view)
         return InputController(self.conversation, commands, view)
 
-    def _suggest(self, view: View) -> None:
+    def _suggest_handoff(self, view: ChatView) -> None:
         """Suggest a handoff once in a session, when its context passes the threshold."""
         session = self.conversation.session.session_id
-        if is_full(self.conversation) and self._suggested != session:
-            self._suggested = session
+        if is_full(self.conversation) and self._suggested_session != session:
+            self._suggested_session = session
             usage = self.conversation.usage
-            view.note(SUGGESTED.format(round(100 * usage.used / usage.size)))
+            view.show_note(SUGGESTION.format(round(100 * usage.used / usage.size)))
 
-    async def _open(self, view: View, resume: Path | None) -> None:
-        waiting = asyncio.get_running_loop().call_later(SILENT_SECONDS, view.note, self._awaited())
+    async def _open_session(self, view: ChatView, resume: Path | None) -> None:
+        waiting = asyncio.get_running_loop().call_later(
+            SILENT_SECONDS,
+            view.show_note,
+            WAITING_MESSAGE.format(
+                self.conversation.title, START_SECONDS, " ".join(self._program.command)
+            ),
+        )
         try:
             if resume is None:
                 await self.conversation.start()
@@ -107,31 +115,23 @@ class Chat:
         session = self.conversation.session
         view.rebuild(session.messages, session.todos)
         for note in session.manager.notes:
-            view.note(note)
+            view.show_note(note)
 
-    def _awaited(self) -> str:
-        """What is waited for, in a sentence."""
-        return AWAITED.format(
-            self.conversation.title,
-            START_SECONDS,
-            " ".join(self._program.command),
-        )
-
-    async def _begin(
-        self, controller: InputController, screen: Screen, resume: Path | None
+    async def _open_in_background(
+        self, controller: InputController, screen: TerminalScreen, resume: Path | None
     ) -> None:
-        """Open the session while the user may type already; what was typed is sent then."""
-        await self._open(screen, resume)
-        screen.ready()
-        if words := self.conversation.waiting_words():
-            await controller.say(words)
+        """Open the session while the user may type already; then send what was typed."""
+        await self._open_session(screen, resume)
+        screen.mark_ready()
+        if words := self.conversation.take_waiting_words():
+            await controller.send_words(words)
 
 
-async def until_ended(work: Coroutine[Any, Any, int]) -> int:
-    """The exit code of a conversation; an order to end breaks it off, and it closes as ever.
+async def run_until_ended(work: Coroutine[Any, Any, int]) -> int:
+    """Run a conversation and return its exit code; an order to end cancels it in good order.
 
-    An exit that a signal's handler raises inside the loop would lose the step that was under way:
-    whoever waited for it would wait for ever.
+    An exit that a signal handler raises inside the loop would lose the current step: whoever
+    waited for it would wait for ever.
     """
     loop, orders = asyncio.get_running_loop(), list[int]()
     task = loop.create_task(work)
@@ -150,22 +150,71 @@ async def until_ended(work: Coroutine[Any, Any, int]) -> int:
         return 128 + orders[0]
 
 
-async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do work that an order to end must not break off: the order counts once it is done.
+async def finish_work(work: Coroutine[Any, Any, None]) -> None:
+    """Finish work that an order to end must not cancel: the order counts once it is done.
 
     A terminal that closes is noticed twice, as the end of input and as SIGHUP, in either order.
     """
-    task, cancelled = asyncio.ensure_future(work), False
+    task, is_cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            cancelled = True
+            is_cancelled = True
     task.result()
-    if cancelled:
+    if is_cancelled:
         raise asyncio.CancelledError
 
 
-def _quiet() -> None:
-    """Keep the SDK's remarks on what an agent sends off the screen: it logs to the root logger."""
+def _silence_logging() -> None:
+    """Keep the SDK's log messages off the screen: it logs to the root logger."""
     logging.getLogger().addHandler(logging.NullHandler())
+
+
+NEWEST_ID = "newest"
+
+
+def find_session_file(session_id: str, cwd: Path) -> Path:
+    """Find the file of a session of a folder, by the beginning of its id, or `newest`.
+
+    Raises ThreadNotFound; UsageError if it is ambiguous.
+    """
+    heads = list_sessions(cwd)
+    by_id = [head for head in heads if head.id.startswith(session_id)]
+    matches = heads[:1] if session_id == NEWEST_ID else by_id
+    if not matches:
+        which = "" if session_id == NEWEST_ID else f" that begins with {session_id!r}"
+        raise ThreadNotFound(f"There is no session{which} of {cwd}. Begin one: tasuki chat")
+    if len(matches) > 1:
+        raise UsageError(f"{len(matches)} sessions begin with {session_id!r}; give more of the id.")
+    return Path(matches[0].path)
+
+
+def choose_agent(agent: str | None, session: Path | None, cwd: Path) -> AcpProgram:
+    """Choose the named agent, else that of the session, else the first one that is installed.
+
+    Raises HarnessMissing, UsageError.
+    """
+    if agent is not None:
+        return find_acp_program(agent)
+    heads = [] if session else list_sessions(cwd)[:1]
+    earlier_session = session or (Path(heads[0].path) if heads else None)
+    if earlier_session is not None and (command := _find_agent_command(earlier_session)):
+        return find_acp_program(command)
+    for name, program in ACP_PROGRAMS.items():
+        if shutil.which(program.command[0]):
+            return find_acp_program(name)
+    names = ", ".join(ACP_PROGRAMS)
+    raise UsageError(
+        f'No agent that speaks ACP was found. Name one: --agent "gemini --acp", or one of {names}'
+    )
+
+
+def _find_agent_command(path: Path) -> str:
+    """Find the command of the agent that a session was held with."""
+    try:
+        branch = SessionManager.open(path).get_branch()
+    except TasukiError:
+        return ""
+    entry = next((e for e in reversed(branch) if e.get("customType") == AGENT_TYPE), None)
+    return str(((entry or {}).get("data") or {}).get("command") or "")

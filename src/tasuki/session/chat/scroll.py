@@ -1,4 +1,4 @@
-"""Lines that go above the prompt, into what the terminal keeps and scrolls."""
+"""Writes lines above the prompt, into the part that the terminal keeps and scrolls."""
 
 import asyncio
 import io
@@ -9,64 +9,64 @@ from prompt_toolkit.application import run_in_terminal
 from rich.console import Console
 from rich.text import Text
 
-from tasuki.session.chat.markdown import Line
+from tasuki.session.chat.painter import PaintedLine
 
-PAUSE = 0.04
-"""Seconds between two writings: the prompt is redrawn after each."""
-LAST = 1.0
+PAUSE_SECONDS = 0.04
+"""Seconds between two writes: the prompt is redrawn after each."""
+LAST_SECONDS = 1.0
 
 
-class Scroll:
-    """Collects lines and writes them together, in order, while a prompt stands below them."""
+class ScrollWriter:
+    """Collects lines and writes them together, in order, while a prompt is below them."""
 
     def __init__(self) -> None:
         self.console = Console(file=io.StringIO(), force_terminal=True, highlight=False)
         self._waiting: list[str] = []
-        self._closed = False
+        self._is_closed = False
         self._writer: asyncio.Task[None] | None = None
 
-    def write(self, line: Line) -> None:
-        """Have a line written soon; at once where there is no prompt any more."""
-        self._waiting.append(self._rendered(line))
-        if self._closed:
-            self._last()
+    def write(self, line: PaintedLine) -> None:
+        """Write a line soon; at once where there is no prompt any more."""
+        self._waiting.append(self._render_line(line))
+        if self._is_closed:
+            self._write_last()
         elif self._writer is None or self._writer.done():
-            self._writer = asyncio.get_running_loop().create_task(self._write())
+            self._writer = asyncio.get_running_loop().create_task(self._write_waiting())
 
     async def close(self) -> None:
-        """The prompt is gone: write what is left. What is under way gets a second for it."""
-        self._closed = True
+        """Write what is left, after the prompt is gone; a running write gets a second to finish."""
+        self._is_closed = True
         if self._writer is not None:
-            _, late = await asyncio.wait({self._writer}, timeout=LAST)
+            _, late = await asyncio.wait({self._writer}, timeout=LAST_SECONDS)
             for writer in late:
                 writer.cancel()
-        self._last()
+        self._write_last()
 
-    def _last(self) -> None:
+    def _write_last(self) -> None:
         with suppress(OSError):  # the terminal itself may be gone
-            self.now()
+            self.write_now()
 
-    async def _write(self) -> None:
+    async def _write_waiting(self) -> None:
         while self._waiting:
             with suppress(OSError):
-                await run_in_terminal(self.now)
-            await asyncio.sleep(PAUSE)
+                await run_in_terminal(self.write_now)
+            await asyncio.sleep(PAUSE_SECONDS)
 
-    def now(self) -> None:
-        """Write what waits, where no prompt is shown."""
+    def write_now(self) -> None:
+        """Write the waiting lines while no prompt is shown."""
         text, self._waiting = "".join(self._waiting), []
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def _rendered(self, line: Line) -> str:
+    def _render_line(self, line: PaintedLine) -> str:
         with self.console.capture() as capture:
-            for part in fitted(line, self.console):
+            for part in fit_line(line, self.console):
                 self.console.print(part, soft_wrap=True)
         return capture.get()
 
 
-def fitted(line: Line, console: Console) -> list[Text]:
-    """A line in pieces that fit the terminal, the later ones indented."""
+def fit_line(line: PaintedLine, console: Console) -> list[Text]:
+    """Split a line into pieces that fit the terminal, the later ones indented."""
     width = max(console.width - 1, 20)
     if not line.wrapped or not line.text.plain.strip():
         return [line.text]

@@ -1,4 +1,4 @@
-"""Personas: what they are, what they learned, who worked as them; and everything to change them."""
+"""The pages of personas: what they are, what they learned, who worked as them; and changes."""
 
 import hashlib
 from typing import Any
@@ -9,186 +9,199 @@ from litestar.params import FromPath, FromQuery
 from markupsafe import Markup, escape
 from msgspec import Struct
 
-from tasuki import harness as harnesses
-from tasuki.draft.redact import Redactor
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet import persona_files, personas, reading
-from tasuki.fleet.lessons import decide_lessons, list_lessons
-from tasuki.fleet.rows import Agent, FleetHandoff, Persona
+from tasuki.fleet.agents import persona_files, personas
+from tasuki.fleet.handoff.lessons import decide_lessons, list_lessons
 from tasuki.fleet.service import Fleet
-from tasuki.plain import plain
-from tasuki.web import answers, views
-from tasuki.web.bodies import LessonOrder, NewPersona, PersonaChange
-from tasuki.web.pages import forms, frame, handoffs, shapes
-from tasuki.web.pages.frame import Asked, Page
-from tasuki.web.pages.lineage_words import harness_title, reason
-from tasuki.web.pages.shapes import Shown
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
+from tasuki.text_safety import clean_text
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
+from tasuki.web.pages import forms
+from tasuki.web.pages.fleet import handoffs
+from tasuki.web.pages.lineage.words import format_reason, get_harness_title
+from tasuki.web.views import redacted, states, templates
+from tasuki.web.views.states import StateShape
+from tasuki.web.views.templates import AnyRequest, PageResponse
 
-Form = NamedDependency[dict[str, str]]
-HISTORY = 50
-"""Agents and handoffs that are told of a persona; its chain tells all."""
-LISTED = 100
-"""Documents that are told at first."""
+FormFields = NamedDependency[dict[str, str]]
+MOST_HISTORY = 50
+"""Most agents and handoffs that are listed of a persona; its chain shows all."""
+MOST_LISTED = 100
+"""Most documents that are listed at first."""
 
 
-class Line(Struct, frozen=True):
+class PersonaLine(Struct, frozen=True):
     """A persona in the list."""
 
     persona: Persona
     harness: str
-    working: Agent | None
-    state: Shown | None
+    working: FleetAgent | None
+    state: StateShape | None
     last: FleetHandoff | None
-    last_state: Shown | None
+    last_state: StateShape | None
 
 
 # -- the list --------------------------------------------------------------------------
 
 
 @get("/personas", sync_to_thread=True, include_in_schema=False)
-def personas_page(
-    request: Asked, fleet: NamedDependency[Fleet], retired: FromQuery[bool] = False
-) -> Page:
-    """Every persona, and the form that makes one."""
-    return _list(request, fleet, {"harness": "claude"}, retired=retired)
+def show_personas(
+    request: AnyRequest, fleet: NamedDependency[Fleet], retired: FromQuery[bool] = False
+) -> PageResponse:
+    """Show every persona, and the form that adds one."""
+    return _render_list(request, fleet, {"harness": "claude"}, retired=retired)
 
 
-def _list(
-    request: Asked,
+def _render_list(
+    request: AnyRequest,
     fleet: Fleet,
     values: dict[str, str],
     *,
     retired: bool = False,
     refused: str = "",
     status: int = 200,
-) -> Page:
-    found = reading.personas(fleet.database, retired=None)
+) -> PageResponse:
+    all_personas = queries.list_personas(fleet.database, retired=None)
     counts = [
-        sum((one.retired_at is not None) == is_old for one in found) for is_old in (False, True)
+        sum((one.retired_at is not None) == is_old for one in all_personas)
+        for is_old in (False, True)
     ]
-    wanted = [one for one in found if (one.retired_at is not None) == retired]
-    return frame.page(
-        request, "personas.html", status, lines=_lines(fleet, wanted), retired=retired, counts=counts,
-        values=values, typed=_to_edit(values.get("skill", "")), refused=refused, harnesses=_startable(), threshold=fleet.threshold,
+    listed = [one for one in all_personas if (one.retired_at is not None) == retired]
+    return templates.render_page(
+        request, "personas.html", status, lines=_build_lines(fleet, listed), retired=retired, counts=counts,
+        values=values, typed=_escape_for_form(values.get("skill", "")), refused=refused, harnesses=forms.list_startable_harnesses(), threshold=fleet.threshold,
     )  # fmt: skip
 
 
-def _lines(fleet: Fleet, found: list[Persona]) -> list[Line]:
-    working = {a.persona: a for a in reversed(reading.agents(fleet.database, ended=False))}
+def _build_lines(fleet: Fleet, listed: list[Persona]) -> list[PersonaLine]:
+    working = {a.persona: a for a in reversed(queries.list_agents(fleet.database, ended=False))}
     last: dict[str, FleetHandoff] = {}
-    for of in reading.handoffs(fleet.database):
-        last.setdefault(of.persona, of)
-    return [_line(one, working.get(one.slug), last.get(one.slug)) for one in found]
+    for handoff in queries.list_handoffs(fleet.database):
+        last.setdefault(handoff.persona, handoff)
+    return [_build_line(one, working.get(one.slug), last.get(one.slug)) for one in listed]
 
 
-def _line(persona: Persona, working: Agent | None, last: FleetHandoff | None) -> Line:
-    return Line(
-        persona, harness_title(persona.harness), working,
-        shapes.OF_AGENT[working.state] if working else None,
-        last, shapes.OF_HANDOFF[last.state] if last else None,
+def _build_line(
+    persona: Persona, working: FleetAgent | None, last: FleetHandoff | None
+) -> PersonaLine:
+    return PersonaLine(
+        persona, get_harness_title(persona.harness), working,
+        states.AGENT_SHAPES[working.state] if working else None,
+        last, states.HANDOFF_SHAPES[last.state] if last else None,
     )  # fmt: skip
 
 
 @post("/personas", sync_to_thread=True, include_in_schema=False)
-def add(request: Asked, fleet: NamedDependency[Fleet], form: Form) -> Page:
-    """Make a persona; its page is shown then. A refusal stands beside the form."""
+def add_persona(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
+    """Add a persona and show its page. A refusal is shown with the form."""
     try:
-        body = forms.filled(NewPersona, {
+        body = forms.fill_body(NewPersona, {
             **{name: form.get(name, "").strip() for name in ("role", "name", "model", "harness")},
             "skill": form.get("skill", ""), "automatic": bool(form.get("automatic")),
             "threshold": form.get("threshold", "").strip() or None,
         })  # fmt: skip
-        made = personas.add(
+        added = personas.add_persona(
             fleet.database, fleet.root, role=body.role, name=body.name, skill=body.skill,
             harness=body.harness, model=body.model, threshold=body.threshold,
             automatic=body.automatic,
         )  # fmt: skip
     except TasukiError as error:
-        return _list(request, fleet, form, refused=str(error), status=answers.status_of(error))
-    fleet.changes.happened()
-    return frame.moved(request, f"/personas/{made.slug}")
+        return _render_list(
+            request, fleet, form, refused=str(error), status=bodies.get_status(error)
+        )
+    fleet.changes.notify()
+    return templates.redirect(request, f"/personas/{added.slug}")
 
 
 # -- one -------------------------------------------------------------------------------
 
 
 @get("/personas/{slug:str}", sync_to_thread=True, include_in_schema=False)
-def persona_page(request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Page:
-    """A persona: its settings, skill, experience, documents and history."""
-    return _one(request, fleet, slug)
+def show_persona(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str]
+) -> PageResponse:
+    """Show a persona: its settings, skill, experience, documents and history."""
+    return _render_persona(request, fleet, slug)
 
 
-def _one(
-    request: Asked,
+def _render_persona(
+    request: AnyRequest,
     fleet: Fleet,
     slug: str,
     *,
     values: dict[str, str] | None = None,
     typed: str | None = None,
     refused: str = "",
-    at: str = "",
+    section: str = "",
     status: int = 200,
-) -> Page:
-    """`values` and `typed` are what a form had that was refused, `at` the form."""
-    of = reading.persona(fleet.database, slug)
-    skill, missing = _skill(fleet, slug)
-    agents = reading.agents(fleet.database, persona=slug, limit=HISTORY)
-    ends = reading.handoffs(fleet.database, persona=slug, limit=HISTORY)
-    found, unlisted = _documents(fleet, slug)
-    return frame.page(
-        request, "persona.html", status, of=of, harness=harness_title(of.harness), harnesses=_startable(),
-        threshold=fleet.threshold, values=values or _values(of), refused=refused, at=at,
-        skill=Redactor().redact(skill), missing=missing, before=_print(skill),
-        typed=_to_edit(skill if typed is None else typed), is_typing=typed is not None,
-        experience=_experience(fleet, slug), lessons=list_lessons(fleet.database, slug, proposed=True),
-        agents=[(views.redacted(a), shapes.OF_AGENT[a.state], harness_title(a.harness)) for a in agents],
-        handoffs=[(views.redacted(h), shapes.OF_HANDOFF[h.state]) for h in ends], reason=reason,
-        documents=found[:LISTED], more=max(len(found) - LISTED, 0), unlisted=unlisted,
+) -> PageResponse:
+    """Render a persona; `values` and `typed` are from a refused form, `section` names the form."""
+    persona = queries.load_persona(fleet.database, slug)
+    skill, missing = _read_skill(fleet, slug)
+    agents = queries.list_agents(fleet.database, persona=slug, limit=MOST_HISTORY)
+    ends = queries.list_handoffs(fleet.database, persona=slug, limit=MOST_HISTORY)
+    listed, unlisted = _list_documents(fleet, slug)
+    return templates.render_page(
+        request, "persona.html", status, of=persona, harness=get_harness_title(persona.harness), harnesses=forms.list_startable_harnesses(),
+        threshold=fleet.threshold, values=values or _build_values(persona), refused=refused, at=section,
+        skill=Redactor().redact(skill), missing=missing, before=_hash_text(skill),
+        typed=_escape_for_form(skill if typed is None else typed), is_typing=typed is not None,
+        experience=_read_experience(fleet, slug), lessons=list_lessons(fleet.database, slug, proposed=True),
+        agents=[(redacted.redact_row(a), states.AGENT_SHAPES[a.state], get_harness_title(a.harness)) for a in agents],
+        handoffs=[(redacted.redact_row(h), states.HANDOFF_SHAPES[h.state]) for h in ends], reason=format_reason,
+        documents=listed[:MOST_LISTED], more=max(len(listed) - MOST_LISTED, 0), unlisted=unlisted,
         of_document={h.file_path: h.id for h in ends if h.file_path},
         working=next((a for a in agents if a.ended_at is None), None),
     )  # fmt: skip
 
 
-def _skill(fleet: Fleet, slug: str) -> tuple[str, str]:
-    """Its skill; and why there is none to show."""
+def _read_skill(fleet: Fleet, slug: str) -> tuple[str, str]:
+    """Read its skill; also return why there is none to show."""
     try:
-        return personas.skill_text(fleet.root, slug), ""
+        return personas.read_skill(fleet.root, slug), ""
     except TasukiError as error:
         return "", str(error)
 
 
-def _experience(fleet: Fleet, slug: str) -> str:
+def _read_experience(fleet: Fleet, slug: str) -> str:
     try:
-        return views.document(str(persona_files.experience_path(fleet.root, slug))) or ""
+        return (
+            redacted.read_document(str(persona_files.get_experience_path(fleet.root, slug))) or ""
+        )
     except TasukiError as error:
         return str(error)
 
 
-def _documents(fleet: Fleet, slug: str) -> tuple[list[persona_files.Document], str]:
+def _list_documents(fleet: Fleet, slug: str) -> tuple[list[persona_files.DocumentFile], str]:
     try:
-        return persona_files.documents(fleet.root, slug), ""
+        return persona_files.list_documents(fleet.root, slug), ""
     except TasukiError as error:
         return [], str(error)
 
 
-def _values(of: Persona) -> dict[str, str]:
-    threshold = "" if of.threshold is None else f"{of.threshold:g}"
-    automatic = "on" if of.automatic else ""
+def _build_values(persona: Persona) -> dict[str, str]:
+    threshold = "" if persona.threshold is None else f"{persona.threshold:g}"
+    automatic = "on" if persona.automatic else ""
     return {
-        "harness": of.harness,
-        "model": of.model,
+        "harness": persona.harness,
+        "model": persona.model,
         "threshold": threshold,
         "automatic": automatic,
     }
 
 
-def _to_edit(text: str) -> Markup:
-    """A text for a form, with every letter that it has: what is sent back is kept."""
-    return Markup("\n") + escape(text)  # a form leaves out the first line end
+def _escape_for_form(text: str) -> Markup:
+    """Escape a text for a form with every character, so that nothing is lost when it is sent back."""
+    return Markup("\n") + escape(text)  # a form drops the first line end
 
 
-def _print(text: str) -> str:
-    """By which a skill is known as the one that was shown."""
+def _hash_text(text: str) -> str:
+    """Hash a skill, to recognize it as the one that was shown."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -196,128 +209,130 @@ def _print(text: str) -> str:
 
 
 @post("/personas/{slug:str}", sync_to_thread=True, include_in_schema=False)
-def edit(request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str], form: Form) -> Page:
-    """Change its settings. Automatic handoffs that were stopped begin again only where that is said."""
-    old = reading.persona(fleet.database, slug)
+def edit_persona(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+) -> PageResponse:
+    """Change its settings. Stopped automatic handoffs resume only where the form says so."""
+    old = queries.load_persona(fleet.database, slug)
     try:
-        body = forms.filled(PersonaChange, {
+        body = forms.fill_body(PersonaChange, {
             "harness": form.get("harness", "").strip(), "model": form.get("model", "").strip(),
             "threshold": form.get("threshold", "").strip() or None,
             "automatic": bool(form.get("automatic")),
         })  # fmt: skip
         is_new = body.automatic != old.automatic or bool(form.get("again"))
-        personas.edit(
+        personas.edit_persona(
             fleet.database, fleet.root, slug, harness=body.harness or None, model=body.model or "",
             threshold=body.threshold, automatic=bool(body.automatic) if is_new else None,
         )  # fmt: skip
     except TasukiError as error:
-        return _one(request, fleet, slug, values=form, refused=str(error), at="settings", status=answers.status_of(error))  # fmt: skip
-    fleet.changes.happened()
-    return frame.moved(request, f"/personas/{slug}")
+        return _render_persona(request, fleet, slug, values=form, refused=str(error), section="settings", status=bodies.get_status(error))  # fmt: skip
+    fleet.changes.notify()
+    return templates.redirect(request, f"/personas/{slug}")
 
 
 @post("/personas/{slug:str}/skill", sync_to_thread=True, include_in_schema=False)
 def edit_skill(
-    request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str], form: Form
-) -> Page:
-    """Change its skill, unless somebody else did since it was shown."""
-    reading.persona(fleet.database, slug)
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+) -> PageResponse:
+    """Change its skill, unless it was changed since it was shown."""
+    queries.load_persona(fleet.database, slug)
     typed = form.get("skill", "")
     try:
-        body = forms.filled(PersonaChange, {"skill": typed})
-        now, _ = _skill(fleet, slug)
-        if form.get("before") != _print(now) and plain(typed).strip() != now:
+        body = forms.fill_body(PersonaChange, {"skill": typed})
+        now, _ = _read_skill(fleet, slug)
+        if form.get("before") != _hash_text(now) and clean_text(typed).strip() != now:
             raise NotPossible(
                 "The skill was changed since this page showed it. What you typed is below; what stands "
                 "there now is beside it. Save again to put yours in its place."
             )
-        personas.edit(fleet.database, fleet.root, slug, skill=str(body.skill))
+        personas.edit_persona(fleet.database, fleet.root, slug, skill=str(body.skill))
     except TasukiError as error:
-        return _one(request, fleet, slug, typed=typed, refused=str(error), at="skill", status=answers.status_of(error))  # fmt: skip
-    fleet.changes.happened()
-    return frame.moved(request, f"/personas/{slug}#skill")
+        return _render_persona(request, fleet, slug, typed=typed, refused=str(error), section="skill", status=bodies.get_status(error))  # fmt: skip
+    fleet.changes.notify()
+    return templates.redirect(request, f"/personas/{slug}#skill")
 
 
 @post("/personas/{slug:str}/lessons", sync_to_thread=True, include_in_schema=False)
-def decide(request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str], form: Form) -> Page:
+def decide_lesson(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+) -> PageResponse:
     """Accept or drop one lesson that an agent proposed, or all of them."""
     id = form.get("id", "").strip()
     try:
-        body = forms.filled(
+        body = forms.fill_body(
             LessonOrder, {"order": form.get("order", ""), "ids": [id] if id else []}
         )
         decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
     except TasukiError as error:
-        return _one(request, fleet, slug, refused=str(error), at="lessons", status=answers.status_of(error))  # fmt: skip
-    fleet.changes.happened()
-    return frame.moved(request, f"/personas/{slug}#lessons")
+        return _render_persona(request, fleet, slug, refused=str(error), section="lessons", status=bodies.get_status(error))  # fmt: skip
+    fleet.changes.notify()
+    return templates.redirect(request, f"/personas/{slug}#lessons")
 
 
 @get("/personas/{slug:str}/retire", sync_to_thread=True, include_in_schema=False)
-def retire_form(request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Page:
-    """Asks whether a persona is to be retired."""
-    of = reading.persona(fleet.database, slug)
-    return frame.page(request, "retire_form.html", of=of, refused="")
+def show_retire_form(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str]
+) -> PageResponse:
+    """Ask whether to retire a persona."""
+    persona = queries.load_persona(fleet.database, slug)
+    return templates.render_page(request, "retire_form.html", of=persona, refused="")
 
 
 @post("/personas/{slug:str}/retire", sync_to_thread=True, include_in_schema=False)
-def retire(request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Page:
-    """Start no more agents of it."""
-    of = reading.persona(fleet.database, slug)
+def retire_persona(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str]
+) -> PageResponse:
+    """Retire it: no more agents of it start."""
+    persona = queries.load_persona(fleet.database, slug)
     try:
-        personas.retire(fleet.database, slug)
+        personas.retire_persona(fleet.database, slug)
     except TasukiError as error:
-        return frame.page(
-            request, "retire_form.html", answers.status_of(error), of=of, refused=str(error)
+        return templates.render_page(
+            request, "retire_form.html", bodies.get_status(error), of=persona, refused=str(error)
         )
-    fleet.changes.happened()
-    return frame.moved(request, f"/personas/{slug}")
+    fleet.changes.notify()
+    return templates.redirect(request, f"/personas/{slug}")
 
 
 # -- documents -------------------------------------------------------------------------
 
 
 @get("/personas/{slug:str}/documents/{name:str}", sync_to_thread=True, include_in_schema=False)
-def document(
-    request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str], name: FromPath[str]
-) -> Page:
-    """One of its documents, rendered."""
-    reading.persona(fleet.database, slug)
-    found = persona_files.document(fleet.root, slug, name)
-    ends = reading.handoffs(fleet.database, persona=slug)
-    return frame.page(
-        request, "persona_document.html", slug=slug, found=found, text=views.document(found.path),
-        handoff=next((of.id for of in ends if of.file_path == found.path), ""),
+def show_document(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], name: FromPath[str]
+) -> PageResponse:
+    """Show one of its documents, rendered."""
+    queries.load_persona(fleet.database, slug)
+    document_file = persona_files.find_document(fleet.root, slug, name)
+    ends = queries.list_handoffs(fleet.database, persona=slug)
+    return templates.render_page(
+        request, "persona_document.html", slug=slug, found=document_file, text=redacted.read_document(document_file.path),
+        handoff=next((handoff.id for handoff in ends if handoff.file_path == document_file.path), ""),
     )  # fmt: skip
 
 
 @get("/personas/{slug:str}/documents/{name:str}/raw", sync_to_thread=True, include_in_schema=False)
-def raw(
+def show_raw_document(
     fleet: NamedDependency[Fleet],
     slug: FromPath[str],
     name: FromPath[str],
     download: FromQuery[bool] = False,
 ) -> Response[bytes]:
-    """One of its documents as it is, without secrets."""
-    reading.persona(fleet.database, slug)
-    found = persona_files.document(fleet.root, slug, name)
-    text = views.document(found.path) or ""
-    return handoffs.as_text(text, _file_name(found.name), download=download)
+    """Show one of its documents unchanged, but without secrets."""
+    queries.load_persona(fleet.database, slug)
+    document_file = persona_files.find_document(fleet.root, slug, name)
+    text = redacted.read_document(document_file.path) or ""
+    return handoffs.build_text_response(
+        text, _clean_file_name(document_file.name), download=download
+    )
 
 
-def _file_name(name: str) -> str:
-    """A name that a header can carry."""
+def _clean_file_name(name: str) -> str:
+    """Clean a name for a header."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
 
 
-# -- what they share -------------------------------------------------------------------
-
-
-def _startable() -> list[tuple[str, str]]:
-    known = ((name, harnesses.get(name)) for name in harnesses.names())
-    return [(name, it.title) for name, it in known if harnesses.control(it) is not None]
-
-
 HANDLERS: tuple[Any, ...] = (
-    personas_page, add, persona_page, edit, edit_skill, decide, retire_form, retire, document, raw,
+    show_personas, add_persona, show_persona, edit_persona, edit_skill, decide_lesson, show_retire_form, retire_persona, show_document, show_raw_document,
 )  # fmt: skip

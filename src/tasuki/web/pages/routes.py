@@ -1,45 +1,35 @@
-"""The routes of the dashboard: those that anybody may ask for, and those that need a session."""
+"""The routes of the dashboard: public ones, and those that need a session."""
 
 from litestar import Router
 from litestar.di import Provide
 
-from tasuki.web.assets import asset
-from tasuki.web.pages import (
-    agents,
-    alerts,
-    briefs,
-    drafting,
-    errors,
-    fleet,
-    forms,
-    handoffs,
-    lineage,
-    live,
-    login,
-    personas,
-    settings,
-    threads,
-)  # fmt: skip
-from tasuki.web.sessions import signed_in
+from tasuki.web.pages import forms, login, personas, settings
+from tasuki.web.pages.fleet import agents, alerts, handoffs, live
+from tasuki.web.pages.fleet import routes as fleet
+from tasuki.web.pages.lineage import routes as lineage
+from tasuki.web.pages.threads import briefs, drafts
+from tasuki.web.pages.threads import routes as threads
+from tasuki.web.security.sessions import require_session
+from tasuki.web.views.templates import serve_asset
 
 
-def public() -> Router:
-    """What a browser is given before it is signed in."""
-    handlers = [asset, login.login, login.logout]
-    return Router("/", route_handlers=handlers, exception_handlers=errors.HANDLERS)
+def build_public_router() -> Router:
+    """Build the routes for a browser that is not signed in."""
+    handlers = [serve_asset, login.sign_browser_in, login.sign_browser_out]
+    return Router("/", route_handlers=handlers, exception_handlers=login.PAGE_EXCEPTION_HANDLERS)
 
 
-def router() -> Router:
-    """The pages."""
+def build_router() -> Router:
+    """Build the routes of the pages."""
     return Router(
         "/",
         route_handlers=[
-            fleet.fleet_page, fleet.more_cards, fleet.summary, live.live, *agents.HANDLERS, handoffs.handoffs_page,
-            handoffs.handoff_page, handoffs.raw, handoffs.order, *lineage.HANDLERS, *personas.HANDLERS,
-            *alerts.HANDLERS, *settings.HANDLERS, *threads.HANDLERS, *drafting.HANDLERS, *briefs.HANDLERS,
+            fleet.show_fleet, fleet.show_more_cards, fleet.show_summary, live.stream_page, *agents.HANDLERS, handoffs.show_handoffs,
+            handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
+            *alerts.HANDLERS, *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],
-        dependencies={"form": Provide(forms.fields), "fields": Provide(forms.all_fields)},
-        exception_handlers=errors.HANDLERS,
-        guards=[signed_in],
+        dependencies={"form": Provide(forms.read_fields), "fields": Provide(forms.read_all_fields)},
+        exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
+        guards=[require_session],
         include_in_schema=False,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Settings of the fleet: thresholds, automation, notifications, hooks; and what the server is."""
+"""The settings page: thresholds, automation, notifications, hooks; and facts of the server."""
 
 import socket
 from typing import Any
@@ -8,24 +8,26 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from msgspec import Struct
 
-from tasuki import __version__, config, notify
-from tasuki import harness as harnesses
+from tasuki import __version__, notify
+from tasuki.config import settings
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet import personas, reading
+from tasuki.fleet.agents import personas
 from tasuki.fleet.service import Fleet
-from tasuki.harness.control import Control
-from tasuki.harness.hook_script import path_in, write_hook_script
-from tasuki.harness.install import Installer, Plan
-from tasuki.harness.protocol import Harness
-from tasuki.web import answers
-from tasuki.web.api_operator import given
-from tasuki.web.bodies import SettingsChange
-from tasuki.web.pages import forms, frame, login, shapes
-from tasuki.web.pages.frame import Asked, Page
-from tasuki.web.sessions import Sessions, current_session
+from tasuki.fleet.store import queries
+from tasuki.harness import registry as harnesses
+from tasuki.harness.install.hook_script import get_script_path, write_hook_script
+from tasuki.harness.install.installer import Installer, InstallPlan
+from tasuki.harness.protocol import AgentControl
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import SettingsChange
+from tasuki.web.api.operator import collect_changes
+from tasuki.web.pages import forms, login
+from tasuki.web.security.sessions import BrowserSessions, find_current_session
+from tasuki.web.views import states, templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
 
-Form = NamedDependency[dict[str, str]]
-ABOUT = {
+FormFields = NamedDependency[dict[str, str]]
+ALERT_MEANINGS = {
     "done": "a handoff is done",
     "failed": "a handoff failed, an agent is lost",
     "needs_you": "an agent waits for you, an automation stopped",
@@ -34,8 +36,10 @@ ABOUT = {
 }
 
 
-class Hooks(Struct, frozen=True):
-    """Whether the fleet's hooks are in a harness: in place, missing or changed, with what would be done."""
+class HooksState(Struct, frozen=True):
+    """Whether the fleet's hooks are in a harness: in place, missing or not known, with any
+    problem.
+    """
 
     name: str
     title: str
@@ -44,44 +48,44 @@ class Hooks(Struct, frozen=True):
 
 
 @get("/settings", sync_to_thread=True, include_in_schema=False)
-def settings_page(request: Asked, fleet: NamedDependency[Fleet]) -> Page:
-    """What holds now, and the forms that change it."""
-    return _page(request, fleet)
+def show_settings(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """Show the current settings, and the forms that change them."""
+    return _render_settings(request, fleet)
 
 
-def _page(
-    request: Asked,
+def _render_settings(
+    request: AnyRequest,
     fleet: Fleet,
     *,
-    at: str = "",
-    said: str = "",
-    fine: bool = True,
+    section: str = "",
+    message: str = "",
+    is_success: bool = True,
     status: int = 200,
     **values: Any,
-) -> Page:
+) -> PageResponse:
     notifier = fleet.notifier
-    return frame.page(
-        request, "settings.html", status, at=at, said=said, fine=fine, values=values,
-        threshold=fleet.threshold, personas=reading.personas(fleet.database),
-        places=notify.kinds(notifier.places()), is_set=bool(notifier.where), about=notifier.about.split(),
-        kinds=[(key, shapes.OF_ALERT[key], meaning) for key, meaning in ABOUT.items()],
-        problem=notifier.problem, hooks=[_hooks(fleet, h) for h, _ in _able()], file=_file(),
-        facts=_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
-        session=current_session(request),
+    return templates.render_page(
+        request, "settings.html", status, at=section, said=message, fine=is_success, values=values,
+        threshold=fleet.threshold, personas=queries.list_personas(fleet.database),
+        places=notify.list_kinds(notifier.get_addresses()), is_set=bool(notifier.addresses), about=notifier.kinds.split(),
+        kinds=[(key, states.ALERT_SHAPES[key], meaning) for key, meaning in ALERT_MEANINGS.items()],
+        problem=notifier.problem, hooks=[_check_hooks(fleet, *found) for found in forms.list_startable_harnesses()], file=_describe_file(),
+        facts=_build_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
+        session=find_current_session(request),
     )  # fmt: skip
 
 
-def _file() -> str:
-    path = config.user_file()
-    return config.tilde(path) if path else "the file that TASUKI_CONFIG names"
+def _describe_file() -> str:
+    path = settings.find_user_file()
+    return settings.format_path(path) if path else "the file that TASUKI_CONFIG names"
 
 
-def _facts(request: Asked, fleet: Fleet) -> list[tuple[str, str]]:
+def _build_facts(request: AnyRequest, fleet: Fleet) -> list[tuple[str, str]]:
     return [
         ("Version", __version__), ("Address", request.headers.get("host", "")), ("Host", socket.gethostname()),
         ("Data", str(fleet.data.parent)), ("Personas", str(fleet.root / "data" / "personas")),
         ("Database", "SQLite" if fleet.database.is_sqlite else "PostgreSQL"),
-        ("Agents run in tmux", fleet.loaded.settings.fleet_tmux), ("Health", fleet.health()["status"]),
+        ("Agents run in tmux", fleet.loaded.settings.fleet_tmux), ("Health", fleet.check_health()["status"]),
     ]  # fmt: skip
 
 
@@ -89,144 +93,157 @@ def _facts(request: Asked, fleet: Fleet) -> list[tuple[str, str]]:
 
 
 @post("/settings/threshold", sync_to_thread=True, include_in_schema=False)
-def threshold(request: Asked, fleet: NamedDependency[Fleet], form: Form) -> Page:
-    """The threshold of every persona that has none of its own."""
-    return _changed(
+def change_threshold(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
+    """Change the threshold of every persona that has none of its own."""
+    return _apply_changes(
         request, fleet, "thresholds", {"context_threshold": form.get("context_threshold", "")}
     )
 
 
 @post("/settings/notifications", sync_to_thread=True, include_in_schema=False)
-def notifications(
-    request: Asked, fleet: NamedDependency[Fleet], fields: NamedDependency[dict[str, list[str]]]
-) -> Page:
-    """Where alerts go and which; an address that is left out stays as it is."""
-    where = " ".join("".join(fields.get("notify", [""])[-1:]).split())
+def change_notifications(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    fields: NamedDependency[dict[str, list[str]]],
+) -> PageResponse:
+    """Change where alerts go and which; an omitted address stays."""
+    addresses = " ".join("".join(fields.get("notify", [""])[-1:]).split())
     changes: dict[str, Any] = {"notify_about": " ".join(fields.get("about", []))}
-    if where or fields.get("forget"):
-        changes["notify"] = where or None
-    return _changed(request, fleet, "notifications", changes)
+    if addresses or fields.get("forget"):
+        changes["notify"] = addresses or None
+    return _apply_changes(request, fleet, "notifications", changes)
 
 
-def _changed(request: Asked, fleet: Fleet, at: str, changes: dict[str, Any]) -> Page:
+def _apply_changes(
+    request: AnyRequest, fleet: Fleet, section: str, changes: dict[str, Any]
+) -> PageResponse:
     try:
-        fleet.configure(**given(forms.filled(SettingsChange, changes)))
+        fleet.configure(**collect_changes(forms.fill_body(SettingsChange, changes)))
     except TasukiError as error:
-        return _page(
-            request, fleet, at=at, said=str(error), fine=False, status=answers.status_of(error), **changes
+        return _render_settings(
+            request, fleet, section=section, message=str(error), is_success=False, status=bodies.get_status(error), **changes
         )  # fmt: skip
-    return _page(request, fleet, at=at, said="Saved; it holds from now on.")
+    return _render_settings(request, fleet, section=section, message="Saved; it holds from now on.")
 
 
 @post("/settings/test", sync_to_thread=True, include_in_schema=False)
-def test(request: Asked, fleet: NamedDependency[Fleet]) -> Page:
-    """Send a notification to try it."""
+def send_test(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """Send a test notification."""
     problems = fleet.notifier.test()
-    said = " ".join(problems) or "Sent: look where it should arrive."
-    return _page(request, fleet, at="notifications", said=said, fine=not problems)
+    message = " ".join(problems) or "Sent: look where it should arrive."
+    return _render_settings(
+        request, fleet, section="notifications", message=message, is_success=not problems
+    )
 
 
 @post("/settings/automation/{slug:str}", sync_to_thread=True, include_in_schema=False)
-def automation(
-    request: Asked, fleet: NamedDependency[Fleet], slug: FromPath[str], form: Form
-) -> Page:
-    """Switch the automatic handoffs of a persona on or off; on again ends what its guard stopped."""
-    wanted = form.get("automatic") == "on"
+def switch_automation(
+    request: AnyRequest, fleet: NamedDependency[Fleet], slug: FromPath[str], form: FormFields
+) -> PageResponse:
+    """Switch the automatic handoffs of a persona on or off; on also resumes stopped ones."""
+    is_on = form.get("automatic") == "on"
     try:
-        personas.edit(fleet.database, fleet.root, slug, automatic=wanted)
+        personas.edit_persona(fleet.database, fleet.root, slug, automatic=is_on)
     except TasukiError as error:
-        return _page(request, fleet, at="automation", said=str(error), fine=False, status=answers.status_of(error))  # fmt: skip
-    fleet.changes.happened()
-    word = "are on" if wanted else "are off"
-    return _page(request, fleet, at="automation", said=f"Automatic handoffs of {slug} {word}.")
+        return _render_settings(request, fleet, section="automation", message=str(error), is_success=False, status=bodies.get_status(error))  # fmt: skip
+    fleet.changes.notify()
+    word = "are on" if is_on else "are off"
+    return _render_settings(
+        request, fleet, section="automation", message=f"Automatic handoffs of {slug} {word}."
+    )
 
 
 # -- browsers that are signed in -------------------------------------------------------
 
 
 @post("/settings/sessions/end", sync_to_thread=True, include_in_schema=False)
-def end_session(request: Asked, fleet: NamedDependency[Fleet], form: Form) -> Page:
+def end_session(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
     """Sign another browser out, or every one."""
-    sessions: Sessions = request.app.state.sessions
+    sessions: BrowserSessions = request.app.state.sessions
     if form.get("id") == "all":
         sessions.end_all()
-        return login.sign_in(request, "Every browser is signed out.", status=200)
+        return login.render_sign_in(request, "Every browser is signed out.", status=200)
     try:
-        sessions.end(forms.number(form.get("id", "")))
+        sessions.end_session(forms.parse_number(form.get("id", "")))
     except TasukiError as error:
-        return _page(request, fleet, at="sessions", said=str(error), fine=False, status=answers.status_of(error))  # fmt: skip
-    if current_session(request) is None:
-        return login.sign_in(request, "You are signed out.", status=200)
-    return _page(request, fleet, at="sessions", said="That browser is signed out.")
+        return _render_settings(request, fleet, section="sessions", message=str(error), is_success=False, status=bodies.get_status(error))  # fmt: skip
+    if find_current_session(request) is None:
+        return login.render_sign_in(request, "You are signed out.", status=200)
+    return _render_settings(
+        request, fleet, section="sessions", message="That browser is signed out."
+    )
 
 
 # -- hooks -----------------------------------------------------------------------------
 
 
-def _able() -> list[tuple[Harness, Control]]:
-    """The harnesses whose agents can be run, and how."""
-    found = [(h, harnesses.control(h)) for h in map(harnesses.get, harnesses.names())]
-    return [(harness, control) for harness, control in found if control is not None]
-
-
-def _hooks(fleet: Fleet, harness: Harness) -> Hooks:
+def _check_hooks(fleet: Fleet, name: str, title: str) -> HooksState:
     try:
-        plan = _plan(fleet, harness.name)
+        plan = _plan_hooks(fleet, name)
     except TasukiError as error:
-        return Hooks(harness.name, harness.title, "not known", str(error))
-    there = path_in(fleet.data).exists() and not plan.changes
-    return Hooks(harness.name, harness.title, "in place" if there else "missing")
+        return HooksState(name, title, "not known", str(error))
+    is_installed = get_script_path(fleet.data).exists() and not plan.has_changes
+    return HooksState(name, title, "in place" if is_installed else "missing")
 
 
-def _control(name: str) -> Control:
-    """How agents of a harness are run. Raises NotPossible."""
-    control = next((c for h, c in _able() if h.name == name), None)
+def _get_control(name: str) -> AgentControl:
+    """Return the control of a harness. Raises NotPossible."""
+    known = name in harnesses.list_names()
+    control = harnesses.get_control(harnesses.get_harness(name)) if known else None
     if control is None:
         raise NotPossible(f"Agents of {name} cannot be run by tasuki.")
     return control
 
 
-def _plan(fleet: Fleet, name: str) -> Plan:
-    additions = _control(name).additions(str(path_in(fleet.data)))
+def _plan_hooks(fleet: Fleet, name: str) -> InstallPlan:
+    additions = _get_control(name).list_additions(str(get_script_path(fleet.data)))
     return Installer(fleet.data.parent).plan(f"{name}/fleet", additions)
 
 
 @get("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
-def hooks_form(request: Asked, fleet: NamedDependency[Fleet], name: FromPath[str]) -> Page:
-    """What would be added to a harness, file by file, before it is."""
-    plan = _plan(fleet, name)
-    return frame.page(
+def show_hooks_form(
+    request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str]
+) -> PageResponse:
+    """Show what would be added to a harness, file by file."""
+    plan = _plan_hooks(fleet, name)
+    return templates.render_page(
         request,
         "hooks_form.html",
         name=name,
-        title_of=harnesses.get(name).title,
+        title_of=harnesses.get_harness(name).title,
         plan=plan,
         refused="",
     )
 
 
 @post("/settings/hooks/{name:str}", sync_to_thread=True, include_in_schema=False)
-def add_hooks(request: Asked, fleet: NamedDependency[Fleet], name: FromPath[str]) -> Page:
+def add_hooks(
+    request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str]
+) -> PageResponse:
     """Add the fleet's hooks to a harness, as `tasuki install NAME --fleet` does."""
-    control, plan = _control(name), _plan(fleet, name)
+    control, plan = _get_control(name), _plan_hooks(fleet, name)
     try:
         write_hook_script(fleet.data)
-        additions = control.additions(str(path_in(fleet.data)))
-        Installer(fleet.data.parent).carry_out(f"{name}/fleet", additions, plan, remove=False)
+        additions = control.list_additions(str(get_script_path(fleet.data)))
+        Installer(fleet.data.parent).apply_plan(f"{name}/fleet", additions, plan, remove=False)
     except (TasukiError, OSError) as error:
-        status = answers.status_of(error) if isinstance(error, TasukiError) else 507
-        return frame.page(
-            request, "hooks_form.html", status, name=name, title_of=harnesses.get(name).title, plan=plan, refused=str(error)
+        status = bodies.get_status(error) if isinstance(error, TasukiError) else 507
+        return templates.render_page(
+            request, "hooks_form.html", status, name=name, title_of=harnesses.get_harness(name).title, plan=plan, refused=str(error)
         )  # fmt: skip
     notes = " ".join(control.notes)
-    return _page(
+    return _render_settings(
         request,
         fleet,
-        at="hooks",
-        said=f"The hooks are in {harnesses.get(name).title}. {notes}".strip(),
+        section="hooks",
+        message=f"The hooks are in {harnesses.get_harness(name).title}. {notes}".strip(),
     )
 
 
 HANDLERS = (
-    settings_page, threshold, notifications, test, automation, end_session, hooks_form, add_hooks,
+    show_settings, change_threshold, change_notifications, send_test, switch_automation, end_session, show_hooks_form, add_hooks,
 )  # fmt: skip

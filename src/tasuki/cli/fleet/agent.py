@@ -1,0 +1,372 @@
+"""`tasuki agent`: agents of the fleet, from their start to their handoff."""
+
+import os
+import sys
+import time
+from typing import Any
+
+import click
+
+from tasuki.cli.fleet.persona import JSON_OPTION, create_client
+from tasuki.cli.output import format_table, print_json
+from tasuki.cli.threads.thread_list import format_age, shorten_folder
+from tasuki.errors import NotPossible, Refused, ServerAway
+from tasuki.text_safety import shorten_to_line
+
+WIDTH_COLUMNS = 200
+
+
+@click.group()
+def agent() -> None:
+    """Start agents of the fleet in tmux, talk to them, hand them off.
+
+    Needs the server: tasuki serve. What a harness tells comes by hooks: tasuki install HARNESS --fleet
+    """
+
+
+@agent.command()
+@click.option("--persona", default="", metavar="SLUG", help="As whom it works.")
+@click.option("--harness", default="", metavar="H",
+              help="What it runs: claude, codex, pi, …; else that of the persona.")  # fmt: skip
+@click.option("--cwd", default="", metavar="DIR", help="Where it works; else in this folder.")
+@click.option("--model", default="", metavar="M", help="Its model, in the harness's words.")
+@click.option(
+    "--permission", default="", metavar="MODE", help="Permission mode, in the harness's words."
+)
+@click.option("--goal", default="", metavar="TEXT", help="Its first prompt.")
+@JSON_OPTION
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+def start(
+    persona: str, harness: str, cwd: str, model: str, permission: str, goal: str, as_json: bool,
+    arguments: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Start an agent in a new window of the tmux session `tasuki`.
+
+    ARGS go to the harness's program as they are.
+    """
+    folder = os.path.abspath(cwd or os.getcwd())
+    body = {"persona": persona, "harness": harness, "cwd": folder, "model": model,
+            "permission": permission, "goal": goal, "arguments": list(arguments)}  # fmt: skip
+    started = create_client().post("agents", body=body)
+    if as_json:
+        print_json({"agent": started})
+        return
+    id = started["id"]
+    click.echo(
+        f"Agent {id} ({_format_name(started)}) was started. Look at it: tasuki agent attach {id}"
+    )
+
+
+@agent.command("list")
+@click.option("--all", "everything", is_flag=True, help="Those that ended too.")
+@click.option("--persona", default="", metavar="SLUG", help="Only those of one persona.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many."
+)
+@JSON_OPTION
+def list_agents(everything: bool, persona: str, limit: int, as_json: bool) -> None:
+    """List the agents, the newest first."""
+    ended = None if everything else False
+    records = create_client().get_pages("agents", limit, ended=ended, persona=persona or None)
+    if as_json:
+        print_json({"agents": records})
+    elif not records:
+        more = "" if everything else " (Those that ended: tasuki agent list --all.)"
+        click.echo(f"No agents.{more} Start one: tasuki agent start --persona SLUG", err=True)
+    else:
+        titles = ("id", "state", "since", "persona", "harness", "context", "pane", "folder")
+        click.echo(
+            "\n".join(format_table(titles, [_build_row(one) for one in records], right=(0, 2, 5)))
+        )
+
+
+@agent.command()
+@click.argument("id", type=int)
+@JSON_OPTION
+def show(id: int, as_json: bool) -> None:
+    """Show an agent: what it does, where it runs, its handoffs."""
+    record = create_client().get("agents", id)
+    if as_json:
+        print_json({"agent": record})
+        return
+    waiting = f", for: {_clean_line(record['waiting_for'])}" if record["waiting_for"] else ""
+    ended = f": {_clean_line(record['end_reason'])}" if record["end_reason"] else ""
+    source = f" ({_clean_line(record['context_source'])})" if record["context_source"] else ""
+    before = record["previous_agent_id"]
+    rows = [
+        ("agent", f"{record['id']}, {_format_name(record)}"),
+        ("state", f"{record['state']} for {_format_age(record['state_at'])}{waiting}{ended}"),
+        ("context", f"{_format_context(record)}{source}" if _format_context(record) else ""),
+        ("running", "; ".join(map(_clean_line, record["children"]))),
+        ("folder", _clean_line(record["cwd"])), ("model", _clean_line(record["model"])),
+        ("permission", _clean_line(record["permission"])), ("goal", _clean_line(record["goal"])),
+        ("pane", f"{_format_pane(record)} in {_clean_line(record['window']) or 'tmux'}" if _format_pane(record) else ""),
+        ("session", _clean_line(record["session"])), ("thread", _clean_line(record["thread"])),
+        ("successor of", f"agent {before}" if before is not None else ""),
+    ]  # fmt: skip
+    for name, value in rows:
+        if value:
+            click.echo(f"{name:<12} {value}")
+    for handoff_record in record["handoffs"]:
+        click.echo(
+            f"{'handoff':<12} {handoff_record['id'][:8]}, {handoff_record['state']} at {handoff_record['step']}"
+        )
+
+
+@agent.command()
+@click.argument("id", type=int)
+def attach(id: int) -> None:
+    """Go to an agent's pane; C-b d comes back."""
+    from tasuki.launch.tmux.panes import attach as go
+
+    record = create_client().get("agents", id)
+    if record["elsewhere"]:
+        raise NotPossible(_clean_line(record["elsewhere"]))
+    if not record["pane"] or record["ended_at"] is not None:
+        why = (
+            f"Agent {id} has ended."
+            if record["ended_at"] is not None
+            else "Agent has no tmux pane that tasuki knows."
+        )
+        raise NotPossible(f"{why} What is known of it: tasuki agent show {id}")
+    go(record["pane"], record["tmux"])
+
+
+@agent.command()
+@click.argument("id", type=int)
+@click.argument("text", nargs=-1, required=True, metavar="TEXT…|-")
+@click.option(
+    "--key",
+    metavar="KEY",
+    help="A name of this sending: under it the text is typed once, however often you ask.",
+)
+@JSON_OPTION
+def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
+    """Type a text to an agent as a prompt.
+
+    Exit code 1 where nothing shows that its turn began. - reads standard input.
+    """
+    from secrets import token_hex
+
+    words = sys.stdin.read() if text == ("-",) else " ".join(text)
+    key = key or token_hex(8)
+    try:
+        result = create_client().post("agents", id, "send", body={"text": words}, key=key)
+    except ServerAway as error:
+        if not error.__cause__ or isinstance(error.__cause__, ConnectionRefusedError):
+            raise  # the request did not reach it
+        raise ServerAway(
+            f"uncertain: the server went away before it said whether the text was typed. Ask again with --key {key}: "
+            "it is not typed twice."
+        ) from error
+    state = result["state"]
+    if as_json:
+        print_json({"sent": result})
+    elif state == "proven":
+        click.echo(f"Agent {id} took it.")
+    else:
+        why = _clean_line(
+            result.get("why") or "nothing shows that it was taken, nor that it was not"
+        )
+        click.echo(f"{_clean_line(state)}: {why}. Look at it: tasuki agent attach {id}", err=True)
+    if result.get("leftover") and not as_json:
+        click.echo(f"What stood unsent in its input: {_clean_line(result['leftover'])}", err=True)
+    return 0 if state == "proven" else 1
+
+
+@agent.command()
+@click.argument("id", type=int)
+def stop(id: int) -> None:
+    """End an agent.
+
+    It is asked in its own words; a signal ends it only where it does not answer.
+    """
+    result = create_client().post("agents", id, "stop")
+    click.echo(f"Agent {id} ended: {_clean_line(result['end_reason']) or 'it is gone'}")
+
+
+@agent.command()
+@click.argument("pane")
+@click.option(
+    "--harness", default="claude", show_default=True, metavar="H", help="What runs there."
+)
+@click.option("--persona", default="", metavar="SLUG", help="As whom it works from now on.")
+@click.option("--session", default="", metavar="ID", help="Id of its thread, where that is known.")
+@JSON_OPTION
+def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) -> None:
+    """Take on an agent that runs in a tmux PANE already: %3.
+
+    The pane you are in: tmux display-message -p '#{pane_id}'
+    """
+    body = {"pane": pane, "harness": harness, "persona": persona, "session": session}
+    adopted = create_client().post("agents", "adopt", body=body)
+    if as_json:
+        print_json({"agent": adopted})
+    else:
+        click.echo(f"Agent {adopted['id']} ({_format_name(adopted)}) was adopted.")
+
+
+# -- handoffs --------------------------------------------------------------------------
+
+
+@agent.command()
+@click.argument("id", type=int)
+@click.option("--reason", required=True, metavar="TEXT", help="Why, in a word or a sentence.")
+@click.option(
+    "--context", default="", metavar="TEXT", help="What its successor should know from you."
+)
+@click.option("--force", is_flag=True, help="Do not wait for what it started and is still running.")
+@click.option("--from-thread", is_flag=True,
+              help="Write the document from its thread: it is dead, or out of its quota.")  # fmt: skip
+@click.option(
+    "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
+)
+@JSON_OPTION
+def handoff(
+    id: int, reason: str, context: str, force: bool, from_thread: bool, watch: bool, as_json: bool
+) -> int:
+    """Hand an agent off to a fresh one of its persona.
+
+    It is asked to write a handoff document, ends, and its successor goes on with it. Exit code 3
+    while something that it started runs, or its context is compacted; --force goes on anyway.
+    """
+    from tasuki.cli.fleet.watch import watch_handoff
+
+    server = create_client()
+    if not (force or from_thread):
+        _refuse_if_busy(server.get("agents", id))
+    body = {"reason": reason, "context": context, "force": force,
+            "from": "thread" if from_thread else "agent"}  # fmt: skip
+    begun_handoff = server.post("agents", id, "handoff", body=body)
+    if not as_json:
+        click.echo(
+            f"Handoff {begun_handoff['id'][:8]} of agent {id} ({_format_name(begun_handoff)}) begins."
+        )
+    if watch:
+        return watch_handoff(server, begun_handoff["id"], as_json=as_json)
+    if as_json:
+        print_json({"handoff": begun_handoff})
+    else:
+        click.echo("Its steps: tasuki handoffs --agents", err=True)
+    return 0
+
+
+@agent.command()
+@click.option("--reason", default="it was lost", show_default=True, metavar="TEXT",
+              help="Why, in a word or a sentence.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say which they are, begin nothing.")
+@click.option("--watch", is_flag=True, help="Wait for all of them; exit code 1 where one fails.")
+@JSON_OPTION
+def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
+    """Carry every lost agent on from its thread, as after a restart of the machine.
+
+    A few at once, each as `tasuki agent handoff ID --from-thread` does. One whose program still runs is
+    refused. Exit code 1 where an agent cannot be carried on.
+    """
+    from tasuki.cli.fleet.watch import await_handoffs, print_recovery
+
+    server = create_client()
+    if dry_run:
+        records = server.get("agents", "lost")["agents"]
+    else:
+        records = server.post("agents", "recover", body={"reason": reason})["agents"]
+    if watch and not dry_run:
+        await_handoffs(server, records)
+    if as_json:
+        print_json({"agents": records})
+    else:
+        print_recovery(records)
+    failed = any((one["handoff"] or {}).get("state") in ("failed", "uncertain") for one in records)
+    return int(failed or any(one["refused"] for one in records))
+
+
+def _refuse_if_busy(record: dict[str, Any]) -> None:
+    """Raise Refused while children run or a compaction does (D15): they would be cut off."""
+    id = record["id"]
+    if record["state"] == "compacting":
+        raise Refused(f"Agent {id} compacts its context. Wait for that, or say --force.")
+    if children := record["children"]:
+        names = shorten_to_line("; ".join(children), WIDTH_COLUMNS)
+        raise Refused(
+            f"{len(children)} of agent {id}'s own still run: {names}. Wait for them, or say --force."
+        )
+
+
+def _send_order(name: str, handoff_id: str) -> dict[str, Any]:
+    return create_client().post("handoffs", handoff_id, name)
+
+
+@agent.command()
+@click.argument("id", metavar="HANDOFF")
+@click.option(
+    "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
+)
+def retry(id: str, watch: bool) -> int:
+    """Carry a failed handoff on. HANDOFF is the beginning of its id."""
+    from tasuki.cli.fleet.watch import watch_handoff
+
+    result = _send_order("retry", id)
+    click.echo(f"Handoff {result['id'][:8]} goes on with {result['step']}.")
+    return watch_handoff(create_client(), result["id"]) if watch else 0
+
+
+@agent.command()
+@click.argument("id", metavar="HANDOFF")
+def cancel(id: str) -> None:
+    """End a handoff where it is; what was done stays done."""
+    result = _send_order("cancel", id)
+    click.echo(f"Handoff {result['id'][:8]} is cancelled, at {result['step']}.")
+
+
+@agent.command()
+@click.argument("id", metavar="HANDOFF")
+def finish(id: str) -> None:
+    """Call a failed handoff done.
+
+    You did the rest by hand, or saw that it arrived.
+    """
+    click.echo(f"Handoff {_send_order('finish', id)['id'][:8]} is done.")
+
+
+@agent.command()
+@click.argument("id", metavar="HANDOFF")
+def skip(id: str) -> None:
+    """Do without the acknowledgement of a handoff."""
+    click.echo(f"Handoff {_send_order('skip', id)['id'][:8]} is done, without acknowledgement.")
+
+
+# -- formatting ------------------------------------------------------------------------
+
+
+def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        str(record["id"]), record["state"], _format_age(record["state_at"]), _clean_line(record["persona"] or "-"),
+        _clean_line(record["harness"]), _format_context(record), _format_pane(record), shorten_folder(_clean_line(record["cwd"])),
+    )  # fmt: skip
+
+
+def _format_name(record: dict[str, Any]) -> str:
+    return _clean_line(record["persona"] or record["harness"])
+
+
+def _format_context(record: dict[str, Any]) -> str:
+    """Format how full the context is, as reported; empty where it is unknown."""
+    if record["context_used"] is not None:
+        return f"{record['context_used']:.0f} %"
+    return "" if record["context_tokens"] is None else f"{record['context_tokens'] / 1000:.0f}k"
+
+
+def _format_pane(record: dict[str, Any]) -> str:
+    """Format the pane.
+
+    Empty once the agent ended: tmux may have given the number to another pane.
+    """
+    return "" if record["ended_at"] is not None else _clean_line(record["pane"])
+
+
+def _format_age(started_at: float) -> str:
+    return format_age(time.time() - started_at)
+
+
+def _clean_line(text: str) -> str:
+    return shorten_to_line(text, WIDTH_COLUMNS)

@@ -1,0 +1,208 @@
+"""A client of the fleet's server for the commands: HTTP with the standard library alone.
+
+Address and token come from the files that the server writes into `<data>/fleet/`.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from tasuki import errors
+from tasuki.errors import ServerAway, TasukiError
+from tasuki.paths import describe_fault, find_fault, get_data_folder
+from tasuki.web.security.single_server import is_stale
+
+PAGE_ROWS = 1000
+"""Rows of one answer."""
+ANSWER_SECONDS = 150.0
+"""Time limit of an answer: ending an agent takes the longest."""
+MOST_LINE_BYTES = 4 << 20
+
+JsonObject = dict[str, Any]
+
+
+class FleetClient:
+    """A client of the fleet's server on this machine.
+
+    Raises ServerAway where none answers. A refusal of the server is raised as the same error:
+    AgentNotFound, NotPossible, …
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or get_data_folder() / "fleet"
+
+    def get(self, *path: object, **query: object) -> JsonObject:
+        """Send `GET /api/PATH`; query parameters that are None are left out."""
+        parameters = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in query.items()
+            if value is not None
+        }
+        return self._send_request("GET", path, query=urlencode(parameters))
+
+    def get_pages(
+        self, resource: str, limit: int | None = None, **query: object
+    ) -> list[dict[str, Any]]:
+        """Return all rows of `GET /api/RESOURCE`, page after page, or the newest `limit` of them."""
+        rows: list[dict[str, Any]] = []
+        before: object = None
+        while limit is None or len(rows) < limit:
+            size = PAGE_ROWS if limit is None else min(limit - len(rows), PAGE_ROWS)
+            page = self.get(resource, limit=size, before=before, **query)
+            rows += page[resource]
+            before = page["next"]
+            if before is None:
+                break
+        return rows
+
+    def post(
+        self, *path: object, body: Mapping[str, object] | None = None, key: str = ""
+    ) -> JsonObject:
+        """Send `POST /api/PATH`; `key` names the request, so that it is carried out once."""
+        return self._send_request("POST", path, body=body or {}, key=key)
+
+    def patch(self, *path: object, body: Mapping[str, object]) -> JsonObject:
+        """Send `PATCH /api/PATH`."""
+        return self._send_request("PATCH", path, body=body)
+
+    def delete(self, *path: object) -> JsonObject:
+        """Send `DELETE /api/PATH`."""
+        return self._send_request("DELETE", path)
+
+    def read_address(self) -> str:
+        """Read the server's address, as `host:port`. Raises ServerAway."""
+        return self._read_file("address").partition("\n")[0]
+
+    def get_patiently(self, *path: object, seconds: float, on_away: Any) -> JsonObject:
+        """Send `GET /api/PATH`; retry for `seconds` while the server is away.
+
+        `on_away` is called once.
+        """
+        deadline, is_reported = time.monotonic() + seconds, False
+        while True:
+            try:
+                return self.get(*path)
+            except ServerAway as error:
+                if time.monotonic() > deadline:
+                    raise
+                if not is_reported:
+                    on_away(error)
+                is_reported = True
+                time.sleep(0.3)
+
+    def stream_events(self) -> Iterator[JsonObject]:
+        """Yield lines of the fleet's log as they come, until the server ends."""
+        connection, answer = self._open_answer("GET", "/api/events", None, timeout=60.0)
+        try:
+            while line := answer.readline(MOST_LINE_BYTES):
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+        except (OSError, HTTPException, ValueError) as error:
+            raise ServerAway(f"The server's live events broke off: {error}.") from error
+        finally:
+            connection.close()
+
+    def _send_request(
+        self,
+        method: str,
+        path: tuple[object, ...],
+        *,
+        query: str = "",
+        body: Mapping[str, object] | None = None,
+        key: str = "",
+    ) -> JsonObject:
+        resource = "/".join(quote(str(part), safe="") for part in ("api", *path))
+        connection, answer = self._open_answer(
+            method, f"/{resource}?{query}".rstrip("?"), body, key=key
+        )
+        try:
+            document = json.loads(answer.read())
+        except (OSError, HTTPException, ValueError) as error:
+            raise ServerAway(f"The server's answer broke off: {error}.") from error
+        finally:
+            connection.close()
+        if not isinstance(document, dict):
+            raise ServerAway("What answers at the server's address is no server of tasuki.")
+        return document
+
+    def _open_answer(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        timeout: float = ANSWER_SECONDS,
+        key: str = "",
+    ) -> tuple[HTTPConnection, HTTPResponse]:
+        """Open a connection with an answer that is no error."""
+        address_file = self._read_file("address")
+        address = address_file.partition("\n")[0]
+        if is_stale(
+            address_file
+        ):  # another program may have its port now: it must not get the token
+            raise ServerAway(f"The server at http://{address} is gone. Start one: tasuki serve")
+        headers = {"Authorization": f"Bearer {self._read_file('token')}"}
+        if key:
+            headers["Idempotency-Key"] = key
+        content = None
+        if body is not None:
+            content = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        host, _, port = address.rpartition(":")
+        connection = HTTPConnection(host.strip("[]"), int(port), timeout=timeout)
+        try:
+            connection.request(method, path, content, headers)
+            answer = connection.getresponse()
+        except TimeoutError as error:
+            connection.close()
+            raise ServerAway(
+                f"The server at http://{address} did not answer within {timeout:.0f} s. Its log says why."
+            ) from error
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise ServerAway(
+                f"No server answers at http://{address}. Start one: tasuki serve"
+            ) from error
+        if answer.status != 200:
+            content_read = answer.read(1 << 20)
+            connection.close()
+            raise _build_error(answer.status, content_read)
+        return connection, answer
+
+    def _read_file(self, name: str) -> str:
+        path = self.folder / name
+        if reason := find_fault(self.folder.parent):
+            raise ServerAway(describe_fault(self.folder.parent, reason))
+        try:
+            text = path.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            raise ServerAway(
+                f"No server of the fleet runs (there is no {path}). Start one: tasuki serve"
+            ) from None
+        except OSError as error:
+            raise ServerAway(f"{path} cannot be read: {error.strerror}.") from error
+        except ValueError as error:
+            raise ServerAway(f"{path} cannot be read: {error}.") from error
+        if name == "address" and not text.partition("\n")[0].rpartition(":")[2].isdigit():
+            raise ServerAway(f"{path} holds no address. Start the server anew: tasuki serve")
+        return text
+
+
+def _build_error(status: int, content: bytes) -> TasukiError:
+    """Build the error that an answer reports."""
+    try:
+        document = json.loads(content)
+        sentence, kind = str(document["error"]), str(document.get("kind", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ServerAway(
+            f"What answers at the server's address is no server of tasuki ({status})."
+        )
+    if status == 401:
+        return ServerAway("The server does not know this token. Was it started with other data?")
+    error_class = getattr(errors, kind, None)
+    if isinstance(error_class, type) and issubclass(error_class, TasukiError):
+        return error_class(sentence)
+    return TasukiError(sentence)

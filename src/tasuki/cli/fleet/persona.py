@@ -1,0 +1,234 @@
+"""`tasuki persona`: the personas of the fleet."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tasuki.cli.output import format_table, print_json
+from tasuki.errors import UsageError
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+if TYPE_CHECKING:
+    from tasuki.cli.fleet.client import FleetClient
+
+JSON_OPTION = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on standard output."
+)
+SKILL_OPTION = click.option(
+    "--skill", metavar="FILE|-", help="A file with its skill, or - for standard input."
+)
+HARNESS_OPTION = click.option(
+    "--harness", metavar="H", help="What its agents run: claude, codex, pi, …"
+)
+MODEL_OPTION = click.option(
+    "--model", metavar="M", help="The model of its agents, in the harness's words."
+)
+THRESHOLD_OPTION = click.option("--threshold", type=click.FloatRange(1, 100), metavar="PERCENT",
+                         help="Context use that raises an event.")  # fmt: skip
+
+
+def create_client() -> "FleetClient":
+    """Create a client of the fleet's server."""
+    from tasuki.cli.fleet.client import FleetClient
+
+    return FleetClient()
+
+
+@click.group()
+def persona() -> None:
+    """Add, list and edit the personas of the fleet.
+
+    A persona is a role with a name, whose agents succeed one another. Its folder holds its skill,
+    its experience and the handoff documents of its agents. Needs the server: tasuki serve
+    """
+
+
+@persona.command()
+@click.argument("role")
+@click.argument("name")
+@SKILL_OPTION
+@HARNESS_OPTION
+@MODEL_OPTION
+@THRESHOLD_OPTION
+@click.option(
+    "--automatic", is_flag=True, help="Hand its agents off by themselves at the threshold."
+)
+@JSON_OPTION
+def add(
+    role: str, name: str, skill: str | None, harness: str | None, model: str | None,
+    threshold: float | None, automatic: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Make a persona of a role and a name: developer con makes developer-con-1."""
+    body: dict[str, Any] = {"role": role, "name": name, "skill": _read_skill(skill) or "",
+                            "harness": harness or "claude", "model": model or "",
+                            "threshold": threshold, "automatic": automatic}  # fmt: skip
+    added = create_client().post("personas", body=body)
+    if as_json:
+        print_json({"persona": added})
+        return
+    click.echo(clean_for_display(added["slug"]))
+    click.echo(f"Its folder: {clean_for_display(added['folder'])}", err=True)
+
+
+@persona.command("list")
+@click.option("--all", "everything", is_flag=True, help="Those that are retired too.")
+@JSON_OPTION
+def list_personas(everything: bool, as_json: bool) -> None:
+    """List the personas."""
+    server = create_client()
+    records = server.get("personas")["personas"]
+    if everything:
+        records += server.get("personas", retired=True)["personas"]
+    if as_json:
+        print_json({"personas": records})
+    elif not records:
+        click.echo("No personas yet. Add one: tasuki persona add developer con", err=True)
+    else:
+        rows = [
+            (
+                p["slug"],
+                p["harness"],
+                _clean_line(p["model"]),
+                _format_percent(p["threshold"]),
+                _format_notes(p),
+            )
+            for p in records
+        ]
+        titles = ("persona", "harness", "model", "threshold", "")
+        click.echo("\n".join(format_table(titles, rows, right=(3,))))
+
+
+@persona.command()
+@click.argument("slug")
+@JSON_OPTION
+def show(slug: str, as_json: bool) -> None:
+    """Show a persona: its settings, who works as it, its skill."""
+    record = create_client().get("personas", slug)
+    if as_json:
+        print_json({"persona": record})
+        return
+    working = ", ".join(f"agent {agent['id']} ({agent['state']})" for agent in record["agents"])
+    rows = [
+        ("persona", record["slug"]), ("harness", record["harness"]), ("model", _clean_line(record["model"])),
+        ("threshold", _format_percent(record["threshold"]) or "as the settings say"),
+        ("handoffs", _format_notes(record) or "when they are asked for"), ("folder", _clean_line(record["folder"])),
+        ("at work", working or "nobody"),
+    ]  # fmt: skip
+    for name, value in rows:
+        if value:
+            click.echo(f"{name:<10} {value}")
+    click.echo("")
+    click.echo(clean_for_display(record["skill"]) or "(no skill)")
+
+
+@persona.command()
+@click.argument("slug")
+@SKILL_OPTION
+@HARNESS_OPTION
+@MODEL_OPTION
+@THRESHOLD_OPTION
+@click.option("--default-threshold", is_flag=True, help="Take the threshold of the settings again.")
+@click.option("--automatic/--manual", default=None,
+              help="Hand its agents off by themselves at the threshold, or not.")  # fmt: skip
+@JSON_OPTION
+def edit(
+    slug: str, skill: str | None, harness: str | None, model: str | None, threshold: float | None,
+    default_threshold: bool, automatic: bool | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Change a persona.
+
+    What is not given stays. Its next agents are started with it.
+    """
+    values = {
+        "skill": _read_skill(skill), "harness": harness, "model": model, "threshold": threshold,
+        "automatic": automatic,
+    }  # fmt: skip
+    body: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    if default_threshold:
+        body["threshold"] = None
+    if not body:
+        raise UsageError("Say what to change, for example: tasuki persona edit SLUG --skill FILE")
+    changed = create_client().patch("personas", slug, body=body)
+    if as_json:
+        print_json({"persona": changed})
+    else:
+        click.echo(f"{clean_for_display(changed['slug'])} was changed.")
+
+
+@persona.command()
+@click.argument("slug")
+@click.argument("ids", nargs=-1, type=int, metavar="[IDS]…")
+@click.option("--accept", "order", flag_value="accept", help="Add them to its experience.")
+@click.option("--drop", "order", flag_value="drop", help="Do without them.")
+@JSON_OPTION
+def lessons(slug: str, ids: tuple[int, ...], order: str | None, as_json: bool) -> None:
+    """Review what its agents propose that later ones should know for good.
+
+    Without --accept or --drop they are listed. IDS are some of them; without any, all are meant.
+    What is accepted is added to experience.md with its date, and each later agent is given it.
+    """
+    server = create_client()
+    if order:
+        body = {"order": order, "ids": list(ids)}
+        shown_lessons = server.post("personas", slug, "lessons", body=body)["lessons"]
+    else:
+        all_lessons = server.get("personas", slug, "lessons")["lessons"]
+        shown_lessons = [
+            one
+            for one in all_lessons
+            if one["state"] == "proposed" and (not ids or one["id"] in ids)
+        ]
+    if as_json:
+        print_json({"lessons": shown_lessons})
+        return
+    for one in shown_lessons:
+        click.echo(
+            f"{one['id']:>4}  {one['state']}  agent {one['agent_id']}: {_clean_line(one['text'])}"
+        )
+    if not shown_lessons:
+        click.echo("No lessons are proposed.", err=True)
+    elif not order:
+        click.echo(f"Accept or drop them: tasuki persona lessons {slug} --accept", err=True)
+
+
+@persona.command()
+@click.argument("slug")
+def retire(slug: str) -> None:
+    """Start no more agents of a persona.
+
+    Its folder and its history stay.
+    """
+    retired = create_client().delete("personas", slug)
+    click.echo(
+        f"{clean_for_display(retired['slug'])} is retired. Its folder stays: {clean_for_display(retired['folder'])}"
+    )
+
+
+def _read_skill(source: str | None) -> str | None:
+    if source is None:
+        return None
+    if source == "-":
+        return sys.stdin.read()
+    try:
+        with open(source, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source} is no text in UTF-8.") from error
+
+
+def _format_percent(value: float | None) -> str:
+    return "" if value is None else f"{value:g} %"
+
+
+def _format_notes(record: dict[str, Any]) -> str:
+    """Format what is special about a persona."""
+    if record["retired_at"] is not None:
+        return "retired"
+    if stop_reason := record["automation_stopped"]:
+        return f"automatic, stopped: {_clean_line(stop_reason)}"
+    return "automatic" if record["automatic"] else ""
+
+
+def _clean_line(text: str) -> str:
+    return shorten_to_line(text, 200)

@@ -1,0 +1,187 @@
+"""`tasuki serve` and `tasuki dashboard`: the server of the fleet, and browsers that sign in to it."""
+
+import html
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tasuki.cli.output import need_extra
+
+if TYPE_CHECKING:
+    from tasuki.cli.fleet.client import FleetClient
+
+NEEDED_MODULES = (
+    "alembic dbos jinja2 litestar markdown_it prometheus_client psycopg sqlalchemy uvicorn".split()
+)
+"""Packages of the extra `server`."""
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+              help="Where to listen: an address of this machine.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True,
+              help="Where to listen; 0 takes a free one.")  # fmt: skip
+@click.option("--database-url", default="", metavar="URL", envvar="TASUKI_DATABASE_URL",
+              help="postgresql://USER@HOST/NAME; without it a file of SQLite. "
+              "A URL with a password belongs into TASUKI_DATABASE_URL.")  # fmt: skip
+@click.option(
+    "--allow-remote", is_flag=True, help="Listen where other machines can reach it, unencrypted."
+)
+@click.option("--moved", is_flag=True,
+              help="The data folder came from another machine, or this one has a new id: agents that it "
+              "knows of there are this machine's now.")  # fmt: skip
+def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bool) -> None:
+    """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
+
+    The dashboard is opened by tasuki dashboard --open; on a terminal the start prints a link too. The
+    API needs the token from the file that is named at the start, and describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
+    """
+    from tasuki.config.settings import load_with_sources
+    from tasuki.paths import require_text_path
+
+    with need_extra("server", "The server", *NEEDED_MODULES):
+        from tasuki.web.server import serve as run
+    # agents inherit the environment, and the URL may have a password
+    os.environ.pop("TASUKI_DATABASE_URL", None)
+    configuration = load_with_sources(Path.cwd())
+    for problem in configuration.problems:
+        click.echo(f"tasuki: {problem}", err=True)
+    run(
+        require_text_path() / "fleet", configuration, host=host, port=port, database_url=database_url,
+        print_line=click.echo, allow_remote=allow_remote, moved=moved, shows_link=sys.stdout.isatty(),
+    )  # fmt: skip
+
+
+POLL_SECONDS = 0.3
+PATIENCE_SECONDS = 20.0
+"""How long a browser may take to open the page before it counts as failed."""
+LINK_SECONDS = 120.0
+"""After this time the link of a page is no longer valid."""
+PAGE_TEMPLATE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0;url={link}"><title>tasuki</title></head>
+<body><p><a href="{link}">Go to the dashboard</a></p></body></html>
+"""
+
+
+@click.command()
+@click.option("--open", "opens", is_flag=True, help="Open it in your browser.")
+@click.option("--sessions", "lists", is_flag=True, help="List the browsers that are signed in.")
+@click.option("--sign-out", metavar="ID|all", help="Sign a browser out, or every one.")
+@click.option("--json", "as_json", is_flag=True, help="With --sessions: print JSON.")
+def dashboard(opens: bool, lists: bool, sign_out: str | None, as_json: bool) -> None:
+    """Print a link that opens the dashboard of the server which runs.
+
+    It signs one browser in, once, within a minute. The browser stays signed in for 30 days, or 7
+    without a visit, unless you sign it out. --open needs no link: other users of this machine can
+    read none from the command line of the browser.
+    """
+    from tasuki.cli.fleet.client import FleetClient
+
+    server = FleetClient()
+    if sign_out is not None:
+        _sign_out(server, sign_out)
+    elif lists:
+        _print_sessions(server, as_json=as_json)
+    elif opens:
+        _open_dashboard(server)
+    else:
+        login = server.post("login")
+        click.echo(login["link"])
+        _explain_name(login["link"])
+
+
+def _open_dashboard(server: "FleetClient") -> None:
+    """Open a private file that leads to the dashboard, so no command line has the link."""
+    login = server.post("login")
+    with _write_private_page(server.folder, login["link"]) as page:
+        if not click.launch(page.as_uri()) and _await_use(server, login["id"]):
+            return
+    raise click.ClickException(
+        "No browser opened the dashboard. Open the link in one yourself: tasuki dashboard"
+    )
+
+
+@contextmanager
+def _write_private_page(folder: Path, link: str) -> Iterator[Path]:
+    """Write a file of mode 600 with a page that goes on to a link; remove it at the end."""
+    for old in folder.glob("open-*.html"):  # left by a command that was killed
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > LINK_SECONDS:
+                old.unlink()
+    path = folder / f"open-{secrets.token_hex(8)}.html"
+    number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(PAGE_TEMPLATE.format(link=html.escape(link)))
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _await_use(server: "FleetClient", login_id: str) -> bool:
+    """Wait for the use of the link; return whether it was used in time."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (
+        state := server.get("login", login_id)["state"]
+    ) == "unused" and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return bool(state == "used")
+
+
+def _explain_name(link: str) -> None:
+    """Explain how to resolve a name under localhost, where the system's browser may not."""
+    from urllib.parse import urlsplit
+
+    name = urlsplit(link).hostname or ""
+    if sys.platform == "darwin" and name.endswith(".localhost"):
+        click.echo(
+            f"If Safari does not find that name: echo '127.0.0.1 {name}' | sudo tee -a /etc/hosts",
+            err=True,
+        )
+
+
+def _print_sessions(server: "FleetClient", *, as_json: bool) -> None:
+    from tasuki.cli.output import format_table, print_json
+    from tasuki.cli.threads.thread_list import format_age
+
+    sessions = server.get("sessions")["sessions"]
+    if as_json:
+        print_json({"sessions": sessions})
+        return
+    if not sessions:
+        click.echo("No browser is signed in.", err=True)
+        return
+    now = time.time()
+    rows = [
+        _build_session_row(one, format_age(now - one["used_at"]), format_age(now - one["made_at"]))
+        for one in sessions
+    ]
+    for line in format_table(("id", "used", "since", "browser"), rows):
+        click.echo(line)
+
+
+def _build_session_row(session: dict[str, Any], used: str, since: str) -> tuple[str, ...]:
+    from tasuki.text_safety import shorten_to_line
+
+    return (str(session["id"]), used, since, shorten_to_line(session["user_agent"], 120) or "-")
+
+
+def _sign_out(server: "FleetClient", session_id: str) -> None:
+    if session_id == "all":
+        count = server.post("sessions", "end")["ended"]
+        click.echo(f"{count} browser{'' if count == 1 else 's'} signed out.")
+        return
+    if not session_id.isascii() or not session_id.isdigit():
+        raise click.BadParameter(
+            "Say an id of tasuki dashboard --sessions, or all.", param_hint="--sign-out"
+        )
+    server.post("sessions", session_id, "end")
+    click.echo(f"Browser {session_id} is signed out.")

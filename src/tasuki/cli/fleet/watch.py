@@ -1,0 +1,200 @@
+"""Shows the steps of a handoff as they happen, and lists handoffs, for the fleet's commands."""
+
+import queue
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from tasuki.cli.fleet.client import FleetClient
+from tasuki.cli.output import format_table, print_json
+from tasuki.cli.threads.thread_list import format_age
+from tasuki.errors import ServerAway, TasukiError
+from tasuki.text_safety import shorten_to_line
+
+LOOK_SECONDS = 1.0
+"""How often a handoff is requested where no event reports it."""
+AWAY_SECONDS = 120.0
+"""How long to wait for a server that is away."""
+INTERRUPTED_CODE = 130
+_SIGNS = {"ok": "✓", "failed": "✗", "skipped": "–", "": "…"}
+
+
+def watch_handoff(server: FleetClient, handoff_id: str, *, as_json: bool = False) -> int:
+    """Show the steps of a handoff until it ends; return 0 once it is done, else 1.
+
+    A server that is killed meanwhile is waited for. With `as_json` the handoff is printed at
+    the end.
+    """
+    steps = _StepPrinter()
+    news = _listen_for_news(server, handoff_id)
+    try:
+        while True:
+            record = server.get_patiently(
+                "handoffs", handoff_id, seconds=AWAY_SECONDS, on_away=_print_away
+            )
+            if not as_json:
+                steps.show_steps(record["steps"])
+            if record["state"] != "running":
+                break
+            _await_news(news)
+    except KeyboardInterrupt:
+        click.echo(
+            "\nThe handoff goes on. Its steps: tasuki handoffs --agents. "
+            f"To end it: tasuki agent cancel {handoff_id[:8]}",
+            err=True,
+        )
+        return INTERRUPTED_CODE
+    if as_json:
+        print_json({"handoff": record})
+    else:
+        steps.end_line()
+        _print_end(record)
+    return 0 if record["state"] == "done" else 1
+
+
+def _listen_for_news(server: FleetClient, handoff_id: str) -> "queue.Queue[None]":
+    """Return a queue that gets an item whenever an event concerns the handoff."""
+    news: queue.Queue[None] = queue.Queue()
+
+    def listen() -> None:
+        while True:
+            try:
+                for event in server.stream_events():
+                    if event.get("handoff_id") == handoff_id:
+                        news.put(None)
+            except TasukiError:
+                pass
+            time.sleep(LOOK_SECONDS)
+
+    threading.Thread(target=listen, name="events", daemon=True).start()
+    return news
+
+
+def _await_news(news: "queue.Queue[None]") -> None:
+    """Wait for news, or for the time of another check."""
+    try:
+        news.get(timeout=LOOK_SECONDS)
+        while True:
+            news.get_nowait()
+    except queue.Empty:
+        pass
+
+
+class _StepPrinter:
+    """Prints the steps of a handoff as they end; on a terminal the running one is below them."""
+
+    def __init__(self) -> None:
+        self._shown_keys: set[tuple[str, ...]] = set()
+        self._is_terminal = sys.stdout.isatty()
+
+    def show_steps(self, runs: Iterable[dict[str, Any]]) -> None:
+        """Print the new steps."""
+        for run in runs:
+            outcome, note = run["outcome"], shorten_to_line(run["note"], 300)
+            key = (run["step"], str(run["attempt"]), outcome, "" if outcome else note)
+            if key in self._shown_keys or not (outcome or note or self._is_terminal):
+                continue
+            self._shown_keys.add(key)
+            took = f"{run['ended_at'] - run['started_at']:.1f} s" if run["ended_at"] else ""
+            line = f"{_SIGNS.get(outcome, '?')} {run['step']:<12} {took:>8}  {note}".rstrip()
+            if outcome or not self._is_terminal:
+                self._print(line)
+            else:
+                self._print(line[: shutil.get_terminal_size().columns - 1])
+                click.echo("\x1b[1A", nl=False)  # the next line replaces it
+
+    def end_line(self) -> None:
+        """Clear the line of the running step: nothing more comes."""
+        self._print("", nl=False)
+
+    def _print(self, line: str, *, nl: bool = True) -> None:
+        clear = "\r\x1b[J" if self._is_terminal else ""
+        click.echo(f"{clear}{line}", nl=nl)
+
+
+def _print_end(record: dict[str, Any]) -> None:
+    id, state = record["id"][:8], record["state"]
+    if state == "done":
+        click.echo(f"Handoff {id} is done: agent {record['successor_id']} works on.")
+        for note in record["notes"]:
+            click.echo(f"  {shorten_to_line(note, 500)}", err=True)
+        return
+    click.echo(
+        f"Handoff {id} {'is' if state == 'cancelled' else 'has'} {state} at {record['step']}.",
+        err=True,
+    )
+    if failure := record["failure"]:
+        click.echo(f"{shorten_to_line(failure['sentence'], 1000)}", err=True)
+        click.echo(f"{shorten_to_line(failure['remedy'], 1000)}", err=True)
+        click.echo(f"  tasuki agent retry {id} | cancel {id} | finish {id}", err=True)
+
+
+def _print_away(error: ServerAway) -> None:
+    click.echo(f"{error}\nWaiting for it; the handoff is carried on then.", err=True)
+
+
+def print_handoffs(records: list[dict[str, Any]]) -> None:
+    """Print a table of the fleet's handoffs, a failure under its line."""
+    titles = ("id", "age", "state", "step", "agent", "persona", "reason")
+    title, *lines = format_table(titles, list(map(_build_row, records)), right=(1,))
+    click.echo(title)
+    for record, line in zip(records, lines, strict=True):
+        click.echo(line)
+        for sentence in _format_failure(record):
+            click.echo(f"    {sentence}")
+
+
+def await_handoffs(server: FleetClient, records: list[dict[str, Any]]) -> None:
+    """Wait until the handoffs of lost agents are no longer under way; update each record."""
+    for one in records:
+        while one["handoff"] and one["handoff"]["state"] == "running":
+            id = one["handoff"]["id"]
+            one["handoff"] = server.get_patiently(
+                "handoffs", id, seconds=AWAY_SECONDS, on_away=_print_away
+            )
+            if one["handoff"]["state"] == "running":
+                time.sleep(LOOK_SECONDS)
+
+
+def print_recovery(records: list[dict[str, Any]]) -> None:
+    """Print a line for each lost agent: what continues its work, or why nothing does."""
+    if not records:
+        click.echo("No agent is lost that nobody succeeded.", err=True)
+    for one in records:
+        agent, handoff = one["agent"], one["handoff"]
+        name = f"Agent {agent['id']} ({shorten_to_line(agent['persona'], 80)})"
+        if one["refused"]:
+            click.echo(f"{name}: refused. {shorten_to_line(one['refused'], 500)}")
+        elif handoff is None:
+            way = f"by handoff {one['retried'][:8]}" if one["retried"] else "from its thread"
+            click.echo(f"{name}: can be carried on {way}.")
+        elif handoff["state"] == "running":
+            click.echo(f"{name}: handoff {handoff['id'][:8]} is under way.")
+        elif handoff["state"] == "done":
+            click.echo(
+                f"{name}: handoff {handoff['id'][:8]} is done, agent {handoff['successor_id']} works on."
+            )
+        else:
+            failure = " ".join(_format_failure(handoff))
+            click.echo(
+                f"{name}: handoff {handoff['id'][:8]} {handoff['state']} at {handoff['step']}. {failure}"
+            )
+
+
+def _format_failure(record: dict[str, Any]) -> Iterable[str]:
+    if failure := record["failure"]:
+        yield shorten_to_line(failure["sentence"], 500)
+        yield shorten_to_line(failure["remedy"], 500)
+
+
+def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
+    successor = f" → {record['successor_id']}" if record["successor_id"] is not None else ""
+    return (
+        record["id"][:8], format_age(time.time() - record["created_at"]), record["state"], record["step"],
+        f"{record['agent_id']}{successor}", shorten_to_line(record["persona"], 80), shorten_to_line(record["reason"], 200),
+    )  # fmt: skip

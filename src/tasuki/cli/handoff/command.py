@@ -1,0 +1,238 @@
+"""`tasuki handoff`, from a thread and a goal to a started successor, and `tasuki start`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tasuki.handoffs import PreparedHandoff
+
+MOST_TEXT_BYTES = 4 << 20
+"""Most bytes of a goal or a brief; a device would never end."""
+EPILOG = """
+\b
+Examples:
+  tasuki handoff "add retries to the upload client and test them"
+  tasuki handoff --from codex --to claude "make the flaky test deterministic"
+  tasuki handoff --print "document the API" > brief.md
+"""
+
+
+def check_harness_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Check the value of `--to`; an empty one is a mistake, not the default."""
+    if value is not None and not value.strip():
+        raise click.UsageError("--to is empty. Name a harness, or leave --to out.", ctx)
+    return value
+
+
+class AfterDashesCommand(click.Command):
+    """A command whose arguments after `--` belong to the successor's program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        index = args.index("--") if "--" in args else len(args)
+        ctx.meta["arguments"] = tuple(args[index + 1 :])
+        return super().parse_args(ctx, args[:index])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS...]"]
+
+
+@click.command(cls=AfterDashesCommand, epilog=EPILOG)
+@click.argument("goal", required=False)
+@click.argument("more", nargs=-1, metavar="")
+@click.option(
+    "--goal-file",
+    type=click.Path(allow_dash=True),
+    help="Read the goal from a file, - for standard input.",
+)
+@click.option(
+    "--from",
+    "source",
+    default="",
+    metavar="THREAD",
+    help="Path, id or its beginning, harness, or @N. Default: @1, the newest thread of this folder.",
+)
+@click.option(
+    "--to", metavar="HARNESS", callback=check_harness_name,
+    help="Harness of the successor. Default: the predecessor's.",
+)  # fmt: skip
+@click.option(
+    "--author",
+    type=click.Choice(["offline", "model", "agent"]),
+    help="Who writes: offline uses facts and quotes alone, model asks a language model, agent asks "
+    "the thread's own agent in a fork. Where one fails, the next one down writes.",
+)
+@click.option(
+    "--author-model", metavar="PROVIDER/MODEL", help="Model that writes, with --author model."
+)
+@click.option(
+    "--strict", is_flag=True, default=None, help="Fail where the author fails, with its reason."
+)
+@click.option(
+    "--budget",
+    type=int,
+    metavar="TOKENS",
+    help="Hard bound of the brief without the goal.  [default: 2500]",
+)
+@click.option("--print", "printed", is_flag=True, help="Print the brief, start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, start nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Start without a review.")
+@click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")
+@click.option(
+    "--send", is_flag=True, help="Send the first prompt at once instead of filling it in."
+)
+@click.option("--tmux", is_flag=True, help="Start in a new tmux window.")
+@click.option(
+    "--copy", "copied", is_flag=True, help="Put the brief on the clipboard, start nothing."
+)
+@click.option("--model", metavar="MODEL", help="Model of the successor, as its harness names it.")
+@click.option("--force", is_flag=True, help="Accept a vague goal, and a goal that holds a secret.")
+@click.option(
+    "--no-fleet",
+    is_flag=True,
+    help="Inside an agent of the fleet: start a successor that the fleet does not know.",
+)
+@click.pass_context
+def handoff(
+    ctx: click.Context,
+    /,
+    goal: str | None,
+    more: tuple[str, ...],
+    goal_file: str | None,
+    source: str,
+    **flags: Any,
+) -> int:
+    """Hand a thread's work to a fresh one.
+
+    GOAL says what the next thread should accomplish; it stands verbatim at the end of the brief.
+    Everything after -- goes to the successor's program.
+
+    In a terminal the draft is shown for review and the successor starts with it filled in, not yet
+    sent. Without a terminal the brief is printed and nothing is started.
+
+    Inside an agent of the fleet, the fleet hands that agent off with the goal: `tasuki agent handoff`.
+    """
+    import gc
+
+    gc.disable()  # A thread is one large, acyclic, short-lived graph.
+    from tasuki.cli.handoff.run import HandoffCommand
+
+    if more:
+        raise click.UsageError(f'Put the goal in quotes: tasuki handoff "{goal} {more[0]} …"')
+    if goal_file is not None:
+        if goal is not None:
+            raise click.UsageError("Give the goal, or a file with it, not both.")
+        goal = read_text(goal_file, "goal")
+    return HandoffCommand(source, ctx.meta["arguments"], **flags).run(goal)
+
+
+@click.command(cls=AfterDashesCommand)
+@click.argument("id")
+@click.option("--to", metavar="HARNESS", callback=check_harness_name,
+              help="Harness of the successor. Default: the handoff's.")  # fmt: skip
+@click.option("--yes", "-y", is_flag=True, help="Start without a review.")
+@click.option("--editor", is_flag=True, help="Review in $VISUAL or $EDITOR.")
+@click.option(
+    "--send", is_flag=True, help="Send the first prompt at once instead of filling it in."
+)
+@click.option("--tmux", is_flag=True, help="Start in a new tmux window.")
+@click.option("--model", metavar="MODEL", help="Model of the successor, as its harness names it.")
+@click.option("--force", is_flag=True, help="Accept a goal that holds a secret.")
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="Write the successor's session file, print where it is as JSON, start nothing (pi, omp).",
+)
+@click.option(
+    "--brief-file",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Take an edited brief over first, - for standard input.",
+)
+@click.pass_context
+def start(
+    ctx: click.Context,
+    id: str,
+    to: str | None,
+    yes: bool,
+    editor: bool,
+    send: bool,
+    tmux: bool,
+    model: str | None,
+    force: bool,
+    prepare: bool,
+    brief_file: str | None,
+) -> int:
+    """Start the successor of a handoff that was kept: a saved draft, or one that an agent made.
+
+    ID is the handoff's id or its beginning. The brief is shown for review first, as `tasuki handoff`
+    shows it. Everything after -- goes to the successor's program.
+    """
+    from tasuki import handoffs
+    from tasuki.cli.handoff.review import StartOptions, revise
+    from tasuki.config import settings as config
+    from tasuki.errors import UsageError
+    from tasuki.harness import plans
+    from tasuki.vault import Vault
+
+    settings = config.load_settings(Path.cwd())
+    prepared = handoffs.load_handoff(Vault(), id, to or "")
+    if not prepared.successor.can_start:
+        plans.refuse_start(prepared.successor.title)
+    if brief_file is not None:
+        text = read_text(brief_file, "brief")
+        if not text.strip():
+            raise UsageError("The brief is empty. Nothing was started; the draft is as it was.")
+        revise(prepared, text, force=force)
+    if prepare:
+        return _prepare_files(prepared)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if not (terminal or (yes and tmux)):
+        raise click.UsageError(
+            "There is no terminal to start it in. In tmux: --tmux --yes. "
+            f"The brief alone: tasuki show {prepared.handoff.id[:8]} --brief"
+        )
+    options = StartOptions(
+        yes=yes,
+        editor=editor,
+        send=send,
+        tmux=tmux,
+        model=model or "",
+        force=force,
+        budget=settings.budget,
+        arguments=ctx.meta["arguments"],
+    )
+    return options.review_and_start(prepared)
+
+
+def _prepare_files(prepared: "PreparedHandoff") -> int:
+    """Write the successor's files for the program that opens them; return the exit code."""
+    from tasuki import handoffs
+    from tasuki.cli.handoff.review import print_message
+    from tasuki.cli.output import print_json
+
+    plan = handoffs.prepare_session_file(prepared, print_message)
+    print_json({"id": prepared.handoff.id, "thread": plan.thread_path, "text": plan.paste})
+    return 0
+
+
+def read_text(name: str, noun: str) -> str:
+    """Read a goal or a brief from a file, `-` for standard input. Raises UsageError."""
+    from tasuki.errors import UsageError
+
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(MOST_TEXT_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"Cannot read the {noun} from {name}: {error.strerror}.") from error
+    if len(data) > MOST_TEXT_BYTES:
+        raise UsageError(f"{name} is larger than {MOST_TEXT_BYTES >> 20} MB; that is no {noun}.")
+    try:
+        return data.decode().rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8 text; the {noun} is kept to the letter.") from error

@@ -1,0 +1,359 @@
+"""`tasuki handoffs`, `tasuki show`, `tasuki lineage`: stored handoffs, listed, found, shown and pruned."""
+
+import sys
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from tasuki.cli.fleet.stored_handoffs import (
+    PersonaDocument,
+    find_documents,
+    read_fleet_history,
+    select_prunable_documents,
+)
+from tasuki.cli.output import print_json
+from tasuki.cli.threads.thread_list import format_age, make_visible
+from tasuki.model import Handoff
+from tasuki.text_safety import clean_text, shorten_to_line
+from tasuki.threads.handoff_search import find_prunable
+from tasuki.vault import Vault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tasuki.cli.fleet.stored_handoffs import PersonaDocument
+    from tasuki.model import Handoff
+    from tasuki.threads.handoff_search import Candidate
+    from tasuki.vault import Vault
+
+
+class PruneChoice(Struct, frozen=True):
+    """What the user wants to delete."""
+
+    days: int
+    keep: int
+    only_drafts: bool
+
+
+class PrunePlan:
+    """What may be deleted now, and any problems."""
+
+    def __init__(
+        self, vault: Vault, handoffs: list[Handoff], documents: list[PersonaDocument], problem: str
+    ) -> None:
+        self.vault = vault
+        self.handoffs = handoffs
+        self.documents = documents
+        self.problems = [*vault.problems, *([problem] if problem else [])]
+
+    @property
+    def count(self) -> int:
+        """How many handoffs and documents may be deleted."""
+        return len(self.handoffs) + len(self.documents)
+
+    def delete(self, current: "PrunePlan") -> int:
+        """Delete those that `current`, the plan after the question, still allows.
+
+        Return how many.
+        """
+        ids, paths = {h.id for h in current.handoffs}, {d.path for d in current.documents}
+        handoffs = [handoff for handoff in self.handoffs if handoff.id in ids]
+        documents = [document for document in self.documents if document.path in paths]
+        for handoff in handoffs:
+            self.vault.remove(handoff.id)
+        for document in documents:
+            document.path.unlink(missing_ok=True)
+        return len(handoffs) + len(documents)
+
+
+def build_prune_plan(choice: PruneChoice) -> PrunePlan:
+    """Build the plan of a choice. Documents stay while it is unknown which of them are needed."""
+    vault, history = Vault(), read_fleet_history()
+    needed = {record.id for record in history.records if record.is_needed}
+    handoffs = find_prunable(
+        vault, days=choice.days, keep=choice.keep, only_drafts=choice.only_drafts, now=time.time(),
+        needed=needed,
+    )  # fmt: skip
+    if choice.only_drafts or history.problem:
+        problem = f"Documents of personas stay. {history.problem}"
+        return PrunePlan(
+            vault, handoffs, [], problem if history.problem and not choice.only_drafts else ""
+        )
+    documents = select_prunable_documents(
+        find_documents(history), days=choice.days, keep=choice.keep
+    )
+    return PrunePlan(vault, handoffs, documents, "")
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
+)
+@click.option("--all", "everything", is_flag=True, help="Those too that were only printed.")
+@click.option("--agents", is_flag=True, help="Those of the fleet's agents, from its server.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.pass_context
+def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_json: bool) -> None:
+    """List the handoffs that were kept, newest first.
+
+    What was only printed is kept so that its references open; it is listed with --all.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if agents:
+        _print_agent_handoffs(limit, as_json)
+        return
+    from tasuki.vault import Vault
+
+    vault = Vault()
+    all_handoffs = vault.list_handoffs()
+    listed = [h for h in all_handoffs if everything or vault.load_state(h.id) != "printed"][:limit]
+    _print_problems(vault)
+    if as_json:
+        _print_list(vault, [(handoff, ()) for handoff in listed])
+    elif not listed:
+        only = " but printed ones (tasuki handoffs --all)" if all_handoffs else ""
+        click.echo(f'No handoffs yet{only}. Make one: tasuki handoff "what comes next"', err=True)
+    for handoff in listed if not as_json else ():
+        click.echo(_format_row(vault, handoff))
+
+
+def _print_agent_handoffs(limit: int, as_json: bool) -> None:
+    from tasuki.cli.fleet.client import FleetClient
+    from tasuki.cli.fleet.watch import print_handoffs
+
+    records = FleetClient().get_pages("handoffs", limit)
+    if as_json:
+        print_json({"handoffs": records})
+    elif not records:
+        click.echo(
+            "No handoffs of agents yet. Make one: tasuki agent handoff ID --reason …", err=True
+        )
+    else:
+        print_handoffs(records)
+
+
+@handoffs.command("find")
+@click.argument("words", nargs=-1, required=True, metavar="WORDS…")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Search all handoffs; those that hold most of the words come first.
+
+    Searched are the briefs that were kept, and the documents of the fleet's personas.
+    """
+    from tasuki.cli.fleet.stored_handoffs import PersonaDocument
+    from tasuki.threads.handoff_search import rank_candidates
+    from tasuki.vault import Vault
+
+    vault = Vault()
+    matches = rank_candidates(_find_candidates(vault), " ".join(words), limit)
+    _print_problems(vault)
+    if as_json:
+        _print_list(
+            vault,
+            [(one, lines) for one, lines in matches if not isinstance(one, PersonaDocument)],
+            [(one, lines) for one, lines in matches if isinstance(one, PersonaDocument)],
+        )
+        return
+    if not matches:
+        click.echo("No handoff holds these words. In all threads: tasuki find WORDS", err=True)
+        raise SystemExit(1)
+    for match, lines in matches:
+        line_shown = (
+            _format_document_row(match)
+            if isinstance(match, PersonaDocument)
+            else _format_row(vault, match)
+        )
+        click.echo(line_shown)
+        for line in lines:
+            click.echo(f"    {make_visible(line)}")
+
+
+def _find_candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDocument]]":
+    """Yield what can be searched: kept briefs, and documents of personas that are no such brief."""
+    from tasuki.cli.fleet.stored_handoffs import find_documents, read_fleet_history
+    from tasuki.threads.handoff_search import list_candidates
+
+    briefs = list(list_candidates(vault))
+    yield from briefs
+    known_ids = {handoff.id for handoff, *_ in briefs}
+    for document in find_documents(read_fleet_history()):
+        record = document.record
+        if record is None or record.id not in known_ids:
+            yield document, document.created, record.goal if record else "", document.read_text()
+
+
+@handoffs.command()
+@click.option("--older-than", "days", type=click.IntRange(min=0), metavar="DAYS",
+              help="Only those made more than so many days ago.")  # fmt: skip
+@click.option(
+    "--keep", type=click.IntRange(min=0), default=0, metavar="N", help="Always keep the N newest."
+)
+@click.option("--drafts", is_flag=True, help="Only drafts that were never started.")
+@click.option("--unreadable", is_flag=True,
+              help="Set aside those that cannot be read, in a folder of the vault; delete nothing.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
+def prune(
+    days: int | None, keep: int, drafts: bool, unreadable: bool, dry_run: bool, yes: bool
+) -> None:
+    """Delete old handoffs, and old documents of the fleet's personas. Threads are never touched.
+
+    Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain. What a
+    handoff of the fleet that is not over may need stays, the document that a working or lost agent began
+    with, and documents of the last hour.
+    """
+    if unreadable:
+        from tasuki.vault import Vault
+
+        _set_aside(Vault(), dry_run)
+    if days is None and not drafts and not keep:
+        if unreadable:
+            return
+        raise click.UsageError("Say which: --older-than DAYS, --drafts or --keep N.")
+
+    choice = PruneChoice(days or 0, keep, drafts)
+    prune_plan = build_prune_plan(choice)
+    for problem in prune_plan.problems:
+        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+    for handoff in prune_plan.handoffs:
+        click.echo(_format_row(prune_plan.vault, handoff))
+    for document in prune_plan.documents:
+        click.echo(_format_document_row(document))
+    if prune_plan.vault.problems:
+        click.echo(
+            "Nothing is deleted while a handoff cannot be read: it may descend from any.", err=True
+        )
+        raise SystemExit(1)
+    if not prune_plan.count:
+        click.echo("Nothing to delete.", err=True)
+    elif dry_run:
+        click.echo(f"{prune_plan.count} would be deleted.", err=True)
+    else:
+        if not yes:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise click.UsageError("Without a terminal, say --yes or --dry-run.")
+            click.confirm(f"Delete {prune_plan.count} handoffs for good?", abort=True, err=True)
+        click.echo(f"Deleted {prune_plan.delete(build_prune_plan(choice))}.", err=True)
+
+
+def _set_aside(vault: "Vault", dry_run: bool) -> None:
+    vault.list_handoffs()
+    for id in vault.unreadable:
+        where = vault.root / id if dry_run else vault.set_aside(id)
+        click.echo(f"{id[:8]}  {'would be set aside' if dry_run else f'set aside: {where}'}")
+    if not vault.unreadable:
+        click.echo("Every handoff can be read.", err=True)
+
+
+def _print_problems(vault: "Vault") -> None:
+    for problem in vault.problems:
+        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+
+
+def _print_list(
+    vault: "Vault",
+    matches: "Sequence[tuple[Handoff, Sequence[str]]]",
+    documents: "Sequence[tuple[PersonaDocument, Sequence[str]]]" = (),
+) -> None:
+    rows = [
+        {"id": h.id, "created": h.created, "state": vault.load_state(h.id), "goal": h.goal.text,
+         "to": h.to, "predecessor": h.predecessor, "tokens": h.tokens, "parent": h.parent,
+         **({"lines": lines} if lines else {})}
+        for h, lines in matches
+    ]  # fmt: skip
+    of_personas = [
+        {"persona": d.persona, "path": str(d.path), "created": d.created,
+         "handoff": d.record.id if d.record else "", "lines": lines}
+        for d, lines in documents
+    ]  # fmt: skip
+    print_json({"handoffs": rows, **({"documents": of_personas} if of_personas else {})})
+
+
+def _format_document_row(document: "PersonaDocument") -> str:
+    record = document.record
+    id = record.id[:8] if record else "-" * 8
+    state = record.state if record else "document"
+    title = f"{document.persona}: {record.summary if record else document.path.name}"
+    route = f"agent {record.agent_id}" if record else ""
+    if record and record.successor_id is not None:
+        route += f" → {record.successor_id}"
+    return f"{id}  {_format_age(document.created):>4}  {state:<12}  {route:<16}  {shorten_to_line(title, 70)}"
+
+
+def _format_row(vault: "Vault", handoff: "Handoff") -> str:
+    route = make_visible(f"{handoff.predecessor.harness} → {handoff.to or '?'}")
+    goal = shorten_to_line(handoff.goal.shown, 70)
+    state = vault.load_state(handoff.id)
+    return f"{handoff.id[:8]}  {_format_age(handoff.created):>4}  {state:<12}  {route:<16}  {goal}"
+
+
+def _format_age(created: str) -> str:
+    try:
+        return format_age(time.time() - datetime.fromisoformat(created).timestamp())
+    except (ValueError, OverflowError):
+        return "?"
+
+
+@click.command()
+@click.argument("id")
+@click.option("--brief", "only_brief", is_flag=True, help="The brief alone, to the letter.")
+@click.option("--json", "as_json", is_flag=True, help="The stored record.")
+def show(id: str, only_brief: bool, as_json: bool) -> None:
+    """Show one handoff: where it came from, what happened to it, and its brief.
+
+    ID is the handoff's id or its beginning.
+    """
+    from tasuki.vault import Vault
+
+    vault = Vault()
+    handoff = vault.get(id)
+    if as_json:
+        print_json({"handoff": handoff, "events": vault.load_events(id)})
+        return
+    if not only_brief:
+        source = handoff.predecessor
+        click.echo(f"Handoff {handoff.id}, {handoff.created}, {vault.load_state(id)}", err=True)
+        origin = f"{source.harness} {source.thread_id} ({source.entries} entries) {source.path}"
+        click.echo(f"From {make_visible(origin)}", err=True)
+        for event in vault.load_events(id):
+            detail = ", ".join(f"{k}: {v}" for k, v in event.detail.items())
+            click.echo(f"  {make_visible(f'{event.at}  {event.kind}  {detail}')}", err=True)
+        for dropped in handoff.draft.dropped:
+            reason_line = make_visible(f"{dropped.way}: {dropped.text} ({dropped.reason})")
+            click.echo(f"  {reason_line}", err=True)
+        click.echo("", err=True)
+    brief = vault.load_brief(id)
+    if sys.stdout.isatty():
+        click.echo(clean_text(brief))
+    else:
+        click.echo(brief, color=True)
+
+
+@click.command()
+@click.argument("id", required=False)
+def lineage(id: str | None) -> None:
+    """Draw the chain of threads and handoffs, of all or of the one that ID belongs to.
+
+    Handoffs of the fleet's agents are part of it.
+    """
+    from tasuki.cli.fleet.stored_handoffs import read_fleet_history
+    from tasuki.vault import Vault, draw_lineage
+    from tasuki.vault import build_lineage as chains
+
+    vault, history = Vault(), read_fleet_history()
+    drawing = draw_lineage(chains(vault, id, history.records))
+    if history.problem:
+        click.echo(f"tasuki: {make_visible(history.problem)}", err=True)
+    for problem in vault.problems:
+        click.echo(f"tasuki: {make_visible(problem)}", err=True)
+    if drawing:
+        click.echo(drawing)
+    else:
+        click.echo('No handoffs yet. Make one: tasuki handoff "what comes next"', err=True)

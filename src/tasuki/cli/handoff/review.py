@@ -1,0 +1,246 @@
+"""Review a stored handoff on the screen or in an editor, and start its successor."""
+
+import contextlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+import click
+from msgspec import Struct
+
+from tasuki import handoffs
+from tasuki.draft import brief as briefs
+from tasuki.errors import GoalHasSecret, TasukiError, UsageError
+from tasuki.extras import build_install_line
+from tasuki.model import Handoff, Thread
+from tasuki.text_safety import clean_for_display
+
+if TYPE_CHECKING:
+    from tasuki.launch import LaunchResult
+
+FALLBACK_EDITORS = ("sensible-editor", "nano", "vi")
+
+
+def edit_in_editor(text: str) -> str | None:
+    """Return the text as edited in `$VISUAL` or `$EDITOR`, or None where the user gave up.
+
+    Giving up means: the editor ended with an error, or the file is empty or gone. The file is
+    the user's alone and is removed. Raises UsageError where there is no editor, TasukiError
+    where the file cannot be written.
+    """
+    command = _find_editor()
+    path = _write_file(text)
+    try:
+        status = _run_editor([*command, str(path)])
+        edited = path.read_bytes().decode("utf-8", "replace") if status == 0 else ""
+    except FileNotFoundError:
+        return None
+    finally:
+        path.unlink(missing_ok=True)
+    return _strip_added_newline(edited, text) if edited.strip() else None
+
+
+def _find_editor() -> list[str]:
+    """Find the editor's command; a setting that names a missing program is an error."""
+    for name in ("VISUAL", "EDITOR"):
+        if value := os.environ.get(name, "").strip():
+            with contextlib.suppress(ValueError):
+                command = shlex.split(value)
+                if command and shutil.which(command[0]):
+                    return command
+            raise UsageError(f"${name} is {value!r}, which cannot be run. Set it to your editor.")
+    for program in FALLBACK_EDITORS:
+        if shutil.which(program):
+            return [program]
+    raise UsageError(
+        "There is no editor to review in. Set EDITOR, or install the extra `review`: "
+        f"{build_install_line('review')}"
+    )
+
+
+def _write_file(text: str) -> Path:
+    try:
+        number, name = tempfile.mkstemp(prefix="tasuki-", suffix=".md")
+        with os.fdopen(number, "wb") as stream:
+            stream.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise TasukiError(f"The brief cannot be written for the editor: {error}.") from error
+    return Path(name)
+
+
+def _run_editor(command: list[str]) -> int:
+    """Run the editor and return its exit status. Ctrl-C is for the editor alone."""
+    try:
+        process = subprocess.Popen(command)
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be run: {error.strerror}.") from error
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
+
+
+def _strip_added_newline(edited: str, original: str) -> str:
+    """Strip a newline at the end that the editor added: it is not an edit."""
+    return edited if original.endswith("\n") else edited.removesuffix("\n")
+
+
+DecisionAction = Literal["start", "save", "cancel"]
+
+
+class ReviewDecision(Struct, frozen=True):
+    """What the user decided, and the brief as they left it."""
+
+    action: DecisionAction
+    text: str
+
+
+def review_brief(
+    text: str,
+    thread: Thread,
+    handoff: Handoff,
+    warnings: Sequence[str],
+    *,
+    in_editor: bool,
+    budget: int,
+) -> ReviewDecision:
+    """Show a brief for review. An editor that leaves an empty file, or fails, cancels."""
+    if not in_editor and os.environ.get("TERM", "dumb") != "dumb":
+        try:
+            from tasuki.cli.handoff.review_screen import show_review
+        except ImportError:
+            pass
+        else:
+            result = show_review(text, thread, handoff.draft.left_out, warnings, budget)
+            return ReviewDecision(action=result.action, text=result.text)
+    return _review_in_editor(text)
+
+
+def _review_in_editor(text: str) -> ReviewDecision:
+    import click
+
+    edited = edit_in_editor(text)
+    if edited is None:
+        return ReviewDecision(action="cancel", text=text)
+    answer = click.prompt(
+        "Start the successor, save only, or cancel?",
+        type=click.Choice(["start", "save", "cancel"]),
+        default="start",
+        err=True,
+    )
+    return ReviewDecision(action=cast(DecisionAction, answer), text=edited)
+
+
+NOTHING_STARTED = "Nothing was started."
+CANCELLED_CODE = 130
+"""Exit code of a review that was cancelled."""
+
+
+class StartOptions(Struct, frozen=True):
+    """How the user wants a successor to be started."""
+
+    yes: bool = False
+    editor: bool = False
+    send: bool = False
+    tmux: bool = False
+    model: str = ""
+    force: bool = False
+    budget: int = 0
+    arguments: tuple[str, ...] = ()
+
+    def review_and_start(self, prepared: handoffs.PreparedHandoff) -> int:
+        """Let the user review the brief, then start the successor; return the exit code."""
+        from tasuki.launch import find_running_programs
+
+        inside_agent = os.environ.pop(handoffs.INSIDE, "")
+        for program in () if inside_agent else find_running_programs(prepared.thread):
+            prepared.warnings.append(f"The thread is still open: {program}")
+        if self.yes:
+            print_warnings(prepared)
+        elif (code := self._review_brief(prepared)) is not None:
+            return code
+        launched = handoffs.start_successor(
+            prepared,
+            where="tmux" if self.tmux or os.environ.get("TMUX") else "here",
+            tell=print_message,
+            send=self.send,
+            model=self.model,
+            arguments=self.arguments,
+        )
+        _print_started(prepared, launched)
+        return 0
+
+    def _review_brief(self, prepared: handoffs.PreparedHandoff) -> int | None:
+        """Review the brief; return the exit code if nothing should be started, else None."""
+        result = review_brief(
+            prepared.brief,
+            prepared.thread,
+            prepared.handoff,
+            [*prepared.authorship_notes, *prepared.warnings, *prepared.notes],
+            in_editor=self.editor,
+            budget=self.budget,
+        )
+        if result.action != "cancel" and result.text != prepared.brief:
+            revise(prepared, result.text, force=self.force, can_ask=True)
+        short = prepared.handoff.id[:8]
+        if result.action == "start":
+            return None
+        if result.action == "save":
+            click.echo(f"Saved as handoff {short}. Start it: tasuki start {short}", err=True)
+            return 0
+        click.echo(
+            f"Cancelled. {NOTHING_STARTED} The draft is kept: tasuki show {short}, "
+            f"tasuki start {short}",
+            err=True,
+        )
+        return CANCELLED_CODE
+
+
+def revise(
+    prepared: handoffs.PreparedHandoff, text: str, *, force: bool, can_ask: bool = False
+) -> None:
+    """Apply an edited brief. Raises GoalHasSecret where its new goal has one."""
+    _, goal = briefs.split_brief(text)
+    if goal.rstrip("\n") not in ("", prepared.handoff.goal.text):
+        confirm_secrets(goal, can_ask=can_ask, force=force)
+    prepared.revise(text)
+
+
+def confirm_secrets(goal: str, *, can_ask: bool, force: bool) -> None:
+    """Ask whether to hand on a goal that seems to hold a secret. Raises GoalHasSecret."""
+    message = handoffs.describe_secrets(goal)
+    if not message or force:
+        return
+    if not (can_ask and click.confirm(f"{message} Go on?", default=False, err=True)):
+        raise GoalHasSecret(f"{message} Take it out, or confirm with --force.")
+
+
+def print_warnings(prepared: handoffs.PreparedHandoff) -> None:
+    """Print the author and the warnings on standard error, one a line."""
+    for warning in (*prepared.authorship_notes, *prepared.warnings):
+        print_message(briefs.clean_line(warning))
+
+
+def print_message(sentence: str) -> None:
+    """Print a sentence on standard error."""
+    click.echo(f"tasuki: {sentence}", err=True)
+
+
+def _print_started(prepared: handoffs.PreparedHandoff, launched: "LaunchResult") -> None:
+    resume_command = shlex.join(handoffs.build_resume_command(prepared.thread))
+    place = f" in tmux {launched.target}" if launched.pane else ""
+    attach_note = f" Attach: {shlex.join(launched.attach)}." if launched.attach else ""
+    resume_note = (
+        f" Back to the predecessor: {clean_for_display(resume_command)}" if resume_command else ""
+    )
+    click.echo(
+        f"Handoff {prepared.handoff.id[:8]} started {prepared.successor.title}{place}."
+        f"{attach_note}{resume_note}",
+        err=True,
+    )

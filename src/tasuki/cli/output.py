@@ -1,0 +1,184 @@
+"""What commands print in one way: tables, JSON, and progress on standard error."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TextIO
+
+import click
+
+
+@contextmanager
+def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
+    """Raise ExtraMissing where an import finds that one of the modules of an extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in modules:
+            raise
+        from tasuki.errors import ExtraMissing
+        from tasuki.extras import build_install_line
+
+        raise ExtraMissing(
+            f"{what} needs the extra `{extra}`. Install it: {build_install_line(extra)}"
+        ) from error
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """Print one JSON document on standard output, with the version of its layout in front."""
+    click.echo(format_json(document), nl=False)
+
+
+def wrap_text(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Wrap a text into lines, words kept whole: a path or a command can be copied."""
+    import textwrap
+
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def format_table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()
+) -> list[str]:
+    """Format a table: titles first, each column as wide as its content, empty ones left out.
+
+    `right` are the columns that are aligned to the right; the last one is cut at the screen's
+    edge. Cells are safe for a terminal already.
+    """
+    import shutil
+
+    last = len(titles) - 1
+    widths = [max((len(row[n]) for row in rows), default=0) for n in range(last)]
+    widths = [max(width, len(titles[n])) if width else 0 for n, width in enumerate(widths)]
+    used = sum(width + 2 for width in widths if width)
+    room = max(shutil.get_terminal_size((120, 24)).columns - used, 24)
+    lines = []
+    for row in (titles, *rows):
+        cells = [
+            cell.rjust(width) if n in right else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=False))
+            if width
+        ]
+        words = row[last] if len(row[last]) <= room else row[last][: room - 1] + "…"
+        lines.append("  ".join((*cells, words)).rstrip())
+    return lines
+
+
+def format_json(document: Mapping[str, object]) -> str:
+    """Format the same document as text, for a file."""
+    import msgspec
+
+    encoded = msgspec.json.encode({"version": 1, **document})
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PLAIN_FRAMES = "|/-\\"
+QUIET_SECONDS = 1.0
+"""Seconds in which nothing is shown."""
+LINES_VARIABLE = "TASUKI_PROGRESS"
+"""A variable; with the value `lines`, a program that shows progress itself gets a line per
+phase.
+"""
+LINE_MARK = "progress: "
+ESTIMATE_SECONDS = 10.0
+"""Seconds after which an estimate of the remaining time is shown."""
+BYTES_PER_SECOND = 120e6
+
+
+class ProgressSpinner:
+    """Shows the current work. `expected` seconds, where known, give the estimate.
+
+    Without a terminal nothing moves; the closing line is written only if it took a second. With
+    `TASUKI_PROGRESS=lines` each phase is a line, and after ten seconds each second.
+    """
+
+    def __init__(
+        self, *, phases: bool = True, expected: float = 0.0, stream: TextIO | None = None
+    ) -> None:
+        self.stream = stream or sys.stderr
+        self.phases = phases
+        self.expected = expected
+        self.label = "Working..."
+        self.started = time.monotonic()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._uses_lines = os.environ.get(LINES_VARIABLE) == "lines"
+        self._is_terminal = self.stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        encoding = (getattr(self.stream, "encoding", None) or "").lower()
+        self.frames, self.done_mark, self.failed_mark = (
+            (FRAMES, "✓", "✗") if "utf" in encoding else (PLAIN_FRAMES, "ok:", "failed:")
+        )
+
+    def __enter__(self) -> "ProgressSpinner":
+        if self._is_terminal or self._uses_lines:
+            work = self._report_lines if self._uses_lines else self._spin
+            self._thread = threading.Thread(target=work, daemon=True)
+            self._thread.start()
+        return self
+
+    def begin_phase(self, label: str) -> None:
+        """Begin the next phase."""
+        if self.phases:
+            self.label = label
+            if self._uses_lines:
+                self._write_line()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        if self._thread:
+            self._thread.join()
+        seconds = time.monotonic() - self.started
+        if seconds >= QUIET_SECONDS and not self._uses_lines and kind is not KeyboardInterrupt:
+            mark = self.failed_mark if kind else self.done_mark
+            outcome = "Context failed" if kind else "Context ready"
+            self.stream.write(f"{mark} {outcome} ({seconds:.1f}s)\n")
+            self.stream.flush()
+
+    def _report_lines(self) -> None:
+        if self._stop.wait(ESTIMATE_SECONDS):
+            return
+        while not self._stop.wait(1.0):
+            self._write_line()
+
+    def _write_line(self) -> None:
+        self.stream.write(f"{LINE_MARK}{self._format_text()}\n")
+        self.stream.flush()
+
+    def _spin(self) -> None:
+        if self._stop.wait(QUIET_SECONDS):
+            return
+        frame = 0
+        while not self._stop.wait(0.08):
+            self.stream.write(
+                f"\r\x1b[2K{self.frames[frame % len(self.frames)]} {self._format_text()}"
+            )
+            self.stream.flush()
+            frame += 1
+        self.stream.write("\r\x1b[2K")
+        self.stream.flush()
+
+    def _format_text(self) -> str:
+        seconds = time.monotonic() - self.started
+        remaining = self.expected - seconds
+        if seconds >= ESTIMATE_SECONDS:
+            if remaining > 1:
+                return f"{self.label} {seconds:.0f}s, about {remaining:.0f}s left"
+            usual = f"; usually about {self.expected:.0f}s" if self.expected >= 1 else ""
+            return f"{self.label} {seconds:.0f}s{usual}"
+        return self.label

@@ -1,0 +1,1 @@
+"""Commands that set tasuki up or serve other programs."""

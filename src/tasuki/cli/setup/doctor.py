@@ -1,0 +1,142 @@
+"""`tasuki doctor`: what works with each harness, and how to fix the rest."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from tasuki.cli.output import print_json, wrap_text
+from tasuki.config.settings import format_path
+from tasuki.doctor import (
+    DiagnosedProblem,
+    DoctorReport,
+    HarnessReport,
+    build_install_line,
+    inspect_harnesses,
+)
+from tasuki.text_safety import clean_for_display
+
+WIDTH_COLUMNS = 78
+LABEL_COLUMNS = 11
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def doctor(names: tuple[str, ...], as_json: bool) -> int:
+    """Say what works with each harness here, and the one line that mends what does not.
+
+    Looks for the program, its version and threads, for what `tasuki install` added, and for tmux.
+    Where agents run in a fleet: for their hooks, the script that these run, and curl.
+    Starts nothing but the programs' own --version. The exit code is 1 if something is broken.
+    """
+    report = inspect_harnesses(names)
+    if as_json:
+        import msgspec
+
+        print_json({"broken": report.is_broken, **msgspec.to_builtins(report)})
+    else:
+        for line in _format_report(report, show_all=bool(names)):
+            click.echo(clean_for_display(line))
+    return int(report.is_broken)
+
+
+def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
+    yield f"tasuki {report.tasuki}"
+    yield from _format_row("command", shorten_paths(report.command))
+    yield from _format_row("data", shorten_paths(report.data))
+    yield from _format_row(
+        "tmux", report.tmux or "not found: a handoff inside an agent is kept, not shown"
+    )
+    extras = [name for name, there in report.extras.items() if there]
+    missing = [name for name, there in report.extras.items() if not there]
+    text = f"{', '.join(extras) or 'none'}"
+    yield from _format_row(
+        "extras", text + (f"; not installed: {', '.join(missing)}" if missing else "")
+    )
+    if report.fleet:
+        waiting = (
+            f"; {report.fleet.waiting:,} events wait for it: tasuki serve"
+            if report.fleet.waiting
+            else ""
+        )
+        yield from _format_row("fleet", f"the hooks' script is {report.fleet.script}{waiting}")
+    yield from _format_problems(report.problems)
+    shown_harnesses = [h for h in report.harnesses if show_all or h.is_present]
+    for harness in shown_harnesses:
+        yield ""
+        yield from _format_harness(harness, fleet=report.fleet is not None)
+    if absent := [h.title for h in report.harnesses if h not in shown_harnesses]:
+        yield ""
+        yield from textwrap.wrap(f"Not here: {', '.join(absent)}.", WIDTH_COLUMNS)
+
+
+def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
+    yield harness.title
+    yield from _format_row("program", _describe_program(harness))
+    threads = harness.threads
+    newest = "the newest can be read" if threads.readable else "the newest cannot be read"
+    yield from _format_row(
+        "threads", f"{threads.count:,}, {newest}" if threads.count else "none yet"
+    )
+    yield from _format_row("successor", _describe_successor(harness))
+    if harness.command:
+        yield from _format_row("inside", _describe_parts(harness))
+    if fleet and harness.fleet:
+        yield from _format_row("fleet", _describe_agents(harness))
+    yield from _format_problems(harness.problems)
+
+
+def _describe_program(harness: HarnessReport) -> str:
+    if not harness.program:
+        install_advice = build_install_line(harness)
+        return f"not found{f'. Install it: {install_advice}' if install_advice else ''}"
+    version = "of unknown version" if harness.version == "?" else harness.version
+    tested = ""
+    if harness.tested and harness.tested != harness.version:
+        tested = f" (tested with {harness.tested})"
+    return f"{version}{tested}, {shorten_paths(harness.program)}"
+
+
+def _describe_successor(harness: HarnessReport) -> str:
+    if harness.can_start:
+        way = "as its filled-in input" if harness.can_prefill else "pasted into its input"
+        return f"can be started; the brief stands unsent, {way}"
+    return "cannot be started: there is no program" if harness.tested else "read only"
+
+
+def _describe_parts(harness: HarnessReport) -> str:
+    if not harness.parts:
+        return "cannot be told: one of its files cannot be read"
+    if not harness.is_installed:
+        return f"nothing yet. To hand off inside it: tasuki install {harness.name}"
+    present = [part for part in harness.parts if part.state in ("there", "replace")]
+    foreign = [part for part in harness.parts if part.state == "foreign"]
+    more = f"; yours: {', '.join(part.what for part in foreign)}" if foreign else ""
+    return f"{harness.command} ({len(present)} of {len(harness.parts)} parts{more})"
+
+
+def _describe_agents(harness: HarnessReport) -> str:
+    present_count = sum(part.state in ("there", "replace") for part in harness.fleet)
+    if not present_count:
+        return f"its agents are not seen. To see them: tasuki install {harness.name} --fleet"
+    return f"its agents are seen ({present_count} of {len(harness.fleet)} parts)"
+
+
+def _format_problems(problems: tuple[DiagnosedProblem, ...]) -> Iterator[str]:
+    for problem in problems:
+        yield from wrap_text(problem.what, WIDTH_COLUMNS, "  ! ", "    ")
+        if problem.mend:
+            yield from wrap_text(problem.mend, WIDTH_COLUMNS, "    → ", "      ")
+
+
+def _format_row(label: str, text: str) -> list[str]:
+    return wrap_text(text, WIDTH_COLUMNS, f"  {label:<{LABEL_COLUMNS}}", " " * (LABEL_COLUMNS + 2))
+
+
+def shorten_paths(text: str) -> str:
+    """Shorten a path, or a command with paths, with `~` for the home folder."""
+    return " ".join(
+        format_path(Path(word)) if word.startswith("/") else word for word in text.split(" ")
+    )

@@ -1,0 +1,265 @@
+"""`tasuki install` and `tasuki uninstall`: tasuki's parts in a harness's own files."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from tasuki.cli.output import wrap_text
+from tasuki.config.settings import format_path
+from tasuki.errors import InstallFailed, TasukiError
+from tasuki.harness import registry as harnesses
+from tasuki.harness.install.hook_script import get_script_path, write_hook_script
+from tasuki.harness.install.installer import Installer, InstallPlan, InstallStep, find_own_command
+from tasuki.harness.integration import Addition, JsonEntry
+from tasuki.harness.protocol import Harness
+from tasuki.paths import require_text_path
+from tasuki.text_safety import clean_for_display
+
+FLEET_PART = "fleet"
+"""The part that the fleet's server needs, in addition to the ordinary one."""
+WIDTH_COLUMNS = 72
+"""Columns of printed sentences."""
+SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!"}
+LEGEND = {"replace": "an older one is replaced", "there": "already there",
+          "foreign": "there is one of yours, which stays"}  # fmt: skip
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.option("--all", "every", is_flag=True, help="Every harness that is found on this machine.")
+@click.option(
+    "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
+def install(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
+    """Add to a harness what lets you hand off inside it: a command, hooks, a skill, tools.
+
+    What is added is shown first, with the files, and asked about. Nothing else in those files
+    changes, and `tasuki uninstall` takes exactly that out again. Running it again brings it up to
+    date. Without a HARNESS it says which are found here, and asks.
+    """
+    adapters = _choose_harnesses(names, every=every, dry=dry)
+    if fleet:
+        if unable := [
+            harness.title for harness in adapters if harnesses.get_control(harness) is None
+        ]:
+            raise click.UsageError(f"{unable[0]} has no hooks by which its agents could be seen.")
+        if not dry:
+            folder = require_text_path() / "fleet"
+            try:
+                write_hook_script(folder)
+            except OSError as error:
+                raise InstallFailed(f"{folder} cannot be written: {error.strerror}.") from error
+    return _process_all(
+        adapters, ("", FLEET_PART) if fleet else ("",), yes=yes, dry=dry, remove=False
+    )
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[HARNESS]...")
+@click.option("--all", "every", is_flag=True, help="Every harness that has something of tasuki.")
+@click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
+def uninstall(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
+    """Take out of a harness what `tasuki install` added, and nothing else."""
+    if not names and not every:
+        raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
+    adapters = (
+        _check_names(names)
+        if names
+        else [h for h in map(harnesses.get_harness, harnesses.list_names()) if _has_additions(h)]
+    )
+    if not adapters:
+        click.echo("Nothing of tasuki is in any harness.")
+    return _process_all(
+        adapters, (FLEET_PART,) if fleet else (FLEET_PART, ""), yes=yes, dry=dry, remove=True
+    )
+
+
+# -- which -----------------------------------------------------------------------------
+
+
+def _list_installable() -> list[Harness]:
+    """List the harnesses that something can be added to."""
+    return [
+        h
+        for h in map(harnesses.get_harness, harnesses.list_names())
+        if harnesses.get_integration(h)
+    ]
+
+
+def _has_additions(harness: Harness) -> bool:
+    """Whether there is something to remove, or a file that cannot be checked."""
+    try:
+        return any(
+            Installer(require_text_path()).plan_removal(record, additions).has_changes
+            for record, additions in (_build_part(harness, part) for part in ("", FLEET_PART))
+        )
+    except TasukiError:
+        return True
+
+
+def _build_part(harness: Harness, part: str) -> tuple[str, tuple[Addition, ...]]:
+    """Return the recorded name of a part, and its additions: the ordinary one, or the fleet's.
+
+    They are recorded separately, so that one can be brought up to date without the other.
+    """
+    if part == FLEET_PART:
+        control = harnesses.get_control(harness)
+        script = str(get_script_path(require_text_path() / "fleet"))
+        return f"{harness.name}/fleet", control.list_additions(script) if control else ()
+    integration = harnesses.get_integration(harness)
+    return harness.name, integration.list_additions(find_own_command()) if integration else ()
+
+
+def _check_names(names: tuple[str, ...]) -> list[Harness]:
+    adapters = [harnesses.get_harness(name) for name in dict.fromkeys(names)]
+    for harness in adapters:
+        if harnesses.get_integration(harness) is None:
+            names_list = ", ".join(able.name for able in _list_installable())
+            raise click.UsageError(f"tasuki adds nothing to {harness.title}. It can: {names_list}.")
+    return adapters
+
+
+def _choose_harnesses(names: tuple[str, ...], *, every: bool, dry: bool) -> list[Harness]:
+    """Choose the harnesses: those named, all that are installed, or those the user enters."""
+    if names:
+        return _check_names(names)
+    adapters = _list_installable()
+    installed = [harness for harness in adapters if shutil.which(harness.program)]
+    if not installed:
+        can = ", ".join(harness.name for harness in adapters)
+        raise click.UsageError(f"None of the programs is on your PATH. Name one: {can}.")
+    if every:
+        return installed
+    click.echo("Found on this machine:")
+    for harness in installed:
+        click.echo(f"  {harness.name:<9} {harness.title}")
+    if dry or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("Name those that are meant, or say --all.")
+    answer = click.prompt("Which (names, or all)", default="all")
+    return (
+        installed
+        if answer.strip() == "all"
+        else _check_names(tuple(answer.replace(",", " ").split()))
+    )
+
+
+# -- what ------------------------------------------------------------------------------
+
+
+def _process_all(
+    adapters: list[Harness], parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
+) -> int:
+    """Process one harness after the other; return 1 if one of them failed."""
+    failed = 0
+    for number, harness in enumerate(adapters):
+        if number:
+            click.echo()
+        try:
+            _process_harness(harness, parts, yes=yes, dry=dry, remove=remove)
+        except TasukiError as error:
+            click.echo(f"tasuki: {harness.title}: {clean_for_display(str(error))}", err=True)
+            failed = 1
+    return failed
+
+
+def _process_harness(
+    harness: Harness, parts: tuple[str, ...], *, yes: bool, dry: bool, remove: bool
+) -> None:
+    click.echo(harness.title)
+    changed = [
+        _process_part(harness, part, yes=yes, dry=dry, remove=remove)
+        for part in parts
+        if part != FLEET_PART or harnesses.get_control(harness)
+    ]
+    if not any(changed):
+        click.echo("  Nothing of tasuki is there." if remove else "  Nothing to do.")
+    elif dry:
+        click.echo("  Nothing was written.")
+    elif remove:
+        click.echo("  Taken out.")
+    else:
+        _print_done(harness, parts)
+
+
+def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
+    integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
+    if integration:
+        click.echo(f"  Done. Hand off inside {harness.title}: {integration.command}")
+    notes = (
+        *(integration.notes if integration else ()),
+        *(control.notes if control and FLEET_PART in parts else ()),
+    )
+    for note in dict.fromkeys(notes):
+        click.echo("\n".join(_wrap_sentence(note, "  ")))
+
+
+def _process_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: bool) -> bool:
+    """Show and carry out one part; return whether there was something to do."""
+    record, additions = _build_part(harness, part)
+    installer = Installer(require_text_path())
+    plan = (installer.plan_removal if remove else installer.plan)(record, additions)
+    if not plan.has_changes and remove:
+        return False
+    for line in _format_plan(plan, additions, whole=dry):
+        click.echo(clean_for_display(line))
+    if plan.damaged:
+        note = f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; what is ours is told by its marks."
+        click.echo("\n".join(_wrap_sentence(note, "  ")))
+    if not plan.has_changes or dry:
+        return plan.has_changes
+    if not yes:
+        _confirm(harness, remove=remove)
+    installer.apply_plan(record, additions, plan, remove=remove)
+    return True
+
+
+def _confirm(harness: Harness, *, remove: bool) -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("There is no terminal to ask in: add --yes, or look with --dry-run.")
+    question = "Take this out" if remove else "Add this"
+    if not click.confirm(f"  {question}?", default=not remove):
+        raise click.Abort
+
+
+def _format_plan(
+    plan: InstallPlan, additions: tuple[Addition, ...], *, whole: bool
+) -> Iterator[str]:
+    """Format the steps under their files; with `whole` every line of them."""
+    file = ""
+    for step in plan.steps:
+        if step.path != file:
+            file = step.path
+            yield f"  {format_path(Path(file))}{_describe_file(plan, file)}"
+        legend = f" ({LEGEND[step.action]})" if step.action in LEGEND else ""
+        yield f"    {SIGNS[step.action]} {step.what}{legend}"
+        if whole and step.text:
+            sign = "-" if step.action == "remove" else "+"
+            yield from (f"      {sign} {line}" for line in step.text.strip("\r\n,").splitlines())
+        if step.action == "foreign":
+            yield from (f"      {line}" for line in _format_alternative(step, additions))
+
+
+def _describe_file(plan: InstallPlan, path: str) -> str:
+    """Describe whether a file is created or removed."""
+    if path not in plan.files:
+        return ""
+    if plan.files[path] is None:
+        return " (goes)"
+    return " (new)" if plan.before[path] is None else ""
+
+
+def _format_alternative(step: InstallStep, additions: tuple[Addition, ...]) -> list[str]:
+    """Format what the user can do about an entry of theirs in tasuki's place."""
+    texts = [a.otherwise for a in additions if isinstance(a, JsonEntry) and a.what == step.what]
+    return _wrap_sentence(" ".join(texts))
+
+
+def _wrap_sentence(text: str, indent: str = "") -> list[str]:
+    return wrap_text(text, WIDTH_COLUMNS - len(indent), indent, indent)

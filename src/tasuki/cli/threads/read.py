@@ -1,0 +1,262 @@
+"""`tasuki read`: a thread, the entries that a brief refers to, or the answer to a question."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tasuki.cli.output import print_json
+from tasuki.text_safety import shorten_to_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tasuki.model import Thread
+    from tasuki.threads.passages import Passage
+    from tasuki.threads.references import EntryReading, OpenedThread
+    from tasuki.threads.safe import EntryCleaner
+
+EPILOG = """
+\b
+Examples:
+  tasuki read 3fa9c1d2#12-15,40
+  tasuki read @1 --markdown > thread.md
+  tasuki read 3fa9c1d2 "why was the timeout raised?"
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("spec", metavar="THREAD[#N[-M][,K…]]")
+@click.argument("question", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--markdown", is_flag=True, help="Markdown, each entry under a heading of its own.")
+@click.option(
+    "--limit", type=click.IntRange(1, 50), default=6, show_default=True,
+    help="Passages that answer a question, of each thread.",
+)  # fmt: skip
+@click.option(
+    "--author",
+    type=click.Choice(["offline", "model"]),
+    help="Who answers a question: passages alone, or a language model, from passages that it cites. "
+    "Default: as the settings say.",
+)
+@click.option(
+    "--author-model", metavar="PROVIDER/MODEL", help="Model that answers, with --author model."
+)
+def read(
+    spec: str,
+    question: str | None,
+    as_json: bool,
+    markdown: bool,
+    limit: int,
+    author: str | None,
+    author_model: str | None,
+) -> None:
+    """Open a thread, the entries that a brief refers to, or what it says to a question.
+
+    THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it: a path, an id or its
+    beginning, a harness, or @1 for the newest here. A handoff id opens its predecessor; an entry that
+    changed or is gone since is shown as the handoff kept it.
+
+    A QUESTION is answered by the passages that say most about it, in the order of the thread, also of
+    the threads that this one was handed on from. Later passages may revise earlier ones. With the
+    author `model` a language model answers; each of its sentences cites passages, and is checked
+    against them. Where it fails, the passages are shown.
+
+    Secrets are redacted.
+    """
+    from tasuki.threads import references
+    from tasuki.threads.safe import EntryCleaner
+
+    if as_json and markdown:
+        raise click.UsageError("Choose --json or --markdown, not both.")
+    name, refs = references.split_spec(spec)
+    if refs is not None and question is not None:
+        raise click.UsageError("Name entries or ask a question, not both.")
+    opened_thread, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
+    if opened_thread.problem:
+        click.echo(
+            f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what the handoff kept.",
+            err=True,
+        )
+    if opened_thread.thread is not None and (note := _describe_damage(opened_thread.thread)):
+        click.echo(f"tasuki: {cleaner.clean_text(note)}", err=True)
+    if question is not None:
+        question = question.encode("utf-8", "replace").decode()  # JSON has no other bytes
+        if _print_model_answer(
+            opened_thread, question, cleaner, author, author_model, as_json=as_json
+        ):
+            return
+        _print_passages(opened_thread, question, cleaner, limit, as_json=as_json, markdown=markdown)
+        return
+    readings = references.read_entries(opened_thread, refs)
+    if as_json:
+        _print_json(opened_thread, readings, cleaner)
+        return
+    form = _format_markdown if markdown else references.render_entry
+    texts = (form(reading, cleaner) for reading in readings)
+    if refs is None and sys.stdout.isatty() and not markdown:
+        click.echo_via_pager(f"{text}\n" for text in texts)
+        return
+    for text in texts:
+        click.echo(text)
+
+
+def _describe_damage(thread: "Thread") -> str:
+    """Describe what of a thread could not be read, as one sentence."""
+    from tasuki.threads.references import describe_broken_lines
+
+    return describe_broken_lines(thread) or (
+        "" if thread.entries else f"{thread.path} holds no entries."
+    )
+
+
+# -- entries ---------------------------------------------------------------------------
+
+
+def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
+    from tasuki.threads.references import name_speaker
+
+    entry = reading.entry
+    head = f"## #{entry.ref} {name_speaker(reading)}"
+    if reading.kept:
+        head += " (as kept with the handoff)"
+    words = cleaner.clean_text(reading.text)
+    if entry.kind == "tool":
+        longest = max((len(run) for run in _find_backtick_runs(words)), default=0)
+        fence = "`" * max(3, longest + 1)
+        words = f"{fence}\n{words}\n{fence}"
+    return f"{head}\n\n{words}\n"
+
+
+def _find_backtick_runs(text: str) -> list[str]:
+    import re
+
+    return re.findall("`+", text)
+
+
+def _print_json(
+    opened_thread: "OpenedThread", readings: "Iterable[EntryReading]", cleaner: "EntryCleaner"
+) -> None:
+    import msgspec
+
+    entries = []
+    for reading in readings:
+        entry = msgspec.to_builtins(cleaner.clean_entry(reading.entry))
+        fields = {name: entry[name] for name in ("ref", "kind", "at", "text", "tool", "compacted")}
+        fields["origin"] = entry["origin"] if entry["kind"] == "user" else None
+        entries.append({**fields, "kept": reading.kept})
+    print_json({**_build_about(opened_thread, cleaner), "entries": entries})
+
+
+def _build_about(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> dict[str, object]:
+    thread, handoff = opened_thread.thread, opened_thread.handoff
+    thread_fields = None
+    if thread is not None:
+        thread_fields = {
+            "harness": thread.harness, "id": cleaner.clean_line(thread.id), "path": thread.path,
+            "cwd": cleaner.clean_line(thread.cwd), "name": cleaner.clean_text(thread.name),
+            "started": cleaner.clean_line(thread.started, 40),
+            "updated": cleaner.clean_line(thread.updated, 40),
+            "entries": len(thread.entries),
+        }  # fmt: skip
+    return {"label": opened_thread.label, "handoff": handoff.id if handoff else None, "thread": thread_fields,
+            "problem": cleaner.clean_text(opened_thread.problem)}  # fmt: skip
+
+
+# -- a question ------------------------------------------------------------------------
+
+
+def _print_passages(
+    opened_thread: "OpenedThread",
+    question: str,
+    cleaner: "EntryCleaner",
+    limit: int,
+    *,
+    as_json: bool,
+    markdown: bool,
+) -> None:
+    from tasuki.threads import references
+
+    answers = references.find_answers(opened_thread, question, cleaner.clean_entry, limit)
+    if as_json:
+        rows = [{**_build_about(link, cleaner), "passages": passages} for link, passages in answers]
+        print_json({"question": question, "threads": rows})
+        return
+    if not answers:
+        click.echo(
+            f"No passage of {opened_thread.label} has a word of the question. Look in all threads: "
+            "tasuki find WORDS",
+            err=True,
+        )
+        raise SystemExit(1)
+    for link, passages in answers:
+        thread = link.thread
+        title = (
+            f"{thread.harness} {shorten_to_line(thread.id, 80)}"
+            if thread
+            else f"handoff {link.label}, as it kept it"
+        )
+        click.echo(f"# {title}\n" if markdown else f"{title}\n")
+        for passage in passages:
+            click.echo(_format_passage(link, passage, markdown))
+
+
+def _print_model_answer(
+    opened_thread: "OpenedThread",
+    question: str,
+    cleaner: "EntryCleaner",
+    author: str | None,
+    author_model: str | None,
+    *,
+    as_json: bool,
+) -> bool:
+    """Print the answer of a model where the settings name one; return whether it did.
+
+    The printed answer went through the checks; after a failure the passages are shown instead.
+    """
+    from tasuki.config import settings
+    from tasuki.errors import AuthorFailed
+
+    loaded = settings.load_with_sources(Path.cwd(), {"author": author, "model": author_model})
+    for problem in loaded.problems:
+        click.echo(f"tasuki: {problem}", err=True)
+    if loaded.settings.author != "model":
+        return False
+    from tasuki.cli.output import ProgressSpinner
+    from tasuki.threads import question as answering
+
+    try:
+        with ProgressSpinner(phases=False):
+            answer = answering.answer_question(
+                opened_thread, cleaner.clean_text(question), cleaner.clean_entry, loaded
+            )
+    except AuthorFailed as error:
+        if loaded.settings.strict:
+            raise
+        click.echo(f"tasuki: {cleaner.clean_text(str(error))} The passages, then.", err=True)
+        return False
+    for note in (
+        *answer.told,
+        *(f"Dropped: {text!r}: {reason}" for text, reason in answer.dropped),
+    ):
+        click.echo(f"tasuki: {cleaner.clean_line(note)}", err=True)
+    if as_json:
+        print_json({"question": question, "answer": answer.sentences,
+                    "unanswered": answer.unanswered, "dropped": answer.dropped})  # fmt: skip
+        return True
+    for sentence in answer.sentences:
+        click.echo(
+            f"- {cleaner.clean_line(sentence.text, 4_000)} [{', '.join(sentence.references)}]"
+        )
+    if answer.unanswered:
+        click.echo(f"Not in the passages: {cleaner.clean_line(answer.unanswered, 2_000)}")
+    return True
+
+
+def _format_passage(link: "OpenedThread", passage: "Passage", markdown: bool) -> str:
+    head = f"{link.label}#{passage.ref} {passage.kind} {passage.at}".rstrip()
+    mark = "> " if markdown else "    "
+    body = "\n".join(f"{mark}{line}".rstrip() for line in passage.text.splitlines())
+    return f"**{head}**\n\n{body}\n" if markdown else f"  {head}\n{body}\n"

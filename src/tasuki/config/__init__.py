@@ -1,0 +1,1 @@
+"""Settings: where they come from, what values are valid, and how the user file is edited."""

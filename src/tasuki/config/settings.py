@@ -1,0 +1,481 @@
+"""Settings: flags > environment > project file > `.pi/settings.json` > user file > defaults.
+
+The names are the seed's in `.pi/settings.json` (`minGoalLength`) and the same with
+underscores in tasuki's own TOML files and in the environment (`min_goal_length`,
+`TASUKI_MIN_GOAL_LENGTH`). Files found in a repository are other people's words: they may
+limit and shape a brief and name a model, but never choose an author, an address, a key or a
+command to run (`USER_ONLY`). Whether a model that they name may be used is decided where
+models are resolved, from `Loaded.choices`.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.config import validation
+from tasuki.config.validation import convert_to_snake, convert_value, describe_unknown_key
+from tasuki.errors import ConfigInvalid
+from tasuki.paths import expand_user
+
+PROJECT_FILE = ".tasuki.toml"
+PI_FILE = ".pi/settings.json"
+MAX_FILE = 1_000_000
+"""Bytes of a settings file; a longer one is an error."""
+
+
+class Provider(Struct, frozen=True, forbid_unknown_fields=True):
+    """How models of one provider are asked: a table `[providers.NAME]` of the user's own file."""
+
+    base_url: str = ""
+    """Empty for the provider's usual address."""
+    key_env: str = ""
+    """Name of the environment variable that holds the key, never the key."""
+    api: Literal["openai", "responses", "anthropic", "google"] | None = None
+    """None for the provider's own; `openai` for one that is not known."""
+    window: int = 0
+    """Tokens that a request may have; 0 if not known."""
+    json_schema: bool = True
+    """Whether the endpoint is asked to hold the JSON schema of the answer."""
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be set, with its default."""
+
+    budget: int = 4000
+    """Tokens (characters / 4) of the brief without the goal; a hard bound."""
+    max_files: int = 20
+    max_commands: int = 10
+    max_information_items: int = 12
+    max_decision_items: int = 8
+    max_open_questions: int = 6
+    min_goal_length: int = 12
+    include_metadata: bool = True
+    include_skill: bool = True
+    include_file_reasons: bool = True
+    include_handoff_preamble: bool = True
+    show_progress_phases: bool = True
+    validate_files: bool = True
+    author: Literal["offline", "model", "agent"] = "offline"
+    agent_format: Literal["structured", "markdown"] = "structured"
+    """Shape of the document that an agent writes."""
+    author_seconds: int = 180
+    """Time limit of one question to a model or an agent."""
+    strict: bool = False
+    """Whether an author that fails is an error; else the next one down writes."""
+    use_current_model: bool = True
+    """Whether the thread's own model is asked. Also False where a `model` is meant."""
+    model: str | None = None
+    """`provider/model-id`, as the user's own sources name it; see `Loaded.choices`."""
+    model_window: int = 100_000
+    """Tokens that a request may have where the provider says nothing."""
+    providers: dict[str, Provider] = {}
+    """Addresses and key variables of models, by the name before the slash of `provider/model-id`."""
+    to: str = ""
+    """Harness of the successor; empty for the predecessor's own."""
+    mcp_start: bool = False
+    """Whether the MCP tool `handoff` starts the successor in tmux, its first prompt unsent."""
+    suggest_at: int = 80
+    """Percent of the context from which a handoff is suggested, once for a thread; 0 for never."""
+    auto_handoff_at: int = 0
+    """Percent of the context from which a draft is made and shown unasked; 0 for never."""
+    notify: str = ""
+    """Where a suggestion goes besides the screen: `desktop`, or addresses of apprise, in words."""
+    notify_about: str = "all"
+    """Which events of the fleet are sent there, in words; the others are only in its list."""
+    context_threshold: int = 80
+    """Percent of the context at which an agent of the fleet is over its threshold."""
+    keep_days: int = 30
+    """Days for which the fleet keeps its log, alerts and the remains of ended agents.
+
+    0 means for ever.
+    """
+    fleet_root: str = ""
+    """Folder that holds `data/personas/`; empty for tasuki's data folder."""
+    fleet_tmux: str = "default"
+    """Name of the tmux server (`tmux -L`) that agents of the fleet run in."""
+    review_in: Literal["window", "popup"] = "window"
+    """Where in tmux a handoff that was begun inside an agent is reviewed."""
+
+    def list_limits(self) -> dict[str, int]:
+        """Return the caps of the sections of a draft."""
+        return {
+            "files": self.max_files,
+            "commands": self.max_commands,
+            "context": self.max_information_items,
+            "decisions": self.max_decision_items,
+            "questions": self.max_open_questions,
+        }
+
+
+class ModelChoice(Struct, frozen=True):
+    """What one source says about the model to use."""
+
+    source: str
+    own: bool = True
+    """It is the user's own source, not a repository's file."""
+    model: str = ""
+    current: bool | None = None
+    """Whether the thread's own model is wanted; None if the source does not say."""
+
+
+class SettingsFile(Struct, frozen=True):
+    """A file that settings may come from."""
+
+    path: str
+    exists: bool
+
+
+class LoadedSettings(Struct, frozen=True):
+    """Settings, the source of each value, and problems that are no errors."""
+
+    settings: Settings
+    sources: dict[str, str] = {}
+    problems: tuple[str, ...] = ()
+    choices: tuple[ModelChoice, ...] = ()
+    """What was said about the model, the strongest source first.
+
+    If it is empty, the settings decide.
+    """
+    files: tuple[SettingsFile, ...] = ()
+
+
+class SettingsSource(Struct, frozen=True):
+    """One place that settings come from, with its values."""
+
+    name: str
+    values: Mapping[str, Any]
+    repository: bool = False
+    """Other people's words, not the user's own."""
+    lenient: bool = False
+    """Other programs keep keys here too, so an unknown one is no error."""
+
+    def describe_origin(self, name: str) -> str:
+        """Describe where one value came from: for the environment, the variable."""
+        return f"environment TASUKI_{name.upper()}" if self.name == "environment" else self.name
+
+
+USER_ONLY = frozenset({
+    "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
+    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "keep_days",
+    "fleet_root", "fleet_tmux",
+})  # fmt: skip
+"""Settings that a repository cannot set.
+
+They are taken from the user's own file, the environment and flags alone.
+"""
+NAMES_ONLY = frozenset({"model", "use_current_model"})
+"""Settings that a repository may wish for."""
+ALERTS = ("done", "failed", "needs_you", "threshold", "unacknowledged")
+"""Events of the fleet that the operator can be notified of."""
+ALL = "all"
+"""A word of `notify_about` that means each of them."""
+BOUNDS: dict[str, tuple[int, int | None, str]] = {
+    "budget": (300, None, "tokens"),
+    "author_seconds": (1, 3600, "seconds"),
+    "model_window": (2000, None, "tokens"),
+    "suggest_at": (0, 100, "percent"),
+    "auto_handoff_at": (0, 100, "percent"),
+    "context_threshold": (1, 100, "percent"),
+}
+"""Least and greatest value, and the unit; every other number must not be negative."""
+_KINDS: Mapping[str, Any] = Settings.__annotations__
+
+
+def find_user_file() -> Path | None:
+    """Find the user's own settings file, None without a home; `TASUKI_CONFIG` names another one."""
+    if named := os.environ.get("TASUKI_CONFIG"):
+        return Path(os.path.abspath(expand_user(named, "TASUKI_CONFIG")))
+    base = os.environ.get("XDG_CONFIG_HOME") or ""
+    if os.path.isabs(base):
+        return Path(base) / "tasuki" / "config.toml"
+    own = find_home()
+    return own / ".config" / "tasuki" / "config.toml" if own else None
+
+
+def find_fleet_root(settings: Settings, data: Path) -> Path:
+    """Return the folder of the fleet's personas, an absolute path.
+
+    It is the setting, else the data folder.
+    """
+    root = settings.fleet_root
+    return Path(os.path.abspath(expand_user(root, "fleet_root"))) if root else data
+
+
+def find_home() -> Path | None:
+    """Return the user's folder, None if it is unknown."""
+    try:
+        folder = Path.home()
+    except RuntimeError:
+        return None
+    return folder if folder.is_absolute() else None
+
+
+def format_path(path: Path) -> str:
+    """Format a path for a message, with `~` for the home folder."""
+    own = find_home()
+    if own and own != Path("/") and path.is_relative_to(own):
+        return f"~/{path.relative_to(own)}"
+    return str(path)
+
+
+def load_settings(cwd: Path, flags: Mapping[str, Any] | None = None) -> Settings:
+    """Load the settings of a folder. Raises ConfigInvalid naming the file and the key.
+
+    Keys of `flags` whose value is None were not given.
+    """
+    return load_with_sources(cwd, flags).settings
+
+
+def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> LoadedSettings:
+    """Load the settings of a folder with their sources.
+
+    Raises ConfigInvalid as `load_settings` does.
+    """
+    values: dict[str, Any] = {}
+    sources = dict.fromkeys(Settings.__struct_fields__, "default")
+    problems: list[str] = []
+    choices: list[ModelChoice] = []
+    files: list[SettingsFile] = []
+    for source in _list_sources(cwd, flags or {}, files, problems):
+        source_values = _select_values(source, problems)
+        choice = _read_model_choice(source, source_values)
+        if choice:
+            choices.insert(0, choice)
+        for name, value in source_values.items():
+            if not (source.repository and name in NAMES_ONLY):
+                values[name], sources[name] = value, source.describe_origin(name)
+    settings = _validate(_apply_own_model(Settings(**values), choices, sources), sources)
+    problems += _find_open_addresses(settings, sources)
+    return LoadedSettings(settings, sources, tuple(problems), tuple(choices), tuple(files))
+
+
+def check_user_values(name: str, values: Mapping[str, Any]) -> Settings:
+    """Return what the user's own file would mean with these values alone.
+
+    Raises ConfigInvalid naming `name`.
+    """
+    accepted = _select_values(SettingsSource(name, values), [])
+    return _validate(Settings(**accepted), dict.fromkeys(Settings.__struct_fields__, name))
+
+
+def _select_values(source: SettingsSource, problems: list[str]) -> dict[str, Any]:
+    """Select what a source may say and says, by the names of the settings."""
+    accepted: dict[str, Any] = {}
+    for key, value in source.values.items():
+        name = convert_to_snake(key)
+        if name not in _KINDS:
+            unknown = describe_unknown_key(key, key, Settings.__struct_fields__)
+            if not source.lenient:
+                raise ConfigInvalid(f"{source.name}: {unknown}")
+            problems.append(f"{source.name}: {unknown}")
+        elif source.repository and name in USER_ONLY:
+            problems.append(f"{source.name}: {key} is ignored, since a repository cannot set it. "
+                            f"If you want it, set it in {_format_user_file()}.")  # fmt: skip
+        else:
+            accepted[name] = convert_value(source.describe_origin(name), key, _KINDS[name], value)
+    for name, provider in accepted.get("providers", {}).items():
+        _check_provider(source.name, f"providers.{name}", provider)
+    return accepted
+
+
+def _read_model_choice(source: SettingsSource, values: Mapping[str, Any]) -> ModelChoice | None:
+    model, current = (values.get("model") or "").strip(), values.get("use_current_model")
+    if not model and current is None:
+        return None
+    return ModelChoice(
+        source.describe_origin("model" if model else "use_current_model"),
+        own=not source.repository,
+        model=model,
+        current=current,
+    )
+
+
+def _apply_own_model(
+    settings: Settings, choices: list[ModelChoice], sources: dict[str, str]
+) -> Settings:
+    """Return the settings with `use_current_model` false where the user's sources mean a `model`.
+
+    The strongest of them decides; one that names a model and says nothing else means that
+    model.
+    """
+    own = next((choice for choice in choices if choice.own), None)
+    if own and own.model and own.current is None:
+        sources["use_current_model"] = f"{own.source}, where model is set"
+        return replace(settings, use_current_model=False)
+    return settings
+
+
+def _list_sources(
+    cwd: Path, flags: Mapping[str, Any], files: list[SettingsFile], problems: list[str]
+) -> Iterator[SettingsSource]:
+    """Yield the sources of settings, the weakest first."""
+    own = find_user_file()
+    if own is None:
+        problems.append("Your home folder is not known, so your own settings file was not read. "
+                        "TASUKI_CONFIG can name one.")  # fmt: skip
+    elif not _exists(own, files, problems):
+        if os.environ.get("TASUKI_CONFIG") and not problems:
+            problems.append(
+                f"TASUKI_CONFIG names {format_path(own)}, which is not there. The defaults hold."
+            )
+    else:
+        yield SettingsSource(format_path(own), _read_toml(own))
+    if pi := _find_nearest(cwd, PI_FILE, files):
+        yield SettingsSource(
+            f'{format_path(pi)} ("handoff")', _read_pi_settings(pi), repository=True, lenient=True
+        )
+    if project := _find_nearest(cwd, PROJECT_FILE, files):
+        yield SettingsSource(format_path(project), _read_toml(project), repository=True)
+    yield SettingsSource("environment", dict(_read_environment(problems)))
+    yield SettingsSource("flag", {k: v for k, v in flags.items() if v is not None})
+
+
+def _exists(path: Path, files: list[SettingsFile], problems: list[str]) -> bool:
+    """Tell whether the user's own file exists; an unreadable folder is a problem."""
+    try:
+        exists = path.exists()
+    except (OSError, ValueError) as exc:
+        problems.append(f"Cannot look for {format_path(path)}: {getattr(exc, 'strerror', None) or exc}. "
+                        "The defaults hold.")  # fmt: skip
+        exists = False
+    files.append(SettingsFile(format_path(path), exists))
+    return exists
+
+
+def _find_nearest(cwd: Path, name: str, files: list[SettingsFile]) -> Path | None:
+    """Find a file of this name here or in a parent folder, up to the repository's root."""
+    own = find_user_file()
+    for folder in (cwd, *cwd.parents):
+        path = folder / name
+        if os.path.isfile(path) and path != own:
+            files.append(SettingsFile(format_path(path), exists=True))
+            return path
+        if os.path.exists(folder / ".git"):
+            break
+    files.append(SettingsFile(format_path(cwd / name), exists=False))
+    return None
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE + 1)
+    except OSError as exc:
+        raise ConfigInvalid(f"Cannot read {format_path(path)}: {exc.strerror}.") from exc
+    if len(content) > MAX_FILE:
+        raise ConfigInvalid(
+            f"{format_path(path)} is longer than {MAX_FILE} bytes: no settings file."
+        )
+    return content
+
+
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(_read_file(path).decode())
+    except (ValueError, RecursionError) as exc:
+        raise ConfigInvalid(
+            f"{format_path(path)} is not valid TOML: {validation.describe_parse_error(exc)}."
+        ) from exc
+
+
+def _read_pi_settings(path: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(_read_file(path) or b"{}")
+    except (ValueError, RecursionError) as exc:
+        raise ConfigInvalid(
+            f"{format_path(path)} is not valid JSON: {validation.describe_parse_error(exc)}."
+        ) from exc
+    handoff = document.get("handoff", {}) if isinstance(document, dict) else {}
+    if not isinstance(handoff, dict):
+        raise ConfigInvalid(f'{format_path(path)}: "handoff" must be an object.')
+    return handoff
+
+
+def _read_environment(problems: list[str]) -> Iterator[tuple[str, Any]]:
+    for name, kind in _KINDS.items():
+        variable = f"TASUKI_{name.upper()}"
+        text = os.environ.get(variable)
+        if text is None:
+            continue
+        if name == "providers":
+            problems.append(
+                f"{variable} is ignored: write [providers.NAME] in {_format_user_file()}."
+            )
+        else:
+            yield name, _parse_value(variable, text, kind)
+
+
+def _parse_value(variable: str, text: str, kind: Any) -> Any:
+    if kind is bool:
+        if text.lower() not in ("1", "0", "true", "false", "yes", "no", "on", "off"):
+            raise ConfigInvalid(f"{variable}={text!r} must be true or false.")
+        return text.lower() in ("1", "true", "yes", "on")
+    if kind is int:
+        if not re.fullmatch(r"-?[0-9]{1,9}", text.strip()):
+            raise ConfigInvalid(f"{variable}={text!r} must be a whole number.")
+        return int(text)
+    return text
+
+
+def list_alerts(settings: Settings) -> str:
+    """Return the kinds of events of the fleet that are sent, in words."""
+    words = settings.notify_about.split()
+    return " ".join(kind for kind in ALERTS if kind in words or ALL in words)
+
+
+def _validate(settings: Settings, sources: Mapping[str, str]) -> Settings:
+    if other := [word for word in settings.notify_about.split() if word not in (ALL, *ALERTS)]:
+        raise ConfigInvalid(
+            f"{sources['notify_about']}: notify_about knows no {validation.format_value(other[0])}. "
+            f"Words: {' '.join((ALL, *ALERTS))}."
+        )
+    for name, kind in _KINDS.items():
+        if kind is not int:
+            continue
+        value = getattr(settings, name)
+        least, most, unit = BOUNDS.get(name, (0, None, ""))
+        if value < least:
+            bound = f"be at least {least} {unit}" if unit else "not be negative"
+            raise ConfigInvalid(
+                f"{_format_setting(sources[name], name)} must {bound}; it is {value}."
+            )
+        if most is not None and value > most:
+            raise ConfigInvalid(
+                f"{_format_setting(sources[name], name)} must be at most {most} {unit}; it is {value}."
+            )
+    return settings
+
+
+def _format_setting(source: str, name: str) -> str:
+    """Format a setting as it was given: by a flag, a variable or a file."""
+    if source == "flag":
+        return f"--{'author-model' if name == 'model' else name.replace('_', '-')}"
+    variable = f"TASUKI_{name.upper()}"
+    return variable if source.endswith(variable) else f"{source}: {name}"
+
+
+def _check_provider(where: str, key: str, provider: Provider) -> None:
+    validation.check_variable(where, f"{key}.key_env", provider.key_env)
+    validation.check_url(where, f"{key}.base_url", provider.base_url)
+    if provider.window < 0:
+        raise ConfigInvalid(f"{where}: {key}.window must not be negative; it is {provider.window}.")
+
+
+def _find_open_addresses(settings: Settings, sources: Mapping[str, str]) -> Iterator[str]:
+    for name, provider in settings.providers.items():
+        if provider.key_env and validation.is_open_http(provider.base_url):
+            yield (f"{sources['providers']}: providers.{name} sends the key and the thread "
+                   f"unencrypted to {provider.base_url}. Use https://.")  # fmt: skip
+
+
+def _format_user_file() -> str:
+    own = find_user_file()
+    return format_path(own) if own else "the file that TASUKI_CONFIG names"

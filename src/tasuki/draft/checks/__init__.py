@@ -1,0 +1,1 @@
+"""Check a draft against its thread."""

@@ -1,0 +1,458 @@
+"""Remove from a draft what the thread does not contain. Each drop is reported with its reason.
+
+The same checks run for every author. In what an author wrote, every claim of every sentence
+is looked up, and also whether the cited entries speak of it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.draft.checks.lookup import ThreadLookup, fold_quote
+from tasuki.draft.facts import state
+from tasuki.draft.facts.derive import DerivedFacts
+from tasuki.draft.text.match import TextClaim, contains_verbatim
+from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
+from tasuki.model import CommandItem, Draft, Dropped, FileItem, Goal, Item, Thread
+
+if TYPE_CHECKING:
+    from tasuki.draft.checks.support import SupportFinder
+
+CAPS = {
+    "files": 20,
+    "commands": 10,
+    "context": 12,
+    "decisions": 8,
+    "questions": 6,
+    "state": 30,
+    "asked": 20,
+    "previous": 20,
+}
+
+PLACEHOLDERS = frozenset(
+    "none n/a na null nil tbd todo ... … - – — unknown empty placeholder path/to/file path/to/file.ts "
+    "no open questions no decisions not applicable nothing undefined string".split()
+) | {"no open questions", "not applicable", "none identified", "no decisions", "path/to/other.ts"}
+_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_QUOTED = re.compile(r'^"(.*?)"(?: — (?:answering: (.*)|refusing: .*))?$', re.DOTALL)
+LOOKED_AT_FACTOR = 3
+"""How many items of a section are looked at, as a multiple of its cap."""
+DROPPED_CHARACTERS = 1_000
+"""Characters of a dropped text that are saved."""
+_UNDER_WAY, _NEXT_STEP, _STILL_FAILING = "under way", "next step", "failed, and did not pass"
+_PENDING = (_UNDER_WAY, _NEXT_STEP, _STILL_FAILING)
+"""How labels begin that call something open."""
+_ALL_PASS = re.compile(
+    r"\b(?:all|the|every)\b[^.;:]{0,40}\btests?\b[^.;:]{0,30}\b(?:pass|passes|passing|green|succeeds?)\b",
+    re.IGNORECASE,
+)
+_QUALIFIED = re.compile(
+    r"\b(?:not|never|no longer|except|but|until|once|if|should|must|fail\w*|when|before|after)\b|n't",
+    re.IGNORECASE,
+)
+_PROSE = ("context", "decisions", "questions", "state")
+_QUOTED_PROSE = ("context", "decisions", "questions")
+"""The prose sections of a draft without an author. Its state is derived from what programs
+printed, in our words, and is not checked.
+"""
+_T = TypeVar("_T", Item, FileItem, CommandItem)
+
+
+DraftCheck = Callable[[Draft], Draft]
+"""Returns a draft without what fails the checks, with the reasons."""
+
+
+class DropReason(Struct, frozen=True):
+    """Why something is dropped: the kind, to count by, and a sentence."""
+
+    kind: str
+    text: str
+
+
+NOT_BY_USER = DropReason("user", "the user did not write this")
+_ABSENT = " does not occur in the thread"
+
+
+class DraftChecker:
+    """Checks drafts for one goal against one thread, whose texts are put together once.
+
+    `caps` are limits of sections that differ from `CAPS`. `validate_files=False` keeps unknown
+    paths and labels them unverified.
+    """
+
+    def __init__(
+        self,
+        thread: Thread,
+        derived: DerivedFacts,
+        goal: Goal,
+        caps: dict[str, int],
+        validate_files: bool = True,
+    ) -> None:
+        self.facts = derived.facts
+        self.caps = {**CAPS, **caps}
+        self.validate_files = validate_files
+        self.lookup = ThreadLookup(thread, goal)
+        self.dropped: list[Dropped] = []
+        self._known_commands = {fold_whitespace(r.command) for r in derived.runs}
+        self._has_author = False
+        """Whether somebody wrote it: then every claim in its prose is looked up, and its refs too."""
+        self._thread = thread
+        self._known_paths = [f.path for f in self.facts.files]
+
+    @cached_property
+    def _support(self) -> "SupportFinder":
+        from tasuki.draft.checks.support import (
+            SupportFinder,  # not needed for a draft without an author
+        )
+
+        return SupportFinder(self._thread.entries)
+
+    def check_draft(self, draft: Draft) -> Draft:
+        """Return the draft without what failed a check, with the reasons.
+
+        In what is left, every path, command, quote and code span occurs in the thread.
+        """
+        self.dropped = []
+        self._has_author = draft.authorship.author != "offline"
+        if self._has_author:
+            self._look_up_claims(draft)
+        changed: dict[str, Any] = {
+            "files": self._select_within_cap(
+                "files",
+                (
+                    f
+                    if f.path in self._known_paths
+                    else msgspec.structs.replace(f, path=normalize_path(f.path))
+                    for f in draft.files
+                ),
+                lambda f: f.path,
+                self._check_file,
+            ),
+            "commands": self._select_within_cap(
+                "commands", draft.commands, lambda c: c.command, self._check_command
+            ),
+            "asked": self._check_items("asked", draft.asked, self._check_quote),
+        }
+        if not self._has_author:
+            refs = (
+                msgspec.structs.replace(i, refs=self._filter_known_refs(i.refs))
+                for i in draft.state
+            )
+            changed["state"] = tuple(refs)
+        for section in _PROSE if self._has_author else _QUOTED_PROSE:
+            changed[section] = self._check_items(
+                section, getattr(draft, section), self._check_prose
+            )
+        return msgspec.structs.replace(draft, **changed, dropped=(*draft.dropped, *self.dropped))
+
+    def _look_up_claims(self, draft: Draft) -> None:
+        """Look up the claims of all sentences together."""
+        from tasuki.draft.checks.claims import extract_claims
+
+        caps = self.caps
+        most = {**caps, "context": caps["context"] + caps["state"]}
+        texts = [i.text for s in _PROSE for i in getattr(draft, s)[: most[s] * LOOKED_AT_FACTOR]]
+        texts += [f.reason for f in draft.files[: caps["files"] * LOOKED_AT_FACTOR]]
+        texts += [c.note for c in draft.commands[: caps["commands"] * LOOKED_AT_FACTOR]]
+        self.lookup.look_up_claims(map(extract_claims, texts))
+
+    def _drop(self, section: str, text: str, reason: DropReason) -> None:
+        dropped = Dropped(
+            section,
+            shorten(text, DROPPED_CHARACTERS),
+            shorten(reason.text, DROPPED_CHARACTERS),
+            kind=reason.kind,
+        )
+        self.dropped.append(dropped)
+
+    def _select_within_cap(
+        self,
+        section: str,
+        items: Iterable[_T],
+        key: Callable[[_T], str],
+        check: Callable[[_T], _T | None],
+    ) -> tuple[_T, ...]:
+        """Return the items that pass `check`, within the cap; a failed item takes no place."""
+        selected: list[_T] = []
+        looked_at, places = Counter[str](), Counter[str]()
+        for item in self._filter_repeated(section, items, key):
+            capped = _choose_cap(section, item)
+            cap = self.caps[capped]
+            looked_at[capped] += 1
+            is_over = places[capped] >= cap or looked_at[capped] > cap * LOOKED_AT_FACTOR
+            if self._has_author and is_over:
+                self._drop(section, key(item), DropReason("cap", f"over the cap of {cap}"))
+            elif (accepted := check(item)) is not None:
+                places[capped] += 1
+                selected.append(accepted)
+        return tuple(selected)
+
+    def _filter_repeated(
+        self, section: str, items: Iterable[_T], key: Callable[[_T], str]
+    ) -> Iterator[_T]:
+        """Yield the items without empty ones, placeholders and repetitions."""
+        seen: set[str] = set()
+        for item in items:
+            text = key(item).strip()
+            if not text or text.lower().strip(" .<>[]()") in PLACEHOLDERS:
+                self._drop(section, text, DropReason("empty", "empty or a placeholder"))
+            elif text in seen:
+                self._drop(section, text, DropReason("repeated", "said twice"))
+            else:
+                seen.add(text)
+                yield item
+
+    def _filter_known_refs(self, refs: Sequence[int]) -> tuple[int, ...]:
+        return tuple(r for r in refs if r in self.lookup.entries)
+
+    # -- files and commands ------------------------------------------------------------
+
+    def _check_file(self, file: FileItem) -> FileItem | None:
+        occurs = self._is_known_path(file)
+        if not occurs and self.validate_files:
+            self._drop(
+                "files", file.path, DropReason("path", "this path does not occur in the thread")
+            )
+            return None
+        why = self._check_note("files", file.reason, file.refs)
+        if occurs:
+            return msgspec.structs.replace(file, refs=self._select_file_refs(file), reason=why)
+        return msgspec.structs.replace(file, verified=False, refs=(), reason=why)
+
+    def _select_file_refs(self, file: FileItem) -> tuple[int, ...]:
+        """Return the refs of a file, or, of those an author chose, the ones that speak of it."""
+        refs, name = self._filter_known_refs(file.refs), file.path.rpartition("/")[2]
+        return tuple(r for r in refs if not self._has_author or name in self.lookup.get_text(r))
+
+    def _is_known_path(self, file: FileItem) -> bool:
+        path = file.path
+        if path in self._known_paths or is_unique_tail(path, self._known_paths):
+            return True
+        if self._has_author:
+            return "/" in path and self.lookup.has_claim(TextClaim("path", path), file.refs)
+        return "/" in path and self._is_in_thread(path, file.refs)
+
+    def _check_command(self, item: CommandItem) -> CommandItem | None:
+        if self._was_run(item):
+            note = self._check_note("commands", item.note, item.refs)
+            return msgspec.structs.replace(item, refs=self._filter_known_refs(item.refs), note=note)
+        reason = DropReason("command", "this command was not run in the thread")
+        self._drop("commands", item.command, reason)
+        return None
+
+    def _was_run(self, item: CommandItem) -> bool:
+        head = fold_whitespace(item.command.removesuffix(" …"))
+        if head in self._known_commands:
+            return True
+        if self._has_author:  # What a text merely mentions was not run.
+            cut = item.command.endswith(" …")
+            return any(
+                contains_command(c, head, is_cut=cut) or matches_shortened(head, c)
+                for c in self._known_commands
+            )
+        return self._is_in_thread(head, item.refs) or any(
+            c.startswith(head) for c in self._known_commands
+        )
+
+    def _check_note(self, section: str, note: str, refs: Sequence[int]) -> str:
+        """Why a file or command was chosen, or nothing if the note claims something unseen."""
+        if note and self._has_author and (why := self._check_claims(note, refs)):
+            self._drop(section, note, why)
+            return ""
+        return note
+
+    # -- prose -------------------------------------------------------------------------
+
+    def _check_items(
+        self, section: str, items: Sequence[Item], find_fault: Callable[[Item], DropReason | None]
+    ) -> tuple[Item, ...]:
+        def check_item(item: Item) -> Item | None:
+            refs, why = self._filter_known_refs(item.refs), find_fault(item)
+            if why is None and self._has_author:
+                refs, complaint = self._find_support(item)
+                kind = "unsupported" if self._filter_known_refs(item.refs) else "uncited"
+                why = DropReason(kind, complaint) if complaint else None
+            if why is None:
+                return msgspec.structs.replace(item, refs=refs)
+            self._drop(section, item.text, why)
+            return None
+
+        return self._select_within_cap(section, items, lambda i: f"{i.label} {i.text}", check_item)
+
+    def _find_support(self, item: Item) -> tuple[tuple[int, ...], str]:
+        """Return the entries that support an item, and a complaint if none do.
+
+        A quote is supported by the entries that contain it.
+        """
+        if quoted := _QUOTED.match(item.text):
+            words, answered = fold_quote(quoted[1]), fold_quote(quoted[2] or "")
+            if holding := self.lookup.find_quoting_entries(words, item.refs):
+                is_answered = not answered or self.lookup.find_quoting_entries(answered, ())
+                return (holding, "") if is_answered else ((), "what it answers was not said")
+        return self._support.resolve_refs(item.text, item.refs)
+
+    def _check_quote(self, item: Item) -> DropReason | None:
+        """Return why a quote must be dropped: only what users typed may be quoted as theirs."""
+        words = match[1] if (match := _QUOTED.match(item.text)) else item.text
+        return None if self.lookup.is_user_quote(words) else NOT_BY_USER
+
+    def _check_prose(self, item: Item) -> DropReason | None:
+        """Return why a line must be dropped: words not by the user, or code not in the thread."""
+        quoted = _QUOTED.match(item.text)
+        if quoted and ("user" in item.label.lower()) and not self.lookup.is_user_quote(quoted[1]):
+            return NOT_BY_USER
+        if why := self._check_claims(item.text, item.refs):
+            return why
+        if item.label.lower().startswith(_PENDING) and self._is_finished(item):
+            return DropReason("finished", "it succeeded later in the thread")
+        if self._has_author and self._is_refuted_by_tests(item):
+            return DropReason("unsupported", "the last test run of the thread failed")
+        return None
+
+    def _is_refuted_by_tests(self, item: Item) -> bool:
+        """Return whether an item says that tests pass although the last run failed.
+
+        An item that cites a run that passed is not refuted.
+        """
+        tests = [c for c in self.facts.last_check if c.check == "test"]
+        if not any(c.known and not c.ok for c in tests):
+            return False
+        if not _ALL_PASS.search(item.text) or _QUALIFIED.search(item.text):
+            return False
+        passed = (c for c in self.facts.commands if c.check == "test" and c.ok)
+        return not any(set(c.refs) & set(item.refs) for c in passed)
+
+    def _check_claims(self, text: str, refs: Sequence[int]) -> DropReason | None:
+        """Return the first claim of a text that is not in the thread, as a reason to drop it."""
+        if not self._has_author:
+            codes = (code.removesuffix(" …") for code in _CODE.findall(text))
+            missing = (code for code in codes if not self._is_in_thread(code, refs))
+            return next((DropReason("value", f"`{code}`{_ABSENT}") for code in missing), None)
+        return self._check_authored_claims(text, refs)
+
+    def _check_authored_claims(self, text: str, refs: Sequence[int]) -> DropReason | None:
+        """The same for what an author wrote: every claim is looked up, in code marks or not."""
+        from tasuki.draft.checks.claims import extract_claims, extract_names, is_attributed_to_user
+        from tasuki.draft.prompts import list_examples
+
+        if text.strip().rstrip(".").lower() in list_examples():
+            return DropReason("empty", "it is an example of the prompt")
+        of_user = is_attributed_to_user(text)
+        for claim in extract_claims(text):
+            if claim.kind == "quote" and of_user:
+                if not self.lookup.is_user_quote(claim.text):
+                    return NOT_BY_USER
+            elif not self._is_claim_known(claim, refs) and not self._is_known_in_other_case(
+                claim, text
+            ):
+                return DropReason(claim.kind, f"`{claim.text}`{_ABSENT}")
+        unknown = (name for name in extract_names(text) if not self.lookup.has_name(name))
+        return next((DropReason("value", f"`{name}`{_ABSENT}") for name in unknown), None)
+
+    def _is_claim_known(self, claim: TextClaim, refs: Sequence[int]) -> bool:
+        """Return whether a claim is among the facts or in the thread."""
+        text = claim.text
+        if text in self._paths or is_unique_tail(text, self._known_paths):
+            return True
+        if claim.kind == "command":
+            head = fold_whitespace(text)
+            if any(contains_command(c, head, is_cut=True) for c in self._known_commands):
+                return True
+        return self.lookup.has_claim(claim, refs)
+
+    def _is_known_in_other_case(self, claim: TextClaim, text: str) -> bool:
+        """Return whether a claim is a word that the thread has in another case.
+
+        For example GitHub, not `GitHub`.
+        """
+        return (
+            claim.text.isalpha()
+            and f"`{claim.text}`" not in text
+            and self.lookup.has_name(claim.text)
+        )
+
+    def _is_finished(self, item: Item) -> bool:
+        """Whether what an item calls open passed or was committed after the entries it cites."""
+        last = max(item.refs, default=0)
+        for lesson in self.facts.lessons:
+            if lesson.failed in item.refs and lesson.passed > last:
+                return True
+        if not item.label.lower().startswith(_NEXT_STEP) or not extract_terms(item.text):
+            return False
+        return state.is_done_since(item.text, last, self.facts)
+
+    def _is_in_thread(self, text: str, refs: Sequence[int]) -> bool:
+        """Return whether a text is in the thread: cited entries first, then all, then the files."""
+        wanted = fold_whitespace(text)
+        if not wanted:
+            return True
+        cited = [self.lookup.get_text(r) for r in refs]
+        if any(text in t for t in cited) or any(wanted in fold_whitespace(t) for t in cited):
+            return True
+        return wanted in self._paths or self.lookup.is_anywhere(text)
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        return {*self._known_paths, *(q.text.split()[0] for q in self.facts.revision.commits)}
+
+
+def _choose_cap(section: str, item: Item | FileItem | CommandItem) -> str:
+    """Return the name of the cap that counts an item.
+
+    What an author says about the state is in the context section with a label, so it counts as
+    state.
+    """
+    is_labelled = section == "context" and isinstance(item, Item) and bool(item.label)
+    return "state" if is_labelled else section
+
+
+def normalize_path(path: str) -> str:
+    """Return a path without a leading `@`, quotes and `./`."""
+    return path.strip().strip("`\"'").removeprefix("@").removeprefix("./")
+
+
+_BEFORE = re.compile(
+    r"(?:^|[;&|(]|\s--|['\"]|\bsudo|\btime|\btimeout \S+|\bexec|(?<!\S)\w+=\S*) $|^$|['\"(]$"
+)
+_AFTER = re.compile(r"\s*(?:$|[;&|)'\"<>]|\d?>)")
+
+
+def contains_command(command: str, part: str, *, is_cut: bool) -> bool:
+    """Return whether a command line runs a command, perhaps with others.
+
+    If `is_cut`, more arguments may follow it.
+    """
+    index = command.find(part) if part else -1
+    while index >= 0:
+        rest = command[index + len(part) :]
+        whole = not (is_cut and rest[:1] in ("", " ")) and not _AFTER.match(rest)
+        if not whole and _BEFORE.search(command[:index]):
+            return True
+        index = command.find(part, index + 1)
+    return False
+
+
+def matches_shortened(shortened: str, command: str) -> bool:
+    """Return whether `shortened` shows a command from its start with parts left out.
+
+    For example `git commit -m "…"`.
+    """
+    head, left_out, _ = shortened.partition("…")
+    return (
+        bool(left_out and head.strip())
+        and command.startswith(head)
+        and contains_verbatim(shortened, command)
+    )
+
+
+def is_unique_tail(path: str, known_paths: Sequence[str]) -> bool:
+    """Return whether a path of two parts or more is the end of exactly one known path."""
+    if "/" not in path:
+        return False
+    counts = Counter(k for k in known_paths if k.endswith("/" + path))
+    return len(counts) == 1

@@ -1,0 +1,269 @@
+"""Look up in one thread what is said to be in it verbatim.
+
+Texts in memory are searched first. The bytes of the thread files are searched only for what
+is still missing, since long results are cut in memory.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import islice
+
+from tasuki.draft.text.entries import extract_user_words, join_entry_text
+from tasuki.draft.text.match import QUOTE_WINDOW, TextClaim, contains_verbatim, strip_hidden
+from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
+from tasuki.harness.reading.jsonl import find_occurring
+from tasuki.model import Goal, Thread
+
+_MEMBER = re.compile(r"[A-Za-z_]\w{2,}(?:(?:\.|::|#|->)[A-Za-z_]\w{2,})+(?:\(\))?")
+_JOINTS = re.compile(r"\.|::|#|->|\(\)")
+_WORDS = re.compile(r"[\w-]+(?:/[\w-]+)+")
+_INSERTED = re.compile(r"\[[^\]]{3,}\]")
+_QUOTE_MARKS = "`*\"“”'‘’\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+_NEGATES = re.compile(
+    r"(?:\b(?:never|not|(?:do|does|did|must|should|ca|wo|need|is|are)nt|no|without|nicht|nie|kein\w*|pas|jamais"
+    r"|nunca|не)(?: \w+)?|不|别|没)\s*$"
+)
+_WRAPPED_NEGATION = re.compile(
+    r"\b(?:never|without|(?:do|must|should)nt|(?:do|must|should|may|can|shall|will) not|kein\w*)\s*$"
+)
+"""A negation at the end of a line that continues in the next one, so that it negates what
+is there.
+"""
+_LINE_END = "\x00"
+"""Represents a line's end while a message is folded; no text of a thread contains it then."""
+_ENDS = " .,;:!?。！？"
+MIN_SEARCHED = 5
+"""Minimum characters of what is looked for in the files: shorter texts occur in ids and times."""
+
+
+class ThreadLookup:
+    """The texts of a thread and of its goal, put together on first use."""
+
+    def __init__(self, thread: Thread, goal: Goal | None = None) -> None:
+        self.thread = thread
+        self.goal = goal
+        self.entries = {e.ref: e for e in thread.entries}
+        self._texts: dict[int, str] = {}
+        self._file_matches: dict[str, bool] = {}
+        self._text_matches: dict[TextClaim, bool] = {}
+        self._extents = dict(_list_sizes(thread.sources))
+        """What is written behind it from now on, an author's answer perhaps, bears nothing out."""
+
+    def get_text(self, ref: int) -> str:
+        """Return everything in an entry, or an empty string for an unknown ref."""
+        if ref not in self._texts:
+            entry = self.entries.get(ref)
+            self._texts[ref] = join_entry_text(entry) if entry else ""
+        return self._texts[ref]
+
+    @cached_property
+    def folded(self) -> str:
+        """All texts with the goal, each on a line of its own."""
+        goal = self.goal.text if self.goal else ""
+        return "\n".join(
+            [fold_whitespace(goal), *(fold_whitespace(self.get_text(ref)) for ref in self.entries)]
+        )
+
+    @cached_property
+    def lower(self) -> str:
+        """The same without case, quote marks and emphasis."""
+        return _strip_marks(self.folded).lower()
+
+    @cached_property
+    def user_text(self) -> str:
+        """What the user wrote, in the same form; each message is one line."""
+        return self._user_text_and_starts[0]
+
+    @cached_property
+    def _user_text_and_starts(self) -> tuple[str, frozenset[int]]:
+        """What the user wrote, and where in it each of their lines begins."""
+        texts = [words for entry in self.entries.values() if (words := extract_user_words(entry))]
+        if self.goal and self.goal.said_by == "user":
+            texts.append(self.goal.text)
+        messages: list[str] = []
+        begins: set[int] = set()
+        position = 0
+        for text in texts:
+            lines = _fold_quote_lines(text)
+            messages.append(" ".join(lines))
+            for line in lines:
+                begins.add(position)
+                position += len(line) + 1
+        return "\n".join(messages), frozenset(begins)
+
+    def is_anywhere(self, text: str) -> bool:
+        """Return whether a text is in some entry, or in the thread's files after a cut."""
+        in_memory = any(text in self.get_text(ref) for ref in self.entries)
+        return in_memory or self._are_in_files([text])
+
+    def look_up_claims(self, sentences: Iterable[Iterable[TextClaim]]) -> None:
+        """Look for the claims of several sentences, one of each per pass over the files.
+
+        A pass costs as much as reading them. If one claim is found nowhere, the rest of its
+        sentence is skipped.
+        """
+        left = [filter(self._may_be_in_files, claims) for claims in sentences]
+        while pairs := [(claim.text, rest) for rest in left if (claim := next(rest, None))]:
+            self._are_in_files([text for text, _ in pairs])
+            left = [rest for text, rest in pairs if self._file_matches[text]]
+
+    def _may_be_in_files(self, claim: TextClaim) -> bool:
+        return _is_searchable(claim) and not self._is_in_texts(claim)
+
+    def _are_in_files(self, texts: Sequence[str]) -> bool:
+        unknown = [text for text in texts if text not in self._file_matches]
+        if unknown:
+            found = find_occurring(self.thread.sources, unknown, self._extents)
+            self._file_matches.update((text, text in found) for text in unknown)
+        return all(self._file_matches[text] for text in texts)
+
+    def has_claim(self, claim: TextClaim, refs: Sequence[int]) -> bool:
+        """Return whether a claim is in the thread or its goal; `refs` are the entries cited for it.
+
+        A number is looked for in the files only if a cited result was cut: every number occurs
+        among their times and sizes.
+        """
+        if claim.text.startswith("#") and claim.text[1:].isdigit():
+            return int(claim.text[1:]) in self.entries or contains_verbatim(
+                claim.text[1:], self.folded
+            )
+        if self._is_in_texts(claim):
+            return True
+        if claim.text in self.folded or not (_is_searchable(claim) or self._is_cut(refs)):
+            return False
+        return self._are_in_files([claim.text])
+
+    def _is_in_texts(self, claim: TextClaim) -> bool:
+        if claim not in self._text_matches:
+            self._text_matches[claim] = self._matches_texts(claim)
+        return self._text_matches[claim]
+
+    def _matches_texts(self, claim: TextClaim) -> bool:
+        text = claim.text
+        if claim.kind == "quote":
+            return any(
+                contains_verbatim(words, self.lower, QUOTE_WINDOW) for words in _list_forms(text)
+            )
+        below = text.removeprefix(f"{self.thread.cwd}/") if self.thread.cwd else text
+        if contains_verbatim(text, self.folded) or (
+            below != text and contains_verbatim(below, self.folded)
+        ):
+            return True
+        if " " in text and contains_verbatim(_strip_marks(text).lower(), self.lower):
+            return True
+        if claim.kind == "value" and _MEMBER.fullmatch(text):
+            return self._has_together([part for part in _JOINTS.split(text) if part])
+        if claim.kind == "path" and _WORDS.fullmatch(text):
+            return self._has_together(text.split("/")) and not contains_verbatim(
+                f"{text.partition('/')[0]}/", self.folded
+            )
+        return False
+
+    def _has_together(self, names: Sequence[str]) -> bool:
+        """Return whether some entry contains all of some names."""
+        if not all(name in self.folded for name in names):
+            return False
+        lines = self.folded.split("\n")
+        return any(
+            all(contains_verbatim(name, line) for name in names)
+            for line in lines
+            if names[0] in line
+        )
+
+    def has_name(self, word: str) -> bool:
+        """Return whether a name occurs, in any case."""
+        return word.lower() in self.lower
+
+    def find_quoting_entries(self, words: str, refs: Sequence[int]) -> tuple[int, ...]:
+        """Return those of some refs whose entries contain a quote, else the newest that does.
+
+        `words` are the quote as `fold_quote` returns it.
+        """
+        if not words or not contains_verbatim(words, self.lower, QUOTE_WINDOW):
+            return ()
+        lines = dict(zip(self.entries, self.lower.split("\n")[1:], strict=True))
+        cited = tuple(
+            r for r in refs if r in lines and contains_verbatim(words, lines[r], QUOTE_WINDOW)
+        )
+        newest = (
+            r for r in reversed(self.entries) if contains_verbatim(words, lines[r], QUOTE_WINDOW)
+        )
+        return cited or tuple(islice(newest, 1))
+
+    def _is_cut(self, refs: Sequence[int]) -> bool:
+        calls = [entry.tool for r in refs if (entry := self.entries.get(r))]
+        return any(call and call.output_size > len(call.output) for call in calls)
+
+    def is_user_quote(self, words: str) -> bool:
+        """Return whether the user wrote these words, apart from case, white space and emphasis.
+
+        A part of what they wrote does not count if a negation is right before it in the same
+        sentence. The end of a line ends a sentence, unless the line breaks off after a negation.
+        """
+        return any(self._is_by_user(form) for form in _list_forms(words))
+
+    def _is_by_user(self, wanted: str) -> bool:
+        """Return whether one form of a quote is the user's."""
+        if not contains_verbatim(wanted, self.user_text, QUOTE_WINDOW):
+            return False
+        before = ""
+        for part in filter(None, (part.strip(_ENDS) for part in wanted.split("…"))):
+            if not (_NEGATES.search(before) or self._is_said_without_negation(part)):
+                return False
+            before = part
+        return True
+
+    def _is_said_without_negation(self, wanted: str) -> bool:
+        """Whether some words occur without a negation before them, or do not occur verbatim."""
+        text, begins = self._user_text_and_starts
+        position, seen = text.find(wanted), False
+        while position >= 0:
+            negates = _WRAPPED_NEGATION if position in begins else _NEGATES
+            if not negates.search(text[max(0, position - 24) : position].rpartition("\n")[2]):
+                return True
+            position, seen = text.find(wanted, position + 1), True
+        return not seen  # Parts of it were left out.
+
+
+def _list_sizes(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for path in paths:
+        with suppress(OSError):
+            yield path, os.stat(path).st_size
+
+
+def _list_forms(quote: str) -> list[str]:
+    """Return how a quote may occur: as it is, and without inserted parts, `[the test output]`."""
+    return [form for form in (fold_quote(quote), fold_quote(_INSERTED.sub("…", quote))) if form]
+
+
+def fold_quote(text: str) -> str:
+    """Return a quote in the form for comparison: no case, emphasis, apostrophes or quote marks.
+
+    Closing marks are removed too.
+    """
+    bare = _strip_marks(fold_for_comparison(strip_hidden(text))).lower()
+    return bare.strip(" ").removesuffix("…").strip(_ENDS)
+
+
+def _fold_quote_lines(text: str) -> list[str]:
+    """The lines of a text as `fold_quote` folds them; joined with blanks they equal its result."""
+    marked = f" {_LINE_END} ".join(filter(None, map(strip_hidden, text.split("\n"))))
+    lines = _strip_marks(fold_for_comparison(marked)).lower().split(_LINE_END)
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _strip_marks(text: str) -> str:
+    """Return a text without quote marks and emphasis, and without the double blanks they leave."""
+    for mark in _QUOTE_MARKS:
+        text = text.replace(mark, "")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text
+
+
+def _is_searchable(claim: TextClaim) -> bool:
+    """Return whether a claim is long enough to be looked for in a file's bytes, and no number."""
+    return len(claim.text) >= MIN_SEARCHED and any(character.isalpha() for character in claim.text)

@@ -1,0 +1,199 @@
+"""What a shell command line does: which checks it runs, and whether it only looks around."""
+
+import re
+from functools import lru_cache
+
+from tasuki.shell import SimpleCommand, split_commands, strip_assignments
+
+CheckKind = str
+
+_CHECKS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
+    ("commit", re.compile(r"\bgit\s+(?:-\S+\s+)*commit\b")),
+    (
+        "test",
+        re.compile(
+            r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
+            r"playwright)|vitest|jest|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
+            r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S{0,200}/test\S{0,200}\.sh|"
+            r"scripts/test|run_tests?\S*|node\s+--test|bats)\b"
+        ),
+    ),
+    (
+        "lint",
+        re.compile(
+            r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|flake8|rubocop|shellcheck|prettier\s+(?:-c|--check)|black\s+--check|gofmt\s+-[ld]|"
+            r"(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check)\S*|"
+            r"(?:pnpm|yarn)\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
+            r"(?:lint|check|typecheck)\S*|go\s+vet|scripts/check)\b"
+        ),
+    ),
+    (
+        "build",
+        re.compile(
+            r"\b(?:go\s+build|cargo\s+(?:build|check)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:-\S+\s+)*build|(?:pnpm|yarn)\s+build|make(?:\s+(?:all|build))?$|cmake|"
+            r"(?:mise|just)\s+(?:run\s+)?build|docker\s+build|mvn\s+(?:package|compile)|gradlew?\s+build|vite\s+build|webpack)\b"
+        ),
+    ),
+)
+NAVIGATION = re.compile(
+    r"^(?:ls|ll|cd|pwd|cat|head|tail|sed\s+-n|nl|grep|rg|ag|find|fd|tree|wc|which|file|stat|echo|printf|awk|jq|sort|uniq|"
+    r"less|more|du|df|env|whoami|date|sleep|true|type|command\s+-v|test\s|\[|mkdir|git\s+(?:-C\s+\S+\s+|--no-pager\s+)*(?:status|log|diff|show|branch|"
+    r"remote|stash\s+list|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config\s+--get|check-ignore|merge-base|"
+    r"cat-file|ls-tree|ls-remote|rev-list|checkout|switch))\b"
+)
+MAX_SCRIPT = 20_000
+"""Characters from which a command is a script."""
+
+
+_ENV = re.compile(r"env\s+(?:-\S+\s+)*(?:\w+=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+)+(?=\S)")
+_TRIGGERS = frozenset(
+    "commit pytest test tests nextest vitest jest playwright tox nox ctest rspec phpunit unittest bats lint golangci ruff "
+    "eslint biome clippy mypy pyright tsc prettier black gofmt flake rubocop shellcheck check typecheck types format fmt vet build "
+    "make cmake package compile webpack".split()
+)
+_LETTERS = re.compile(r"[a-z]+")
+_LITERAL_ARGUMENT = re.compile(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
+"""A text or an address that is an argument of a command: `./notify "make lint"` checks
+nothing.
+"""
+_RUNS_A_STRING = re.compile(
+    r"(?:bash|sh|zsh|eval|exec|ssh|docker|podman|xargs|tmux|nix\S*|su|sudo|timeout|env|watch)\b"
+)
+_ACTS_ON_OTHERS = re.compile(
+    r"(?:git|gh|jj|sed|perl|tee|cp|mv|rm|touch|chmod|kill|pkill|pip3?|brew|apt(?:-get)?|curl|wget|tar|ps|pgrep)\b(?!\s+(?:-\S+\s+)*commit\b)"
+    r"|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:install|i|add|ci|uninstall|view|ls|list)\b|go\s+(?:install|get|env|list|mod)\b"
+    r"|(?:cargo|uv|poetry|pipx)\s+(?:install|add|remove|update|tool)\b|mise\s+(?:install|use|ls|tasks|trust)\b|docker\s+(?:pull|images|ps|logs|inspect)\b"
+)
+"""Programs that do something to files or packages whose names may be those of a check."""
+_BENCHMARK = re.compile(r"go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)")
+"""Go's way to run benchmarks and no test."""
+
+
+@lru_cache(maxsize=50_000)
+def list_simple_commands(command: str) -> tuple[SimpleCommand, ...]:
+    """Return the simple commands of a command line, or none for a long script."""
+    return tuple(split_commands(command)) if len(command) <= MAX_SCRIPT else ()
+
+
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)-?[ \t]*['\"]?([A-Za-z_]\w*)['\"]?")
+
+
+def drop_here_documents(line: str) -> str:
+    """Return a command line without its here-documents, such as commit messages."""
+    kept, end = [], ""
+    for text in line.split("\n"):
+        if end:
+            end = "" if text.strip() == end else end
+            continue
+        if match := _HERE_DOCUMENT.search(text):
+            end = match[1]
+            text = text[: match.start()] + text[match.end() :]
+        kept.append(text)
+    return "\n".join(kept)
+
+
+@lru_cache(maxsize=50_000)
+def list_check_kinds(command: str) -> tuple[CheckKind, ...]:
+    """Return which of `test`, `lint`, `build` and `commit` a command line runs, in this order."""
+    if _TRIGGERS.isdisjoint(_LETTERS.findall(command)):
+        return ()
+    found = {identify_check_kind(c.text) for c in list_simple_commands(command) if not c.is_piped}
+    return tuple(kind for kind, _ in _CHECKS if kind in found)
+
+
+def strip_variables(text: str) -> str:
+    """Return a simple command without the variables that it sets, also with `env`."""
+    text = strip_assignments(text)
+    match = _ENV.match(text)
+    return text[match.end() :] if match else text
+
+
+def find_check_kind(command: str) -> CheckKind:
+    """Return the first of `list_check_kinds`, or an empty string if a command runs no check."""
+    return next(iter(list_check_kinds(command)), "")
+
+
+def identify_check_kind(text: str) -> CheckKind:
+    """Return what one simple command checks, judged by the program that it runs."""
+    text = strip_variables(text)
+    if _ACTS_ON_OTHERS.match(text) or NAVIGATION.match(text) or is_help_or_version(text):
+        return ""
+    if _BENCHMARK.search(text):
+        return ""
+    if not _RUNS_A_STRING.match(text):
+        text = _LITERAL_ARGUMENT.sub(" ", text)
+    return next((kind for kind, pattern in _CHECKS if pattern.search(text)), "")
+
+
+@lru_cache(maxsize=50_000)
+def is_navigation(command: str) -> bool:
+    """Return whether a command only looks around, so that a successor need not know it."""
+    found = list_simple_commands(command)
+    return bool(found) and all(NAVIGATION.match(strip_variables(c.text)) for c in found)
+
+
+_FORMATTER = re.compile(
+    r"(?:mise|make|just|task|npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?(?:fmt|format)(?![\w:-])"
+    r"|gofmt\s+(?=.*-w\b)(?:-\w+\s+)+\.(?:\s|$)|go\s+fmt\s+\./\.\.\.|cargo\s+fmt\b(?!.*--check)"
+    r"|ruff\s+format(?:\s+\.|$)|black\s+\.|(?:npx\s+)?prettier\s+(?:--write|-w)\s+[.\"'*]"
+)
+
+
+_FORMATTER_WORDS = ("fmt", "format", "black", "prettier")
+
+
+def find_formatter(command: str) -> str:
+    """The part of a command line that may rewrite any file of the tree, or an empty string."""
+    if not any(word in command for word in _FORMATTER_WORDS):
+        return ""
+    texts = (strip_variables(c.text) for c in list_simple_commands(command))
+    return next((text for text in texts if _FORMATTER.match(text)), "")
+
+
+_HELP_OR_VERSION = re.compile(r"(?:^|\s)(?:--help|--version|version|help|-h)(?:\s|$)")
+
+
+def is_help_or_version(command: str) -> bool:
+    """Return whether a command only asks a program for its help or version."""
+    return len(command) < 200 and bool(_HELP_OR_VERSION.search(command))
+
+
+_ALWAYS_SUCCEEDS = re.compile(
+    r"(?:command\s+)?(?:true|:|exit|wait)(?:\s|$)|command\s+(?:echo|printf)\b"
+)
+_SETS_ERREXIT = re.compile(r"set\s+-\w*e")
+
+
+def is_exit_code_hidden(command: str) -> bool:
+    """Return whether the exit code of a command line is not that of its main command.
+
+    It may be that of a filter, or of an `echo` or `ls` at its end.
+    """
+    parts = list_simple_commands(command)
+    if any(part.is_piped for part in parts):
+        return True
+    if len(parts) < 2 or _SETS_ERREXIT.match(parts[0].text) or parts[-1].operator == "&&":
+        return False
+    last = strip_variables(parts[-1].text)
+    return bool(NAVIGATION.match(last) or _ALWAYS_SUCCEEDS.match(last))
+
+
+_FILTERED = re.compile(
+    r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
+)
+
+
+def is_selection(command: str) -> bool:
+    """Return whether a test command runs only a part of the suite."""
+    return bool(_FILTERED.search(command))
+
+
+_BOOKKEEPING = re.compile(
+    r"git\s+(?:-\S+\s+(?:/\S+\s+)?)*(?:status|log|diff|show|branch|remote|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config|stash|"
+    r"checkout|switch|commit|push|pull|merge|rebase|reset|restore|tag|worktree|cherry-pick|merge-base|cat-file|ls-tree)\b"
+)
+
+
+def is_bookkeeping(step: str) -> bool:
+    """Return whether a step is git's everyday work, which need not be handed on."""
+    return bool(_BOOKKEEPING.match(step))

@@ -1,0 +1,265 @@
+"""Facts: what can be derived from a thread without a model, in its own characters, with refs."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.draft.facts import commands, mentions, statements
+from tasuki.draft.facts.command_kinds import strip_variables
+from tasuki.draft.facts.commands import CommandRun
+from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
+from tasuki.draft.facts.earlier_handoffs import is_open
+from tasuki.draft.facts.files import add_mentions, build_file_facts, is_noise, is_outside
+from tasuki.draft.facts.repository import read_repository
+from tasuki.draft.facts.statements import Statement
+from tasuki.draft.text import language_cues
+from tasuki.draft.text.split import (
+    extract_terms,
+    find_identifiers,
+    has_most_terms,
+    shorten,
+    split_sentences,
+)
+from tasuki.model import (
+    Entry,
+    Facts,
+    FileFact,
+    Lesson,
+    Quote,
+    RepositoryState,
+    Revision,
+    Thread,
+    Todo,
+)
+
+_MAX_LESSONS = 12
+NEAR_FAILURE = 6
+"""Entries after a failure in which a sentence may explain it without naming anything of it."""
+MIN_WEIGHT_AT_ONCE = 0.4
+MIN_WEIGHT_LATER = 0.7
+"""Minimum weight of a sentence that explains a failure: one right after it, and a later one."""
+_LESSON_RUNS = 800
+"""The newest commands among which failures are looked for."""
+_GREEN = ("test", "lint", "build")
+
+
+class DerivedFacts(Struct, frozen=True):
+    """Facts with the statements they were taken from, which the ranking weighs."""
+
+    facts: Facts
+    statements: tuple[Statement, ...]
+    runs: tuple[CommandRun, ...] = ()
+    parent: str = ""
+    """Id of the handoff that the thread began with, empty if it began with none."""
+
+
+def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "") -> DerivedFacts:
+    """Derive all facts of a thread. `revision` is git's current state, if it was read.
+
+    The goal only widens what is read: old entries that name its identifiers.
+    """
+    entries = thread.entries
+    all_runs = commands.list_runs(entries)
+    files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs))
+    stated = [
+        *statements.extract_user_statements(entries),
+        *statements.extract_assistant_statements(entries, _list_focus_names(goal)),
+    ]
+    repository = read_repository(entries, thread.git_branch, thread.cwd)
+    live = [c for c in repository.commits if not c.gone]
+    commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
+    todos, todos_ref = _find_todos(entries)
+    last_green = next(
+        (r.ref for r in reversed(all_runs) if r.check in _GREEN and r.known and r.ok), 0
+    )
+    subjects = commands.list_commit_subjects(all_runs)
+    revision = revision or Revision()
+    folded, parent = _earlier_handoffs(entries)
+    edited = [f for f in files if _is_still_changed(f)]
+    facts = Facts(
+        files=files,
+        spoken_of=spoken_of,
+        commands=commands.build_command_facts(all_runs),
+        last_check=commands.find_last_checks(all_runs),
+        unverified=tuple(f.path for f in edited if f.edits[-1] > last_green),
+        uncommitted=tuple(f.path for f in edited if not _is_committed(f, repository)),
+        todos=todos,
+        todos_ref=todos_ref,
+        requests=_select_quotes(stated, "request", by_user=True),
+        constraints=_select_quotes(stated, "constraint"),
+        decisions=_select_quotes(stated, "decision"),
+        questions=_select_quotes(stated, "question"),
+        findings=_select_quotes(stated, "finding"),
+        next_steps=_select_quotes(stated, "next"),
+        rejected=(*_select_quotes(stated, "rejected"), *_select_quotes(stated, "reversal")),
+        lessons=_find_lessons(entries, all_runs),
+        running=tuple(b for b in thread.background if b.state == "running"),
+        artifacts=_list_artifacts(thread),
+        previous=tuple(q for q in folded if not _is_done(q, subjects)),
+        subjects=subjects,
+        repository=repository,
+        revision=Revision(
+            branch=repository.branch,
+            head=thread.git_head,
+            commits=commits,
+            branch_now=revision.branch_now,
+            head_now=revision.head_now,
+            dirty_now=revision.dirty_now,
+            repository=revision.repository,
+        ),
+        skill=thread.last_skill,
+    )
+    return DerivedFacts(facts=facts, statements=tuple(stated), runs=tuple(all_runs), parent=parent)
+
+
+def _is_still_changed(file: FileFact) -> bool:
+    """Return whether a file of the project is still changed.
+
+    A file that was restored, or created and removed again, is not.
+    """
+    if (
+        not file.edits
+        or file.edits[-1] <= file.undone
+        or is_noise(file.path)
+        or is_outside(file.path)
+    ):
+        return False
+    return not (file.deleted and file.created)
+
+
+def _is_committed(file: FileFact, repository: RepositoryState) -> bool:
+    """Whether a commit included a file after its last edit, or git reported a clean tree since."""
+    last = file.edits[-1]
+    if repository.clean_ref > last:
+        return True
+    return any(
+        ref > last and (not added or any(_is_added(file.path, spec) for spec in added))
+        for ref, added in repository.staged
+    )
+
+
+def _is_added(path: str, spec: str) -> bool:
+    """Whether an argument of `git add` covers a file: its path, a folder above it, a pattern."""
+    spec = spec.removeprefix("./").rstrip("/")
+    if "*" in spec or spec in ("", "."):
+        return True
+    return (
+        path == spec
+        or path.startswith(f"{spec}/")
+        or path.endswith(f"/{spec}")
+        or spec.endswith(f"/{path}")
+        or f"/{spec}/" in path
+    )
+
+
+def add_values(derived: DerivedFacts, cwd: str) -> DerivedFacts:
+    """Return the facts with the values that occur nowhere in the working tree. Runs git."""
+    value_candidates = mentions.find_values(derived.statements, derived.facts.revision.commits)
+    facts = replace(derived.facts, values=mentions.select_only_in_thread(cwd, value_candidates))
+    return replace(derived, facts=facts)
+
+
+def _list_focus_names(goal: str) -> list[str]:
+    """Return identifiers of a goal that are long enough to mean something."""
+    return [name for name in dict.fromkeys(find_identifiers(goal[:20_000])) if len(name) >= 5][:8]
+
+
+def _select_quotes(
+    stated: Iterable[Statement], kind: str, by_user: bool = False
+) -> tuple[Quote, ...]:
+    return tuple(s.quote for s in stated if s.kind == kind and (s.by_user or not by_user))
+
+
+def _find_todos(entries: Sequence[Entry]) -> tuple[tuple[Todo, ...], int]:
+    """Return the todo list or plan after the last call that set it, and the ref of that call."""
+    for entry in reversed(entries):
+        if entry.tool and entry.tool.todos is not None and entry.tool.status != "error":
+            return entry.tool.todos, entry.ref
+    return (), 0
+
+
+def _list_artifacts(thread: Thread) -> tuple[Quote, ...]:
+    """Return plans and scratch files with their paths."""
+    found: dict[str, int] = dict.fromkeys(thread.artifacts, 0)
+    for entry in thread.entries:
+        for change in entry.tool.changes if entry.tool else ():
+            if is_noise(change.path) or "/plans/" in change.path:
+                found[change.path] = entry.ref
+    return tuple(Quote(text=path, ref=ref) for path, ref in found.items())
+
+
+def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> tuple[Lesson, ...]:
+    """Return commands that failed, and whether the same command passed later, newest first.
+
+    A failed check counts as passed with the next passing check of its kind, a failed merge or
+    push with the next commit. Other commands that failed once, long ago, were only attempts.
+    """
+    passed: dict[str, int] = {}
+    lessons: dict[str, Lesson] = {}
+    texts = [e for e in entries if e.kind == "assistant"]
+    last = entries[-1].ref if entries else 0
+    counts: Counter[str] = Counter()
+    for run in all_runs[: -_LESSON_RUNS - 1 : -1]:
+        if len(lessons) >= _MAX_LESSONS:
+            break
+        key = strip_variables(commands.normalize_command(run.command))
+        kind = "commit" if key.startswith("git ") else run.check
+        if not run.known:
+            continue
+        if run.ok:
+            passed[key] = run.ref
+            passed |= {f"kind:{kind}": run.ref for kind in commands.list_check_kinds(run.command)}
+        elif not run.navigation and key not in lessons:
+            counts[key] += 1
+            after = passed.get(key) or (passed.get(f"kind:{kind}", 0) if kind else 0)
+            if after or run.check or counts[key] > 1 or run.ref > last - max(20, last // 7):
+                error = commands.find_error(run)
+                words = _find_explanation(
+                    texts, run.ref, after or run.ref + 12, f"{run.command} {error}"
+                )
+                lessons[key] = Lesson(
+                    command=run.command,
+                    error=error,
+                    failed=run.ref,
+                    passed=after,
+                    words=words.text if words else "",
+                    words_ref=words.ref if words else 0,
+                )
+    return tuple(lessons.values())
+
+
+def _find_explanation(
+    texts: Sequence[Entry], after: int, before: int, failure: str
+) -> Quote | None:
+    """Return the sentence between two entries that best explains a failure.
+
+    It is near the failure, or names it.
+    """
+    names = set(find_identifiers(failure))
+    best: tuple[float, Quote] | None = None
+    for entry in texts:
+        if after < entry.ref <= min(before, after + 40):
+            for sentence in split_sentences(entry.text[:20_000]):
+                weight = language_cues.weigh_assistant_sentence(
+                    sentence, language_cues.detect_cues(sentence)
+                )
+                at_once = entry.ref - after <= 2
+                if weight < (MIN_WEIGHT_AT_ONCE if at_once else MIN_WEIGHT_LATER):
+                    continue
+                shared = any(n in sentence for n in names)
+                if not shared and entry.ref - after > NEAR_FAILURE:
+                    continue
+                weight += 0.8 * shared - 0.06 * (entry.ref - after)
+                if best is None or weight > best[0]:
+                    best = (weight, Quote(text=shorten(sentence), ref=entry.ref))
+    return best[1] if best else None
+
+
+def _is_done(quote: Quote, subjects: Iterable[Quote]) -> bool:
+    """Return whether a commit of the thread speaks of what an earlier brief calls open."""
+    if not is_open(quote.text):
+        return False
+    about = set(extract_terms(quote.text.partition(": ")[2]))
+    return any(has_most_terms(subject.text, about) for subject in subjects)

@@ -1,0 +1,229 @@
+"""Files of a thread: which were read, edited, created and removed, how often and how recently."""
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from tasuki.draft.facts.commands import CommandRun
+from tasuki.draft.facts.mentions import find_mentions
+from tasuki.draft.text.entries import strip_handoff
+from tasuki.draft.text.split import PATH
+from tasuki.model import FileChange, FileFact, Thread
+
+_READER = re.compile(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
+_UNDO = re.compile(
+    r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
+)
+_UNDO_ALL = re.compile(
+    r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.|clean\s+-\w*f)"
+)
+_MOVER = re.compile(
+    r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
+)
+_REMOVER = re.compile(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
+_SYMBOL = re.compile(
+    r"(?m)^[ \t]*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
+    r"(?:func(?:\s+\([^)]*\))?|def|class|fn|function\*?|interface|struct|enum|trait|impl|module|type)\s+([A-Za-z_]\w{2,})"
+    r"|^[ \t]*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
+    r"|^[ \t]*(?:public|private|protected|async|static)\s+(?:[\w<>\[\], ]+\s)?([A-Za-z_]\w{2,})\s*\("
+)
+_MAX_SYMBOLS = 12
+_SYMBOL_EDITS = 8
+"""Newest edits of a file whose names are looked for."""
+_SYMBOL_TEXT = 20_000
+_SYMBOL_FILES = 80
+"""Most recently touched files whose names are looked for."""
+_NOISE = ("/tmp/", "/private/tmp/", "/dev/", "/proc/", "node_modules/", ".git/", "/pkg/mod/",
+          "site-packages/", "/.cargo/registry/", "/.claude/projects/", "/usr/")  # fmt: skip
+
+
+class _TouchedFile:
+    def __init__(self) -> None:
+        self.reads: list[int] = []
+        self.edits: list[int] = []
+        self.mentioned: list[int] = []
+        self.created = False
+        self.deleted = False
+        self.undone = 0
+        self.texts: deque[str] = deque(maxlen=_SYMBOL_EDITS)
+
+    def find_last_touch(self) -> int:
+        """Return the newest entry that touched the file."""
+        return max((*self.reads[-1:], *self.edits[-1:], *self.mentioned[-1:]), default=0)
+
+
+class FileTable:
+    """Collects what happens to files, under paths relative to the thread's folder."""
+
+    def __init__(self, cwd: str) -> None:
+        self.cwd = cwd.rstrip("/")
+        self.files: dict[str, _TouchedFile] = {}
+        self._by_raw_path: dict[str, _TouchedFile | None] = {}
+
+    def make_relative(self, path: str) -> str:
+        """Return a path relative to the thread's folder if it is below it."""
+        path = path.removeprefix("file://").strip("\"'`")
+        if self.cwd and path.startswith(self.cwd + "/"):
+            return path[len(self.cwd) + 1 :]
+        return path.removeprefix("./")
+
+    def _get_file(self, raw_path: str) -> _TouchedFile | None:
+        if raw_path not in self._by_raw_path:
+            path = self.make_relative(raw_path)
+            usable = path and not path.endswith("/") and "*" not in path and "$" not in path
+            self._by_raw_path[raw_path] = (
+                self.files.setdefault(path, _TouchedFile()) if usable else None
+            )
+        return self._by_raw_path[raw_path]
+
+    def record_read(self, path: str, ref: int) -> None:
+        """Record that a file was read."""
+        if file := self._get_file(path):
+            file.reads.append(ref)
+
+    def record_change(self, change: FileChange, ref: int) -> None:
+        """Record that a file was edited, created or removed."""
+        file = self._get_file(change.path)
+        if file is None:
+            return
+        file.edits.append(ref)
+        file.created = file.created or (change.kind == "create" and not file.reads)
+        file.deleted = change.kind == "delete"
+        file.texts.append(change.new or change.old)
+
+    def record_move(self, old: str, new: str, ref: int) -> None:
+        """Record that a file was renamed; what was done to the old one counts for the new one."""
+        before, file = self.files.get(self.make_relative(old)), self._get_file(new)
+        if before is None or file is None or before is file:
+            return
+        file.reads = sorted({*before.reads, *file.reads})
+        file.edits = sorted({*before.edits, *file.edits, ref})
+        file.texts.extend(before.texts)
+        before.edits.append(ref)
+        before.deleted = True
+
+    def record_undo(self, path: str, ref: int) -> None:
+        """Record that a file, or with an empty path every file, was restored to git's version."""
+        files = [self.files.get(self.make_relative(path))] if path else list(self.files.values())
+        for file in files:
+            if file is not None and file.edits:
+                file.undone = ref
+
+    def record_mention(self, path: str, ref: int) -> None:
+        """Record that a known file was named again."""
+        path = self.make_relative(path)
+        if file := self.files.get(path):
+            file.mentioned.append(ref)
+
+    def build_facts(self) -> tuple[FileFact, ...]:
+        """Return all files, the most recently touched first."""
+        newest_first = sorted(self.files.items(), key=lambda item: -item[1].find_last_touch())
+        return tuple(
+            FileFact(
+                path=path,
+                reads=tuple(f.reads),
+                edits=tuple(f.edits),
+                created=f.created,
+                deleted=f.deleted,
+                undone=f.undone,
+                mentioned=tuple(f.mentioned[-20:]),
+                symbols=find_symbols(f.texts) if n < _SYMBOL_FILES else (),
+            )
+            for n, (path, f) in enumerate(newest_first)
+        )
+
+
+def find_symbols(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return names that are defined in some texts, those of the last text first."""
+    found: dict[str, None] = {}
+    for text in texts:
+        for match in _SYMBOL.finditer(text[:_SYMBOL_TEXT]):
+            name = next(g for g in match.groups() if g)
+            found.pop(name, None)
+            found[name] = None
+    return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
+
+
+def is_noise(path: str) -> bool:
+    """Return whether a path is scratch space or a dependency rather than the user's work."""
+    return any(n in path for n in _NOISE)
+
+
+def find_short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return the shortest unique end of each path: mostly the name of the file."""
+    paths = set(paths)
+    ends: Counter[str] = Counter()
+    for path in paths:
+        parts = path.split("/")
+        ends.update("/".join(parts[at:]) for at in range(len(parts)))
+    short_by_path = {}
+    for path in paths:
+        parts = path.split("/")
+        tails = ("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
+        short_by_path[path] = next((tail for tail in tails if tail and ends[tail] == 1), path)
+    return short_by_path
+
+
+def is_outside(path: str) -> bool:
+    """Return whether a path is outside of the thread's folder."""
+    return path.startswith(("/", "~", ".."))
+
+
+def build_file_facts(thread: Thread, runs: Sequence[CommandRun]) -> tuple[FileFact, ...]:
+    """Return the files that tool calls and shell commands of a thread touched."""
+    table = FileTable(thread.cwd)
+    by_ref = {run.ref: run for run in runs}
+    for entry in thread.entries:
+        call = entry.tool
+        if call is None or call.status == "refused":
+            continue
+        if call.kind == "read":
+            for path in call.paths:
+                if call.status != "error":
+                    table.record_read(path, entry.ref)
+        elif call.changes and call.status != "error":
+            for change in call.changes:
+                table.record_change(change, entry.ref)
+        elif run := by_ref.get(entry.ref):
+            _record_shell_run(table, run)
+    for entry in thread.entries:
+        if entry.kind == "user" and "/" in entry.text:
+            for path in PATH.findall(strip_handoff(entry)[:20_000]):
+                table.record_mention(path, entry.ref)
+    return table.build_facts()
+
+
+def add_mentions(
+    thread: Thread, files: Sequence[FileFact]
+) -> tuple[tuple[FileFact, ...], tuple[FileFact, ...]]:
+    """Return the same files with their mentions in the newest entries, and files only mentioned."""
+    found = find_mentions(thread.entries, (f.path for f in files), thread.cwd)
+    touched = tuple(replace(f, named=found.pop(f.path)) if f.path in found else f for f in files)
+    return touched, tuple(FileFact(path=path, named=named) for path, named in found.items())
+
+
+def _record_shell_run(table: FileTable, run: CommandRun) -> None:
+    if not run.ok:
+        return
+    command, ref = run.command, run.ref
+    if "mv " in command:
+        for match in _MOVER.finditer(command):
+            table.record_move(match[1], match[2], ref)
+    if run.navigation:
+        for path in _find_paths(_READER, command):
+            table.record_read(path, ref)
+    elif "git " in command and "stash" not in command:
+        if _UNDO_ALL.search(command):
+            table.record_undo("", ref)
+        for path in _find_paths(_UNDO, command):
+            table.record_undo(path, ref)
+    elif "rm " in command:
+        for path in _find_paths(_REMOVER, command):
+            table.record_change(FileChange(path=path, kind="delete"), ref)
+
+
+def _find_paths(pattern: re.Pattern[str], command: str) -> list[str]:
+    """Return the paths in what a pattern captures of a command."""
+    return [path for match in pattern.finditer(command) for path in PATH.findall(match[1])]

@@ -1,0 +1,357 @@
+"""The state of the work: what is done, in progress, failing, cancelled.
+
+It is derived mechanically. Each function yields lines ready for a draft. The words around
+the thread's own characters are fixed; only rules judge.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from tasuki.draft.facts.commands import (
+    is_bookkeeping,
+    is_selection,
+    shorten_command,
+    split_steps,
+    strip_filter,
+)
+from tasuki.draft.facts.files import is_noise, is_outside
+from tasuki.draft.facts.mentions import make_relative
+from tasuki.draft.facts.repository_lines import (
+    find_formatter_since,
+    list_repository_items,
+    name_paths,
+    shorten_paths,
+)
+from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
+from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
+
+_ERROR_IN_GOAL = re.compile(
+    r"(?i)\b(?:error|exception|fail\w*|panic|fatal|denied|refused|not found|cannot|undefined)\b"
+)
+
+
+def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
+    """Yield state lines in the order of use.
+
+    Each is proved by a program's output or an exit code.
+    """
+    yield from _list_interrupted(thread)
+    yield from list_repository_items(thread, facts)
+    yield from _list_checks(facts)
+    yield from _list_todos(thread, facts)
+    yield from _list_running(thread, facts)
+    yield from _list_undone(facts)
+    yield from _list_refused(thread)
+    yield from _list_failing(thread, facts)
+
+
+def _list_interrupted(thread: Thread) -> Iterator[Item]:
+    if not (thread.aborted and thread.entries):
+        return
+    last = thread.entries[-1]
+    call = last.tool
+    doing = f" during `{shorten_command(call.command, 160)}`" if call and call.command else ""
+    yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
+
+
+# -- checks and plans ------------------------------------------------------------------
+
+_CHECK_LABELS = {"test": "Tests", "lint": "Lint or type check", "build": "Build"}
+
+
+def _list_checks(facts: Facts) -> Iterator[Item]:
+    """Yield the last run of each kind of check; kinds that one command ran share a line."""
+    by_command: dict[str, list[CommandFact]] = {}
+    tested = max((c.refs[-1] for c in facts.last_check if c.check == "test" and c.ok), default=0)
+    for check in facts.last_check:
+        if check.check == "build" and check.ok and check.refs[-1] < tested:
+            continue  # What was tested later was built.
+        by_command.setdefault(f"{check.refs[-1]} {check.command}", []).append(check)
+    for checks in by_command.values():
+        check = checks[0]
+        label = " and ".join(_CHECK_LABELS[c.check] for c in checks)
+        command = shorten_command(strip_filter(check.command), 140)
+        since = _describe_changes_since(facts, check.refs[-1])
+        text = f"`{command}` {_format_result(check)}; {since}"
+        yield Item(text=text, refs=check.refs[-1:], label=label)
+    tests = [c for c in facts.commands if c.check == "test" and c.known]
+    if tests and all(is_selection(c.command) for c in tests):
+        yield Item(
+            text="only selected tests were run in this thread, never the whole suite",
+            refs=tests[0].refs[-1:],
+            label="Not verified",
+        )
+
+
+def _describe_changes_since(facts: Facts, ref: int) -> str:
+    """Return what was edited after an entry: project files, or what a formatter may change."""
+    later = [f for f in facts.files if f.edits and f.edits[-1] > ref and not is_noise(f.path)]
+    edited = [f.path for f in later if not is_outside(f.path)]
+    elsewhere = [f.path for f in later if is_outside(f.path) and "/." not in f.path]
+    if edited:
+        return f"edited since: {name_paths(shorten_paths(facts, edited), 4)}"
+    if formatter := find_formatter_since(facts, ref):
+        return f"`{shorten_command(formatter, 60)}` ran since"
+    if elsewhere:
+        return (
+            f"edited since, outside of the folder: {name_paths(shorten_paths(facts, elsewhere), 4)}"
+        )
+    return "nothing edited since"
+
+
+def _format_result(check: CommandFact) -> str:
+    if check.ok and check.outcome.startswith("ok in "):
+        return f"passed, {check.outcome}"  # Counted, not quoted.
+    if check.ok:
+        return f"passed: `{check.outcome}`" if check.outcome else "passed"
+    return f"FAILED: `{check.error}`" if check.error else "FAILED"
+
+
+def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:
+    """Yield the todo list or plan as last written; only open items if the work went on since."""
+    todos, ref = facts.todos, (facts.todos_ref,)
+    if not todos:
+        return
+    old = _is_old(thread, facts.todos_ref)
+    age = (
+        f" when last written, {thread.entries[-1].ref - facts.todos_ref} entries ago" if old else ""
+    )
+    parts = (
+        ("in progress", "in_progress", 300), ("open", "pending", 500),
+        ("dropped", "dropped", 200), ("done", "done", 300),
+    )  # fmt: skip
+    for word, status, limit in parts[1:2] if old else parts:
+        if texts := [fold_whitespace(t.text) for t in todos if t.status == status]:
+            yield Item(
+                text=shorten("; ".join(texts), limit), refs=ref, label=f"Todo list, {word}{age}"
+            )
+
+
+_OLD_ENTRIES, _OLD_MESSAGES, _SOME_ENTRIES = 60, 2, 20
+"""Entries, or messages and some entries, after which a todo list or a started task belongs
+to the past.
+"""
+
+
+def _is_old(thread: Thread, ref: int) -> bool:
+    """Return whether the work moved on to other things since an entry."""
+    later = [e for e in thread.entries if e.ref > ref]
+    messages = sum(e.kind == "user" and e.origin in ("typed", "queued") for e in later)
+    return len(later) > _OLD_ENTRIES or (messages > _OLD_MESSAGES and len(later) > _SOME_ENTRIES)
+
+
+def _list_running(thread: Thread, facts: Facts) -> Iterator[Item]:
+    for item in facts.running[-4:]:
+        if _is_old(thread, item.ref):
+            continue
+        kind_name = "Sub-agent" if item.kind == "agent" else "Background command"
+        yield Item(
+            text=f"{kind_name} `{shorten(fold_whitespace(item.label), 140)}` was started; no end or report of it is recorded",
+            refs=(item.ref,),
+        )
+
+
+def _list_undone(facts: Facts) -> Iterator[Item]:
+    """Yield edits that were restored to git's version."""
+    undone = [f for f in facts.files if f.undone and f.edits and f.edits[-1] < f.undone]
+    if undone:
+        yield Item(
+            text=name_paths(shorten_paths(facts, [f.path for f in undone])),
+            refs=tuple(sorted({f.undone for f in undone})),
+            label="Put back as git has it",
+        )
+
+
+REFUSED_WITHIN = 40
+"""Newest entries in which a refused call still shows what the user does not want."""
+
+
+def _list_refused(thread: Thread) -> Iterator[Item]:
+    """Yield tool calls that the user refused recently without a word.
+
+    Those with words are quoted with them.
+    """
+    newest = thread.entries[-REFUSED_WITHIN:]
+    refused = [
+        e
+        for e, after in zip(newest, [*newest[1:], None], strict=False)  # empty for no entries
+        if e.tool and e.tool.status == "refused" and not (after and after.origin == "answer")
+    ]
+    for entry in refused[-2:]:
+        call = entry.tool
+        assert call is not None
+        target = (
+            shorten_command(call.command, 140)
+            if call.command
+            else " ".join(make_relative(p, thread.cwd) for p in call.paths)
+        )
+        if target:
+            yield Item(
+                text=f"{call.name} `{target}`", refs=(entry.ref,), label="Refused by the user"
+            )
+
+
+FAILING_WITHIN = 60
+
+
+def _list_failing(thread: Thread, facts: Facts) -> Iterator[Item]:
+    """Yield commands that failed recently and did not pass since, other than the last checks."""
+    check_refs = {check.refs[-1] for check in facts.last_check}
+    last = thread.entries[-1].ref if thread.entries else 0
+    still = [
+        x
+        for x in facts.lessons
+        if not x.passed
+        and x.error
+        and x.failed not in check_refs
+        and x.failed > last - FAILING_WITHIN
+        and not any(is_bookkeeping(step) for step in split_steps(x.command))
+    ]
+    for lesson in still[:2]:
+        text = f"`{shorten_command(strip_filter(lesson.command), 120)}`: `{shorten(lesson.error, 160)}`"
+        yield Item(text=text, refs=(lesson.failed,), label="Failed, and did not pass since")
+
+
+def list_lessons(facts: Facts, worth: Callable[[Lesson], float]) -> Iterator[Item]:
+    """Yield failures that were fixed, with the sentence that explains them."""
+    for lesson in sorted(facts.lessons, key=worth, reverse=True)[:6]:
+        if not (lesson.error and lesson.passed and lesson.words):
+            continue
+        refs = tuple(r for r in (lesson.failed, lesson.words_ref, lesson.passed) if r)
+        command = f"`{shorten_command(lesson.command, 120)}`: `{shorten(lesson.error, 200)}`"
+        yield Item(text=f'{command} — "{lesson.words}"', refs=refs, label="Failed, then passed")
+
+
+def is_done_since(text: str, ref: int, facts: Facts) -> bool:
+    """Return whether a later commit or finished todo speaks of what a sentence calls pending."""
+    weights = extract_terms(text)
+    about = {t for t, w in weights.items() if w > 1} or set(weights)
+    later = [q.text for q in (*facts.revision.commits, *facts.subjects) if q.ref > ref]
+    later += [t.text for t in facts.todos if t.status == "done" and facts.todos_ref > ref]
+    return any(has_most_terms(text, about) for text in later)
+
+
+def find_goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
+    """Yield error lines of the goal that the thread has seen before.
+
+    What was tried since did not help.
+    """
+    for line in goal.split("\n")[:60]:
+        line = line.strip()[:600]
+        if len(line) < 20 or not _ERROR_IN_GOAL.search(line):
+            continue
+        refs = [
+            e.ref for e in thread.entries if line in e.text or (e.tool and line in e.tool.output)
+        ]
+        if not refs:
+            continue
+        edited = [f.path for f in facts.files if f.edits and f.edits[-1] > refs[0]]
+        tried = f"; edited since it was first seen: {name_paths(edited)}" if edited else ""
+        yield Item(
+            text=f"`{shorten(fold_whitespace(line), 220)}` was seen before, word for word{tried}",
+            refs=tuple(refs[:1] + refs[-3:]),
+            label="The error in the goal",
+        )
+        return
+
+
+_SAYS_NOTHING = re.compile(r"(?:import|package|from|use|#include)\b|\)|[\w\"-]+:\s*$|\S+\s*[{(]?$")
+"""A line of code that only imports, closes or names something."""
+_QUOTED_SPAN = re.compile(r"[\"“`]([^\"“”`\n]{25,400})[\"”`]")
+_QUOTES_LOOKED_FOR = 3
+
+
+def find_goal_quotes(thread: Thread, goal: str) -> Iterator[Item]:
+    """Yield where a text that the goal quotes was written or read last."""
+    spans = [m[1].strip() for m in _QUOTED_SPAN.finditer(goal[:20_000])][:_QUOTES_LOOKED_FOR]
+    for span in spans:
+        for entry in reversed(thread.entries):
+            call = entry.tool
+            if call is None or not call.paths or span not in _extract_code(entry):
+                continue
+            path = next((c.path for c in call.changes if span in c.new), call.paths[0])
+            yield Item(
+                text=f"`{shorten(span, 120)}` is in `{make_relative(path, thread.cwd)}`",
+                refs=(entry.ref,),
+                label="Quoted in the goal",
+            )
+            break
+
+
+_CODE_LINE = re.compile(r"^\s*(?:\d+[\t│|:→-]\s*|[\w./-]+:\d+:\s*)?(.*\S)\s*$")
+_DEFINES = re.compile(
+    r"\b(?:func|def|class|type|struct|interface|const|var|let|function|fn|enum|trait|export|private|public)\b"
+)
+_NAME = re.compile(r"[A-Za-z_$][\w$]{4,}")
+_NAMELIKE = re.compile(r"[a-z][A-Z]|\w_\w|^_|\w\d")
+_CODE_ENTRIES = 60
+"""Newest reads and edits in which the goal's names are looked for."""
+
+
+def find_goal_lines(thread: Thread, goal: str, limit: int = 6) -> Iterator[Item]:
+    """Yield lines of code that the goal is about, from the newest reads and edits.
+
+    A name of the code counts if it is in the goal, or if it is made of the goal's words
+    (`_eventListeners` for "event listeners").
+    """
+    looked = [(e, t) for e in reversed(thread.entries) if (t := _extract_code(e))][:_CODE_ENTRIES]
+    shown: set[str] = set()
+    for name in _find_goal_names(goal, [t for _, t in looked])[:limit]:
+        for entry, text in looked:
+            if name in text and (line := _find_best_line(text, name)) and line not in shown:
+                shown.add(line)
+                call = entry.tool
+                where = f" in `{call.paths[0].rsplit('/', 1)[-1]}`" if call and call.paths else ""
+                yield Item(text=f"`{name}`{where}: `{line}`", refs=(entry.ref,))
+                break
+
+
+def _extract_code(entry: Entry) -> str:
+    """Return code that an entry shows or writes, or an empty string."""
+    call = entry.tool
+    if call is None or call.status in ("error", "refused"):
+        return ""
+    if call.changes:
+        return "\n".join(c.new for c in call.changes)
+    if call.kind == "read" or (call.kind == "shell" and _SHOWS.match(call.command)):
+        return call.output
+    return ""
+
+
+_SHOWS = re.compile(r"^\s*(?:cd \S+ && )?(?:sed -n|cat |nl |head |tail -n)")
+
+
+def _find_goal_names(goal: str, texts: Sequence[str]) -> list[str]:
+    """Return names in some code that a goal speaks of, the most telling first."""
+    low = goal[:20_000].lower()
+    squeezed = re.sub(r"[^a-z0-9]", "", low)
+    wanted = {t for t in extract_terms(goal) if len(t) >= 6}
+    found: dict[str, float] = {}
+    for text in texts:
+        for name in dict.fromkeys(_NAME.findall(text)):
+            bare = name.strip("_$").lower()
+            if len(bare) < 5 or name in found:
+                continue
+            if not _NAMELIKE.search(name):
+                continue  # A plain word of a comment or a heading.
+            if name in goal:
+                found[name] = 3.0
+            elif len(bare) >= 8 and bare in squeezed:
+                found[name] = 2.5
+            elif any(w in bare and len(w) * 2 > len(bare) for w in wanted):
+                found[name] = 1.0
+    return [n for n, v in sorted(found.items(), key=lambda kv: (-kv[1], -len(kv[0]))) if v > 0]
+
+
+def _find_best_line(text: str, name: str) -> str:
+    """Return the line that defines or uses a name most plainly."""
+    candidates = []
+    pattern = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
+    for line in text.split("\n"):
+        if name not in line or len(line) >= 300 or "`" in line or not pattern.search(line):
+            continue
+        if (match := _CODE_LINE.match(line)) and not _SAYS_NOTHING.match(match[1]):
+            bare = fold_whitespace(match[1])
+            comment = bare.startswith(("//", "#", "*", "/*"))
+            candidates.append((not comment, bool(_DEFINES.search(bare)), -len(bare), bare))
+    return shorten(max(candidates)[3], 200) if candidates else ""

@@ -1,0 +1,1 @@
+"""Ask a language model: providers, keys and the client."""

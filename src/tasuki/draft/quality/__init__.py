@@ -1,0 +1,1 @@
+"""Score a handoff document against its thread."""

@@ -1,0 +1,1 @@
+"""Rank what a successor needs: facts, files and blocks of messages."""

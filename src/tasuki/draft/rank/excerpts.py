@@ -1,0 +1,280 @@
+"""Which blocks of the agent's messages are quoted: as much new information as fits the room.
+
+A block is worth the telling words in it that are not in an earlier quote. It is worth more
+if the goal speaks of it, if it came late, and if it concludes a turn. Blocks are taken one
+by one, the one with the most worth for its length first. What two blocks share is quoted
+once, in the words of the later one.
+"""
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from tasuki.draft.rank.blocks import MessageBlock
+from tasuki.draft.text import language_cues
+from tasuki.draft.text.split import STOP_WORDS, find_identifiers, split_sentences
+
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_OFFER = re.compile(
+    r"(?:want me to|shall i|should i (?:go|proceed|start|also)|would you like|let me know|if you(?:'d| would)? (?:want|like)|"
+    r"do you want me|happy to|ready to (?:go|start|proceed))\b",
+    re.IGNORECASE,
+)
+NAME_WEIGHT, WORD_WEIGHT = 2.0, 1.0
+REPEAT_FACTOR = 0.25
+"""Factor for a word's worth each time it was quoted."""
+MIN_LENGTH = 70
+"""Minimum length that is counted for a block: shorter ones say little by themselves."""
+LENGTH_POWER = 1.0
+"""Below 1: of two blocks of equal density, the longer is worth more."""
+LINE_COST = 3
+"""Characters that a quoted line takes in addition to its own."""
+MESSAGE_COST = 16
+"""Characters that a message takes in addition to its lines: its reference, a mark for
+omissions.
+"""
+HEADING_COST = 7
+"""Characters that a heading takes in addition to its own."""
+MAX_LEAD = 240
+"""Maximum characters of a paragraph that introduces a list, to be quoted with it."""
+NO_SENTENCE_WEIGHT = 1.0
+"""Weight of a block without a sentence: a table, code."""
+SHORT_MESSAGE = 200
+"""Characters up to which a message that begins with an announcement is only that."""
+_LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=\D)")
+_ENDS = (".", "!", "?", ":", "。", "？", "！", "：")
+GAP = "[…]"
+"""Printed where blocks of a message are left out."""
+
+
+def measure_block(text: str) -> int:
+    """Return the characters that a quoted block takes in the brief."""
+    return len(text) + LINE_COST * (text.count("\n") + 1)
+
+
+def weigh_telling_words(text: str) -> dict[str, float]:
+    """Return the words and names that distinguish a text, in lower case, with their weight."""
+    found = {name.lower(): NAME_WEIGHT for name in find_identifiers(text) if 2 < len(name) <= 80}
+    for word in _WORD.findall(text.lower()):
+        if word not in STOP_WORDS:
+            found.setdefault(_strip_ending(word), WORD_WEIGHT)
+    return found
+
+
+def _strip_ending(word: str) -> str:
+    for ending in ("ing", "ed", "es", "s"):
+        if len(word) > len(ending) + 4 and word.endswith(ending):
+            return word[: -len(ending)]
+    return word
+
+
+class ExcerptPicker:
+    """Picks blocks of some messages, across several sections, without repetitions.
+
+    `worth` gives what a block is worth apart from its words: its age, its place, what the goal
+    shares.
+    """
+
+    def __init__(self, blocks: Sequence[MessageBlock], others: Iterable[str] = ()) -> None:
+        self.blocks = list(blocks)
+        self._words = [weigh_telling_words(f"{b.text}") for b in self.blocks]
+        seen: Counter[str] = Counter()
+        for words in self._words:
+            seen.update(words.keys())
+        for text in others:
+            seen.update(weigh_telling_words(text).keys())
+        count = len(self.blocks) + 1
+        self._rarity = {w: math.log(1 + count / n) for w, n in seen.items()}
+        self._quoted_counts: Counter[str] = Counter()
+        self.taken: set[int] = set()
+
+    def note_text(self, text: str) -> None:
+        """Note that a text is in the brief, so that its words are worth less from now on."""
+        self._quoted_counts.update(weigh_telling_words(text).keys())
+
+    def measure_novelty(self, index: int) -> float:
+        """Return what a block says that was not quoted yet."""
+        return sum(
+            weight * self._rarity[word] * REPEAT_FACTOR ** self._quoted_counts[word]
+            for word, weight in self._words[index].items()
+        )
+
+    def measure_likeness(self, index: int, words: Collection[str]) -> float:
+        """Return how much of a block some words cover, 0 to 1; rare words count more."""
+        own = self._words[index]
+        whole = sum(weight * self._rarity[word] for word, weight in own.items())
+        shared = sum(weight * self._rarity[word] for word, weight in own.items() if word in words)
+        return shared / whole if whole else 0.0
+
+    def pick_blocks(
+        self,
+        indexes: Iterable[int],
+        room: int,
+        worth: Callable[[MessageBlock], float],
+        min_density: float = 0.0,
+    ) -> tuple[list[int], int]:
+        """Return blocks that fit into `room` characters, and the room left.
+
+        The best for their length come first. A block brings its heading along, and, if there is
+        room, the paragraph that introduces it. Stops at blocks whose worth for their length is
+        below `min_density`.
+        """
+        fixed = {i: worth(self.blocks[i]) for i in indexes if i not in self.taken}
+        by_place = {(self.blocks[i].ref, self.blocks[i].place): i for i in fixed}
+        queue = [(-self._measure_density(i, fixed[i]), i) for i in fixed if fixed[i] > 0]
+        heapq.heapify(queue)
+        chosen: list[int] = []
+        printed: set[tuple[int, str]] = set()
+        while queue:
+            _, index = heapq.heappop(queue)
+            if index in self.taken:
+                continue
+            density = self._measure_density(index, fixed[index])
+            if queue and density < -queue[0][0] - 1e-12:
+                heapq.heappush(queue, (-density, index))
+                continue
+            if density < min_density:
+                break
+            for group in self._list_groups(index, by_place):
+                cost = self._measure_cost(group, printed)
+                if cost <= room:
+                    room -= cost
+                    self._take_blocks(group, printed)
+                    chosen += group
+                    break
+        return sorted(chosen), room
+
+    def mark_taken(self, indexes: Iterable[int]) -> None:
+        """Note that some blocks are quoted whatever they are worth."""
+        self._take_blocks(list(indexes), set())
+
+    def _list_groups(
+        self, index: int, by_place: Mapping[tuple[int, int], int]
+    ) -> Iterator[list[int]]:
+        """Yield a block with the paragraph that introduces it, then the block alone."""
+        block = self.blocks[index]
+        lead = by_place.get((block.ref, block.lead))
+        if lead is not None and lead not in self.taken and len(self.blocks[lead].text) < MAX_LEAD:
+            yield [lead, index]
+        yield [index]
+
+    def _measure_cost(self, group: Sequence[int], printed: Set[tuple[int, str]]) -> int:
+        """The characters that some blocks of a message take, with what is printed around them."""
+        block = self.blocks[group[-1]]
+        cost = sum(measure_block(self.blocks[i].text) for i in group)
+        if (block.ref, "") not in printed:
+            cost += MESSAGE_COST
+        if block.heading and (block.ref, block.heading) not in printed:
+            cost += len(block.heading) + HEADING_COST
+        return cost
+
+    def _take_blocks(self, group: Sequence[int], printed: set[tuple[int, str]]) -> None:
+        for index in group:
+            block = self.blocks[index]
+            self.taken.add(index)
+            self._quoted_counts.update(self._words[index].keys())
+            printed |= {(block.ref, ""), (block.ref, block.heading)}
+
+    def _measure_density(self, index: int, worth: float) -> float:
+        length = max(MIN_LENGTH, measure_block(self.blocks[index].text))
+        return worth * self.measure_novelty(index) / math.pow(length, LENGTH_POWER)
+
+
+def is_offer(text: str) -> bool:
+    """Return whether a block offers what the agent might do next."""
+    return len(text) < 240 and bool(_OFFER.search(text[:120]))
+
+
+_ONLY_OFFERS = re.compile(
+    r"(?:(?:so|ok(?:ay)?|now|or|and)\b[, ]+)*(?:do you )?(?:want me to|shall i|should i|would you like(?: me)?)\b[^?？\n]*[?？:：]$",
+    re.IGNORECASE,
+)
+
+
+def drop_offers(blocks: Sequence[MessageBlock]) -> list[MessageBlock]:
+    """Return the blocks of an answered message without a closing question that only offers.
+
+    With `Would you like me to:` its options are dropped too. Code, and questions that say more,
+    stay.
+    """
+    offers = {b.place for b in blocks if _ONLY_OFFERS.fullmatch(b.text)}
+    return [
+        b for b in blocks if b.place not in offers and not (b.kind == "item" and b.lead in offers)
+    ]
+
+
+@lru_cache(maxsize=20_000)
+def weigh_cue(text: str) -> float:
+    """Return how likely a block states something learnt or decided, by its best sentence.
+
+    0.35 for one that only announces a step, 0.5 for an offer, else 0.2 to 2.
+    """
+    first = text[:1_500]
+    if language_cues.is_narration(first) and len(first) < SHORT_MESSAGE:
+        return 0.35
+    if is_offer(first):
+        return 0.5
+    weights = (
+        language_cues.weigh_assistant_sentence(s, language_cues.detect_cues(s))
+        for s in split_sentences(first)
+    )
+    return 0.2 + 0.6 * min(max(weights, default=NO_SENTENCE_WEIGHT), 3.0)
+
+
+def join_lists(blocks: Sequence[MessageBlock], max_length: int) -> list[MessageBlock]:
+    """Return the blocks of one message, with lists of up to `max_length` characters joined.
+
+    An item alone says only half of it.
+    """
+    joined: list[MessageBlock] = []
+    places: dict[int, int] = {}
+    for block in blocks:
+        last = joined[-1] if joined else None
+        goes_on = last and last.kind == block.kind == "item" and last.heading == block.heading
+        if last and goes_on and len(last.text) + len(block.text) < max_length:
+            joined[-1] = replace(last, text=f"{last.text}\n{block.text}")
+        else:
+            joined.append(replace(block, place=len(joined), lead=places.get(block.lead, -1)))
+        places[block.place] = len(joined) - 1
+    return joined
+
+
+def quote_blocks(
+    blocks: Sequence[MessageBlock], indexes: Iterable[int]
+) -> Iterator[tuple[int, str]]:
+    """Yield the chosen blocks as one text per message, in the thread's order: `(ref, text)`.
+
+    Headings are before the paragraph or above the list they belong to, and `[…]` where
+    something is left out in between.
+    """
+    by_ref: dict[int, list[MessageBlock]] = {}
+    for index in sorted(indexes, key=lambda i: (blocks[i].ref, blocks[i].place)):
+        by_ref.setdefault(blocks[index].ref, []).append(blocks[index])
+    for ref, chosen in by_ref.items():
+        text = "\n".join(_format_blocks(chosen))
+        yield ref, text if "\n" in text else _LIST_MARK.sub("", text)
+
+
+def _format_blocks(blocks: Sequence[MessageBlock]) -> Iterator[str]:
+    heading, place = "", blocks[0].place - 1
+    for block in blocks:
+        gap = block.place > place + 1
+        place = block.place
+        if block.heading == heading or not block.heading:
+            heading = block.heading
+            yield from ([GAP] if gap else [])
+            yield block.text
+            continue
+        heading = block.heading
+        yield from ([GAP] if gap and block.begins else [])
+        left_out = "" if block.begins else f" {GAP}"
+        if block.kind == "paragraph":
+            yield f"**{heading}{'' if heading.endswith(_ENDS) else ':'}**{left_out} {block.text}"
+        else:
+            yield f"**{heading}**{left_out}"
+            yield block.text

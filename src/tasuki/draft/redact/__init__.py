@@ -1,0 +1,1 @@
+"""Find and mark secrets in text."""

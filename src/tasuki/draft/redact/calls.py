@@ -1,0 +1,210 @@
+"""Secrets in code without `name = value`: call arguments, list and mapping elements, `||`
+fallbacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from tasuki.draft.redact import patterns as shapes
+from tasuki.draft.redact.finders import SecretSpan
+from tasuki.draft.redact.patterns import compile_pattern
+
+_QUOTED = r"\\{0,8}(?:\"(?P<v1>[^\"\\\n]{4,512})|'(?P<v2>[^'\\\n]{4,512})|`(?P<v3>[^`\\\n]{4,512}))"
+_ARGUMENT = r"[({]\s{0,9}[bru@L]?" + _QUOTED + r"\\{0,8}[\"'`]\s{0,9}[,)}]"
+
+
+def find_argument_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
+    """Return the literal in `set_password("…")`, `.withToken('…')` and C++'s `password{"…"}`.
+
+    `position` is that of the bracket.
+    """
+    found = compile_pattern(_ARGUMENT).match(text, position)
+    return _judge_literal(found, kind) if found else []
+
+
+_FALLBACK_OF = (
+    r"[:=][^\S\n]{0,9}[\w.$\[\]\"'()\\]{1,80}[^\S\n]{1,9}(?:\|\||\?\?|or\b)\s{0,9}" + _QUOTED
+)
+
+
+def find_fallback_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
+    """Return the literal in `process.env.API_TOKEN || "…"`; `position` is after the name."""
+    found = compile_pattern(_FALLBACK_OF).match(text, position) or compile_pattern(_AFTER_OR).match(
+        text, position
+    )
+    return _judge_literal(found, kind) if found else []
+
+
+_AFTER_OR = r"\\{0,8}[\"']?[\])]?[^\S\n]{0,9}(?:\|\||\?\?|\bor\b)\s{0,9}" + _QUOTED
+_OPENING = (
+    r"\\{0,8}[\"'`]?\]?(?:[ ]?:[ ]?[\w\[\], <>]{1,40}[ ]=|[^\S\n]{0,9}(?::=|=>|[:=]))\s{0,9}[\[{(]"
+)
+_ELEMENT = (
+    r"(?:[\[{(,:]|=>|(?<=[\"'`])(?:\n|\\n))\s{0,40}(?:\\[nrt]\s{0,9}){0,4}[bru]?"
+    + _QUOTED
+    + r"(?=\\{0,8}[\"'`]\s{0,9}(?:\\[nrt]\s{0,9}){0,4}[,\]})]|[\"'`](?:\n|\\n))"
+)
+_BLOCK = 400  # characters of a list or mapping that are read
+
+
+def find_element_secrets(text: str, position: int, kind: str) -> list[SecretSpan]:
+    """Return the values of `tokens = ["…"]`, `secrets = {"a": "…"}`, `"password": {"value": "…"}`.
+
+    `position` is after the name.
+    """
+    opening = compile_pattern(_OPENING).match(text, position)
+    if not opening:
+        return _find_section_secrets(text, position, kind)
+    start = opening.end() - 1
+    close = {"[": "]", "{": "}", "(": ")"}[text[start]]
+    end = text.find(close, start, start + _BLOCK)
+    end = start + _BLOCK if end < 0 else end + 1
+    spans: list[SecretSpan] = []
+    for found in compile_pattern(_ELEMENT).finditer(text, start, end):
+        spans += _judge_literal(found, kind)
+    return spans
+
+
+_SECTION = r"\]?:?[^\S\n]{0,9}(?:\n|\\n)"
+_ENTRY = r"[^\S\n]{0,40}[\w.-]{1,64}[^\S\n]{0,9}[:=][^\S\n]{0,9}\\{0,8}[\"']?(?P<v>[^\s\"'#\\]{8,512})\\{0,8}[\"']?[^\S\n]{0,9}(?:#[^\n]{0,200})?(?:\n|\\n|$)"
+
+
+_ENTRIES = 100  # lines of a section that are read
+
+
+def _find_section_secrets(text: str, position: int, kind: str) -> list[SecretSpan]:
+    """Return random values in the lines of a section `[secrets]` or `secrets:`.
+
+    `position` is after the name.
+    """
+    section = compile_pattern(_SECTION).match(text, position)
+    if not section or text[position] not in "]:":
+        return []
+    spans: list[SecretSpan] = []
+    position = section.end()
+    for _ in range(_ENTRIES):
+        found = compile_pattern(_ENTRY).match(text, position)
+        if not found:
+            break
+        value = found["v"]
+        if shapes.is_bare_secret(value) and shapes.is_weak_key_value(value):
+            spans.append(SecretSpan(*found.span("v"), kind))
+        position = found.end()
+    return spans
+
+
+_ARGUMENTS = 300  # characters of a call that are read
+_LITERALS = 5
+_PIECE = r"\\{0,8}(?:\"(?P<v1>[^\"\n]*)\"|'(?P<v2>[^'\n]*)'|`(?P<v3>[^`\n]*)`)|[(\[{]|[)\]}]|,"
+
+
+def _find_argument(text: str, position: int, number: int) -> tuple[int, int] | None:
+    """Return start and end of the literal that is argument `number`, counted from 0.
+
+    `position` is after the bracket.
+    """
+    depth = passed = 0
+    for found in compile_pattern(_PIECE).finditer(text, position, position + _ARGUMENTS):
+        piece = found.group()
+        if found.lastgroup:
+            if depth == 0 and passed == number:
+                start, end = found.span(found.lastgroup)
+                return start, start + len(text[start:end].rstrip("\\"))
+        elif piece == ",":
+            passed += depth == 0
+            if passed > number:
+                return None
+        else:
+            depth += 1 if piece in "([{" else -1
+            if depth < 0:
+                return None
+    return None
+
+
+def find_call_secrets(text: str, name: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the password among the arguments of a call that takes one, and random literals.
+
+    For example `login("bob", "…")`.
+    """
+    start = position + len(name)
+    number = CALLS[name]
+    place = _find_argument(text, start, number) if number is not None else None
+    if place and shapes.is_bare_secret(text[slice(*place)], "password"):
+        yield SecretSpan(*place, "password")
+        return
+    last = start + _ARGUMENTS
+    found_ends = (text.find(")", start, last), text.find("\n", start, last))
+    end = min((x for x in found_ends if x >= 0), default=last)
+    literals = compile_pattern(_QUOTED + r"\\{0,8}[\"'`]").finditer(text, start, end + 1)
+    for found in islice(literals, _LITERALS):
+        for span in _judge_literal(found, "password"):
+            value = text[span.start : span.end]
+            if len(value) >= 8 and shapes.is_random(value):
+                yield span
+
+
+_COLUMNS = r"\((?P<names>[\w\s,\"'`.\\]{1,400})\)(?:\s|\\[nt]){0,9}$"
+_ROW = r"(?:\s|,|\\[nt]){0,40}\("
+
+
+def find_inserted_secrets(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the values of secret columns in an SQL insert.
+
+    For example `INSERT INTO users (name, password) VALUES ('bob', '…')`.
+    """
+    row = compile_pattern(_ROW).match(text, position + len("values"))
+    opening = text.rfind("(", max(0, position - 400), position) if row else -1
+    columns = compile_pattern(_COLUMNS).match(text, opening, position) if opening >= 0 else None
+    kinds = (
+        [shapes.find_secret_kind(name.strip("\"'` \\")) for name in columns["names"].split(",")]
+        if columns
+        else []
+    )
+    if not any(kinds):
+        return
+    for _ in range(_ROWS):
+        if not row:
+            break
+        position = row.end()
+        for number, kind in enumerate(kinds):
+            place = _find_argument(text, row.end(), number) if kind else None
+            if place and shapes.is_literal_secret(
+                text[slice(*place)], kind.replace("pass", "password")
+            ):
+                yield SecretSpan(*place, shapes.simplify_kind(kind))
+            position = place[1] if place else position
+        position = text.find(")", position, position + _ARGUMENTS)
+        row = compile_pattern(_ROW).match(text, position + 1) if position >= 0 else None
+
+
+_ROWS = 50  # rows of one statement that are read
+
+
+CALLS: dict[str, int | None] = {
+    "basicauth(": 1, "credentials.basic(": 1, "credential(": 1, "login(": 1, "createhmac(": None, "createcipheriv(": None,
+    "jwt.sign(": None, "jwt.verify(": None, "jwt.encode(": None, "jwt.decode(": None, "hmac.new(": None, "fernet(": None,
+    "aes.new(": None, "bot.run(": None, "compare_digest(": None, "wifi.begin(": 1, "timingsafeequal(": None,
+    "boto3.client(": None, "credentials(": 1, "getconnection(": 2, "mysqli(": 2, "new pdo(": 2,
+    "usernamepasswordtoken(": 1,
+}  # fmt: skip
+"""Calls without a telling name or arguments, and the number of the argument that is a
+password.
+"""
+
+
+def _judge_literal(found: re.Match[str], kind: str) -> list[SecretSpan]:
+    """Return a span for a quoted value that is random or, as a password, hard."""
+    group = next((name for name in ("v1", "v2", "v3") if found[name]), "")
+    if not group:
+        return []
+    value = found[group]
+    if shapes.is_placeholder(value) or shapes.is_reference(value):
+        return []
+    if " " in value or not shapes.is_quoted_secret(value, kind):
+        return []
+    peculiar = len(value) >= 12 and compile_pattern(r"(?=.*\d\D*\d)[\w+/=~!#%^&*-]+$").match(value)
+    good = kind == "password" or shapes.is_random(value) or peculiar
+    return [SecretSpan(*found.span(group), kind)] if good and shapes.is_hard(value) else []

@@ -1,0 +1,370 @@
+"""Find secrets without a name: issued tokens, key blocks, addresses, headers, commands."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from tasuki.draft.redact import patterns as shapes
+from tasuki.draft.redact.patterns import compile_pattern
+
+
+class SecretSpan(NamedTuple):
+    """The position of a secret, in characters, and its kind."""
+
+    start: int
+    end: int
+    kind: str
+
+
+SecretFinder = Callable[[str, int], Iterator[SecretSpan]]
+
+_RUN = 20
+_MOST_PARTS = 200  # separators in one run; no person or program writes text with more
+_NEEDLE = b"a" * _RUN
+_RUN_CHARS = bytes(
+    97 if chr(i).isascii() and (chr(i).isalnum() or chr(i) in "_-.~") else 32 for i in range(256)
+)
+
+
+_DIGITLESS = (
+    r"hf_|(?<![A-Za-z0-9])A(?:KIA|SIA|BIA|CCA)[A-Z]{16}(?![A-Za-z0-9])"
+    r"|gh[pousr]_|glpat-|xox[a-z]-|[sr]k_(?:live|test)_|GOCSPX-|hv[sbr]\.|gsk_|npm_|sk-ant-"
+)
+"""Shapes of which one in thirty has no digit."""
+
+
+def find_tokens(text: str, narrow: bytes) -> Iterator[SecretSpan]:
+    """Yield tokens of a known shape; `narrow` is the text with one byte for each character.
+
+    Only runs of 20 or more token characters are checked, which `bytes.find` skips to. Runs
+    without a digit are skipped unless they begin like a shape of which some have none.
+    """
+    mask, digit = narrow.translate(_RUN_CHARS), compile_pattern(r"\d").search
+    digitless = compile_pattern(_DIGITLESS).search
+    position = mask.find(_NEEDLE)
+    while position >= 0:
+        end = mask.find(b" ", position + _RUN)
+        end = len(mask) if end < 0 else end
+        if digit(text, position, end) or digitless(text, position, end):
+            yield from _find_issued(text, position, end)
+        position = mask.find(_NEEDLE, end)
+
+
+def _find_issued(text: str, start: int, end: int) -> Iterator[SecretSpan]:
+    """Yield tokens at the start of the run and after each separator in it."""
+    separators = compile_pattern(r"[-_.~]+").finditer(text, start, end)
+    inside = [found.end() for found in islice(separators, _MOST_PARTS)]
+    for position in (start, *_find_after_escape(text, start), *inside):
+        token = shapes.match_issued(text, position, end)
+        if token:
+            yield SecretSpan(
+                *_extend_token(text, token[0], position, token[1]), token[0].replace("_", "-")
+            )
+            if token[0] == "aws_access_key":
+                yield from _find_aws_secrets(text, position, token[1])
+
+
+_FORTY = r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])"
+_NEAR = 300  # characters between the two halves of an AWS key
+
+
+def _find_aws_secrets(text: str, start: int, end: int) -> Iterator[SecretSpan]:
+    """Yield the secret half of an AWS key near its other half.
+
+    It has no shape but its length; the other half has one.
+    """
+    lines = compile_pattern(
+        r"\\[nrt]|%0[aA]"
+    )  # an escaped line break before a value is not part of it
+    near = lines.sub(
+        lambda found: " " * len(found.group()), text[max(0, start - _NEAR) : end + _NEAR]
+    )
+    for found in compile_pattern(_FORTY).finditer(near):
+        value = found.group()
+        if shapes.is_random(value, often=10) and not compile_pattern(shapes.HASH).match(value):
+            position = max(0, start - _NEAR) + found.start()
+            yield SecretSpan(position, position + len(value), "aws-secret-key")
+
+
+_ESCAPE = r"(?<=\\)[nrt]|(?<=\\)u[0-9a-fA-F]{4}|(?<=%)[0-9A-Fa-f]{2}|(?<=\[)\d{0,2}m"
+
+
+def _find_after_escape(text: str, position: int) -> tuple[int, ...]:
+    """Return where the run continues after an escape at its start.
+
+    The escape is that of a newline, a percent escape or a terminal colour.
+    """
+    found = compile_pattern(_ESCAPE).match(text, position)
+    return (found.end(),) if found else ()
+
+
+def _extend_token(text: str, kind: str, start: int, end: int) -> tuple[int, int]:
+    """Add what belongs to a token but is no token character.
+
+    That is a bot's number, or the rest of a base64 value.
+    """
+    if kind == "telegram_token":
+        while start and (text[start - 1].isdigit() or text[start - 1] == ":"):
+            start -= 1
+    if kind in ("stripe_key", "service_token"):
+        end = compile_pattern(r"[\w+/=-]*").match(text, end).end()  # type: ignore[union-attr]
+    return start, end
+
+
+_KEY_BLOCK = (
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?P<v>(?:(?!-----)[A-Za-z0-9+/=\s\\:,.()>|-]){16,200000})(?:-----END [A-Z0-9 ]{1,40}-----)?"
+)
+
+
+def _find_key_block(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield a private key in PEM or PGP armour: whole, cut short, or with escaped newlines."""
+    found = compile_pattern(_KEY_BLOCK).match(text, position)
+    if found and any(len(run) >= 16 for run in re.split(r"[^A-Za-z0-9+/=]+", found["v"][:600])):
+        yield SecretSpan(position, position + len(found.group().rstrip()), "private-key")
+
+
+_URL = (
+    r":(?:\\?/){2}(?:(?P<user>[^\s/@:?#\"'`<>\\]{0,128}):(?P<pw>(?!\d{1,5}/)[^\s\"'`<>\\]{1,256})@(?=[\w.\[{$-])"
+    r"|(?:hooks\.slack\.com|hooks\.slack-gov\.com)(?:\\?/)(?:services|workflows|triggers)(?:\\?/)(?P<slack>[\w/\\-]{20,200})"
+    r"|(?:\w+\.)?discord(?:app)?\.com(?:\\?/)api(?:\\?/)(?:v\d+(?:\\?/))?webhooks(?:\\?/)(?P<discord>\d{15,22}(?:\\?/)[\w-]{40,100})"
+    r"|[\w.-]{1,100}\.webhook\.office\.com(?:\\?/)webhookb2(?:\\?/)(?P<teams>[^\s\"'`<>]{20,400}))"
+)
+
+
+def _find_url_secret(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield a password in an address, or an address that is a secret itself: an incoming webhook."""
+    found = compile_pattern(_URL).match(text, position)
+    if not found:
+        return
+    if found["pw"] is None:
+        kind = found.lastgroup or ""
+        yield SecretSpan(*found.span(kind), f"{kind}-webhook")
+    elif not shapes.is_placeholder(found["pw"]) and found["pw"] != found["user"]:
+        yield SecretSpan(*found.span("pw"), "url-password")
+
+
+_BEARER = (
+    r"(?i:bearer)(?:\s{1,9}|%20|\\?[\"']?\s{0,9}[:=]\s{0,9}\\?[\"']?)(?P<v>[^\s\"'\\`<>,;]{8,4096})"
+)
+_BASIC = r"(?i:basic)\s{1,9}(?P<v>[A-Za-z0-9+/_-]{8,1024}={0,2})"
+
+
+def _find_bearer(text: str, position: int) -> Iterator[SecretSpan]:
+    found = compile_pattern(_BEARER).match(text, position)
+    if found and shapes.is_bare_secret(found["v"].rstrip(".)}")):
+        yield SecretSpan(
+            found.start("v"), found.start("v") + len(found["v"].rstrip(".)}")), "bearer"
+        )
+
+
+def _find_basic(text: str, position: int) -> Iterator[SecretSpan]:
+    found = compile_pattern(_BASIC).match(text, position)
+    if found and is_basic_auth(found["v"]):
+        yield SecretSpan(*found.span("v"), "basic-auth")
+
+
+def is_basic_auth(value: str) -> bool:
+    """Return whether the value is base64 of `user:password`."""
+    try:
+        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return False
+    return ":" in plain and plain.isprintable()
+
+
+_COOKIES = r"(?i:cookies?)\\{0,8}[\"']?(?:\s{0,9}[:=,]\s{0,9}|\s{1,9})\\{0,8}[\"']?(?P<v>[^\n\r\"'\\]{6,2048})"
+_COOKIE = (
+    r"(?i:\b[\w.-]{0,32}(?:sess|sid|auth|token|jwt|csrf|xsrf|remember|secret|identity|login|aspx|clearance|__host)[\w.-]{0,32})"
+    r"=(?P<v>[^\s;,\"'\\]{8,4096})"
+)
+
+
+def _find_cookies(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the values of session-like cookies in a Cookie or Set-Cookie header.
+
+    Also those after a --cookie flag.
+    """
+    found = compile_pattern(_COOKIES).match(text, position)
+    if found and "=" in found["v"]:
+        yield from _find_cookie_values(text, *found.span("v"))
+
+
+def _find_cookie_values(text: str, start: int, end: int) -> Iterator[SecretSpan]:
+    for found in compile_pattern(_COOKIE).finditer(text, start, end):
+        if shapes.is_bare_secret(found["v"]):
+            yield SecretSpan(*found.span("v"), "cookie")
+
+
+_SIGNATURE = r"(?i:sig)=(?P<v>[A-Za-z0-9%+/_-]{20,200}={0,2})"
+
+
+def _find_signature(text: str, position: int) -> Iterator[SecretSpan]:
+    found = compile_pattern(_SIGNATURE).match(text, position)
+    if found and not text[position - 1 : position].isalnum():
+        yield SecretSpan(*found.span("v"), "sas-signature")
+
+
+_ARG = r"\\{0,8}[\"']?(?P<v>[^\s\"'\\|<>]{4,512})"
+_COMMANDS = {
+    "curl": r"\s(?:-u|--user|-U|--proxy-user)[ =]?\s{0,9}\\{0,8}[\"']?[^\s:\"'\\]{0,128}:(?P<v>[^\s\"'\\|<>]{4,512})",
+    "mysql": r"\s-p" + _ARG,
+    "mariadb": r"\s-p" + _ARG,
+    "mongo": r"\s-p[ =]?" + _ARG,
+    "7z": r"\s-p" + _ARG,
+    "lftp": r"\s(?:-u|--user)\s{1,9}\\{0,8}[\"']?[^\s,\"'\\]{1,64}," + _ARG,
+    "ldap": r"\s-w\s{1,9}" + _ARG,
+    "ssh-keygen": r"\s-[NP]\s{1,9}" + _ARG,
+    "http -": r"\s(?:-a|--auth)[ =]\\{0,8}[\"']?[^\s:\"'\\]{1,128}:" + _ARG,
+    "redis-cli": r"\s-a\s{1,9}" + _ARG,
+    "login": r"\s-p[ =]" + _ARG,
+    "openssl": r"\s-k\s{1,9}" + _ARG,
+    "sshpass": r"\s-p\s{0,9}" + _ARG,
+    "htpasswd": r"\s-(?=\w*b)(?:\w*n\w*\s{1,9}|\w+\s{1,9}(?:-\S+\s{1,9}){0,4}\S+\s{1,9})\S+\s{1,9}"
+    + _ARG,
+}
+_PLAIN = (
+    "curl",
+    "mysql",
+    "mariadb",
+    "redis-cli",
+    "openssl",
+    "sshpass",
+    "htpasswd",
+)  # programs whose flag means nothing else, so that a word counts as well
+BY_NAME = ("sshpass", "htpasswd")  # already found as names, since `pass` is searched for
+_SEARCHED = tuple(name for name in _COMMANDS if name not in BY_NAME)
+_ECHO = r"(?:echo|printf)\s{1,9}(?:-\w+\s{1,9}|\\{0,8}[\"']?%s(?:\\+n)?\\{0,8}[\"']?\s{1,9}){0,2}\\{0,8}[\"']?(?:\w+:)?(?P<v>[^\s\"'\\|<>]{4,512})\\{0,8}[\"']?\s{0,9}\|"
+
+
+def _find_command_end(text: str, position: int) -> int:
+    """Return the end of the command that starts at `position`.
+
+    It is the end of its line, with continued lines, at most 600 characters on.
+    """
+    end = position
+    while True:
+        end = text.find("\n", end, position + 600)
+        if end < 0:
+            return min(len(text), position + 600)
+        if text[end - 1] != "\\":
+            return end
+        end += 1
+
+
+def find_commands(text: str, lower: str) -> Iterator[SecretSpan]:
+    """Yield passwords among the arguments of all commands; `lower` is the text in lower case.
+
+    The search for a command continues from the end of its line. In a longer line it continues
+    after 200 characters, since arguments are looked for in 600.
+    """
+    for name in _SEARCHED:
+        if name not in lower:
+            continue
+        position = lower.find(name)
+        while position >= 0:
+            yield from find_command_secret(name, text, position)
+            position = lower.find(name, min(_find_command_end(text, position), position + 200))
+
+
+def find_command_secret(name: str, text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield a password among the arguments of a command that takes it without a telling name."""
+    end = min(_find_command_end(text, position), position + (120 if name in BY_NAME else 600))
+    for found in compile_pattern(_COMMANDS[name]).finditer(text, position, end):
+        value = found["v"]
+        plain = (
+            name in _PLAIN and not shapes.is_placeholder(value) and not shapes.is_reference(value)
+        )
+        if plain or shapes.is_bare_secret(value, "password"):
+            yield SecretSpan(*found.span("v"), "command-password")
+    if name == "login":
+        yield from _find_login(text, position)
+    if name == "curl":
+        for found in compile_pattern(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
+            text, position, end
+        ):
+            yield from _find_cookie_values(text, *found.span("v"))
+
+
+def find_piped_secret(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield a password echoed into a command that reads it from standard input."""
+    start = max(text.rfind("\n", 0, position) + 1, position - 400)
+    for found in compile_pattern(_ECHO).finditer(text, start, position):
+        if not shapes.is_placeholder(found["v"]):
+            yield SecretSpan(*found.span("v"), "command-password")
+    given = compile_pattern(r"[^\n]{0,100}<<<\s{0,9}" + _ARG).match(text, position)
+    if given and not shapes.is_placeholder(given["v"]):
+        yield SecretSpan(*given.span("v"), "command-password")
+
+
+def _find_access_token(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the value of a variable such as GITHUB_PAT."""
+    found = compile_pattern(r"_PAT\\{0,8}[\"']?\s?[:=]\s?" + _ARG).match(text, position)
+    if found and shapes.is_bare_secret(found["v"]):
+        yield SecretSpan(*found.span("v"), "token")
+
+
+_IDENTIFIED = r"(?i:identified(?:\s+with\s+[\w'\"]{1,40})?\s+(?:by|as)\s{1,9}(?:password\s{1,9})?)\\{0,8}(?P<q>['\"])(?P<v>[^'\"\\\n]{4,256})"
+
+
+def _find_identified(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the password in SQL's `IDENTIFIED BY '…'`."""
+    found = compile_pattern(_IDENTIFIED).match(text, position)
+    if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
+        yield SecretSpan(*found.span("v"), "password")
+
+
+_PGPASS = r":(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w*.-]{1,64}:(?![a-z]{1,64}(?:\s|\\n|[\"'`]|$))(?P<v>[^\s:\"'`]{6,256})(?=\s|\\n|[\"'`]|$)"
+
+
+def _find_pgpass(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the password in a line of `.pgpass`: host:port:database:user:password."""
+    found = compile_pattern(_PGPASS).match(
+        text, position if text[position] == ":" else max(0, position - 2)
+    )
+    if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
+        yield SecretSpan(*found.span("v"), "password")
+
+
+_LOGIN = r"(?i:login):\s{1,9}[`*]{0,3}[\w.@+-]{1,64}[`*]{0,3}\s{1,9}/\s{1,9}[`*]{0,3}(?P<v>[^\s\"'`\\<>]{6,256})"
+
+
+def _find_login(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the second half of "Login: admin / …"."""
+    found = compile_pattern(_LOGIN).match(text, position)
+    value = found["v"].rstrip("*.,;:)") if found else ""
+    if found and shapes.is_bare_secret(value, "password"):
+        yield SecretSpan(found.start("v"), found.start("v") + len(value), "password")
+
+
+_FROM_LITERAL = r"--from-literal[= ]\\{0,8}[\"']?[\w.-]{1,128}=" + _ARG
+
+
+def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
+    """Yield the value in `kubectl create secret generic x --from-literal=db=…`."""
+    found = compile_pattern(_FROM_LITERAL).match(text, position)
+    if found and shapes.is_bare_secret(found["v"], "password"):
+        yield SecretSpan(*found.span("v"), "command-password")
+
+
+# What to search for, how far to move on before searching again, and the finder for the place.
+ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
+    ("-----begin", 10, _find_key_block),
+    ("://", 3, _find_url_secret),
+    (":\\/\\/", 5, _find_url_secret),
+    ("bearer", 6, _find_bearer),
+    ("basic", 5, _find_basic),
+    ("cookie", 6, _find_cookies),
+    ("sig=", 4, _find_signature),
+    ("_pat", 4, _find_access_token),
+    ("identified", 10, _find_identified),
+    ("432:", 4, _find_pgpass),
+    (":*:", 1, _find_pgpass),
+    ("--from-literal", 14, _find_literal),
+    ("sudo -s", 7, find_piped_secret),
+)

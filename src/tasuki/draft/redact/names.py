@@ -1,0 +1,482 @@
+"""Secrets that follow a name: assignments, fields, flags, config files and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tasuki.draft.redact import patterns as shapes
+from tasuki.draft.redact.calls import (
+    find_argument_secret,
+    find_element_secrets,
+    find_fallback_secret,
+)
+from tasuki.draft.redact.finders import (
+    BY_NAME,
+    SecretSpan,
+    find_command_secret,
+    find_piped_secret,
+    is_basic_auth,
+)
+from tasuki.draft.redact.lines import read_block, read_column, read_manifest
+from tasuki.draft.redact.patterns import compile_pattern
+
+_LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
+_RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
+
+
+_NEVER_AFTER = frozenset(");}/@#&$%")  # what follows a name that gets no value there
+
+
+def find_named(text: str, lower: str) -> Iterator[SecretSpan]:
+    """Yield values of everything in the text whose name says that it is secret.
+
+    `lower` is the text in lower case, with `?` for every character beyond Latin-1.
+    """
+    seen: set[int] = set()
+    left, right = compile_pattern(_LEFT), compile_pattern(_RIGHT)
+    for stem in shapes.STEMS:
+        if stem not in lower:
+            continue
+        position = lower.find(stem)
+        while position >= 0:
+            end = right.match(text, position).end()  # type: ignore[union-attr]
+            if (
+                text[end : end + 1] not in _NEVER_AFTER
+                and end not in seen
+                and shapes.may_end_name(text[position:end])
+            ):
+                seen.add(end)
+                start = position - left.match(text[max(0, position - 64) : position][::-1]).end()  # type: ignore[union-attr]
+                yield from _find_after_name(text, start, end)
+            position = lower.find(stem, max(end, position + 1))
+    yield from _find_foreign(text, lower)
+
+
+def _find_foreign(text: str, lower: str) -> Iterator[SecretSpan]:
+    """Yield values after words for a password in other scripts, plain or in JSON's escapes."""
+    ends = [found.end() for found in compile_pattern(shapes.ESCAPED).finditer(lower)]
+    for run in compile_pattern(r"\?\?\?*").finditer(lower) if not text.isascii() else ():
+        ends += [
+            found.end() for found in compile_pattern(shapes.FOREIGN).finditer(text, *run.span())
+        ]
+    for end in ends:
+        yield from _find_in_sentence(text, end, "password") or _find_assigned(
+            text, end, end, "", "password"
+        )
+
+
+def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
+    if text[start - 1 : start] == "\\" and text[start] in "ntr":
+        start += 1
+    if text.startswith("[REDACTED:", max(0, start - 10)):
+        return []
+    name = text[start:end]
+    end += 7 if text.startswith("\\u00f1a", end) else 0
+    found = _find_at_word(text, start, end, name)
+    if found is not None:
+        return found
+    if plural := shapes.find_plural_kind(name):
+        found = find_element_secrets(text, end, plural)
+        if found or shapes.find_secret_kind(name) != "credentials":
+            return found
+    if name.endswith("auth") and (pair := compile_pattern(_AUTH_PAIR).match(text, end)):
+        return _judge_word(pair["v"], pair.start("v"), "password")
+    kind = (
+        shapes.find_secret_kind(name)
+        or _find_two_word_kind(text, start, name)
+        or _find_bytes_kind(text, end, name)
+    )
+    if kind == "credentials":
+        return _find_pair(text, end)
+    if not kind:
+        return []
+    if kind == "pass":  # also a verb and a verdict of tests
+        if not _is_pass(text, start, end):
+            return read_column(text, start, end, "password")
+        kind = "password"
+    return _find_value(text, start, end, name, kind)
+
+
+def _find_at_word(text: str, start: int, end: int, name: str) -> list[SecretSpan] | None:
+    """Return secrets at a command, a manifest's kind or a standard-input flag.
+
+    Return None at any other word.
+    """
+    if (program := name.lstrip("-+")) in BY_NAME:
+        return list(find_command_secret(program, text, end))
+    if name == "Secret":
+        return read_manifest(text, start, end) or None
+    if name.lower() in ("chpasswd", "--password-stdin", "--with-token", "--passphrase-fd"):
+        return list(find_piped_secret(text, start))
+    return None
+
+
+def _find_value(text: str, start: int, end: int, name: str, kind: str) -> list[SecretSpan]:
+    """Return the value that a name of this kind gets, in any notation."""
+    if text[end : end + 1] in ("(", "{"):
+        return find_argument_secret(text, end, kind)
+    found = _find_assigned(text, start, end, name, kind) or _find_reversed(text, start, kind)
+    found = found or find_element_secrets(text, end, kind) or find_fallback_secret(text, end, kind)
+    found = found or read_block(text, end, kind) or read_column(text, start, end, kind)
+    found = found or _find_below(text, start, end, kind)
+    if not found and kind != "weak-key":
+        found = _find_in_sentence(text, end, kind) or _find_spaced(text, start, end, name, kind)
+    return found
+
+
+_AUTH_PAIR = r"\s{0,9}[:=]\s{0,9}[(\[]\\{0,8}[\"'][^\"'\\\n]{1,64}\\{0,8}[\"'],\s{0,9}\\{0,8}[\"'](?P<v>[^\s\"'\\]{4,256})"
+_REVERSED = r"(?P<v>[!-~]{6,256})[`\"']?\s(?:is|was)\s(?:the|my|our|your|its)\s(?:\w{1,20}\s)?$"
+
+
+def _find_reversed(text: str, start: int, kind: str) -> list[SecretSpan]:
+    """Return the value in "… is the password"."""
+    if text[start - 1 : start] != " ":
+        return []
+    position = max(0, start - 300)
+    found = (
+        compile_pattern(_REVERSED).search(text, position, start)
+        if compile_pattern(r".*\b(?:is|was)\b").match(text, max(position, start - 36), start)
+        else None
+    )
+    if not found:
+        return []
+    word = found["v"].lstrip("`\"'")
+    return _judge_word(word, found.end("v") - len(word), kind)
+
+
+def _is_pass(text: str, start: int, end: int) -> bool:
+    """Return whether `pass` is a name here: `pass=…`, `"pass": …`, but not `PASS: TestLogin`.
+
+    `pass:…` is one too.
+    """
+    return compile_pattern(r"\\{0,8}[\"']?\s?[:=]|\sis\s").match(
+        text, end
+    ) is not None and not text.startswith("PASS:", start)
+
+
+_OWNER = r"(?i:api|secret|access|private|account|license|encryption|signing|master|auth|admin|webhook)[ ]$"
+
+
+def _find_two_word_kind(text: str, start: int, name: str) -> str:
+    """Return the kind of "API key" and the like, written as two words."""
+    if (
+        name.lower() == "key"
+        and text[start - 1 : start] == " "
+        and compile_pattern(_OWNER).search(text[max(0, start - 11) : start])
+    ):
+        return "key"
+    return ""
+
+
+_BYTES = r"(?:[ ]?:[ ]?&?\[u8(?:;[ ]?\d{1,3})?\])?[ ]{0,9}:?=[ ]{0,9}(?:\[\]byte\(|[bB])(?=\\{0,8}[\"'`])"
+
+
+def _find_bytes_kind(text: str, end: int, name: str) -> str:
+    """Return the kind of a `key` whose value is bytes.
+
+    In code those are a key's own, not a name to look something up by.
+    """
+    given = name.lower() == "key" and compile_pattern(_BYTES).match(text, end)
+    return "weak-key" if given else ""
+
+
+_BELOW = r"[ \t]{0,9}(?:\r?\n|\\n)[ \t]{0,40}(?P<v>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
+
+
+def _find_below(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
+    """Return AWS's secret on the line under the words for it."""
+    if kind != "key" or not text[max(0, start - 14) : start].lower().endswith("secret access "):
+        return []
+    found = compile_pattern(_BELOW).match(text, end)
+    if (
+        not found
+        or not shapes.is_random(found["v"], often=10)
+        or compile_pattern(shapes.HASH).match(found["v"])
+    ):
+        return []
+    return [SecretSpan(*found.span("v"), "aws-secret-key")]
+
+
+# ---- name = value --------------------------------------------------------------------------------------------------
+
+_VALUE = (
+    r"(?:[bruBRU@L]?(?:(?:SecretStr|Some|String(?:::from)?|Buffer\.from|JSON\.stringify|str|bytes|Secret|Field|\[\]byte|new \w{1,30})\((?:default=)?)?"
+    r"(?P<q>\\{0,8}(?:\"(?P<v1>[^\"\\\n]{1,1024})|'(?P<v2>[^'\\\n]{1,1024})|`(?P<v3>[^`\\\n]{1,1024})|%[qQ][({\[](?P<v4>[^\s(){}\[\]\\]{1,512})))"
+    r"|(?P<bare>[^\s\"'`\\]{4,1024}))"
+)
+_ASSIGN = (
+    r"(?P<close>\\{0,8}[\"'`]?\]?|\*\*|\[\d{0,5}\])(?:[ \t]?(?:\([^()\n]{1,40}\)|\[(?:None|\*+\w{0,4})\]))?[?!]?"
+    r"(?P<op>:[ ]{0,9}(?:&?\[u8(?:;[ ]?\d{1,3})?\]|&?(?:'\w{1,9}[ ])?[A-Za-z][\w.<>|\[\] ?]{0,40}?)[ ]=(?![=>])|[ ]\{[ ]get;[a-z; ]{0,40}\}[ ]=|[ ](?:As[ ])?\*{0,2}\w{1,20}[ ]:?=(?=[ ]?\\{0,8}[\"'`])|[ \t]{0,40}(?:<<<|:=|=>|={1,3}|[!?:+]=|:(?!:)|：|>|,|\|))"
+    r"(?P<gap>\*{0,2}[ \t]{0,40})" + _VALUE
+)
+
+
+def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> list[SecretSpan]:
+    """Return the value in `name = value`, in any notation.
+
+    The notations: shell, YAML, JSON, XML, code, header, query, table.
+    """
+    found = compile_pattern(_ASSIGN).match(text, end)
+    if not found or not _is_assignment(
+        text, start, found["close"], found["op"].strip(), found["q"]
+    ):
+        return []
+    if found["q"]:
+        group = next(g for g in ("v1", "v2", "v3", "v4") if found[g])
+        return _judge_literal(found[group], found.start(group), name, kind)
+    compact = found["op"] in ("=", ":") and not found["gap"]
+    loose = compact or found["op"].strip() != "="
+    return _judge_bare(
+        text,
+        found.start("bare"),
+        found["bare"],
+        name,
+        kind,
+        compact=compact,
+        loose=loose,
+        query=text[start - 1 : start] in ("?", "&"),
+    )
+
+
+_LISTED = r"[\"'],\s{0,9}\\{0,8}[\"']$"
+"""Before a word that is one of a list of words in quotes, not the name of what follows."""
+
+
+def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | None) -> bool:
+    if op == ",":
+        is_listed = compile_pattern(_LISTED).search(text, max(0, start - 16), start)
+        return bool(close.strip("\\]")) and quoted is not None and not is_listed
+    if op == ">":
+        attribute = compile_pattern(r"(?:key|name|id)=\\{0,8}[\"']$").search(
+            text, max(0, start - 16), start
+        )
+        return bool(close and attribute) or (text[start - 1 : start] in ("<", ":") and not close)
+    return op not in ("==", "===", "!=") or quoted is not None
+
+
+def _judge_literal(value: str, position: int, name: str, kind: str) -> list[SecretSpan]:
+    """Return a span for a quoted value, if it is a secret."""
+    if kind == "authorization" and not (shapes.is_placeholder(value) or shapes.is_reference(value)):
+        return _find_authorization(value, position, name)
+    good = shapes.is_literal_secret(value, kind)
+    return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
+
+
+def _judge_bare(
+    text: str,
+    position: int,
+    value: str,
+    name: str,
+    kind: str,
+    *,
+    compact: bool,
+    loose: bool,
+    query: bool,
+) -> list[SecretSpan]:
+    """Return a span for a value without quotes.
+
+    `compact` is `NAME=value`, where a plain word counts as well; `loose` is any notation but
+    the code's `name = value`.
+    """
+    if kind == "authorization":
+        return _find_authorization(
+            text[position : text.find("\n", position) % (len(text) + 1)][:2048], position, name
+        )
+    if shapes.is_run_on(value):
+        return []
+    shell = compact and name.isupper()
+    value = _cut_value(value, shell=shell, query=query)
+    if text[position + len(value) : position + len(value) + 1] in ("(", "["):
+        return []
+    if shapes.is_placeholder(value) or shapes.is_reference(value):
+        return []
+    if kind == "weak-key":
+        good = shapes.is_weak_key_value(value)
+    else:
+        good = shapes.is_hard(value, kind if loose else "") or (
+            shell and value.isalpha() and value.islower() and len(value) >= 6
+        )
+    return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
+
+
+def _cut_value(value: str, *, shell: bool, query: bool) -> str:
+    """Return the value without what follows it on the line.
+
+    That is separators, closing brackets, the next parameter.
+    """
+    if query:
+        return compile_pattern(r"[^&#,;<>(){}\[\]|]*").match(value).group()  # type: ignore[union-attr]
+    stop = (
+        compile_pattern(r"&&|\|\||;\w|[<>]|&\w+=")
+        if shell
+        else compile_pattern(r"[,;<>(){}\[\]|]|&\w+=")
+    )
+    found = stop.search(value)
+    return (value[: found.start()] if found else value).rstrip(".,;:)]}")
+
+
+_SCHEME = r"(?i:(?P<scheme>[a-z][\w-]{1,20})[ ]+)?(?P<v>[A-Za-z0-9._~+/=:-]{8,4096})"
+
+
+def _find_authorization(value: str, position: int, name: str) -> list[SecretSpan]:
+    """Return the credentials of an Authorization header or a registry's `auth` field."""
+    found = compile_pattern(_SCHEME).match(value)
+    if not found:
+        return []
+    if name.strip("-_").lower() == "auth" and not is_basic_auth(found["v"]):
+        return []
+    scheme = (found["scheme"] or "").lower()
+    if scheme.startswith("aws4") or not (
+        is_basic_auth(found["v"]) or shapes.is_bare_secret(found["v"])
+    ):
+        return []
+    return [SecretSpan(position + found.start("v"), position + found.end("v"), "authorization")]
+
+
+# ---- sentences -----------------------------------------------------------------------------------------------------
+
+_SENTENCE = (
+    r"(?:\*\*)?(?:\s{1,9}(?:for|FOR|of|to|on|in|at|from|für|f\\u00fcr|pour|para|de|del|von|zum|auf)\s[^\n.:;,=|`\"']{1,60}?|\s{0,9}\([^()\n]{1,40}\))?"
+    r"(?:\s{1,9}(?:is|was|are|will\sbe|should\sbe|now|ist|lautet|war|est|es|é|è|\\u00e[89]|to|as|equals)(?:\s{1,9}(?:now|still|currently|just|actually))?(?=[\s:])\s{0,9}:?|\s{0,9}[:：=]|(?P<dash>\s[-–—]\s)|は|是|为|為|는|은|\\u(?:306f|662f|4e3a|ff1a|b294))"
+    r"(?:\s|\\n){0,9}\*{0,2}(?:\\{0,8}[\"'`“‘«「](?P<quoted>[^\"'`”’»」\\\n]{4,200})|(?P<bare>[!-~]{4,512}))"
+)
+
+
+def _find_in_sentence(text: str, end: int, kind: str) -> list[SecretSpan]:
+    """Return the value in "the password for staging is …", in a few languages."""
+    if text[end : end + 1] in ('"', "'"):
+        return []
+    found = compile_pattern(_SENTENCE).match(text, end)
+    if not found:
+        return []
+    if found["quoted"]:
+        return _judge_literal(
+            found["quoted"], found.start("quoted"), "", "password" if kind == "password" else kind
+        )
+    if found["dash"] and not shapes.is_random(found["bare"]):
+        return []
+    return _judge_word(found["bare"], found.start("bare"), kind)
+
+
+def _judge_word(value: str, position: int, kind: str) -> list[SecretSpan]:
+    """Return a span for a bare word of a sentence, without the punctuation that follows it."""
+    if shapes.is_run_on(value):
+        return []
+    word = compile_pattern(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
+    cut = _cut_value(word, shell=False, query=False)
+    called, value = word[len(cut) : len(cut) + 1] in ("(", "["), cut.rstrip("!?*")
+    return (
+        [SecretSpan(position, position + len(value), kind)]
+        if shapes.is_bare_secret(value, kind) and not called
+        else []
+    )
+
+
+_PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:None|null|nil|undefined|[Tt]rue|[Ff]alse)\b)[\w.@+-]{1,64}[\"'`]?\s{0,9}(?:/|:|,|and)\s{0,9}(?:\\{0,8}[\"'`])?(?P<v>(?![A-Za-z_]\w*=[^=\s])[^\s\"'`\\<>]{6,256})"
+
+
+def _find_pair(text: str, end: int) -> list[SecretSpan]:
+    """Return the second half of "credentials: admin / …"."""
+    found = compile_pattern(_PAIR).match(text, end)
+    return _judge_word(found["v"], found.start("v"), "password") if found else []
+
+
+# ---- name, space, value --------------------------------------------------------------------------------------------
+
+_SPACED = r"[ \t]{1,40}(?:--?(?:body|value|b|v)[ =])?(?:\\{0,8}[\"'`](?P<quoted>[^\"'`\\\n]{4,512})|(?P<bare>[^\s\"'`\\<>|;]{4,512}))"
+_SETTER = r"(?i:(?:\b|\\n)login\s{1,9}\S{1,128}\s{1,9}|(?:\b|\\n)(?:set|env|setx|put|config|set_header|add_header|proxy_set_header|header)\s{1,9}(?:-\w+\s{1,9}){0,3}(?://\S{1,100}:)?)$"
+_MACHINE = r"(?:(?:\b|\\n)machine\s{1,9}(?:\S{0,99}[.:\d]\S{0,99}|localhost)|(?:(?<![^\n])|\\n)default)\s{1,9}login\s{1,9}\S{1,128}\s{1,40}$"
+_NEXT_LINE = (
+    r"\\{0,8}[\"']?(?:\s|,|\\n){1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}" + _VALUE
+)
+
+
+_TAGGED = r"\\{0,8}[\"']\s{0,9}>(?:\s|\\[nt]){0,60}<value>" + _VALUE
+_OPTION = r"\\{0,8}[\"'],[^()]{0,200}?\bdefault\s{0,9}[:=]\s{0,9}" + _VALUE
+_DEFAULT = r"\\{0,8}[\"']\s{0,9}\{[^{}]{0,200}?default\s{0,9}=\s{0,9}" + _VALUE
+
+
+def _find_spaced(text: str, start: int, end: int, name: str, kind: str) -> list[SecretSpan]:
+    """Return the value after a name and a blank.
+
+    The name is a flag, `ENV NAME`, `set name`, .netrc's `password`, SQL's PASSWORD, or a
+    manifest's `name:`.
+    """
+    before = text[max(0, start - 160) : start]
+    if before.endswith((": ", '"', "'")):
+        return _find_next_line(text, before, end, name, kind)
+    found = compile_pattern(_SPACED).match(text, end)
+    if not found:
+        return []
+    if found["quoted"]:
+        return (
+            _judge_literal(found["quoted"], found.start("quoted"), name, kind)
+            if _is_hard_literal(found["quoted"], before)
+            else []
+        )
+    if compile_pattern(_MACHINE).search(before) and not shapes.is_placeholder(found["bare"]):
+        return [SecretSpan(*found.span("bare"), kind)]
+    spans = _judge_word(found["bare"], found.start("bare"), kind)
+    return spans if spans and _is_value(before, name, kind, found["bare"]) else []
+
+
+def _is_value(before: str, name: str, kind: str, value: str) -> bool:
+    """Return whether a word after a name is its value.
+
+    It is after a flag, a setter or a login, or random beyond doubt.
+    """
+    if name.startswith("-") or name.lower() in ("requirepass", "masterauth", "bindpw", "rootpw"):
+        return True
+    if shapes.is_random(value) if kind == "password" else shapes.is_weak_key_value(value):
+        return True
+    if compile_pattern(_SETTER).search(before):
+        return True
+    return (
+        kind == "password"
+        and _is_mixed(value)
+        and compile_pattern(_WITH).search(before) is not None
+    )
+
+
+_WITH = r"(?i:\b(?:with|using|and|as \S{1,64},?)\s(?:the\s)?)$"
+
+
+def _is_mixed(value: str) -> bool:
+    """Return whether the word has a digit and a symbol or inner capital, unlike words of prose."""
+    return bool(compile_pattern(r"(?=\D*\d)(?:\w+[!#$%&*?@^+]|.*[a-z0-9][A-Z])").match(value))
+
+
+def _is_hard_literal(value: str, before: str) -> bool:
+    return (shapes.is_hard(value) or shapes.is_phrase(value)) and not before.lower().endswith(
+        "unexpected "
+    )
+
+
+def _find_next_line(text: str, before: str, end: int, name: str, kind: str) -> list[SecretSpan]:
+    """Return the value of a manifest's `- name: DB_PASSWORD` / `value: …`."""
+    if compile_pattern(r"(?i:name|key)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?$").search(
+        before
+    ):
+        found = compile_pattern(_NEXT_LINE).match(text, end)
+        found = found or compile_pattern(_TAGGED).match(text, end)
+    elif compile_pattern(r"variable\s\\{0,8}[\"']$").search(before):
+        found = compile_pattern(_DEFAULT).match(text, end)
+    elif compile_pattern(r"(?:argument|option)\([^()]{0,60}\\{0,8}[\"']$").search(before):
+        found = compile_pattern(_OPTION).match(text, end)
+    else:
+        return []
+    if not found:
+        return []
+    group = next(g for g in ("v1", "v2", "v3", "v4", "bare") if found[g])
+    if group == "bare":
+        return _judge_bare(
+            text,
+            found.start(group),
+            found[group],
+            name,
+            kind,
+            compact=False,
+            loose=True,
+            query=False,
+        )
+    return _judge_literal(found[group], found.start(group), name, kind)

@@ -1,0 +1,144 @@
+"""Secrets on a terminal's screen, where a line may end in the middle of one.
+
+tmux joins the lines that the terminal itself has wrapped. A program that draws its own
+lines, in a box or with an indent, breaks them at unknown places. So the ends of lines are
+joined too, and a secret found that way is replaced on each of its lines.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tasuki.draft.redact.redactor import Redactor, SecretSpan
+
+_BORDER = "|\u2502\u2503\u2551\u2506\u2507\u250a\u250b\u258c\u2590\u2588"
+"""Characters between the columns of a screen."""
+_BEFORE = " \t\xa0>\u203a\u23bf\u2022\u25cf" + _BORDER
+_AFTER = " \t\xa0\\\u21b5\u23ce\u21a9\u2026" + _BORDER
+_SECRET_CHARACTER = re.compile(r"[A-Za-z0-9_.~+/=:%@-]")
+"""A character of a secret: a line that ends with one may continue in the next that begins
+with one.
+"""
+_COLUMNS = re.compile(f"[{re.escape(_BORDER)}]")
+MAX_JOINED = 6
+"""Lines over which one secret may extend."""
+MAX_WORD = 12
+
+ScreenCell = tuple[int, int]
+"""A part of a line: its start and end in the text."""
+
+
+def redact_screen(text: str, above: str = "") -> str:
+    """Return the text of a screen without secrets, also those that continue on the next line.
+
+    `above` are the lines over it, in which a secret may begin.
+    """
+    above = above and above.removesuffix("\n") + "\n"
+    text = above + text
+    hidden: dict[int, str] = {}
+    for column in _list_columns(text):
+        for places in (_join_cells(text, column), *_join_runs(text, column)):
+            for start, end, kind in _find_secrets(text, places):
+                hidden.update((position, kind) for position in places[start:end] if position >= 0)
+    return Redactor().redact(_hide_characters(text, hidden, len(above)))
+
+
+def _hide_characters(text: str, hidden: dict[int, str], position: int) -> str:
+    """Return the text from `position` on, with a mark for each run of hidden characters."""
+    parts, first = [], position
+    while position < len(text):
+        if position not in hidden:
+            parts.append(text[position])
+        elif position == first or position - 1 not in hidden:
+            parts.append(f"[REDACTED:{hidden[position]}]")
+        position += 1
+    return "".join(parts)
+
+
+def _find_secrets(text: str, places: Sequence[int]) -> Iterator[SecretSpan]:
+    """Yield the secrets in the characters at `places`, read in this order; -1 is a line's end."""
+    joined = "".join(text[position] if position >= 0 else "\n" for position in places)
+    for span in Redactor().find_secrets(joined):
+        breaks = [n for n in range(span.start + 1, span.end) if places[n] > places[n - 1] + 1 > 0]
+        if breaks and _is_word(joined[breaks[-1] : span.end]):
+            whole = Redactor().find_secrets(joined[: breaks[-1]])
+            if whole and whole[-1].end == breaks[-1]:  # the next line begins with a separate word
+                span = SecretSpan(span.start, breaks[-1], span.kind)
+        yield span
+
+
+def _is_word(text: str) -> bool:
+    return text.isalpha() and text[1:].islower() and len(text) <= MAX_WORD
+
+
+def _list_columns(text: str) -> Iterator[Sequence[ScreenCell]]:
+    """Yield the lines of a text, and the cells of each column where lines have columns."""
+    lines = list(_list_lines(text))
+    yield lines
+    block: list[list[ScreenCell]] = []
+    for line in lines:
+        cells = _split_cells(text, line)
+        if block and len(cells) != len(block[-1]):
+            yield from _transpose_block(block)
+            block = []
+        block.append(cells)
+    yield from _transpose_block(block)
+
+
+def _transpose_block(block: Sequence[Sequence[ScreenCell]]) -> Iterator[Sequence[ScreenCell]]:
+    if len(block) > 1 and len(block[0]) > 1:
+        yield from zip(*block, strict=True)
+
+
+def _join_runs(text: str, cells: Sequence[ScreenCell]) -> Iterator[list[int]]:
+    """Yield for each cell the places of it and of the cells in which it may continue.
+
+    They are in one row, after the cell above. Each number of cells is tried: a secret of fixed
+    length is only recognised where it ends.
+    """
+    framed = [_strip_frame(text, cell) for cell in cells]
+    for first in range(len(framed) - 1):
+        places = [*range(*framed[first - 1]), -1] if first else []
+        places += range(*framed[first])
+        for cell in framed[first + 1 : first + MAX_JOINED]:
+            if not (places and places[-1] >= 0 and cell[0] < cell[1]):
+                break
+            if not (
+                _SECRET_CHARACTER.match(text[places[-1]]) and _SECRET_CHARACTER.match(text[cell[0]])
+            ):
+                break
+            places = [*places, *range(*cell)]
+            yield places
+
+
+def _join_cells(text: str, cells: Sequence[ScreenCell]) -> list[int]:
+    """Return the places of all cells, one below the other."""
+    places: list[int] = []
+    for cell in cells:
+        places += [*range(*_strip_frame(text, cell)), -1]
+    return places
+
+
+def _strip_frame(text: str, cell: ScreenCell) -> ScreenCell:
+    start, end = cell
+    while start < end and text[start] in _BEFORE:
+        start += 1
+    while end > start and text[end - 1] in _AFTER:
+        end -= 1
+    return start, end
+
+
+def _list_lines(text: str) -> Iterator[ScreenCell]:
+    start = 0
+    for line in text.split("\n"):
+        yield start, start + len(line)
+        start += len(line) + 1
+
+
+def _split_cells(text: str, line: ScreenCell) -> list[ScreenCell]:
+    """Return the columns of a line."""
+    start, end = line
+    cells = []
+    for border in _COLUMNS.finditer(text, start, end):
+        cells.append((start, border.start()))
+        start = border.end()
+    return [*cells, (start, end)]

@@ -1,0 +1,1 @@
+"""Split and match text: sentences, identifiers, language cues, verbatim search."""

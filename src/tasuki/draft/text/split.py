@@ -1,0 +1,316 @@
+"""Split texts of a thread into quotable parts: sentences, identifiers, paths, error lines.
+
+Everything returned is verbatim from the text, apart from white space and emphasis marks.
+"""
+
+import re
+from collections.abc import Iterator
+
+MAX_QUOTE = 320
+"""Characters of one quoted sentence; a longer one is cut at a word and ends in ` …`."""
+
+MAX_NAME = 160
+MAX_GOAL_WORDS = 20_000
+"""Characters of a goal in which terms are looked for."""
+MAX_LINE = 3_000
+"""A longer line of a user's message counts as pasted."""
+
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
+_SENTENCE_END = re.compile(
+    r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я]|[\w/-]+(?:\.[a-z]{1,4}\b|_\w))|[。！？]"
+)
+_ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
+_BULLET_STARTS = frozenset("-*+•#>0123456789")
+_TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
+_EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
+_WHOLLY_BOLD = re.compile(r"^\s*\*\*[^*]+\*\*:?\s*$")
+_LETTER = re.compile(r"[^\W\d_]")
+_WORD_CHARACTER = re.compile(r"\w")
+
+_TOKEN = re.compile(
+    r"--?[a-z][\w-]+|[A-Za-z_$][\w$]*(?:(?:\.|::|->|/|-|#)[\w$]+)*(?:\(\))?|\d[\w.]*%?"
+)
+_NAMELIKE = re.compile(r"[a-z][A-Z]|[A-Z]{3}|[_.:>/#$()%-]|\A\d")
+WORD = re.compile(r"[^\W\d_][\w'’-]{2,}")
+PATH = re.compile(
+    r"(?<![\w/.@+)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
+    r"|(?<![\w/.@+-])[\w@+-][\w.@+-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs"
+    r"|swift|scala|sh|bash|zsh|fish|sql|html|css|scss|vue|svelte|json|jsonl|ya?ml|toml|ini|cfg|conf"
+    r"|md|mdx|rst|txt|lock|mod|sum|proto|graphql|tf|nix|ex|exs|erl|hs|ml|lua|zig|dart|csv|env)\b"
+)
+_ERROR_STRONG = re.compile(
+    r"(?i)(?:\b\w*(?:error|exception)\b\s*[:\[(]|\berror TS\d+|^E\s{2,}|\bpanic: |^FAIL\b|^--- FAIL"
+    r"|\bfatal: |\bAssertion|assert .*failed|\bexpected\b.*\b(?:got|actual|received|but)\b"
+    r"|undefined: |cannot find |command not found|No such file|Permission denied|not found$"
+    r"|^\s*✗|^\s*×|\bERR!|\bSegmentation fault|Could not |unable to )"
+)
+_PLACED_ERROR = re.compile(
+    r"(?m)^(?:\[[\w:.-]+\] )?[\w./@-]{1,200}\.\w{1,5}[:(]\d+(?:[:,]\d+)?\)?: (?!\d)[^\n]{8,400}$"
+)
+"""What a compiler or linter says about a place in a file."""
+_NO_ERROR = re.compile(r"\s*(?:hint: |Cancelled: )")
+_ERROR_WEAK = re.compile(
+    r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
+)
+
+STOP_WORDS = frozenset(
+    "the and for with that this from are was were has have had not but you your our can could would should will "
+    "what when where which who why how into onto out over under about after before then than them they their there "
+    "here also just like make made want need please use using used add added get got let lets some any all more most "
+    "now new one two does did done its it's i'm we're don't doesn't isn't been being very only still same other "
+    "each per via way work works working thing things know see look sure und der die das ein eine nicht mit für von "
+    "les des une dans pour avec sur est que qui los las una para con por del".split()
+)
+
+
+def fold_whitespace(text: str) -> str:
+    """Return a text on one line: runs of white space become one blank."""
+    return " ".join(text.split())
+
+
+def fold_for_comparison(text: str) -> str:
+    """Return a text for comparison: white space folded, without emphasis and quote marks."""
+    return fold_whitespace(_EMPHASIS.sub(r"\1", text)).strip("\"'“”„«»` ")
+
+
+def shorten(text: str, limit: int = MAX_QUOTE) -> str:
+    """Return a text cut at a word, so that it ends in ` …` and is no longer than `limit`.
+
+    A long word at the cut is dropped whole: half a secret could not be recognised any more.
+    """
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 2]
+    index = cut.rfind(" ")
+    return f"{cut[: max(index, 0)].rstrip(' ,;:')} …".lstrip()
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield sentences and list items of a text, without list marks and emphasis, on one line each."""
+    paragraph: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        bare = line.lstrip()
+        first = bare[:1]
+        if first in "`~" and bare.startswith(("```", "~~~")):
+            fenced = not fenced
+        elif fenced:
+            continue
+        elif not bare or (first in "|:+=-" and _TABLE.match(line)):
+            yield from _split_paragraph(paragraph)
+            paragraph = []
+        elif (first in _BULLET_STARTS) and (mark := _BULLET.match(line)):
+            yield from _split_paragraph(paragraph)
+            paragraph = [line[mark.end() :]]
+            if first == "#" or _WHOLLY_BOLD.match(paragraph[0]):
+                yield from _split_paragraph(paragraph)
+                paragraph = []
+        elif first == "*" and _WHOLLY_BOLD.match(line):
+            yield from _split_paragraph(paragraph)
+            yield from _split_paragraph([line])
+            paragraph = []
+        else:
+            paragraph.append(line)
+    yield from _split_paragraph(paragraph)
+
+
+def _split_paragraph(lines: list[str]) -> Iterator[str]:
+    if not lines:
+        return
+    text = " ".join(" ".join(lines).split())
+    if "**" in text:
+        text = _EMPHASIS.sub(r"\1", text)
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        if not text.endswith(_ABBREVIATIONS, start, match.start() + 1):
+            yield from _keep_sentence(text[start : match.end()])
+            start = match.end()
+    yield from _keep_sentence(text[start:])
+
+
+def _keep_sentence(sentence: str) -> Iterator[str]:
+    sentence = sentence.strip()
+    if len(sentence) >= 8 and _LETTER.search(sentence):
+        yield sentence
+
+
+def find_identifiers(text: str) -> list[str]:
+    """Return code-like tokens: names with case or underscores, paths, flags, numbers."""
+    found = (m[0].strip("-").rstrip(".") for m in _TOKEN.finditer(text))
+    return [t for t in found if len(t) <= MAX_NAME and _NAMELIKE.search(t)]
+
+
+def extract_terms(text: str) -> dict[str, float]:
+    """Return what a goal is about, in lower case, with weights.
+
+    Identifiers weigh 3, parts of them and words 1.
+    """
+    found: dict[str, float] = {}
+    for token in find_identifiers(text[:MAX_GOAL_WORDS]):
+        if len(token) >= 3:
+            found[token.lower()] = 3.0
+            for part in re.split(r"[^\w]+|_|(?<=[a-z])(?=[A-Z])", token):
+                if len(part) >= 4 and part.lower() not in STOP_WORDS:
+                    found.setdefault(part.lower(), 1.0)
+    for match in WORD.finditer(text[:MAX_GOAL_WORDS]):
+        word = match[0].lower()
+        if word not in STOP_WORDS and len(word) >= 3:
+            found.setdefault(word[:-1] if len(word) > 4 and word.endswith("s") else word, 1.0)
+    return found
+
+
+def has_most_terms(text: str, expected: set[str]) -> bool:
+    """Return whether a text contains most of some terms, and at least two of them."""
+    low = text.lower()
+    return sum(term in low for term in expected) >= max(2, len(expected) * 0.6)
+
+
+def find_paths(text: str) -> list[str]:
+    """Return things that look like file paths."""
+    return [m[0].rstrip(".") for m in PATH.finditer(text) if "://" not in m[0]]
+
+
+def find_error_line(output: str) -> str:
+    """Return the line that says why a command failed: the first plain error, else the last hint."""
+    weak = ""
+    if match := _PLACED_ERROR.search(output):
+        return shorten(fold_whitespace(match[0]), 240)
+    for line in output.split("\n"):
+        if len(line) > 2000:
+            line = line[:2000]
+        if _NO_ERROR.match(line):
+            continue
+        if _ERROR_STRONG.search(line) and not line.lstrip().startswith(("// ", "# ", "* ")):
+            return shorten(fold_whitespace(line), 240)
+        if not weak and _ERROR_WEAK.search(line):
+            weak = line
+    if weak:
+        return shorten(fold_whitespace(weak), 240)
+    lines = [x for x in output.split("\n") if x.strip() and not x.startswith("Exit code")]
+    return shorten(fold_whitespace(lines[-1]), 240) if lines else ""
+
+
+_PASTE_LINE = re.compile(
+    r"^(?:\s*[$❯›»]\s|\s*[+-]?\s?\d+\s?[-+]\s|\s*[+-]\s\d+\s|\s{4,}\S|\t|\s*at \S+\s*\(|.*[{};]\s*$|[│┃|].*|\[?\d{4}-\d\d-\d\d|.*\b\w+\.[A-Za-z]{1,4}:\d+"
+    r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: .*|traceback \(.*|fail\s{2,}.*|ok\s{2,}.*|exit status \d.*)|[+-]{3} |@@ |\S+\s+on\s+\S+.*\[.*\]"
+    r"|\s*[\w./-]+\(\d+,\d+\)|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,})",
+    re.IGNORECASE,
+)
+
+
+_PERSON = re.compile(
+    r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|you|your|we|we'?re|we'?ll|let'?s|me|my|us|our|can|could|please|don'?t|do not|"
+    r"must|never|always|only|should|want|need|make sure|keep|avoid|instead|no|yes|ok|ich|wir|bitte|nicht|nur|je|nous|"
+    r"il faut|yo|quiero|hay que)\b",
+    re.IGNORECASE,
+)
+_OTHER_SCRIPT = re.compile("[぀-ヿ㐀-鿿가-힯А-я]")
+_REPORT = re.compile(
+    r"^[^\w\n]*(?:(?:low|medium|high|critical|major|minor)(?: severity)?[^\w\n]*|(?:fixed|found) in \S+(?:[^\S\n][^\w\n]*)?)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LOG = re.compile(
+    r"^(?:Username|Password) for |^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\](?!\()|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
+)
+
+
+_COMMAND_LINE = re.compile(r"^\s*(?!\d+[.)])[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)")
+
+
+_INLINE_CODE = re.compile(r"`[^`]+`")
+_SPEAKING = re.compile(
+    r"(?:^|\s)(?:i|i'?m|i'd|i'll|you|we|let'?s|my|our|please|pls|don'?t)(?=\s|$|,)", re.IGNORECASE
+)
+_SURELY = re.compile(
+    r"^(?:\s*[$❯›»]\s|\s*[+-]\s?\d+\s|\s*\d+\s?[-+]\s|\s{4,}\S|\t|[+-]{3} |@@ |\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d)"
+)
+
+
+def _is_pasted(line: str) -> bool:
+    """Return whether a line looks like one of a terminal or a log.
+
+    A line that addresses a person rarely is one.
+    """
+    if _SURELY.match(line):
+        return True
+    around_code = _INLINE_CODE.sub("…", line)
+    looks_so = _PASTE_LINE.match(line) or _LOG.search(line) or _COMMAND_LINE.match(around_code)
+    return bool(looks_so) and not _SPEAKING.search(line)
+
+
+_REQUEST_HEADING = re.compile(r"(?m)^## My request for Codex:\s*$")
+"""What an editor puts before a message: the request is after its last heading."""
+
+
+def extract_own_words(text: str) -> str:
+    """Return the part of a user's message that the user wrote, without what looks pasted.
+
+    Pasted are code blocks, terminal and log lines, what follows a short first paragraph that
+    ends in a colon unless it is a list, review reports, and long paragraphs that address no
+    person. Nothing is rewritten: the rest stays as it was.
+    """
+    text = _REQUEST_HEADING.split(text)[-1]
+    head, colon, rest = text.partition(":\n\n")
+    if colon and len(head) < 200 and head.count("\n") < 3 and not _LISTED.match(rest.lstrip("\n")):
+        return head + ":"
+    if _is_task_document(text):
+        return text.strip()
+    own_lines: list[str] = []
+    fenced = False
+    pasted = 0
+    for line in text.split("\n"):
+        if _FENCE.match(line):
+            fenced = not fenced
+        if fenced or len(line) > MAX_LINE or _is_pasted(line):
+            pasted += 1
+        else:
+            own_lines.append(line)
+    if pasted >= 2:
+        own_lines = [
+            x
+            for x in own_lines
+            if not x or _PERSON.search(x) or _OTHER_SCRIPT.search(x) or "?" in x
+        ]
+    own = "\n".join(own_lines).strip()
+    if report := _REPORT.search(own):
+        own = _strip_empty_end(own[: report.start()]).strip().rpartition("\n\n")[0]
+    if len(own) > MAX_PLAIN:
+        own = "\n\n".join(p for i, p in enumerate(own.split("\n\n")) if i == 0 or _is_spoken(p))
+    return own
+
+
+def _strip_empty_end(text: str) -> str:
+    """Return a text without its last lines that contain no word."""
+    lines = text.split("\n")
+    while lines and not _WORD_CHARACTER.search(lines[-1]):
+        lines.pop()
+    return "\n".join(lines)
+
+
+MAX_PLAIN = 400
+"""Characters up to which a message without pasted lines counts as the user's in any case,
+and a paragraph of a longer one.
+"""
+_LISTED = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s+(?!\d)[^\n]*[a-z]{3,} [a-z]{2,} ")
+_SPECIFIES = re.compile(r"\A\s*#{1,3} \S.*(?:\n.*){4,}")
+
+
+def _is_task_document(text: str) -> bool:
+    """Return whether a message is a task written as a document: headings and prose, no terminal."""
+    if not _SPECIFIES.match(text) or _FENCE.search(text) or _REPORT.search(text):
+        return False
+    lines = [line for line in text.split("\n") if line.strip()]
+    return not any(_TERMINAL.match(line) for line in lines) and sum(map(len, lines)) > 30 * len(
+        lines
+    )
+
+
+_TERMINAL = re.compile(r"^\s*(?:[$❯›»%]\s|at \S+\s*\(|\[?\d{4}-\d\d-\d\d|[+-]{3} |@@ )")
+
+
+def _is_spoken(paragraph: str) -> bool:
+    """Return whether a paragraph addresses a person, or is short."""
+    if len(paragraph) <= MAX_PLAIN // 2 or _OTHER_SCRIPT.search(paragraph):
+        return True
+    return bool(_PERSON.search(paragraph))

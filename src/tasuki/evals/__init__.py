@@ -1,1 +1,0 @@
-"""Measures handoffs: the continuation benchmark, cases with planted facts, a judge, a playground."""

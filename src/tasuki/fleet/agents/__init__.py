@@ -1,0 +1,1 @@
+"""Agents of the fleet: their personas, life and messages."""

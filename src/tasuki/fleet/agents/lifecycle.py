@@ -1,0 +1,295 @@
+"""Agents begin and end: their row, their window in tmux, their end."""
+
+import hashlib
+import json
+import os
+import secrets
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.errors import LaunchFailed, NotPossible, PaneGone, TasukiError
+from tasuki.files import explain_error
+from tasuki.fleet.agents import personas
+from tasuki.fleet.alerts import alerts
+from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
+from tasuki.fleet.hooks.correlator import hash_token
+from tasuki.fleet.prompts import render
+from tasuki.fleet.store import log, queries, states, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.harness import registry as harnesses
+from tasuki.harness.control import TOKEN
+from tasuki.harness.install.hook_script import get_script_path
+from tasuki.harness.install.installer import Installer
+from tasuki.harness.protocol import AgentControl, AgentRequest
+from tasuki.launch.prepare import build_command, build_environment
+from tasuki.launch.tmux.panes import TmuxPanes
+
+
+class StartRequest(Struct, frozen=True):
+    """A requested agent. An empty harness or model is that of the persona, if there is one."""
+
+    harness: str = ""
+    persona: str = ""
+    cwd: str = ""
+    model: str = ""
+    permission: str = ""
+    goal: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+class AgentDied(LaunchFailed):
+    """The program was started and has ended already."""
+
+
+class AgentLifecycle:
+    """Starts agents so that a crash at any point starts none twice.
+
+    1. The row is written, with an id.
+    2. Its order (program, environment, token) is written to a file, and that is noted in the row.
+    3. A window of tmux is opened that takes the order and becomes the program; its command names
+       the agent, so that it is found again.
+    """
+
+    def __init__(
+        self, database: FleetDatabase, panes: TmuxPanes, data: Path, root: Path, host: str
+    ) -> None:
+        self.database = database
+        self.panes = panes
+        self.data = data
+        self.root = root
+        self.host = host
+        self._folder_mark = hashlib.sha256(os.path.realpath(data).encode()).hexdigest()[:8]
+
+    def create_agent(self, request: StartRequest) -> FleetAgent:
+        """Create and start an agent, with a persona or none.
+
+        Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
+        """
+        with self.database.write() as connection:
+            id = self.insert_agent(connection, request)
+        try:
+            return self.complete_start(id)
+        except TasukiError as error:
+            self.note_end(id, "ended", f"it could not be started: {error}")
+            raise
+
+    def insert_agent(
+        self,
+        connection: sa.Connection,
+        request: StartRequest,
+        previous_agent_id: int | None = None,
+    ) -> int:
+        """Insert the row of an agent that is to be started, as the successor of another or none.
+
+        Return its id. Raises PersonaNotFound, NotPossible; AlreadyUnderWay while an agent works
+        as the persona.
+        """
+        persona = None
+        if slug := request.persona:
+            is_successor = previous_agent_id is not None
+            personas.check_available(connection, slug, is_successor=is_successor)
+            persona = queries.load_persona_in(connection, slug)
+        if persona and persona.retired_at is not None:
+            raise NotPossible(
+                f"Persona {persona.slug} is retired. Add another one: tasuki persona add"
+            )
+        name = request.harness or (persona.harness if persona else "claude")
+        self._get_control(name)
+        check_folder(request.cwd)
+        values = {
+            "harness": name, "state": "starting", "state_at": time.time(), "cwd": os.path.abspath(request.cwd),
+            "host": self.host, "started_at": time.time(), "persona": slug or None,
+            "previous_agent_id": previous_agent_id, "goal": request.goal,
+            "permission": request.permission, "arguments": list(request.arguments),
+            "model": request.model or (persona.model if persona else ""),
+        }  # fmt: skip
+        query = sa.insert(tables.agents).values(**values).returning(tables.agents.c.id)
+        id = int(connection.execute(query).scalar_one())
+        log.note(connection, "agent", f"Agent {id} is being started.", agent_id=id)
+        return id
+
+    def complete_start(self, agent_id: int) -> FleetAgent:
+        """Continue the start of an agent from wherever it is; return the agent with its pane.
+
+        Raises AgentDied where its program is gone already, HarnessMissing, LaunchFailed.
+        """
+        agent = queries.load_agent(self.database, agent_id)
+        if agent.pane:
+            return agent
+        tag, order = self.build_tag(agent_id), self._get_order_path(agent_id)
+        pane = self.panes.find(tag)
+        if pane and agent.ordered_at is None:  # the order is recorded before the pane is created
+            raise AgentDied(
+                f"Pane {pane.pane} holds agent {agent_id} of an earlier fleet of this folder, so no other one was started. "
+                "End it there, or give this fleet another data folder."
+            )
+        if pane is None:
+            if agent.ordered_at is None:
+                agent = self._write_order(agent, order)
+            elif not order.exists():
+                raise AgentDied(f"The program of agent {agent_id} was started and is gone.")
+            try:
+                pane = self.panes.open(order, agent.persona or agent.harness, tag, agent.cwd)
+            except PaneGone as error:
+                raise AgentDied(str(error)) from error
+        with self.database.write(synced=False) as connection:
+            self._update_agent(
+                connection, agent_id, pane=pane.pane, window=pane.window, pid=pane.pid
+            )
+        return queries.load_agent(self.database, agent_id)
+
+    def resume_starts(self) -> None:
+        """Continue the start of agents that the last server was starting for the operator."""
+        with_handoff = {
+            handoff.successor_id
+            for handoff in queries.list_handoffs(self.database, state="running")
+        }
+        for agent in queries.list_agents(self.database, ended=False, host=self.host):
+            is_unfinished = (
+                agent.state == "starting" and not agent.pane and agent.registered_at is None
+            )
+            if is_unfinished and agent.id not in with_handoff:
+                try:
+                    self.complete_start(agent.id)
+                except TasukiError as error:
+                    self.note_end(agent.id, "ended", f"it could not be started: {error}")
+
+    def _write_order(self, agent: FleetAgent, order: Path) -> FleetAgent:
+        """Write the order of an agent for which no window was opened."""
+        control = self._get_control(agent.harness)
+        token, session = secrets.token_urlsafe(24), str(uuid.uuid4())
+        plan = control.plan_start(
+            AgentRequest(
+                cwd=agent.cwd,
+                session=session,
+                prompt=self._build_first_prompt(agent, control),
+                model=agent.model,
+                permission=agent.permission,
+                writable=(str(documents_folder(self.root, agent.persona)),)
+                if agent.persona
+                else (),
+                arguments=tuple(agent.arguments),
+            )
+        )
+        content = {
+            "argv": build_command(plan),
+            "cwd": plan.cwd,
+            "env": {**build_environment(plan), TOKEN: token},
+        }
+        try:
+            _write_private(order, json.dumps(content).encode())
+        except OSError as error:
+            raise LaunchFailed(
+                f"The order {order} cannot be written: {explain_error(error)}."
+            ) from error
+        chosen = {"session": session} if control.chooses_session else {}
+        with self.database.write(synced=False) as connection:
+            self._update_agent(
+                connection, agent.id, ordered_at=time.time(), token_hash=hash_token(token), **chosen
+            )
+        return queries.load_agent(self.database, agent.id)
+
+    def _build_first_prompt(self, agent: FleetAgent, control: AgentControl) -> str:
+        """Build the first prompt: the persona's skill where the session start cannot give it.
+
+        Its goal.
+
+        A successor gets its task with its predecessor's document, in a prompt of its own.
+        """
+        goal = agent.goal if agent.previous_agent_id is None else ""
+        if not agent.persona or control.skill_at_start:
+            return goal
+        if not (skill := self.read_skill(agent.persona)):
+            return goal or (render("skill_wait") if control.starts_at_prompt else "")
+        then = f"Your task:\n\n{goal}" if goal else render("skill_wait")
+        return render("skill", persona=agent.persona, skill=skill, then=then)
+
+    def read_skill(self, slug: str) -> str:
+        """Return the text of a persona's skill; empty where there is none."""
+        return personas.build_skill(self.root, slug)
+
+    def build_skill_prompt(self, agent: FleetAgent) -> str:
+        """Build a prompt of the persona's skill alone, after which the agent waits."""
+        slug = agent.persona or ""
+        return render("skill", persona=slug, skill=self.read_skill(slug), then=render("skill_wait"))
+
+    def note_skill(self, agent_id: int) -> None:
+        """Note that an agent has its persona's skill."""
+        with self.database.write(synced=False) as connection:
+            self._update_agent(connection, agent_id, skill_at=time.time())
+            log.note(connection, "skill", f"Agent {agent_id} took its skill in.", agent_id=agent_id)
+
+    def build_tag(self, agent_id: int) -> str:
+        """Return the words in a window's command by which an agent's pane is found again."""
+        return f"tasuki-{self._folder_mark}-agent-{agent_id}"
+
+    def _get_order_path(self, agent_id: int) -> Path:
+        return self.data / "launch" / f"{agent_id}.json"
+
+    def _get_control(self, name: str) -> AgentControl:
+        control = harnesses.get_control(harnesses.get_harness(name))
+        if control is None:
+            raise NotPossible(f"Agents of {name} cannot be run by tasuki.")
+        return control
+
+    def note_end(self, agent_id: int, state: str, reason: str) -> None:
+        """Note that an agent ended, or is lost; do nothing where that is known."""
+        with self.database.write(synced=False) as connection:
+            query = sa.select(tables.agents).where(tables.agents.c.id == agent_id)
+            row = dict(connection.execute(query).mappings().one())
+            if states.has_ended(row):
+                return
+            states.end_agent(row, state, time.time(), reason)
+            connection.execute(
+                sa.update(tables.agents).where(tables.agents.c.id == agent_id).values(row)
+            )
+            log.note(connection, "agent", f"Agent {agent_id} {state}: {reason}", agent_id=agent_id)
+            if state == "lost" and not queries.is_handed_off_in(connection, agent_id):
+                text = f"Agent {agent_id} ({row['persona'] or row['harness']}) is lost: {reason}"
+                log.note(connection, "alarm", text, agent_id=agent_id, data={"code": "agent_lost"})
+                alerts.raise_agent_alert(
+                    connection, "failed", row, row["ended_at"], f"Agent {agent_id}: {reason}"
+                )
+        self._get_order_path(agent_id).unlink(missing_ok=True)
+
+    def _update_agent(self, connection: sa.Connection, agent_id: int, **values: Any) -> None:
+        connection.execute(
+            sa.update(tables.agents).where(tables.agents.c.id == agent_id).values(**values)
+        )
+
+
+def check_folder(cwd: str) -> None:
+    """Raise NotPossible where an agent cannot work in a folder."""
+    if not os.path.isdir(cwd):
+        raise NotPossible(f"There is no folder {cwd}. Name one that exists: --cwd")
+
+
+def check_hooks(data: Path, name: str) -> None:
+    """Raise NotPossible where a harness lacks the fleet's hooks: its agents would be silent."""
+    adapter = harnesses.get_harness(name)
+    control = harnesses.get_control(adapter)
+    if control is None:
+        return
+    additions = control.list_additions(str(get_script_path(data)))
+    states = Installer(data.parent).list_states(f"{name}/fleet", additions)
+    if not get_script_path(data).exists() or any(s.state == "add" for s in states):
+        raise NotPossible(
+            f"The fleet's hooks are not in {adapter.title}: nothing would be heard of the agent. "
+            f"Put them there: tasuki install {name} --fleet"
+        )
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Write a file that holds keys: for its owner alone, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_suffix(".new")
+    number = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(number, "wb") as file:
+        file.write(content)
+    os.replace(new, path)

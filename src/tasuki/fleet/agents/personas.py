@@ -1,0 +1,386 @@
+"""Personas: a row of settings and a folder with a skill, experience and handoff documents.
+
+    <root>/data/personas/{role}-{name}-{n}/
+        skill.md         what it is, and how it works; given to each of its agents
+        experience.md    what its agents learned; given with the skill
+        handoffs/        the documents that its agents wrote
+
+A folder is for its owner alone, and appears whole or not at all. No link that leads out of
+the root is followed.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
+
+from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
+from tasuki.files import create_private_folder, explain_error, sync_folder
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetHandoff, Persona
+from tasuki.harness import registry as harnesses
+from tasuki.text_safety import clean_text, shorten_to_line
+
+MOST_LETTERS = 32
+"""Most letters of a role, and of a name."""
+MOST_SKILL = 64 << 10
+"""Most bytes of a skill: some harnesses take it in the start command, which holds 128 KiB."""
+MOST_EXPERIENCE = 32 << 10
+"""Most bytes of experience that are given with the skill; the newest."""
+UNFINISHED = ("running", "failed", "uncertain")
+"""States of a handoff that may still continue."""
+SKILL, EXPERIENCE, HANDOFFS = "skill.md", "experience.md", "handoffs"
+_WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+){2,}")
+_OMITTED_NOTE = "(The older part of {path} is left out here: {count} bytes.)\n\n"
+
+
+def add_persona(
+    database: FleetDatabase,
+    root: Path,
+    *,
+    role: str,
+    name: str,
+    skill: str = "",
+    harness: str = "claude",
+    model: str = "",
+    threshold: float | None = None,
+    automatic: bool = False,
+) -> Persona:
+    """Add a persona: its row, and its folder below `root`. `threshold` is in percent.
+
+    Its number is the first free one. Raises NotPossible for a role, name or skill that cannot
+    be used, UsageError for an unknown harness, StoreFailed where the folder cannot be written.
+    """
+    role, name = _normalize_word("role", role), _normalize_word("name", name)
+    _check_settings(harness, threshold)
+    content = _encode_skill(skill)
+    with database.write() as connection:
+        number = _find_free_number(connection, root, role, name)
+        slug = f"{role}-{name}-{number}"
+        persona_folder = _create_folder(root, slug, content)
+        try:
+            values: dict[str, Any] = {
+                "slug": slug, "role": role, "name": name, "number": number, "folder": str(persona_folder),
+                "created_at": time.time(), "harness": harness, "model": clean_text(model),
+                "threshold": threshold, "automatic": automatic,
+            }  # fmt: skip
+            connection.execute(sa.insert(tables.personas).values(**values))
+            log.note(connection, "persona", f"Persona {slug} was added.", data={"slug": slug})
+            return queries.load_persona_in(connection, slug)
+        except BaseException:
+            shutil.rmtree(persona_folder, ignore_errors=True)
+            raise
+
+
+def edit_persona(
+    database: FleetDatabase,
+    root: Path,
+    slug: str,
+    *,
+    skill: str | None = None,
+    harness: str | None = None,
+    model: str | None = None,
+    threshold: float | UnsetType | None = UNSET,
+    automatic: bool | None = None,
+) -> Persona:
+    """Change the given settings of a persona; a threshold of None means that of the settings.
+
+    Automatic handoffs that the loop guard stopped resume where `automatic` is given. Raises
+    PersonaNotFound, NotPossible, UsageError, StoreFailed.
+    """
+    content = None if skill is None else _encode_skill(skill)
+    with database.write() as connection:
+        old = queries.load_persona_in(connection, slug)
+        values: dict[str, Any] = {}
+        if harness is not None:
+            values["harness"] = harness
+        if model is not None:
+            values["model"] = clean_text(model)
+        if threshold is not UNSET:
+            values["threshold"] = threshold
+        if automatic is not None:
+            values |= {"automatic": automatic, "automation_stopped": ""}
+        _check_settings(harness or old.harness, values.get("threshold"))
+        if content is not None:
+            _write_file(get_persona_folder(root, slug), SKILL, content)
+        if values:
+            is_own = tables.personas.c.slug == slug
+            connection.execute(sa.update(tables.personas).where(is_own).values(**values))
+        changed = sorted(
+            {*values, *(["skill"] if content is not None else [])} - {"automation_stopped"}
+        )
+        text = f"Persona {slug} was changed: {', '.join(changed) or 'nothing'}."
+        log.note(connection, "persona", text, data={"slug": slug})
+        return queries.load_persona_in(connection, slug)
+
+
+def retire_persona(database: FleetDatabase, slug: str) -> Persona:
+    """Retire a persona: no more agents of it start; its folder and its history stay.
+
+    Raises PersonaNotFound; NotPossible while an agent works as it; AlreadyUnderWay while its
+    handoff asks for a successor.
+    """
+    with database.write() as connection:
+        old = queries.load_persona_in(connection, slug)
+        agents = tables.agents
+        working = sa.select(agents.c.id).where(
+            agents.c.persona == slug, agents.c.ended_at.is_(None)
+        )
+        if (id := connection.execute(working).scalars().first()) is not None:
+            raise NotPossible(f"Agent {id} works as {slug}. Stop it first: tasuki agent stop {id}")
+        check_no_open_handoff(connection, slug)
+        if old.retired_at is None:
+            is_own = tables.personas.c.slug == slug
+            values = {"retired_at": time.time()}
+            connection.execute(sa.update(tables.personas).where(is_own).values(**values))
+            log.note(connection, "persona", f"Persona {slug} was retired.", data={"slug": slug})
+        return queries.load_persona_in(connection, slug)
+
+
+# -- whether a persona is free: no two agents work on one persona's task -----------------
+
+
+def check_available(
+    connection: sa.Connection,
+    slug: str,
+    *,
+    except_agent: int | None = None,
+    is_successor: bool = False,
+) -> None:
+    """Raise AlreadyUnderWay where an agent works as a persona, or its handoff is unfinished.
+
+    `except_agent`: an agent that does not count. `is_successor`: the agent to be started is the
+    successor of that handoff. Call it in the transaction that inserts the agent, so that of two
+    callers at once one is second.
+    """
+    queries.load_persona_in(connection, slug)
+    agents = tables.agents.c
+    working = sa.select(agents.id).where(
+        agents.persona == slug, agents.ended_at.is_(None), agents.id != (except_agent or 0)
+    )
+    if (id := connection.execute(working).scalars().first()) is not None:
+        raise AlreadyUnderWay(
+            f"Agent {id} works as {slug} already. Hand it off or stop it first: tasuki agent stop {id}"
+        )
+    if not is_successor:
+        check_no_open_handoff(connection, slug)
+
+
+def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
+    """Raise AlreadyUnderWay where the newest work of a persona waits for its successor.
+
+    Its agent has ended, and the handoff is unfinished. A handoff whose successor has its
+    prompt, or after which other agents worked as the persona, is history, however it ended.
+    """
+    handoffs, agents = tables.handoffs.c, tables.agents.c
+    unfinished = (
+        sa.select(handoffs.id)
+        .join(tables.agents, agents.id == handoffs.agent_id)
+        .where(
+            handoffs.persona == slug, handoffs.state.in_(UNFINISHED), agents.ended_at.is_not(None)
+        )
+    )
+    for id in connection.execute(unfinished).scalars().all():
+        handoff = queries.load_handoff_in(connection, id)
+        has_prompt = handoff.failure and handoff.failure.code == "not_acknowledged"
+        if not has_prompt and find_later_agent(connection, handoff) is None:
+            raise AlreadyUnderWay(
+                f"Handoff {id[:8]} of {slug} is {handoff.state} at {handoff.step}; its successor has not taken "
+                f"over. Carry it on (tasuki agent retry {id[:8]}) or give it up (tasuki agent cancel "
+                f"{id[:8]})."
+            )
+
+
+def find_later_agent(connection: sa.Connection, handoff: FleetHandoff) -> int | None:
+    """Find the newest agent that worked as a handoff's persona since it began.
+
+    Its successor does not count.
+    """
+    agents = tables.agents.c
+    newest = sa.select(sa.func.max(agents.id)).where(
+        agents.persona == handoff.persona,
+        agents.id > max(handoff.agent_id, handoff.successor_id or 0),
+        agents.started_at > handoff.created_at,
+    )
+    id = connection.execute(newest).scalar_one()
+    return None if id is None else int(id)
+
+
+# -- the folder ------------------------------------------------------------------------
+
+
+def get_persona_folder(root: Path, slug: str) -> Path:
+    """Return the folder of a persona, without any link that leads out of the root.
+
+    Raises PersonaNotFound.
+    """
+    if not _SLUG.fullmatch(slug) or len(slug) > 2 * MOST_LETTERS + 12:
+        raise PersonaNotFound(
+            f"{shorten_to_line(slug, 80)!r} is no slug of a persona. List them: tasuki persona list"
+        )
+    return _check_inside(root, _get_personas_folder(root) / slug)
+
+
+def build_skill(root: Path, slug: str) -> str:
+    """Build what an agent of a persona receives: its skill, and its experience if it has any.
+
+    Without control characters; of longer experience the newest part. Raises PersonaNotFound
+    where the folder or the skill is missing, StoreFailed where they cannot be read.
+    """
+    persona_folder = get_persona_folder(root, slug)
+    text = read_skill(root, slug)
+    learned = _read_file(root, persona_folder / EXPERIENCE, missing=b"")
+    if not learned.strip():
+        return text
+    older = len(learned) - MOST_EXPERIENCE
+    if older > 0:
+        note = _OMITTED_NOTE.format(path=persona_folder / EXPERIENCE, count=older).encode()
+        learned = note + learned[older:].partition(b"\n")[2]
+    experience = clean_text(learned.decode("utf-8", "replace")).strip()
+    return f"{text}\n\n# Experience\n\n{experience}".strip()
+
+
+def read_experience(root: Path, slug: str) -> str:
+    """Read `experience.md`; empty where there is none. Raises as `build_skill`."""
+    return _read_file(root, get_persona_folder(root, slug) / EXPERIENCE, missing=b"").decode(
+        "utf-8", "replace"
+    )
+
+
+def write_experience(root: Path, slug: str, text: str) -> None:
+    """Replace `experience.md`, whole or not at all. Raises as `build_skill`."""
+    _write_file(get_persona_folder(root, slug), EXPERIENCE, text.encode("utf-8", "replace"))
+
+
+def read_skill(root: Path, slug: str) -> str:
+    """Read `skill.md`, without control characters. Raises as `build_skill`."""
+    content = _read_file(root, get_persona_folder(root, slug) / SKILL)
+    if len(content) > MOST_SKILL:
+        raise StoreFailed(
+            f"{get_persona_folder(root, slug) / SKILL} has {len(content)} bytes; at most {MOST_SKILL} can be given."
+        )
+    return clean_text(content.decode("utf-8", "replace")).strip()
+
+
+def _get_personas_folder(root: Path) -> Path:
+    return root / "data" / "personas"
+
+
+def _check_inside(root: Path, path: Path) -> Path:
+    """Return the path itself, if its target is below the root. Raises StoreFailed."""
+    real, base = os.path.realpath(path), os.path.realpath(root)
+    if os.path.commonpath((real, base)) != base:
+        raise StoreFailed(
+            f"{path} leads out of {root}, to {real}. Put what it should hold there itself."
+        )
+    return path
+
+
+def _find_free_number(connection: sa.Connection, root: Path, role: str, name: str) -> int:
+    """Find the first number that neither a row nor a folder has."""
+    slugs = tables.personas.c.slug
+    query = sa.select(slugs).where(slugs.startswith(f"{role}-{name}-"))
+    taken = set(connection.execute(query).scalars())
+    number = 1
+    while (slug := f"{role}-{name}-{number}") in taken or os.path.lexists(
+        _get_personas_folder(root) / slug
+    ):
+        number += 1
+    return number
+
+
+def _create_folder(root: Path, slug: str, content: bytes) -> Path:
+    """Create the folder of a persona; it is renamed into its place once it is whole."""
+    target = get_persona_folder(root, slug)
+    try:
+        create_private_folder(target.parent)
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+        try:
+            _write_file(new, SKILL, content)
+            _write_file(new, EXPERIENCE, b"")
+            (new / HANDOFFS).mkdir(mode=0o700)
+            new.rename(target)
+            sync_folder(target.parent)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise StoreFailed(
+            f"The folder {target} could not be made: {explain_error(error)}."
+        ) from error
+    return target
+
+
+def _write_file(persona_folder: Path, name: str, content: bytes) -> None:
+    """Write a file of a persona, whole or not at all; a link of that name is replaced."""
+    try:
+        number, new = tempfile.mkstemp(prefix=f".{name}-", dir=persona_folder)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(number)
+            os.replace(new, persona_folder / name)
+        except BaseException:
+            Path(new).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StoreFailed(
+            f"{persona_folder / name} could not be written: {explain_error(error)}."
+        ) from error
+
+
+def _read_file(root: Path, path: Path, missing: bytes | None = None) -> bytes:
+    """Read a file of a persona. Raises PersonaNotFound, StoreFailed."""
+    try:
+        if not os.path.isfile(_check_inside(root, path)) and os.path.exists(path):
+            raise StoreFailed(f"{path} is no file. Put a file there.")
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        if missing is not None and path.parent.is_dir():
+            return missing
+        missing_path = path.parent if not path.parent.is_dir() else path
+        raise PersonaNotFound(
+            f"{missing_path} is missing. Put it back, or, unless another host of this fleet has it, retire the persona: tasuki persona retire "
+            f"{path.parent.name}"
+        ) from None
+    except OSError as error:
+        raise StoreFailed(f"{path} cannot be read: {error.strerror}.") from error
+
+
+# -- checks ----------------------------------------------------------------------------
+
+
+def _normalize_word(kind: str, text: str) -> str:
+    """Normalize a role or a name for the slug. Raises NotPossible."""
+    word = text.strip(" ").lower()
+    if len(word) > MOST_LETTERS or not _WORD.fullmatch(word):
+        raise NotPossible(
+            f"{shorten_to_line(text, 60)!r} cannot be a persona's {kind}: at most {MOST_LETTERS} of the letters "
+            "a-z, digits, and single hyphens between them."
+        )
+    return word
+
+
+def _check_settings(harness: str, threshold: float | None) -> None:
+    if harnesses.get_control(harnesses.get_harness(harness)) is None:
+        raise NotPossible(f"Agents of {harness} cannot be run by tasuki.")
+    if threshold is not None and not 1 <= threshold <= 100:
+        raise NotPossible(f"A threshold of {threshold:g} % is not possible: 1 to 100.")
+
+
+def _encode_skill(text: str) -> bytes:
+    content = clean_text(text).strip()
+    encoded = (content + "\n").encode() if content else b""
+    if len(encoded) > MOST_SKILL:
+        raise NotPossible(f"A skill of {len(encoded)} bytes is too long: at most {MOST_SKILL}.")
+    return encoded

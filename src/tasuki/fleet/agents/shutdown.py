@@ -1,0 +1,154 @@
+"""Ends an agent: first by its own exit command; by a signal only if it does not respond."""
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from tasuki.errors import LaunchFailed, PaneGone
+from tasuki.fleet.agents.lifecycle import AgentLifecycle
+from tasuki.fleet.delivery import outbox
+from tasuki.fleet.delivery.prompt_delivery import PromptDelivery, check_wanted, get_control
+from tasuki.fleet.handoff.workflow import StepLimits
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.failures import ServerClosing, StepFailed
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.launch.processes import find_start_time, is_alive, send_signal
+
+
+class _AgentProcess(NamedTuple):
+    """The process of an agent, and when it began."""
+
+    pid: int
+    began: str
+
+
+class AgentShutdown:
+    """Ends agents: with `/exit`, then, and only then, with signals."""
+
+    def __init__(
+        self, lifecycle: AgentLifecycle, delivery: PromptDelivery, limits: StepLimits
+    ) -> None:
+        self.lifecycle = lifecycle
+        self.delivery = delivery
+        self.database = lifecycle.database
+        self.limits = limits
+
+    def shut_down_agent(
+        self,
+        agent_id: int,
+        *,
+        handoff_id: str | None = None,
+        key: str = "",
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> str:
+        """End an agent and return how it ended, as a sentence. Do nothing if it has ended.
+
+        `key` keeps the typed exit the same one after a crash. `is_wanted` is asked before each
+        action: once it says no, nothing more is done. Raises StepFailed, NotPossible,
+        HandoffStopped.
+        """
+        agent = queries.load_agent(self.database, agent_id)
+        if agent.ended_at is not None:
+            return "It had ended."
+        outcome, program = "", self._find_process(agent)
+        # tasuki opened its pane, and nothing of it is left
+        is_over = program is None and bool(agent.pane) and agent.ordered_at is not None
+        if agent.pane and not is_over:
+            with suppress(PaneGone):
+                outcome = self._request_exit(agent, program, handoff_id, key, is_wanted)
+        if not (outcome or is_over or self._is_gone(agent_id, program)):
+            outcome = self._send_signals(agent, program, is_wanted)
+        self.lifecycle.note_end(agent_id, "ended", outcome or "its pane was closed")
+        return outcome or "Its pane was closed."
+
+    def _find_process(self, agent: FleetAgent) -> _AgentProcess | None:
+        """Find the process of an agent.
+
+        The process of its pane counts only where tasuki opened the pane: otherwise it is a shell.
+        And only while the pane is there: the number of a vanished process may belong to another
+        one.
+        """
+        if agent.process:
+            return _AgentProcess(agent.process, agent.process_began)
+        if not agent.pid or agent.ordered_at is None:
+            return None
+        began = find_start_time(agent.pid)
+        pane = self.delivery.panes.read_status([agent.pane]).panes.get(agent.pane)
+        is_there = pane is not None and not pane.dead and pane.pid == agent.pid
+        return _AgentProcess(agent.pid, began) if is_there and began else None
+
+    def _request_exit(
+        self,
+        agent: FleetAgent,
+        program: "_AgentProcess | None",
+        handoff_id: str | None,
+        key: str,
+        is_wanted: Callable[[], bool],
+    ) -> str:
+        """Type the exit command; return how the agent ended, empty where it did not."""
+        self._await_idle(agent, is_wanted)
+        with self.database.write(synced=False) as connection:
+            intent = outbox.record_intent(
+                connection, key or f"exit-{agent.id}-{int(time.time() * 1000)}", agent=agent,
+                kind="exit", proof="", handoff_id=handoff_id,
+            )  # fmt: skip
+        try:
+            sent = self.delivery.deliver_text(
+                agent, intent, get_control(agent).exit_text, self.limits.shut_down,
+                has_happened=lambda: self._is_gone(agent.id, program), is_wanted=is_wanted,
+            )  # fmt: skip
+        except PaneGone:  # its program may live on, without a pane
+            ended = not program or self._is_gone(agent.id, program)
+            return "It ended when it was asked to." if ended else ""
+        except LaunchFailed:
+            return ""
+        if sent.state == "refused":
+            raise StepFailed("agent_busy", f"Agent {agent.id} was not ended: {sent.why}.")
+        gone = self._is_gone(agent.id, program)
+        return "It ended when it was asked to." if gone else ""
+
+    def _await_idle(self, agent: FleetAgent, is_wanted: Callable[[], bool]) -> None:
+        """Wait for idle, so that an agent is not ended in the middle of another turn."""
+        deadline = time.monotonic() + self.limits.shut_down
+        while (now := queries.load_agent(self.database, agent.id)).state in ("busy", "compacting"):
+            if self.delivery.read_screen_state(agent).state == "ready":
+                return
+            if self.delivery.changes.closing.is_set():
+                raise ServerClosing
+            check_wanted(is_wanted)
+            if time.monotonic() > deadline:
+                raise StepFailed(
+                    "agent_busy", f"Agent {agent.id} is at work ({now.state}) and was not ended."
+                )
+            time.sleep(0.2)
+
+    def _send_signals(
+        self, agent: FleetAgent, program: "_AgentProcess | None", is_wanted: Callable[[], bool]
+    ) -> str:
+        if not program:
+            raise StepFailed(
+                "shutdown_failed",
+                f"Agent {agent.id} did not end when it was asked to, and its process is not known.",
+            )
+        for number, name in ((signal.SIGTERM, "SIGTERM"), (signal.SIGKILL, "SIGKILL")):
+            check_wanted(is_wanted)
+            send_signal(program.pid, number, program.began)
+            deadline = time.monotonic() + self.limits.signalled
+            while time.monotonic() < deadline:
+                if self._is_gone(agent.id, program):
+                    return f"It did not end when it was asked to; {name} ended it."
+                time.sleep(0.05)
+        raise StepFailed(
+            "shutdown_failed", f"Agent {agent.id} (process {program.pid}) does not end."
+        )
+
+    def _is_gone(self, agent_id: int, program: "_AgentProcess | None") -> bool:
+        """Whether its process is gone.
+
+        Without a known process, whether its session's end was reported.
+        """
+        if program:
+            return not is_alive(program.pid, program.began)
+        return queries.load_agent(self.database, agent_id).ended_at is not None

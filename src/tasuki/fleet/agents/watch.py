@@ -1,0 +1,274 @@
+"""Watches what no hook reports: vanished panes, spooled events, context use, stuck handoffs."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tasuki.errors import LaunchFailed, TasukiError
+from tasuki.fleet.agents.lifecycle import AgentLifecycle
+from tasuki.fleet.agents.signals import AgentSignals
+from tasuki.fleet.alerts import alerts
+from tasuki.fleet.hooks import spool, thresholds
+from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase, is_temporary
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.harness import registry as harnesses
+from tasuki.harness.install.hook_script import HUNG
+from tasuki.harness.protocol import ThreadFile
+from tasuki.launch.processes import is_alive
+from tasuki.launch.tmux.panes import PaneSurvey, TmuxPanes
+
+SPOOL_SECONDS = 0.5
+LOOK_SECONDS = 2.0
+SWEEP_SECONDS = 15.0
+AGENTS_AT_ONCE = 8
+"""Agents that are checked before a pause of `PAUSE_SECONDS`."""
+PAUSE_SECONDS = 0.001
+SILENT_SECONDS = 86400.0
+"""Silence after which an agent without a known pane or process is given up."""
+MOST_MISSED = 2
+"""Checks in a row in which a pane must be missing before its agent is given up."""
+PROGRAM_ENDED = "its program ended"
+"""Begins the reason for a pane whose program is gone: one check is enough."""
+
+logger = logging.getLogger("tasuki.fleet")
+
+
+class FleetWatch:
+    """A thread that checks everything now and then.
+
+    `start_missing` starts handoffs that should be under way.
+    """
+
+    def __init__(
+        self,
+        database: FleetDatabase,
+        panes: TmuxPanes,
+        lifecycle: AgentLifecycle,
+        intake: EventIntake,
+        spool_folder: Path,
+        start_missing: Callable[[], None],
+        hand_off_full: Callable[[set[int]], None],
+        threshold: float,
+    ) -> None:
+        self.database = database
+        self.panes = panes
+        self.lifecycle = lifecycle
+        self.intake = intake
+        self.spool_folder = spool_folder
+        self.start_missing = start_missing
+        self.hand_off_full = hand_off_full
+        self.threshold = threshold
+        self.signals = AgentSignals(database, panes, intake.changes)
+        self._missed: dict[int, int] = {}
+        self._to_read: set[int] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Start checking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop checking."""
+        self._stop.set()
+
+    def close(self, seconds: float) -> None:
+        """Stop checking, and wait for the last check."""
+        self.stop()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        checked_at = started_at = 0.0
+        while not self._stop.wait(SPOOL_SECONDS):
+            self._run_safely(self.take_spool)
+            now = time.monotonic()
+            if now - checked_at >= LOOK_SECONDS:
+                self._run_safely(self.check_agents)
+                self._run_safely(self.read_context)
+                self._run_safely(self.database.checkpoint_log)
+                checked_at = time.monotonic()
+            if now - started_at >= SWEEP_SECONDS:
+                self._run_safely(self.start_missing)
+                started_at = time.monotonic()
+
+    def _run_safely(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except sa.exc.DBAPIError as error:
+            if not is_temporary(error):
+                logger.exception("The watch")
+        except Exception:
+            logger.exception("The watch")
+
+    # -- the spool ---------------------------------------------------------------------
+
+    def take_spool(self) -> None:
+        """Take in the events that hooks kept while the server was away, oldest first."""
+        self._report_dropped()
+        (self.spool_folder.parent / HUNG).unlink(missing_ok=True)  # hooks may ask again
+        for path in spool.list_waiting(self.spool_folder):
+            if self._stop.is_set():
+                return
+            path = spool.claim_file(path)
+            post = spool.read_post(path)
+            if post is None:
+                spool.set_aside(path)
+                continue
+            done = threading.Event()
+            try:
+                self.intake.put(post, lambda said, done=done: done.set())  # type: ignore[misc]
+            except IntakeOverloaded:
+                return
+            while not done.wait(1.0):
+                if self._stop.is_set():
+                    return
+            path.unlink(missing_ok=True)
+
+    def _report_dropped(self) -> None:
+        """Raise an alarm where the spool was full and events were lost."""
+        if not (count := spool.count_dropped(self.spool_folder)):
+            return
+        message = f"The spool was full: {count} events of hooks were lost while no server answered."
+        with self.database.write() as connection:
+            log.note(connection, "alarm", message, data={"code": "events_lost"})
+        spool.forget_dropped(self.spool_folder)
+        self.intake.changes.notify()
+
+    # -- panes and processes -----------------------------------------------------------
+
+    def check_agents(self) -> None:
+        """Notice agents whose pane or process vanished without a report."""
+        agents = self._load_agents()
+        with_pane = [agent for agent in agents if agent.pane]
+        survey = self.panes.read_status() if with_pane else PaneSurvey(running=False)
+        for agent in _pause_between(agents):
+            why = self._explain_gone(agent, survey)
+            if not why:
+                self._missed.pop(agent.id, None)
+                continue
+            self._missed[agent.id] = self._missed.get(agent.id, 0) + 1
+            if self._missed[agent.id] >= MOST_MISSED or why.startswith(PROGRAM_ENDED):
+                self._note_gone(agent, why)
+        present = [agent for agent in agents if agent.id not in self._missed]
+        self.signals.check_agents(_pause_between(present))
+
+    def _load_agents(self) -> list[FleetAgent]:
+        """Load the agents of this host that have not ended, with only the fields used here."""
+        with self.database.read() as connection:
+            rows = connection.execute(_FIND_AGENTS, {"here": self.lifecycle.host}).all()
+        return [FleetAgent(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
+
+    def _explain_gone(self, agent: FleetAgent, survey: PaneSurvey) -> str:
+        process = agent.process if agent.ordered_at is None else None
+        if process and not is_alive(process, agent.process_began):
+            return "its process is gone"
+        if not agent.pane:
+            silent = not agent.process and time.time() - agent.state_at > SILENT_SECONDS
+            return "nothing was heard of it for a day" if silent else ""
+        state = survey.panes.get(agent.pane)
+        if state is None or (agent.pid and state.pid != agent.pid):
+            return "its pane is gone" if survey.running else "tmux is gone with all its panes"
+        if state.dead:
+            return f"{PROGRAM_ENDED} with status {'?' if state.status is None else state.status}"
+        return ""
+
+    def _note_gone(self, agent: FleetAgent, why: str) -> None:
+        self._missed.pop(agent.id, None)
+        last_words = ""
+        if "status" in why:
+            try:
+                last_words = self.panes.read_last_lines(agent.pane)
+                self.panes.close(agent.pane)
+            except LaunchFailed:
+                pass
+        ended = agent.state == "ended" or "status 0" in why
+        reason = f"{why}; it said: {last_words}" if last_words and not ended else why
+        self.lifecycle.note_end(agent.id, "ended" if ended else "lost", reason)
+        self.intake.changes.notify([agent.id])
+
+    # -- context -----------------------------------------------------------------------
+
+    def queue_context(self, ids: Iterable[int]) -> None:
+        """Queue agents whose turn ended, to read their threads later."""
+        self._to_read.update(ids)
+
+    def read_context(self) -> None:
+        """Read the context use of agents from their threads, where nothing newer is known.
+
+        A thread has tokens; a percentage only where the window is known.
+        """
+        ids, self._to_read = self._to_read, set()
+        for agent_id in ids:
+            agent = queries.load_agent(self.database, agent_id)
+            if agent.context_source in ("status line", "hook") or not agent.thread:
+                continue
+            tokens = _read_tokens(agent)
+            if tokens is not None and tokens != agent.context_tokens:
+                self._record_tokens(agent_id, tokens)
+
+    def _record_tokens(self, agent_id: int, tokens: int) -> None:
+        """Record the tokens of a thread, and handle a threshold that they cross."""
+        with self.database.write(synced=False) as connection:
+            row = dict(connection.execute(_FIND_AGENT, {"agent": agent_id}).mappings().one())
+            window = row["context_window"]
+            row.update(
+                context_tokens=tokens,
+                context_at=time.time(),
+                context_source="thread",
+                context_used=100.0 * tokens / window if window else None,
+            )
+            if crossing := thresholds.PersonaThresholds(connection, self.threshold).detect_crossing(
+                row
+            ):
+                log.note(connection, "threshold", crossing, agent_id=agent_id)
+                alerts.raise_agent_alert(connection, "threshold", row, row["context_at"], crossing)
+            connection.execute(
+                _UPDATE_CONTEXT, {"agent": agent_id, **{f"b_{x}": row[x] for x in _CONTEXT_FIELDS}}
+            )
+        if crossing:
+            self.hand_off_full({agent_id})
+
+
+_CONTEXT_FIELDS = (
+    "context_tokens", "context_at", "context_source", "context_used", "over_threshold",
+)  # fmt: skip
+_FIND_AGENT = sa.select(tables.agents).where(tables.agents.c.id == sa.bindparam("agent"))
+_UPDATE_CONTEXT = (
+    sa.update(tables.agents)
+    .where(tables.agents.c.id == sa.bindparam("agent"))
+    .values({name: sa.bindparam(f"b_{name}") for name in _CONTEXT_FIELDS})
+)
+_FIELDS = (
+    "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
+    "process", "process_began", "ordered_at",
+)  # fmt: skip
+_FIND_AGENTS = sa.select(*(tables.agents.c[name] for name in _FIELDS)).where(
+    tables.agents.c.ended_at.is_(None), tables.agents.c.host == sa.bindparam("here")
+)
+
+
+def _pause_between(agents: Iterable[FleetAgent]) -> Iterator[FleetAgent]:
+    """Yield the same agents, with a pause now and then: hooks need the interpreter meanwhile."""
+    for number, agent in enumerate(agents):
+        if number % AGENTS_AT_ONCE == AGENTS_AT_ONCE - 1:
+            time.sleep(PAUSE_SECONDS)
+        yield agent
+
+
+def _read_tokens(agent: FleetAgent) -> int | None:
+    path = Path(agent.thread)
+    try:
+        status = os.stat(harnesses.get_containing_file(path))
+        head = harnesses.get_harness(agent.harness).read_head(
+            ThreadFile(path, status.st_mtime, status.st_size)
+        )
+    except (OSError, TasukiError):
+        return None
+    return head.context_tokens if head else None

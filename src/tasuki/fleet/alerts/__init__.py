@@ -1,0 +1,1 @@
+"""Alerts: what happened, who is notified, what runs by itself."""

@@ -1,0 +1,1 @@
+"""Deliver prompts to agents and prove that they arrived."""

@@ -1,0 +1,215 @@
+"""Texts typed, or to be typed, into an agent's pane: recorded first, proven by its events.
+
+intended ──Enter──▶ sent ──a prompt with its words──▶ proven ──that turn's end──▶ (ended_at)
+sent ──nothing to be seen of it──▶ uncertain
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.states import Row
+from tasuki.harness.protocol import AgentEvent
+
+MOST_WORDS_CHARACTERS = 20_000
+"""Characters of an agent's last words that are kept."""
+
+
+class TypingIntent(Struct, frozen=True):
+    """One text for one pane. `proof` are words that only this text has."""
+
+    id: str
+    agent_id: int
+    handoff_id: str | None
+    kind: str
+    pane: str
+    proof: str
+    created_at: float
+    state: str
+    proven_at: float | None = None
+    turn: str = ""
+    turns_before: int = 0
+    """Turns that end before its own: it was queued after the user's own prompt."""
+    ended_at: float | None = None
+    end: dict[str, Any] | None = None
+    """The end of the turn that it began: `interrupted` and the last `words`."""
+
+
+def load_intent(connection: sa.Connection, intent_id: str) -> TypingIntent | None:
+    """Load an intent by its id."""
+    row = connection.execute(_FIND_INTENT, {"wanted": intent_id}).one_or_none()
+    return TypingIntent(*row) if row else None
+
+
+_FIND_INTENT = sa.select(
+    *(tables.intents.c[name] for name in TypingIntent.__struct_fields__)
+).where(tables.intents.c.id == sa.bindparam("wanted"))
+
+
+def record_intent(
+    connection: sa.Connection, intent_id: str, *, agent: FleetAgent, kind: str, proof: str,
+    handoff_id: str | None = None,
+) -> TypingIntent:  # fmt: skip
+    """Record a text that is to be typed, or return the intent that was recorded before."""
+    if existing := load_intent(connection, intent_id):
+        return existing
+    intent = TypingIntent(
+        intent_id, agent.id, handoff_id, kind, agent.pane, proof, time.time(), "intended"
+    )
+    values = {name: getattr(intent, name) for name in intent.__struct_fields__}
+    connection.execute(_INSERT, values)
+    return intent
+
+
+def mark_intent(connection: sa.Connection, intent_id: str, state: str) -> None:
+    """Record the state of an intent; a proven one stays proven."""
+    proven_at = time.time() if state == "proven" else None
+    connection.execute(_MARK_INTENT, {"wanted": intent_id, "now": state, "then": proven_at})
+
+
+_INSERT = sa.insert(tables.intents)
+_MARK_INTENT = (
+    sa.update(tables.intents)
+    .where(tables.intents.c.id == sa.bindparam("wanted"), tables.intents.c.state != "proven")
+    .values(state=sa.bindparam("now"), proven_at=sa.bindparam("then"))
+)
+_FIND_OPEN = (
+    sa.select(tables.intents)
+    .where(
+        tables.intents.c.ended_at.is_(None),
+        tables.intents.c.agent_id.in_(sa.bindparam("agents", expanding=True)),
+    )
+    .order_by(tables.intents.c.created_at.desc())
+)
+
+_FIND_TURN_ENDS = (
+    sa.select(tables.events.c.at, tables.events.c.text, tables.events.c.data)
+    .where(
+        tables.events.c.agent_id == sa.bindparam("agent"),
+        tables.events.c.kind == "idle",
+        tables.events.c.at >= sa.bindparam("since"),
+        tables.events.c.event_id.is_not(None),
+    )
+    .order_by(tables.events.c.id)
+    .limit(50)
+)
+
+
+class IntentMatcher:
+    """Matches the prompts and turn ends of one batch of events with typed texts."""
+
+    def __init__(self, connection: sa.Connection, agents: Sequence[int]) -> None:
+        self.connection = connection
+        self.agents = agents
+        self._open: dict[int, list[dict[str, Any]]] | None = None
+        self._changed: dict[str, dict[str, Any]] = {}
+        self._ends: list[tuple[int, float, str, dict[str, Any]]] = []
+
+    def match(
+        self, agent: Row, event: AgentEvent, happened_at: float, *, queued: bool, spooled: bool
+    ) -> None:
+        """Match an event: a prompt proves the text that it holds; the end of that turn ends it.
+
+        `queued`: the prompt came while a turn ran, and its own turn begins when that one has
+        ended. Claude Code reports such a prompt at once, with the id of the running turn.
+        `spooled`: the prompt is reported later, so its turn's end may have been reported before
+        it.
+        """
+        if event.kind == "prompt":
+            intent = next((i for i in self._find_open(agent["id"]) if _is_proof_of(i, event)), None)
+            if intent:
+                turn = "" if queued else event.turn
+                self._update_intent(
+                    intent,
+                    state="proven",
+                    proven_at=happened_at,
+                    turn=turn,
+                    turns_before=int(queued),
+                )
+                for turn_end in self._ends_since(agent["id"], happened_at) if spooled else ():
+                    self._apply_turn_end(intent, *turn_end)
+        elif event.kind == "idle":
+            turn_end = (happened_at, event.turn, _build_end(event))
+            self._ends.append((agent["id"], *turn_end))
+            for intent in self._find_open(agent["id"]):
+                self._apply_turn_end(intent, *turn_end)
+
+    def _apply_turn_end(
+        self, intent: dict[str, Any], ended_at: float, turn: str, end: dict[str, Any]
+    ) -> None:
+        """End an intent where the turn's end is that of the turn it began."""
+        if (
+            intent["state"] != "proven"
+            or intent["ended_at"]
+            or not _is_own_end(intent, turn, ended_at)
+        ):
+            return
+        if intent["turns_before"]:
+            self._update_intent(intent, turns_before=intent["turns_before"] - 1)
+        else:
+            self._update_intent(intent, ended_at=ended_at, end=end)
+
+    def _ends_since(
+        self, agent_id: int, since: float
+    ) -> Iterator[tuple[float, str, dict[str, Any]]]:
+        """Yield ends of turns since a time that were reported already: in the log or this batch."""
+        parameters = {"agent": agent_id, "since": since}
+        for row in self.connection.execute(_FIND_TURN_ENDS, parameters):
+            end = {"interrupted": bool(row.data.get("interrupted")), "words": row.text}
+            yield row.at, row.data.get("turn", ""), end
+        for id, when, turn, end in self._ends:
+            if id == agent_id and when >= since:
+                yield when, turn, end
+
+    def _find_open(self, agent_id: int) -> list[dict[str, Any]]:
+        """Find the texts typed to an agent that have no end yet, newest first."""
+        if self._open is None:
+            self._open = {}
+            rows = self.connection.execute(_FIND_OPEN, {"agents": self.agents}).mappings()
+            for row in rows:
+                self._open.setdefault(row["agent_id"], []).append(dict(row))
+        return [row for row in self._open.get(agent_id, ()) if row["ended_at"] is None]
+
+    def _update_intent(self, intent: dict[str, Any], **values: Any) -> None:
+        intent.update(values)
+        self._changed.setdefault(intent["id"], {}).update(values)
+
+    def write_back(self) -> None:
+        """Write the changed intents."""
+        for id, values in self._changed.items():
+            bound = {f"b_{name}": value for name, value in values.items()}
+            self.connection.execute(_build_update(tuple(values)), {"b_id": id, **bound})
+
+
+@lru_cache(64)
+def _build_update(names: tuple[str, ...]) -> sa.Update:
+    values: dict[str, Any] = {name: sa.bindparam(f"b_{name}") for name in names}
+    return (
+        sa.update(tables.intents).where(tables.intents.c.id == sa.bindparam("b_id")).values(values)
+    )
+
+
+def _is_proof_of(intent: dict[str, Any], event: AgentEvent) -> bool:
+    """Whether a prompt holds the words of a text that is not proven yet."""
+    return bool(intent["state"] != "proven" and intent["proof"] and intent["proof"] in event.text)
+
+
+def _build_end(event: AgentEvent) -> dict[str, Any]:
+    return {"interrupted": event.interrupted, "words": event.text[:MOST_WORDS_CHARACTERS]}
+
+
+def _is_own_end(intent: dict[str, Any], turn: str, ended_at: float) -> bool:
+    """Whether a turn's end is that of the turn which the text began.
+
+    By the turn's id where both have one; else by time: an end that happened before the prompt,
+    and is only reported late, belongs to another turn.
+    """
+    if intent["turn"] and turn:
+        return bool(intent["turn"] == turn)
+    return bool(ended_at >= intent["proven_at"])

@@ -1,0 +1,1 @@
+"""The durable handoff of an agent: workflow, steps and documents."""

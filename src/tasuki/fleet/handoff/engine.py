@@ -1,0 +1,300 @@
+"""Durable execution of handoffs. No other module knows DBOS. Seen: 3.4.
+
+There is one ledger of steps: the fleet's own table, which `runner.py` keeps. DBOS only knows which
+attempts are under way, and carries them on after a crash: the workflow runs again from its first
+step, and passes over those that the table says are done. DBOS recovers only at launch, so
+`reconcile` starts again what it lost.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from dbos import DBOS, DBOSConfig, SetWorkflowID
+
+from tasuki.fleet.handoff import workflow
+from tasuki.fleet.hosts.start_errors import check_file, check_lock
+from tasuki.fleet.store.database import (
+    create_engine,
+    give_back_pages,
+    is_writable,
+    make_shrinkable,
+    normalize_url,
+)
+from tasuki.text_safety import shorten_to_line
+
+APPLICATION = "tasuki"
+"""The name of the fleet in DBOS, the same on every host."""
+FORMER_APPLICATION = "tasuki-%"
+"""The name that an older tasuki used: the host's name was a part of it."""
+VERSION = "fleet-1"
+"""Pinned for the whole fleet: a newer tasuki continues handoffs that an older one began."""
+SCHEMA = "tasuki_workflows"
+"""The schema in PostgreSQL; SQLite has a file instead."""
+THREADS = 256
+"""Handoffs that can be under way at once; each waits in a thread of its own."""
+POLL_SECONDS = 0.25
+LOST_POLL_SECONDS = 2.0
+"""A poll costs 4 ms even when there is no work; lost agents can wait this long."""
+LARGEST_TABLE = "operation_outputs"
+OWNED_TABLES = (
+    "workflow_status",
+    LARGEST_TABLE,
+    "queues",
+    "workflow_schedules",
+    "application_versions",
+)
+"""DBOS's tables whose rows belong to an application; the largest is changed only if others were."""
+WAITING_STATUSES = ("ENQUEUED", "DELAYED")
+OPEN_STATUSES = ("PENDING", *WAITING_STATUSES)
+ENDED_STATUSES = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+USABLE_SECONDS = 1.0
+DELETED_AT_ONCE = 20
+"""Workflows that are deleted at once."""
+ABSENT_SECONDS = 10.0
+"""How long a pending attempt may lack a thread: it may be about to get one."""
+MOST_RECOVERIES = 1_000_000
+"""A handoff continues however often the server was killed."""
+
+HandoffStart = tuple[str, int, str, bool, str]
+"""A handoff's id and attempt, its first step, whether it is written from the thread, its queue."""
+LOST_AT_ONCE = 3
+"""Handoffs of lost agents that run at once; the others wait, also over a restart."""
+
+
+class HandoffEngine:
+    """Runs handoffs on the queue of one host.
+
+    `url` is DBOS's own database: another file of SQLite, or another schema of PostgreSQL.
+    """
+
+    def __init__(self, url: str, host: str, carry_out: Callable[[str, int, str], bool]) -> None:
+        self.url = normalize_url(url)
+        self.host = host
+        self.queue = build_queue_name(host)
+        self.carry_out = carry_out
+        self._live: set[str] = set()
+        """The workflows that have a thread in this process."""
+        self._broken: dict[str, str] = {}
+        """The workflows whose thread ended too early, and why."""
+        self._engine: sa.Engine | None = None
+        self._workflow: Callable[[str, int, str, bool], None] | None = None
+        """The function that DBOS knows as the workflow; registered at the launch."""
+        self._lock = threading.Lock()
+        self._absent: dict[str, float] = {}
+        self._check_turn = threading.Lock()
+        self._last_check = (float("-inf"), True)
+
+    def launch(self, former_hosts: Collection[str] = ()) -> None:
+        """Launch; handoffs that were under way when the last server ended are continued.
+
+        `former_hosts` are hosts whose handoffs belong to this host from now on.
+        """
+        logging.getLogger("dbos").setLevel(logging.CRITICAL)  # the caller reports what went wrong
+        # After a power loss DBOS may forget a finished step. Steps check their effect first.
+        self._engine = create_engine(self.url, synced=False)
+        check_file(self._engine)
+        check_lock(self._engine)  # DBOS would wait for it for ever, in silence
+        make_shrinkable(self._engine)
+        self._rename_owner(self._engine, former_hosts)
+        config: DBOSConfig = {
+            "name": APPLICATION,
+            "system_database_url": self.url,
+            "system_database_engine": self._engine,
+            "dbos_system_schema": SCHEMA,
+            "application_version": VERSION,
+            "executor_id": self.host,
+            "max_executor_threads": THREADS,
+            "use_listen_notify": False,
+            "log_level": "CRITICAL",
+            "enable_otlp": False,
+        }
+        DBOS(config=config)
+        self._workflow = self._register_workflow()
+        # Not the queues of other hosts.
+        DBOS.listen_queues([self.queue, build_lost_queue_name(self.host)])
+        try:
+            DBOS.launch()
+            DBOS.register_queue(
+                self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
+            )
+            DBOS.register_queue(
+                build_lost_queue_name(self.host), worker_concurrency=LOST_AT_ONCE,
+                polling_interval_sec=LOST_POLL_SECONDS, on_conflict="always_update",
+            )  # fmt: skip
+        except Exception:
+            self.close()
+            raise
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+
+    def _register_workflow(self) -> Callable[[str, int, str, bool], None]:
+        @DBOS.workflow(name="handoff", max_recovery_attempts=MOST_RECOVERIES)
+        def run_handoff(id: str, attempt: int, first: str, from_thread: bool) -> None:
+            name = _build_workflow_id(id, attempt)
+            self._live.add(name)
+            try:
+                workflow.run_steps(
+                    partial(self.carry_out, id, attempt), first, from_thread=from_thread
+                )
+            except Exception as error:
+                self._broken[name] = shorten_to_line(
+                    str(getattr(error, "orig", None) or error), 300
+                )
+                raise
+            finally:
+                self._live.discard(name)
+
+        return run_handoff
+
+    def _rename_owner(self, engine: sa.Engine, former_hosts: Collection[str]) -> None:
+        """Rename what an older tasuki wrote, before DBOS looks for it."""
+        schema = None if engine.dialect.name == "sqlite" else SCHEMA
+        if not sa.inspect(engine).has_table(OWNED_TABLES[-1], schema):
+            return
+        with engine.begin() as connection:
+            renamed = 0
+            for name in OWNED_TABLES:
+                if name == LARGEST_TABLE and not renamed:
+                    continue
+                owner = sa.column("application_name", sa.Text)
+                former = owner.like(FORMER_APPLICATION)
+                table = sa.update(sa.table(name, owner, schema=schema)).where(former)
+                renamed += connection.execute(table.values(application_name=APPLICATION)).rowcount
+            self._take_workflows(connection, schema, former_hosts)
+
+    def _take_workflows(
+        self, connection: sa.Connection, schema: str | None, former_hosts: Collection[str]
+    ) -> None:
+        names = ("executor_id", "queue_name", "status")
+        table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
+        for former in former_hosts:
+            for old, new in (
+                (build_queue_name(former), self.queue),
+                (build_lost_queue_name(former), build_lost_queue_name(self.host)),
+            ):
+                mine = table.c.status.in_(OPEN_STATUSES) & (table.c.queue_name == old)
+                values = {"executor_id": self.host, "queue_name": new}
+                connection.execute(sa.update(table).where(mine).values(values))
+
+    def begin_handoff(self, start: HandoffStart) -> None:
+        """Start a handoff, or an attempt of it; do nothing where that was started before."""
+        id, attempt, first, from_thread, queue = start
+        assert self._workflow
+        with self._lock, SetWorkflowID(_build_workflow_id(id, attempt)):
+            DBOS.enqueue_workflow(queue, self._workflow, id, attempt, first, from_thread)
+
+    def reconcile(
+        self, starts: Iterable[HandoffStart], give_up: Callable[[str, str], None]
+    ) -> list[str] | None:
+        """Bring the engine in line with the handoffs that should be under way.
+
+        Those that it no longer carries out are given up, with the reason; those that it lacks
+        are started. Return the ids of those; None where its database is not usable now.
+        """
+        wanted: dict[str, HandoffStart] = {}
+        for start in starts:
+            name = _build_workflow_id(start[0], start[1])
+            if why := self._explain_broken(name):
+                give_up(start[0], why)
+            else:
+                wanted[name] = start
+        for name in set(self._broken) - set(wanted):
+            self._broken.pop(name, None)
+        if not self.is_usable(is_fresh=True):
+            return None
+        missing = [wanted[name] for name in wanted if DBOS.get_workflow_status(name) is None]
+        for start in missing:
+            self.begin_handoff(start)
+        return [start[0] for start in missing]
+
+    def _explain_broken(self, name: str) -> str:
+        """Return why an attempt is no longer carried out; empty while it is, or is not known.
+
+        DBOS keeps an attempt pending for ever if it could not record a step: its thread is gone.
+        """
+        status: Any = DBOS.get_workflow_status(name)
+        if status is None or status.status in WAITING_STATUSES or name in self._live:
+            self._absent.pop(name, None)
+            return ""
+        if status.status != "PENDING" or name in self._broken:
+            return self._broken.get(name) or "The engine gave this attempt up."
+        since = self._absent.setdefault(name, time.monotonic())
+        is_gone = time.monotonic() - since > ABSENT_SECONDS and len(self._live) < THREADS
+        return "Its thread ended." if is_gone else ""
+
+    def count_broken(self) -> int:
+        """Count the attempts that lost their thread and are not yet known to have failed."""
+        return len(self._broken)
+
+    def give_back_pages(self, pages: int) -> bool:
+        """Give some free pages of its file back to the disk; return whether as many are left."""
+        if self._engine is None or self._engine.dialect.name != "sqlite":
+            return False
+        with self._engine.begin() as connection:
+            return give_back_pages(connection, pages)
+
+    def delete_ended(self, before: float) -> int:
+        """Delete some workflows of this host that ended before a time; return how many."""
+        until = datetime.fromtimestamp(before, UTC).isoformat()
+        deleted = 0
+        for queue in (self.queue, build_lost_queue_name(self.host)):
+            ended = DBOS.list_workflows(
+                status=list(ENDED_STATUSES), completed_before=until, queue_name=queue, limit=DELETED_AT_ONCE,
+                load_input=False, load_output=False,
+            )  # fmt: skip
+            if ended:
+                DBOS.delete_workflows([one.workflow_id for one in ended])
+            deleted += len(ended)
+        return deleted
+
+    def is_usable(self, *, is_fresh: bool = False) -> bool:
+        """Whether its database can be read and written now; True before the launch.
+
+        May wait for 2 s.
+
+        For a file, the writer's lock is taken for a moment. The result is reused for a second,
+        unless `is_fresh` is set.
+        """
+        if self._engine is None:
+            return True
+        with self._check_turn:
+            now = time.monotonic()
+            if is_fresh or now - self._last_check[0] > USABLE_SECONDS:
+                self._last_check = (now, self._check_database(self._engine))
+            return self._last_check[1]
+
+    def _check_database(self, engine: sa.Engine) -> bool:
+        schema = None if engine.dialect.name == "sqlite" else SCHEMA
+        queues = sa.table("queues", sa.column("name"), schema=schema)
+        try:
+            with engine.connect() as connection:
+                connection.execute(sa.select(queues.c.name).limit(1)).first()
+        except sa.exc.SQLAlchemyError:
+            return False
+        return engine.dialect.name != "sqlite" or is_writable(Path(engine.url.database or ""))
+
+    def close(self) -> None:
+        """Stop; handoffs under way continue at the next launch."""
+        DBOS.destroy(destroy_registry=True)
+        if self._engine:
+            self._engine.dispose()
+
+
+def build_queue_name(host: str) -> str:
+    """Return the name of the queue on which the handoffs of one host run."""
+    return f"host-{host}"
+
+
+def build_lost_queue_name(host: str) -> str:
+    """Return the name of the queue for lost agents of one host; a few run at once."""
+    return f"lost-{host}"
+
+
+def _build_workflow_id(id: str, attempt: int) -> str:
+    return f"{id}-{attempt}"

@@ -1,0 +1,244 @@
+"""The steps of the outgoing agent, until it has ended; `workflow.py` has the order."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tasuki.errors import PaneGone
+from tasuki.fleet.delivery.outbox import TypingIntent
+from tasuki.fleet.handoff import documents
+from tasuki.fleet.handoff.lessons import propose_lessons
+from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, StepContext
+from tasuki.fleet.handoff.thread_documents import write_from_thread
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.failures import StepFailed
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.text_safety import shorten_to_line
+
+
+def await_idle(context: StepContext, handoff: FleetHandoff) -> str:
+    """Wait until nothing of the agent runs.
+
+    That is: no turn, no compaction, no sub-agent, no background command.
+    """
+    if _has_document(handoff):
+        return "the document is there"
+    if context.find_intent(handoff, "instruction"):
+        return "it was instructed"
+
+    last_blocker = ""
+
+    def is_idle() -> bool:
+        nonlocal last_blocker
+        blocker = _find_blocker(_load_running_agent(context, handoff), force=handoff.force)
+        if blocker != last_blocker:
+            last_blocker = blocker
+            _note_waiting(context, handoff, blocker)
+        return not blocker
+
+    if context.wait_for(handoff, [handoff.agent_id], is_idle, context.limits.idle):
+        return ""
+    agent = _load_running_agent(context, handoff)
+    code = {"waiting": "agent_waiting", "idle": "children_running"}.get(agent.state, "agent_busy")
+    raise StepFailed(code, f"Agent {agent.id}: {_find_blocker(agent, force=handoff.force)}.")
+
+
+def instruct_agent(context: StepContext, handoff: FleetHandoff) -> str:
+    """Ask the agent for the document, and see its turn begin."""
+    if _has_document(handoff):
+        return "the document is there"
+    agent = _load_running_agent(context, handoff)
+    path = _reserve_path(context, handoff, agent)
+    text = documents.render_instruction(handoff, path)
+    return context.type_prompt(handoff, agent, "instruction", text, context.limits.instruct)
+
+
+def await_turn(context: StepContext, handoff: FleetHandoff) -> str:
+    """Wait until that turn, and no other one, has ended."""
+    if not (intent := context.find_intent(handoff, "instruction")):
+        return "the document was there"
+    silence = _SilenceTimer(context.limits.silent)
+
+    def find_ended() -> TypingIntent | None:
+        now = context.find_intent(handoff, "instruction")
+        if now and now.ended_at is not None:
+            return now
+        agent = _load_running_agent(context, handoff)
+        if silence.is_too_long(lambda: _is_ready(context, agent)):
+            raise StepFailed(
+                "turn_interrupted",
+                f"Agent {agent.id} is ready, but its turn's end was not told: it was broken off "
+                "(Escape), or its hooks are gone.",
+            )
+        return None
+
+    ended_intent = context.wait_for(handoff, [handoff.agent_id], find_ended, context.limits.turn)
+    if ended_intent is None:
+        raise StepFailed(
+            "turn_too_long",
+            f"Agent {handoff.agent_id} was instructed and did not end its turn within "
+            f"{context.limits.turn / 60:.0f} minutes.",
+        )
+    if (ended_intent.end or {}).get("interrupted"):
+        raise StepFailed("turn_interrupted", f"The turn of agent {intent.agent_id} was broken off.")
+    return ""
+
+
+def check_document(context: StepContext, handoff: FleetHandoff) -> str:
+    """Check that the document is there and whole; add what it lacks from the thread."""
+    agent = context.load_agent(handoff.agent_id)
+    if not handoff.file_path:
+        raise StepFailed("document_missing", "No path for a document was reserved.")
+    path = Path(handoff.file_path)
+    documents.read_document(path)
+    received = _find_received_document(context, agent)
+    notes = documents.complete_document(
+        path, agent, handoff, received
+    ) + documents.note_missing_document(received)
+    if lesson_count := propose_lessons(
+        context.database, context.lifecycle.root, handoff, documents.read_document(path)
+    ):
+        notes = (
+            *notes,
+            f"Lessons that it proposes: {lesson_count}. Review them: tasuki persona lessons {handoff.persona}",
+        )
+    context.update_handoff(
+        handoff, author=handoff.author or "agent", notes=[*handoff.notes, *notes]
+    )
+    return " ".join(notes)
+
+
+def write_document(context: StepContext, handoff: FleetHandoff) -> str:
+    """Write the document from the agent's thread."""
+    agent = context.load_agent(handoff.agent_id)
+    path = _reserve_path(context, handoff, agent)
+    if not documents.is_document_ready(path):
+        loaded = context.load_settings()
+        received = _find_received_document(context, agent)
+        document = write_from_thread(path, agent, handoff, loaded, received)
+        all_notes = document.notes + documents.note_missing_document(received)
+        notes = [note for note in all_notes if note not in handoff.notes]
+        context.update_handoff(handoff, author=document.author, notes=[*handoff.notes, *notes])
+    return f"written from {agent.thread}"
+
+
+def record_document(context: StepContext, handoff: FleetHandoff) -> str:
+    """Record the path of the document, and the prompt of the successor."""
+    if handoff.recorded_at is None:
+        agent, path = context.load_agent(handoff.agent_id), Path(handoff.file_path)
+        prompt = documents.render_injection(handoff, agent, path)
+        context.update_handoff(handoff, recorded_at=time.time(), injection_prompt=prompt)
+        documents.release_path(path)
+    return ""
+
+
+def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
+    """End the outgoing agent; add what came after its document to it."""
+    key = f"{handoff.id}-exit-{handoff.attempt}"
+    outcome = context.shutdown.shut_down_agent(
+        handoff.agent_id,
+        handoff_id=handoff.id,
+        key=key,
+        is_wanted=lambda: context.is_under_way(handoff),
+    )
+    if not handoff.from_thread:
+        agent = context.load_agent(handoff.agent_id)
+        if notes := documents.complete_at_end(Path(handoff.file_path), agent, handoff):
+            context.update_handoff(handoff, notes=[*handoff.notes, *notes])
+    return outcome
+
+
+def _find_received_document(context: StepContext, agent: FleetAgent) -> Path | None:
+    """Find the document with which an agent itself took over; None for the first of a chain."""
+    handoff = queries.find_incoming_handoff(context.database, agent.id)
+    return Path(handoff.file_path) if handoff and handoff.file_path else None
+
+
+def _is_ready(context: StepContext, agent: FleetAgent) -> bool:
+    """Whether an agent shows that it is ready, and every event of its hooks was taken in."""
+    return (
+        not context.has_waiting_events()
+        and context.delivery.read_screen_state(agent).state == "ready"
+    )
+
+
+def _load_running_agent(context: StepContext, handoff: FleetHandoff) -> FleetAgent:
+    agent = context.load_agent(handoff.agent_id)
+    if agent.ended_at is not None:
+        raise StepFailed("agent_gone", f"Agent {agent.id} ended ({agent.end_reason}).")
+    return agent
+
+
+def _has_document(handoff: FleetHandoff) -> bool:
+    """Whether a retry finds the document that the attempt before waited for."""
+    return (
+        handoff.attempt > 1
+        and bool(handoff.file_path)
+        and documents.is_document_ready(Path(handoff.file_path))
+    )
+
+
+def _reserve_path(context: StepContext, handoff: FleetHandoff, agent: FleetAgent) -> Path:
+    """Return the path of the document, reserved once for a handoff."""
+    if handoff.file_path:
+        return Path(handoff.file_path)
+    session = agent.session or f"agent{agent.id}"
+    path = documents.reserve_path(
+        context.lifecycle.root, handoff.persona, session, time.time(), handoff.id
+    )
+    context.update_handoff(handoff, file_path=str(path))
+    return path
+
+
+def _note_waiting(context: StepContext, handoff: FleetHandoff, reason: str) -> None:
+    """Show what a step waits for."""
+    steps = tables.steps
+    is_open = (steps.c.handoff_id == handoff.id) & (steps.c.attempt == handoff.attempt)
+    is_open &= steps.c.ended_at.is_(None)
+    with context.database.write() as connection:
+        connection.execute(sa.update(steps).where(is_open).values(note=reason))
+        text = f"Handoff {handoff.id[:8]} waits: {reason or 'no more'}"
+        log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
+                 data={"waits": reason})  # fmt: skip
+    context.changes.notify([handoff.agent_id])
+
+
+def _find_blocker(agent: FleetAgent, *, force: bool) -> str:
+    """Return why an agent cannot be instructed now, in words; empty where it can."""
+    if agent.state == "waiting":
+        return f"it waits for you: {agent.waiting_for}" if agent.waiting_for else "it waits for you"
+    if agent.state != "idle":
+        return {
+            "compacting": "it compacts its context",
+            "starting": "it has not registered yet",
+        }.get(agent.state, "its turn has not ended")
+    if agent.children and not force:
+        return f"{len(agent.children)} of its own still run: {shorten_to_line(', '.join(agent.children), 200)}"
+    return ""
+
+
+class _SilenceTimer:
+    """Measures how long a condition has been met without a break."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._since: float | None = None
+        self._checked_at = 0.0
+
+    def is_too_long(self, condition: Callable[[], bool]) -> bool:
+        """Whether the condition has been met for too long; checked once a second."""
+        now = time.monotonic()
+        if now - self._checked_at < READY_POLL_SECONDS:
+            return False
+        self._checked_at = now
+        try:
+            is_met = condition()
+        except PaneGone:
+            is_met = False
+        if not is_met:
+            self._since = None
+            return False
+        self._since = self._since or now
+        return now - self._since >= self.seconds

@@ -1,0 +1,280 @@
+"""Carries out one step of a handoff and records its outcome: the log, the failure, the alarm.
+
+The vault's record of a handoff from a thread is kept up to date, too: started, delivered,
+acknowledged. It is under the handoff's own id. A record that is missing, or cannot be written,
+does not hold a handoff up.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from tasuki.draft.redact.redactor import Redactor
+from tasuki.errors import HandoffNotFound, StoreFailed
+from tasuki.fleet.alerts import alerts
+from tasuki.fleet.handoff import outgoing_steps, successor_steps, workflow
+from tasuki.fleet.handoff.step_context import StepContext
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase, is_temporary
+from tasuki.fleet.store.failures import (
+    REMEDIES,
+    UNCERTAIN_CODES,
+    HandoffStopped,
+    ServerClosing,
+    name_failure,
+)
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetHandoff, StepFailure
+from tasuki.handoffs import create_event
+from tasuki.text_safety import shorten_to_line
+from tasuki.vault import Vault
+
+RETRY_SECONDS = 1.0
+"""How long a step waits for an absent database before it starts over."""
+NOTE_CHARACTERS = 1000
+
+STEPS: dict[str, Callable[[StepContext, FleetHandoff], str]] = {
+    "await_idle": outgoing_steps.await_idle,
+    "instruct": outgoing_steps.instruct_agent,
+    "await_turn": outgoing_steps.await_turn,
+    "check": outgoing_steps.check_document,
+    "write": outgoing_steps.write_document,
+    "record": outgoing_steps.record_document,
+    "shut_down": outgoing_steps.shut_down_agent,
+    "create": successor_steps.create_successor,
+    "register": successor_steps.await_registration,
+    "skill": successor_steps.give_skill,
+    "prompt": successor_steps.prompt_successor,
+    "deliver": successor_steps.await_delivery,
+    "acknowledge": successor_steps.await_acknowledgement,
+}
+"""What each step of `workflow.py` does; the text that it returns is the step's note."""
+
+_STEP_EVENTS = {"register": "started", "deliver": "delivered", "acknowledge": "acknowledged"}
+"""The event that is recorded when a step is done."""
+
+logger = logging.getLogger("tasuki.fleet")
+
+
+class StepRunner:
+    """Runs steps and records their outcomes."""
+
+    def __init__(self, database: FleetDatabase, changes: ChangeFeed, context: StepContext) -> None:
+        self.database = database
+        self.changes = changes
+        self.context = context
+        self.waiting: set[str] = set()
+        """Handoffs whose step waits for the database."""
+
+    def carry_out(self, handoff_id: str, attempt: int, name: str) -> bool:
+        """Carry out a step, unless it is done; return whether the next one may follow.
+
+        While the database is away, or its disk is full, the step waits, however long that takes,
+        and starts over. Raises ServerClosing where the server ends meanwhile.
+        """
+        try:
+            while True:
+                try:
+                    return self._run_step(handoff_id, attempt, name)
+                except sa.exc.DBAPIError as error:
+                    if not is_temporary(error):
+                        raise
+                    self.waiting.add(handoff_id)
+                    if self.changes.closing.wait(RETRY_SECONDS):
+                        raise ServerClosing from error
+        finally:
+            self.waiting.discard(handoff_id)
+
+    def _run_step(self, handoff_id: str, attempt: int, name: str) -> bool:
+        handoff = queries.load_handoff(self.database, handoff_id)
+        if handoff.state != "running" or handoff.attempt != attempt:
+            return False
+        if name == "done":
+            self._finish_handoff(handoff)
+            return True
+        if not self._begin_step(handoff, name):
+            return True
+        try:
+            note = STEPS[name](self.context, handoff)
+        except HandoffStopped:
+            return False
+        except sa.exc.DBAPIError as error:
+            if is_temporary(error):
+                raise
+            logger.exception("Step %s of handoff %s", name, handoff_id[:8])
+            return self._fail_step(
+                handoff, name, "unexpected", f"The database refused: {error.orig}"
+            )
+        except Exception as error:
+            code, sentence = name_failure(error)
+            if code == "unexpected":
+                logger.exception("Step %s of handoff %s", name, handoff_id[:8])
+            return self._fail_step(handoff, name, code, sentence)
+        self._end_step(handoff, name, note)
+        record_step(self.database, handoff, name)
+        return True
+
+    def _begin_step(self, handoff: FleetHandoff, name: str) -> bool:
+        """Record that a step begins; return False where it is done already."""
+        key = _build_key(handoff, name)
+        with self.database.write(synced=False) as connection:
+            existing = connection.execute(_FIND_OUTCOME, key).first()
+            if existing and existing.outcome in ("ok", "skipped"):
+                return False
+            connection.execute(_SET_STEP, {"of": handoff.id, "now": name})
+            if existing is None:
+                values = {"handoff_id": handoff.id, "attempt": handoff.attempt, "step": name}
+                connection.execute(_INSERT_STEP, {**values, "started_at": time.time()})
+                self._note(connection, handoff, f"{name} begins", name)
+        self.changes.notify([handoff.agent_id])
+        return True
+
+    def _end_step(self, handoff: FleetHandoff, name: str, note: str) -> None:
+        with self.database.write() as connection:
+            connection.execute(
+                _END_STEP, _build_end(handoff, name, "ok", shorten_to_line(note, NOTE_CHARACTERS))
+            )
+            self._note(connection, handoff, f"{name} is done", name)
+        self.changes.notify([handoff.agent_id])
+
+    def _fail_step(self, handoff: FleetHandoff, name: str, code: str, sentence: str) -> bool:
+        """Record a failure and alert the operator; always return False."""
+        sentence = shorten_to_line(sentence, NOTE_CHARACTERS)
+        remedy = REMEDIES[code].format(agent=handoff.agent_id)
+        state = "uncertain" if code in UNCERTAIN_CODES else "failed"
+        failure = StepFailure(code, name, sentence, remedy)
+        with self.database.write() as connection:
+            handoffs = tables.handoffs
+            connection.execute(_END_STEP, _build_end(handoff, name, "failed", sentence))
+            changed = connection.execute(
+                sa.update(handoffs)
+                .where(handoffs.c.id == handoff.id, handoffs.c.state == "running")
+                .values(state=state, failure=msgspec.to_builtins(failure), finished_at=time.time())
+            )
+            if not changed.rowcount:
+                return False
+            log.note(
+                connection, "alarm", f"Handoff {handoff.id[:8]} {state} at {name}: {sentence} {remedy}",
+                agent_id=handoff.agent_id, handoff_id=handoff.id, data={"code": code, "step": name},
+            )  # fmt: skip
+            kind = "unacknowledged" if code == "not_acknowledged" else "failed"
+            alerts.raise_alert(
+                connection, kind, f"{kind}/{handoff.id}/{handoff.attempt}/{name}",
+                f"Handoff of {handoff.persona} {state}", f"{sentence} {remedy}",
+                host=handoff.host, agent_id=handoff.agent_id, handoff_id=handoff.id,
+            )  # fmt: skip
+        record_failure(handoff, name, state, sentence)
+        self.changes.notify([handoff.agent_id])
+        return False
+
+    def give_up(self, handoff: FleetHandoff, why: str) -> None:
+        """Record a failure of an attempt that the engine no longer carries out."""
+        code = "no_room" if "full" in why else "unexpected"
+        self._fail_step(handoff, handoff.step, code, f"The engine stopped at this step: {why}")
+
+    def _finish_handoff(self, handoff: FleetHandoff) -> None:
+        with self.database.write() as connection:
+            handoffs = tables.handoffs
+            done = connection.execute(
+                sa.update(handoffs)
+                .where(handoffs.c.id == handoff.id, handoffs.c.state == "running")
+                .values(state="done", step="done", finished_at=time.time(), failure=None)
+            )
+            if done.rowcount:
+                text = f"Handoff {handoff.id[:8]} of {handoff.persona} is done."
+                log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
+                         data={"state": "done"})  # fmt: skip
+                alerts.raise_alert(
+                    connection, "done", f"done/{handoff.id}", f"Handoff of {handoff.persona} is done",
+                    f"Agent {handoff.successor_id} works on.", host=handoff.host, agent_id=handoff.successor_id,
+                    handoff_id=handoff.id,
+                )  # fmt: skip
+        self.changes.notify([handoff.agent_id])
+
+    def _note(self, connection: sa.Connection, handoff: FleetHandoff, text: str, step: str) -> None:
+        log.note(
+            connection, "handoff", f"Handoff {handoff.id[:8]}: {text}", agent_id=handoff.agent_id,
+            handoff_id=handoff.id, data={"step": step},
+        )  # fmt: skip
+
+
+# -- the vault ---------------------------------------------------------------------------
+
+
+def record_step(database: FleetDatabase, handoff: FleetHandoff, step: str) -> None:
+    """Record what a finished step means for its handoff."""
+    kind = _STEP_EVENTS.get(step)
+    if kind is None or not handoff.from_thread:
+        return
+    detail = {}
+    if kind == "started":
+        successor = queries.load_agent(
+            database, queries.load_handoff(database, handoff.id).successor_id or 0
+        )
+        detail = {
+            "harness": successor.harness, "where": "tmux", "successor_thread": successor.session,
+            "successor_path": successor.thread,
+        }  # fmt: skip
+    _append_event(handoff.id, kind, **detail)
+
+
+def record_failure(handoff: FleetHandoff, step: str, state: str, sentence: str) -> None:
+    """Record the failure of a step that concerns the successor."""
+    if handoff.from_thread and step in workflow.SUCCESSOR_STEPS:
+        _append_event(handoff.id, state, reason=sentence)
+
+
+def record_order(handoff: FleetHandoff) -> None:
+    """Record that the operator called a handoff done."""
+    if handoff.from_thread and handoff.state == "done":
+        _append_event(handoff.id, "delivered", by="the operator")
+
+
+def _append_event(handoff_id: str, kind: str, **detail: str) -> None:
+    """Append an event, unless it is the last one: a repeated step adds nothing new."""
+    vault = Vault()
+    with suppress(HandoffNotFound):  # it could not be kept, or was pruned
+        try:
+            redactor = Redactor()
+            redacted = {name: redactor.redact(text) for name, text in detail.items()}
+            events = vault.load_events(handoff_id)
+            if not events or events[-1].kind != kind:
+                vault.append_event(handoff_id, create_event(kind, **redacted))
+        except StoreFailed as error:
+            logger.warning("The record of handoff %s: %s", handoff_id[:8], error)
+
+
+# -- statements ----------------------------------------------------------------------------
+
+
+def _build_key(handoff: FleetHandoff, name: str) -> dict[str, Any]:
+    return {"of": handoff.id, "try": handoff.attempt, "named": name}
+
+
+def _build_end(handoff: FleetHandoff, name: str, outcome: str, note: str) -> dict[str, Any]:
+    return {**_build_key(handoff, name), "now": time.time(), "what": outcome, "said": note}
+
+
+_IS_STEP = (
+    (tables.steps.c.handoff_id == sa.bindparam("of"))
+    & (tables.steps.c.attempt == sa.bindparam("try"))
+    & (tables.steps.c.step == sa.bindparam("named"))
+)
+_FIND_OUTCOME = sa.select(tables.steps.c.outcome).where(_IS_STEP)
+_INSERT_STEP = sa.insert(tables.steps)
+_END_STEP = (
+    sa.update(tables.steps)
+    .where(_IS_STEP)
+    .values(ended_at=sa.bindparam("now"), outcome=sa.bindparam("what"), note=sa.bindparam("said"))
+)
+_SET_STEP = (
+    sa.update(tables.handoffs)
+    .where(tables.handoffs.c.id == sa.bindparam("of"))
+    .values(step=sa.bindparam("now"))
+)
+"""Statements that every step uses are built once: that takes as long as running one."""

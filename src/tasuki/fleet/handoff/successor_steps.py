@@ -1,0 +1,270 @@
+"""The steps of the successor, from its window to its first answer; `workflow.py` has the order."""
+
+import re
+import time
+
+import sqlalchemy as sa
+
+from tasuki.draft.redact.screen import redact_screen
+from tasuki.errors import (
+    AlreadyUnderWay,
+    HarnessMissing,
+    LaunchFailed,
+    NotPossible,
+    PaneGone,
+    PersonaNotFound,
+    StoreFailed,
+    TasukiError,
+)
+from tasuki.fleet.agents.lifecycle import AgentDied, StartRequest
+from tasuki.fleet.delivery.prompt_delivery import get_control, has_prompt_with, read_entries
+from tasuki.fleet.handoff import documents
+from tasuki.fleet.handoff.step_context import StepContext
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.failures import HandoffStopped, StepFailed
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+_NOT_STARTED = (
+    AlreadyUnderWay, HarnessMissing, LaunchFailed, NotPossible, PersonaNotFound, StoreFailed,
+)  # fmt: skip
+WRITTEN_SECONDS = 5.0
+"""How long a harness may take to write down an answer after its turn has ended."""
+ANSWER_CHARACTERS = 500
+"""Characters of an answer that are looked at."""
+
+
+def create_successor(context: StepContext, handoff: FleetHandoff) -> str:
+    """Open a window for an agent of the same persona, and start its program."""
+    try:
+        # Fail early if the skill file cannot be read.
+        context.lifecycle.read_skill(handoff.persona)
+        _note_death(context, handoff)
+        id = _insert_successor(context, handoff)
+        agent = _start_agent(context, id)
+    except _NOT_STARTED as error:
+        raise StepFailed("successor_not_started", str(error)) from error
+    return f"agent {agent.id} in pane {agent.pane}"
+
+
+def _start_agent(context: StepContext, agent_id: int) -> FleetAgent:
+    try:
+        return context.lifecycle.complete_start(agent_id)
+    except AgentDied as error:
+        context.lifecycle.note_end(agent_id, "ended", str(error))
+        raise StepFailed("successor_died", str(error)) from error
+
+
+def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
+    """Wait until its session has begun, as its hooks report."""
+
+    def has_registered() -> bool:
+        return _load_successor(context, handoff).registered_at is not None
+
+    seconds = context.limits.register
+    # For some harnesses the turn that reads the skill completes the registration.
+    if get_control(_load_successor(context, handoff)).starts_at_prompt:
+        seconds += context.limits.skill
+    if context.wait_for(handoff, _list_both_agents(context, handoff), has_registered, seconds):
+        return ""
+    agent = _load_successor(context, handoff)
+    raise StepFailed(
+        "successor_silent",
+        f"Agent {agent.id} did not register within {seconds:.0f} s. "
+        f"Its screen says: {_read_last_words(context, agent)}",
+    )
+
+
+def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
+    """Wait until it has the skill of its persona; else type it."""
+    if not context.lifecycle.read_skill(handoff.persona):
+        return "the persona has no skill"
+
+    def has_skill() -> bool:
+        agent = _load_successor(context, handoff)
+        # A session that began before an answer could reach it gets its skill typed.
+        is_late = get_control(agent).skill_at_start and agent.registered_at is not None
+        return agent.skill_at is not None or is_late
+
+    if not context.wait_for(
+        handoff, _list_both_agents(context, handoff), has_skill, context.limits.skill
+    ):
+        raise StepFailed("skill_missing", f"Agent {handoff.successor_id} did not get its skill.")
+    agent = _load_successor(context, handoff)
+    if agent.skill_at is not None:
+        return ""
+    text = context.lifecycle.build_skill_prompt(agent)
+    context.type_prompt(handoff, agent, "skill", text, context.limits.prompt)
+
+    def has_ended() -> bool:
+        intent = context.find_intent(handoff, "skill")
+        return bool(intent and intent.ended_at is not None)
+
+    agents = _list_both_agents(context, handoff)
+    if not context.wait_for(handoff, agents, has_ended, context.limits.skill):
+        raise StepFailed("skill_missing", f"Agent {agent.id} did not take its skill in.")
+    context.lifecycle.note_skill(agent.id)
+    return "given as a prompt"
+
+
+def prompt_successor(context: StepContext, handoff: FleetHandoff) -> str:
+    """Type to it once, after its skill, where the work continues."""
+
+    def is_ready() -> bool:
+        return _load_successor(context, handoff).state == "idle" or bool(
+            context.find_intent(handoff, "prompt")
+        )
+
+    if not context.wait_for(
+        handoff, _list_both_agents(context, handoff), is_ready, context.limits.skill
+    ):
+        agent = _load_successor(context, handoff)
+        raise StepFailed("prompt_refused", f"Agent {agent.id} is {agent.state}, not idle.")
+    agent = _load_successor(context, handoff)
+    return context.type_prompt(
+        handoff, agent, "prompt", handoff.injection_prompt, context.limits.prompt
+    )
+
+
+def await_delivery(context: StepContext, handoff: FleetHandoff) -> str:
+    """Wait until its own thread holds the prompt."""
+    words = documents.build_acknowledgement(handoff)
+
+    def is_delivered() -> bool:
+        return has_prompt_with(_load_successor(context, handoff), words)
+
+    if context.wait_for(
+        handoff, _list_both_agents(context, handoff), is_delivered, context.limits.deliver
+    ):
+        return ""
+    agent = _load_successor(context, handoff)
+    raise StepFailed(
+        "not_delivered",
+        f"The thread of agent {agent.id} does not hold the prompt: {agent.thread}",
+    )
+
+
+def await_acknowledgement(context: StepContext, handoff: FleetHandoff) -> str:
+    """Wait until its first answer begins with the requested line."""
+    line = documents.build_acknowledgement(handoff)
+    problem = (
+        f"Agent {handoff.successor_id} has the prompt, but its answer did not begin with {line!r}"
+    )
+
+    def has_acknowledged() -> bool:
+        if is_acknowledged(_load_successor(context, handoff), line):
+            return True
+        turn = context.find_intent(handoff, "prompt")
+        if turn and turn.ended_at is not None and time.time() - turn.ended_at > WRITTEN_SECONDS:
+            raise StepFailed("not_acknowledged", f"{problem}.")
+        return False
+
+    if not context.wait_for(
+        handoff, _list_both_agents(context, handoff), has_acknowledged, context.limits.acknowledge
+    ):
+        minutes = context.limits.acknowledge / 60
+        raise StepFailed("not_acknowledged", f"{problem} within {minutes:.0f} minutes.")
+    context.update_handoff(handoff, acknowledged_at=time.time())
+    if (
+        context.lifecycle.read_skill(handoff.persona)
+        and _load_successor(context, handoff).skill_at is None
+    ):
+        context.update_handoff(
+            handoff,
+            notes=[*handoff.notes, "The successor's hook ended before its skill arrived."],
+        )
+    return ""
+
+
+def is_acknowledged(agent: FleetAgent, line: str) -> bool:
+    """Whether the agent's first words after the prompt that asks for `line` begin with it.
+
+    Marks of Markdown around the line, and its case, do not count.
+    """
+    was_asked = False
+    for entry in read_entries(agent):
+        if entry.kind == "user":
+            was_asked = was_asked or line in entry.text
+        elif was_asked and entry.kind == "assistant" and entry.text.strip():
+            return starts_with_line(entry.text, line)
+    return False
+
+
+def starts_with_line(answer: str, line: str) -> bool:
+    """Whether an answer begins with the requested line; marks and case do not count."""
+    plain = re.sub(r"[*_`#>\s\u200b\ufeff]+", " ", answer[:ANSWER_CHARACTERS]).strip().lower()
+    return re.match(rf"{re.escape(line.lower())}(?![\w-])", plain) is not None
+
+
+def _load_successor(context: StepContext, handoff: FleetHandoff) -> FleetAgent:
+    agent = context.load_agent(_get_successor_id(context, handoff))
+    if agent.ended_at is not None:
+        raise StepFailed(
+            "successor_died",
+            f"Agent {agent.id} ended before it took over ({agent.end_reason}).",
+        )
+    return agent
+
+
+def _note_death(context: StepContext, handoff: FleetHandoff) -> None:
+    """Note the end of an earlier attempt's successor, so that a new one is started."""
+    if handoff.successor_id is None:
+        return
+    agent = context.load_agent(handoff.successor_id)
+    if agent.ended_at is None and agent.pane:
+        try:
+            context.delivery.read_screen_state(agent)
+        except PaneGone as error:
+            context.lifecycle.note_end(agent.id, "lost", str(error))
+
+
+def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
+    """Return the id of the successor; insert one where there is none, or it has ended."""
+    with context.database.write(synced=False) as connection:
+        current = queries.load_handoff_in(connection, handoff.id)
+        if (current.state, current.attempt) != ("running", handoff.attempt):
+            raise HandoffStopped("The handoff is not under way any more.")
+        if current.successor_id is not None:
+            last = queries.load_agent_in(connection, current.successor_id)
+            if last.ended_at is None:
+                return last.id
+        old = queries.load_agent_in(connection, handoff.agent_id)
+        request = StartRequest(
+            harness=old.harness,
+            persona=handoff.persona,
+            cwd=old.cwd,
+            model=old.model,
+            permission=old.permission,
+            goal=current.goal or old.goal,
+            arguments=old.arguments,
+        )
+        id = context.lifecycle.insert_agent(connection, request, old.id)
+        connection.execute(
+            sa.update(tables.handoffs)
+            .where(tables.handoffs.c.id == handoff.id)
+            .values(successor_id=id)
+        )
+    return id
+
+
+def _get_successor_id(context: StepContext, handoff: FleetHandoff) -> int:
+    id = handoff.successor_id  # the handoff is as it was when its step began
+    if id is None:
+        id = queries.load_handoff(context.database, handoff.id).successor_id
+    assert id is not None
+    return id
+
+
+def _list_both_agents(context: StepContext, handoff: FleetHandoff) -> list[int]:
+    return [handoff.agent_id, _get_successor_id(context, handoff)]
+
+
+def _read_last_words(context: StepContext, agent: FleetAgent) -> str:
+    try:
+        text = redact_screen(
+            clean_for_display(context.delivery.panes.capture_screen(agent.pane).text)
+        )
+        lines = [line for line in text.splitlines() if line.strip()]
+    except TasukiError as error:
+        return str(error)
+    return shorten_to_line(" / ".join(lines[-6:]), 400) or "(nothing)"

@@ -1,0 +1,1 @@
+"""Take in events of hooks."""

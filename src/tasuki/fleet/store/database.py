@@ -1,0 +1,335 @@
+"""The database of the fleet: SQLite without any set-up, or PostgreSQL by its URL."""
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from tasuki.errors import StoreFailed
+
+PATIENCE = 2.0
+"""Seconds for which an absent database is retried; steps and events start over and wait longer."""
+BUSY_SECONDS = 30.0
+WAL_PAGES = 40_000
+"""Pages of SQLite's log after which a commit moves them itself (100 ms); see `checkpoint_log`."""
+TIDY_PAGES = 8_000
+"""Pages of SQLite's log after which `checkpoint_log` restarts it."""
+LEAST_ROOM = 64 << 10
+"""A disk with fewer free bytes counts as full."""
+INCREMENTAL = 2
+CONVERTED_BYTES = 128 << 20
+"""Larger SQLite files are not made shrinkable at the start: 100 MB take a second."""
+WRITE_LOCK = 7_265_827
+"""PostgreSQL's advisory lock for every write: log ids in commit order, and no deadlocks."""
+
+_AWAY = ("locked", "busy", "unable to open", "disk", "readonly", "read-only")
+"""What SQLite says when its file cannot be used for now."""
+_AWAY_CODES = ("08", "53", "57P", "40", "55P03")
+"""SQLSTATEs of PostgreSQL that pass: no connection, no room, shutdown, a deadlock, a lock."""
+
+_LOCK = sa.select(sa.func.pg_advisory_xact_lock(WRITE_LOCK))
+
+log = logging.getLogger("tasuki.fleet")
+
+
+def build_sqlite_url(path: Path) -> str:
+    """Build the URL of a SQLite file."""
+    return f"sqlite:///{path}"
+
+
+def normalize_url(url: str) -> str:
+    """Normalize a URL that a person wrote to the driver that tasuki brings. Raises StoreFailed."""
+    for short in ("postgres://", "postgresql://"):
+        if url.startswith(short):
+            url = f"postgresql+psycopg://{url.removeprefix(short)}"
+    if url.startswith(("postgresql+psycopg://", "sqlite:///")):
+        try:
+            parsed = sa.make_url(url)
+            parsed.port  # noqa: B018 it may be no number
+        except (sa.exc.ArgumentError, ValueError) as error:
+            raise StoreFailed(
+                "The URL of the database cannot be understood: an odd character in the password is written as "
+                "%40 for @, and a port is a number. Mend --database-url, or TASUKI_DATABASE_URL."
+            ) from error
+        if url.startswith("sqlite") and parsed.database in (None, "", ":memory:"):
+            raise StoreFailed(
+                "A fleet outlives its server, so it needs a file: sqlite:////WHOLE/PATH"
+            )
+        if url.startswith("sqlite") and parsed.query:
+            raise StoreFailed(
+                f"A file of SQLite takes no options: leave ?{url.partition('?')[2]} out."
+            )
+        return url
+    raise StoreFailed(
+        f"{url.partition(':')[0]!r} is no kind of database that tasuki uses. "
+        "Say postgresql://USER@HOST/NAME, or sqlite:////WHOLE/PATH, or leave --database-url out."
+    )
+
+
+def create_engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine:
+    """Create an engine that keeps what was committed: WAL, full syncs, a long busy timeout.
+
+    `synced` False: SQLite's commits do not wait for the disk, see `FleetDatabase.write`.
+    """
+    url = normalize_url(url)
+    if not url.startswith("sqlite"):
+        sql_engine = sa.create_engine(
+            url,
+            pool_pre_ping=True,
+            pool_size=options.pop("pool_size", 10),
+            max_overflow=20,
+            connect_args={"connect_timeout": 5},
+            **options,
+        )
+        sa.event.listen(sql_engine, "handle_error", _mark_away)
+        return sql_engine
+    sql_engine = sa.create_engine(
+        url, connect_args={"timeout": BUSY_SECONDS}, pool_use_lifo=True, **options
+    )
+    sa.event.listen(sql_engine, "connect", partial(_on_connect, synced=synced))
+    return sql_engine
+
+
+def _mark_away(context: sa.engine.ExceptionContext) -> None:
+    """Mark every error of PostgreSQL's connection as temporary.
+
+    DBOS 3.4 recognizes those by words in the driver's message and gives up on other words, such
+    as "connection is bad: …", which psycopg 3.3 says of a lost socket. It trusts the mark.
+    """
+    error = context.sqlalchemy_exception
+    if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") is None:
+        context.is_disconnect = True
+
+
+def _on_connect(connection: Any, _record: Any, *, synced: bool) -> None:
+    cursor = connection.cursor()
+    if cursor.execute("PRAGMA page_count").fetchone()[0] == 0:
+        # So that free pages can be given back. On a file that has pages it would write each time.
+        cursor.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
+    for pragma in (
+        "journal_mode=WAL",
+        f"synchronous={'FULL' if synced else 'NORMAL'}",
+        "foreign_keys=ON",
+        f"busy_timeout={int(BUSY_SECONDS * 1000)}",
+        f"wal_autocheckpoint={WAL_PAGES}",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def make_shrinkable(database: sa.Engine) -> bool:
+    """Let an older tasuki's SQLite file give free pages back; return whether it now can.
+
+    This copies the file in place, so a large file is left as it is.
+    """
+    path = Path(database.url.database or "")
+    if database.dialect.name != "sqlite" or not path.is_file():
+        return True
+    with database.connect() as connection:
+        raw = connection.connection.driver_connection
+        assert raw
+        raw.rollback()
+        if raw.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL:
+            return True
+        if path.stat().st_size > CONVERTED_BYTES:
+            log.info("%s does not shrink by itself. Once, while no server runs: sqlite3 %s 'PRAGMA auto_vacuum = 2; VACUUM'", path, path)  # fmt: skip
+            return False
+        raw.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
+        raw.execute("VACUUM")
+    return True
+
+
+def give_back_pages(connection: sa.Connection, pages: int) -> bool:
+    """Give some free pages of SQLite's file back to the disk; return whether as many are left."""
+    (kind,) = connection.exec_driver_sql("PRAGMA auto_vacuum").one()
+    (free,) = connection.exec_driver_sql("PRAGMA freelist_count").one()
+    if kind != INCREMENTAL or free < pages:
+        return False
+    raw = connection.connection.driver_connection
+    assert raw
+    for _ in range(
+        pages
+    ):  # Python's sqlite3 runs one step of a statement without columns: one page
+        raw.execute("PRAGMA incremental_vacuum(1)")
+    return True
+
+
+def has_room(path: Path) -> bool:
+    """Whether the disk of a file has room; True where that is unknown."""
+    try:
+        room = os.statvfs(os.path.realpath(path))
+    except OSError:
+        return True
+    free = room.f_bavail if os.geteuid() else room.f_bfree
+    return free * room.f_frsize >= LEAST_ROOM
+
+
+def is_writable(path: Path, seconds: float = 2.0) -> bool:
+    """Whether a SQLite file can be written to.
+
+    That is: it is not locked for longer than `seconds`, and its disk has room.
+    """
+    if not has_room(path):
+        return False
+    try:
+        with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+    except (OSError, sqlite3.Error):
+        return False
+    return True
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Whether the same statement may succeed a little later.
+
+    It may where the database is away, full, or locked.
+    """
+    if not isinstance(error, DBAPIError):
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        return any(words in str(error.orig) for words in _AWAY)
+    code = getattr(error.orig, "sqlstate", None)
+    away = isinstance(error, OperationalError) and (code is None or code.startswith(_AWAY_CODES))
+    return away or bool(error.connection_invalidated)
+
+
+class FleetDatabase:
+    """Connections to the fleet's tables."""
+
+    def __init__(self, url: str) -> None:
+        self.url = normalize_url(url)
+        self.engine = create_engine(self.url)
+        self._is_away: bool | None = None
+        self.is_sqlite = self.url.startswith("sqlite")
+        self._write_turn = threading.RLock() if self.is_sqlite else nullcontext()
+        if self.is_sqlite:
+            sa.event.listen(self.engine, "connect", _disable_automatic_begin)
+            sa.event.listen(self.engine, "begin", _begin_transaction)
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """Yield a connection that sees one state of the tables."""
+        with self._hold_connection(writes=False) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self, *, synced: bool = True) -> Iterator[sa.Connection]:
+        """Yield a transaction: committed at the end of the block, rolled back where it raises.
+
+        There is one at a time. SQLite itself would wait in naps of up to 100 ms; waiting for the
+        lock avoids them. `synced` False: SQLite does not wait for the disk. Such a commit outlives
+        the process. It is lost only with the machine itself and its agents, unless a later commit
+        waited for the disk, as the end of every step does.
+        """
+        held = self._hold_connection(writes=True, synced=synced)
+        with self._write_turn, held as connection, connection.begin():
+            if not self.is_sqlite:
+                connection.execute(_LOCK)
+            yield connection
+
+    @contextmanager
+    def _hold_connection(self, *, writes: bool, synced: bool = True) -> Iterator[sa.Connection]:
+        connection = self._connect().execution_options(writes=writes, synced=synced)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _connect(self) -> sa.Connection:
+        """Return a connection that answers; retry an absent database for `PATIENCE` seconds."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                connection = self.engine.connect()
+            except DBAPIError as error:
+                if not is_temporary(error):
+                    raise
+                self._report_state(away=True)
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.25)
+            else:
+                self._report_state(away=False)
+                return connection
+
+    def _report_state(self, *, away: bool) -> None:
+        """Log once that the database is away, and once that it is back.
+
+        Others report it at the start.
+        """
+        was_away = self._is_away
+        if away and was_away is False:
+            log.warning("The database does not answer. Events and handoffs wait for it.")
+        elif was_away and not away:
+            log.info("The database answers again.")
+        self._is_away = None if away and was_away is None else away
+
+    def has_room(self) -> bool:
+        """Whether the disk of SQLite's file has room.
+
+        Always True for PostgreSQL, where it is unknown.
+        """
+        return not self.is_sqlite or has_room(Path(self.engine.url.database or ""))
+
+    def checkpoint_log(self) -> None:
+        """Move SQLite's log into its file, so that no writer has to, and restart a long log.
+
+        Moving holds up no one. Restarting holds up writers while pages that came meanwhile are
+        moved.
+        """
+        if not self.is_sqlite:
+            return
+        with self._connect() as connection:
+            raw = connection.connection.driver_connection
+            assert raw
+            _, pages, _ = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if pages > TIDY_PAGES:
+                self._restart_log(raw)
+
+    def _restart_log(self, raw: Any) -> None:
+        """Restart SQLite's log. Writers wait meanwhile, for the disk too: some 10 to 100 ms."""
+        raw.execute("PRAGMA busy_timeout=50")  # for readers of the old log
+        try:
+            with self._write_turn:
+                raw.execute("PRAGMA wal_checkpoint(RESTART)")
+        finally:
+            raw.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+
+    def is_answering(self) -> bool:
+        """Whether the database answers now."""
+        try:
+            with self.engine.connect() as connection:
+                connection.execute(sa.select(1))
+        except DBAPIError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give every connection back."""
+        self.engine.dispose()
+
+
+def _disable_automatic_begin(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # Python's own BEGIN comes too late for a lock
+
+
+def _begin_transaction(connection: sa.Connection) -> None:
+    options = connection.get_execution_options()
+    if not options.get("writes"):
+        connection.exec_driver_sql("BEGIN")
+        return
+    synced = options["synced"]
+    if connection.info.get("synced", True) != synced:
+        connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
+        connection.info["synced"] = synced
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,193 @@
+"""The rows of the fleet as callers see them: one struct for each table."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+AgentState = Literal["starting", "idle", "busy", "waiting", "compacting", "ended", "lost"]
+"""waiting: for the user. lost: its pane vanished without a report."""
+HandoffState = Literal["running", "failed", "uncertain", "done", "cancelled"]
+
+
+class Persona(Struct, frozen=True):
+    """A named role whose agents succeed one another. Times are seconds since 1970, UTC."""
+
+    slug: str
+    """`{role}-{name}-{n}`."""
+    role: str
+    name: str
+    number: int
+    folder: str
+    """Whole path of the folder with `skill.md`, `experience.md` and `handoffs/`."""
+    created_at: float
+    harness: str = "claude"
+    model: str = ""
+    threshold: float | None = None
+    """Context use in percent that raises an event; None for the setting."""
+    automatic: bool = False
+    """At the threshold it is handed off automatically."""
+    automation_stopped: str = ""
+    """Why the loop guard stopped automatic handoffs, as a sentence; empty while they run."""
+    retired_at: float | None = None
+
+
+class FleetAgent(Struct, frozen=True):
+    """A running harness in a tmux pane, or one that ended."""
+
+    id: int
+    harness: str
+    state: AgentState
+    state_at: float
+    cwd: str
+    host: str
+    started_at: float
+    session: str = ""
+    """Id of its thread; empty until it registered, where the harness chooses it."""
+    thread: str = ""
+    """Whole path of its thread."""
+    persona: str | None = None
+    previous_agent_id: int | None = None
+    pane: str = ""
+    """tmux's id of its pane, `%3`; empty for none."""
+    window: str = ""
+    """Where the pane was created: `tasuki:2`."""
+    pid: int | None = None
+    """Process of the pane."""
+    process: int | None = None
+    """Process of the harness itself."""
+    process_began: str = ""
+    """When that process began, in words that differ for a later one with the same number."""
+    ordered_at: float | None = None
+    vetoed_at: float | None = None
+    """When a compaction of it was vetoed, for a handoff."""
+    model: str = ""
+    permission: str = ""
+    arguments: tuple[str, ...] = ()
+    goal: str = ""
+    adopted: bool = False
+    """It was already running when tasuki adopted it."""
+    registered_at: float | None = None
+    skill_at: float | None = None
+    """When its persona's skill had been given to it."""
+    ended_at: float | None = None
+    end_reason: str = ""
+    children: tuple[str, ...] = ()
+    """Sub-agents and background commands that are running."""
+    context_used: float | None = None
+    """Percent of the window, as reported by the harness or its thread; None where neither did."""
+    context_tokens: int | None = None
+    context_window: int | None = None
+    context_at: float | None = None
+    context_source: str = ""
+    """status line, hook or thread."""
+    over_threshold: bool = False
+    waiting_for: str = ""
+    last_words: str = ""
+    """How its last answer began, without secrets."""
+
+
+class FleetEvent(Struct, frozen=True):
+    """One line of the fleet's log, in the order in which it was recorded."""
+
+    id: int
+    at: float
+    """When it happened, as its source reports it."""
+    received_at: float
+    kind: str
+    """An event of a hook (`started`, `prompt`, …), or `agent`, `handoff`, `alarm`, `persona`."""
+    agent_id: int | None = None
+    handoff_id: str | None = None
+    text: str = ""
+    """A sentence for people; of a hook's event a short excerpt."""
+    data: dict[str, Any] = {}
+
+
+class OperatorAlert(Struct, frozen=True):
+    """An alert for the operator, and whether it was sent."""
+
+    id: int
+    key: str
+    at: float
+    kind: Literal["done", "failed", "needs_you", "threshold", "unacknowledged"]
+    host: str
+    title: str
+    text: str
+    agent_id: int | None = None
+    handoff_id: str | None = None
+    state: Literal["due", "sending", "sent", "not_sent", "uncertain", "quiet"] = "due"
+    """uncertain: its server was killed while it was sent. quiet: it is only listed, as is set."""
+    problem: str = ""
+    """Why it was not sent, as a sentence."""
+    seen_at: float | None = None
+
+
+class StepFailure(Struct, frozen=True):
+    """Why a step failed, and what the operator can do."""
+
+    code: str
+    """Name of the failure: `document_missing`."""
+    step: str
+    sentence: str
+    remedy: str
+    """What to do next, as a sentence."""
+
+
+class PersonaLesson(Struct, frozen=True):
+    """A lesson that an agent proposes for every later one of its persona; the operator decides."""
+
+    id: int
+    persona: str
+    handoff_id: str
+    agent_id: int
+    text: str
+    """One line, without secrets."""
+    state: Literal["proposed", "accepted", "dropped"]
+    proposed_at: float
+    decided_at: float | None = None
+
+
+class StepRun(Struct, frozen=True):
+    """One step of a handoff as it was carried out."""
+
+    step: str
+    attempt: int
+    started_at: float
+    ended_at: float | None = None
+    outcome: str = ""
+    """ok, failed, skipped; empty while it runs."""
+    note: str = ""
+
+
+class FleetHandoff(Struct, frozen=True):
+    """The handoff of one agent: its record, and how far it has come."""
+
+    id: str
+    """32 hexadecimal digits; the first 8 are in the acknowledgement."""
+    agent_id: int
+    persona: str
+    reason: str
+    state: HandoffState
+    step: str
+    """Its current step, or the one in which it ended."""
+    attempt: int
+    created_at: float
+    host: str
+    queue: str
+    context: str = ""
+    """What the operator added for the successor."""
+    goal: str = ""
+    """What the successor should do; empty where it continues its predecessor's task."""
+    force: bool = False
+    from_thread: bool = False
+    automatic: bool = False
+    file_path: str = ""
+    author: str = ""
+    """Who wrote the document: agent, or thread and the author of the fallback order."""
+    recorded_at: float | None = None
+    injection_prompt: str = ""
+    successor_id: int | None = None
+    acknowledged_at: float | None = None
+    finished_at: float | None = None
+    failure: StepFailure | None = None
+    notes: tuple[str, ...] = ()
+    """What the operator should know: gaps that were filled, a signal that was needed."""

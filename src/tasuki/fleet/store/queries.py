@@ -1,0 +1,439 @@
+"""Reads the fleet's tables as structs of `rows.py`. Nothing here writes.
+
+A function whose name ends in `_in` reads within the caller's transaction.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.errors import AgentNotFound, HandoffNotFound, PersonaNotFound
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff, Persona, StepRun
+from tasuki.text_safety import shorten_to_line
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
+SHORTEST_PREFIX = 4
+"""Fewest digits of a handoff's id that are looked up; fewer match none."""
+GREATEST_ID = 2**31 - 1
+"""The greatest id of PostgreSQL's INTEGER."""
+
+
+class LineageLink(Struct, frozen=True):
+    """An agent in its chain, and the handoff by which it came; none for the first."""
+
+    agent: FleetAgent
+    handoff: FleetHandoff | None = None
+    took_over: bool = True
+    """False for a successor that was started and did not take over."""
+
+
+class LineageChain(Struct, frozen=True):
+    """Agents of one persona that succeeded one another, oldest first."""
+
+    links: tuple[LineageLink, ...]
+
+
+# -- personas --------------------------------------------------------------------------
+
+
+def list_personas(database: FleetDatabase, *, retired: bool | None = False) -> list[Persona]:
+    """List personas by slug; with `retired` None those that are retired too."""
+    column = tables.personas.c.retired_at
+    query = sa.select(tables.personas).order_by(tables.personas.c.slug)
+    if retired is not None:
+        query = query.where(column.is_not(None) if retired else column.is_(None))
+    with database.read() as connection:
+        return [_parse_row(Persona, row) for row in connection.execute(query).mappings()]
+
+
+def load_personas_in(connection: sa.Connection, slugs: Collection[str]) -> list[Persona]:
+    """Load the personas of some slugs, within a transaction."""
+    query = sa.select(tables.personas).where(tables.personas.c.slug.in_(sorted(slugs)))
+    return [_parse_row(Persona, row) for row in connection.execute(query).mappings()]
+
+
+def load_persona(database: FleetDatabase, slug: str) -> Persona:
+    """Load the persona of a slug. Raises PersonaNotFound."""
+    with database.read() as connection:
+        return load_persona_in(connection, slug)
+
+
+def load_persona_in(connection: sa.Connection, slug: str) -> Persona:
+    """Load the persona of a slug, within a transaction. Raises PersonaNotFound."""
+    query = sa.select(tables.personas).where(tables.personas.c.slug == _clean_text(slug))
+    row = connection.execute(query).mappings().one_or_none()
+    if row is None:
+        raise PersonaNotFound(
+            f"No persona {shorten_to_line(slug, 80)!r}. List them: tasuki persona list --all"
+        )
+    return _parse_row(Persona, row)
+
+
+# -- agents ----------------------------------------------------------------------------
+
+
+def list_agents(
+    database: FleetDatabase,
+    *,
+    ended: bool | None = None,
+    persona: str = "",
+    host: str = "",
+    limit: int = 0,
+    before: int = 0,
+) -> list[FleetAgent]:
+    """List agents, newest first: of a persona, of a host, running or ended, where that is given.
+
+    `before`: the id of the last agent of a page; the next page is returned.
+    """
+    table = tables.agents
+    query = sa.select(table).order_by(table.c.id.desc())
+    if before:
+        query = query.where(table.c.id < before)
+    if ended is not None:
+        query = query.where(table.c.ended_at.is_not(None) if ended else table.c.ended_at.is_(None))
+    if persona:
+        query = query.where(table.c.persona == _clean_text(persona))
+    if host:
+        query = query.where(table.c.host == host)
+    with database.read() as connection:
+        return [
+            _parse_row(FleetAgent, r)
+            for r in connection.execute(_limit_query(query, limit)).mappings()
+        ]
+
+
+def list_recent_agents_in(
+    connection: sa.Connection,
+    *,
+    since: float = 0.0,
+    ids: Collection[int] | None = None,
+    limit: int = 0,
+) -> list[FleetAgent]:
+    """List agents that run or ended after `since`, or those of some ids.
+
+    Those that run come first, then the newest.
+    """
+    table = tables.agents
+    query = sa.select(table).order_by(table.c.ended_at.is_not(None), table.c.id.desc())
+    if ids is not None:
+        query = query.where(table.c.id.in_(sorted(ids)))
+    else:
+        query = query.where(table.c.ended_at.is_(None) | (table.c.ended_at > since))
+    return [
+        _parse_row(FleetAgent, row)
+        for row in connection.execute(_limit_query(query, limit)).mappings()
+    ]
+
+
+def load_agent(database: FleetDatabase, agent_id: int) -> FleetAgent:
+    """Load the agent of an id. Raises AgentNotFound."""
+    with database.read() as connection:
+        return load_agent_in(connection, agent_id)
+
+
+def load_agent_in(connection: sa.Connection, agent_id: int) -> FleetAgent:
+    """Load the agent of an id, within a transaction. Raises AgentNotFound."""
+    row = None
+    if 0 < agent_id <= GREATEST_ID:
+        row = connection.execute(_FIND_AGENT, {"wanted": agent_id}).one_or_none()
+    if row is None:
+        raise AgentNotFound(f"No agent {agent_id}. List them: tasuki agent list --all")
+    return _parse_columns(FleetAgent, row)
+
+
+def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
+    """Find the id of the agent that was started with a token, by the token's digest."""
+    query = sa.select(tables.agents.c.id).where(tables.agents.c.token_hash == token_hash)
+    with database.read() as connection:
+        return connection.execute(query).scalars().first()
+
+
+# -- handoffs --------------------------------------------------------------------------
+
+
+def list_handoffs(
+    database: FleetDatabase,
+    *,
+    agent_id: int | None = None,
+    persona: str = "",
+    state: str = "",
+    host: str = "",
+    limit: int = 0,
+    before: str = "",
+) -> list[FleetHandoff]:
+    """List handoffs, newest first: of an agent, a persona, a state, a host, where that is given.
+
+    `before`: the id of the last handoff of a page; the next page is returned. Raises
+    HandoffNotFound.
+    """
+    with database.read() as connection:
+        return list_handoffs_in(
+            connection, agent_id=agent_id, persona=persona, state=state, host=host, limit=limit,
+            before=before,
+        )  # fmt: skip
+
+
+def list_handoff_page(
+    database: FleetDatabase, states: Collection[str], *, limit: int, skip: int
+) -> list[FleetHandoff]:
+    """List a page of handoffs in some states, without the first `skip`.
+
+    Those that are not under way come first, then the newest.
+    """
+    table = tables.handoffs
+    runs = sa.case((table.c.state == "running", 1), else_=0)
+    query = sa.select(table).where(table.c.state.in_(sorted(states)))
+    query = query.order_by(runs, table.c.created_at.desc(), table.c.id).limit(limit).offset(skip)
+    with database.read() as connection:
+        return [_parse_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
+
+
+def count_handoffs(database: FleetDatabase) -> dict[str, int]:
+    """Count the handoffs of each state, of all that are kept."""
+    table = tables.handoffs
+    query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
+    with database.read() as connection:
+        return {str(row[0]): int(row[1]) for row in connection.execute(query)}
+
+
+def list_handoffs_in(
+    connection: sa.Connection,
+    *,
+    agent_id: int | None = None,
+    persona: str = "",
+    state: str = "",
+    host: str = "",
+    limit: int = 0,
+    before: str = "",
+) -> list[FleetHandoff]:
+    """List handoffs as `list_handoffs`, within a transaction."""
+    table = tables.handoffs
+    query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
+    if before:
+        last = load_handoff_in(connection, before)
+        same = (table.c.created_at == last.created_at) & (table.c.id > last.id)
+        query = query.where((table.c.created_at < last.created_at) | same)
+    conditions: dict[str, Any] = {
+        "agent_id": agent_id, "persona": _clean_text(persona) or None, "state": _clean_text(state) or None,
+        "host": host or None,
+    }  # fmt: skip
+    for name, value in conditions.items():
+        if value is not None:
+            query = query.where(table.c[name] == value)
+    rows = connection.execute(_limit_query(query, limit)).mappings()
+    return [_parse_row(FleetHandoff, row) for row in rows]
+
+
+def list_agent_handoffs_in(
+    connection: sa.Connection, agents: Collection[int]
+) -> list[FleetHandoff]:
+    """List the handoffs of some agents, newest first, within a transaction."""
+    table = tables.handoffs
+    query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
+    query = query.where(table.c.agent_id.in_(sorted(agents)))
+    return [_parse_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
+
+
+def find_incoming_handoff(database: FleetDatabase, successor_id: int) -> FleetHandoff | None:
+    """Find the handoff by which an agent came; None for one that is no successor."""
+    with database.read() as connection:
+        return find_incoming_handoff_in(connection, successor_id)
+
+
+def find_incoming_handoff_in(connection: sa.Connection, successor_id: int) -> FleetHandoff | None:
+    """Find the handoff by which an agent came, within a transaction."""
+    table = tables.handoffs
+    query = sa.select(table).where(table.c.successor_id == successor_id)
+    row = connection.execute(query.order_by(table.c.created_at.desc())).mappings().first()
+    return _parse_row(FleetHandoff, row) if row else None
+
+
+def load_handoff(database: FleetDatabase, prefix: str) -> FleetHandoff:
+    """Load the handoff whose id begins with `prefix`, of 4 digits or more.
+
+    Raises HandoffNotFound.
+    """
+    with database.read() as connection:
+        return load_handoff_in(connection, prefix)
+
+
+def load_handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
+    """Load a handoff as `load_handoff`, within a transaction."""
+    wanted = prefix.strip().lower()
+    shown = shorten_to_line(prefix, 40)
+    if not (SHORTEST_PREFIX <= len(wanted) <= 32 and set(wanted) <= set("0123456789abcdef")):
+        raise HandoffNotFound(
+            f"{shown!r} is no id of a handoff: {SHORTEST_PREFIX} to 32 of the digits 0-9 and a-f. "
+            "List them: tasuki handoffs --agents"
+        )
+    query = _FIND_HANDOFF if len(wanted) == 32 else _FIND_HANDOFF_BY_PREFIX
+    rows = connection.execute(query, {"wanted": wanted}).all()
+    if len(rows) == 1:
+        return _parse_columns(FleetHandoff, rows[0])
+    problem = "More than one handoff begins" if rows else "No handoff of an agent begins"
+    raise HandoffNotFound(f"{problem} with {shown!r}. List them: tasuki handoffs --agents")
+
+
+def find_needed_handoffs(database: FleetDatabase) -> set[str]:
+    """Find the ids of handoffs that may still continue, or whose successor works."""
+    handoffs, agents = tables.handoffs, tables.agents
+    works = agents.c.id.is_not(None) & agents.c.ended_at.is_(None)
+    query = (
+        sa.select(handoffs.c.id)
+        .join(agents, agents.c.id == handoffs.c.successor_id, isouter=True)
+        .where(handoffs.c.state.in_(("running", "failed", "uncertain")) | works)
+    )
+    with database.read() as connection:
+        return set(connection.execute(query).scalars())
+
+
+def is_handed_off_in(connection: sa.Connection, agent_id: int) -> bool:
+    """Whether a handoff is under way that an agent leaves or comes by.
+
+    The failure of that handoff covers the agent's.
+    """
+    table = tables.handoffs
+    mine = (table.c.agent_id == agent_id) | (table.c.successor_id == agent_id)
+    query = sa.select(table.c.id).where(mine, table.c.state == "running")
+    return connection.execute(query).first() is not None
+
+
+def is_under_way(database: FleetDatabase, handoff_id: str, attempt: int) -> bool:
+    """Whether this attempt of a handoff is wanted: not cancelled, and no newer attempt."""
+    with database.read() as connection:
+        attempt_row = connection.execute(_FIND_ATTEMPT, {"wanted": handoff_id}).one_or_none()
+    return attempt_row is not None and tuple(attempt_row) == ("running", attempt)
+
+
+def list_steps(database: FleetDatabase, handoff_id: str) -> list[StepRun]:
+    """List the steps of a handoff in the order in which they began. Takes a whole id."""
+    table = tables.steps
+    query = (
+        sa.select(table)
+        .where(table.c.handoff_id == _clean_text(handoff_id))
+        .order_by(table.c.attempt, table.c.started_at)
+    )
+    with database.read() as connection:
+        return [_parse_row(StepRun, row) for row in connection.execute(query).mappings()]
+
+
+# -- the log ---------------------------------------------------------------------------
+
+
+def list_events_after(
+    database: FleetDatabase, after_id: int, limit: int, agent_id: int | None = None
+) -> list[FleetEvent]:
+    """List lines of the log with a greater id, oldest first; of one agent where that is given."""
+    if not after_id <= GREATEST_ID:
+        return []
+    query = _FIND_EVENTS if agent_id is None else _FIND_AGENT_EVENTS
+    parameters = {"after": after_id, "most": limit} | (
+        {"of": agent_id} if agent_id is not None else {}
+    )
+    with database.read() as connection:
+        return [_parse_columns(FleetEvent, row) for row in connection.execute(query, parameters)]
+
+
+def list_last_events(database: FleetDatabase, agent_id: int, limit: int) -> list[FleetEvent]:
+    """List the last lines of the log of one agent, newest first."""
+    query = _select_columns(FleetEvent, tables.events).where(tables.events.c.agent_id == agent_id)
+    query = query.order_by(tables.events.c.id.desc()).limit(limit)
+    with database.read() as connection:
+        return [_parse_columns(FleetEvent, row) for row in connection.execute(query)]
+
+
+def find_newest_event(database: FleetDatabase) -> int:
+    """Find the id of the newest line of the log; 0 for an empty one."""
+    with database.read() as connection:
+        return connection.execute(sa.select(sa.func.max(tables.events.c.id))).scalar_one() or 0
+
+
+# -- lineage ---------------------------------------------------------------------------
+
+
+def build_lineage(database: FleetDatabase, slug: str) -> list[LineageChain]:
+    """Build the chains of a persona's agents, oldest first. Raises PersonaNotFound."""
+    with database.read() as connection:
+        load_persona_in(connection, slug)
+        query = (
+            sa.select(tables.agents)
+            .where(tables.agents.c.persona == slug)
+            .order_by(tables.agents.c.id)
+        )
+        rows = [_parse_row(FleetAgent, row) for row in connection.execute(query).mappings()]
+        by_agent = _select_handoffs(list_handoffs_in(connection, persona=slug))
+    first: dict[int, int] = {}
+    chains: dict[int, list[LineageLink]] = {}
+    for member in rows:  # a successor's id is greater than its predecessor's
+        before = member.previous_agent_id
+        first[member.id] = first.get(before, member.id) if before is not None else member.id
+        handoff = by_agent.get(before) if before is not None else None
+        link = LineageLink(
+            member, handoff, took_over=handoff is None or handoff.successor_id == member.id
+        )
+        chains.setdefault(first[member.id], []).append(link)
+    return [LineageChain(tuple(links)) for links in chains.values()]
+
+
+def _select_handoffs(newest_first: list[FleetHandoff]) -> dict[int, FleetHandoff]:
+    """Select the handoff of each agent: the one that was not cancelled, else the newest."""
+    by_agent: dict[int, FleetHandoff] = {}
+    for handoff in newest_first:
+        chosen = by_agent.get(handoff.agent_id)
+        if chosen is None or (chosen.state == "cancelled" and handoff.state != "cancelled"):
+            by_agent[handoff.agent_id] = handoff
+    return by_agent
+
+
+# -- shared ----------------------------------------------------------------------------
+
+
+def _parse_row(kind: type[T], row: Mapping[Any, Any]) -> T:
+    """Parse a row into its struct; columns that callers do not see are left out."""
+    return msgspec.convert({str(name): row[name] for name in row}, kind)
+
+
+def _select_columns(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
+    """Build a query for the columns of a table that its struct has, in the order of its fields."""
+    return sa.select(*(table.c[name] for name in kind.__struct_fields__))
+
+
+def _parse_columns(kind: type[S], row: sa.Row[Any]) -> S:
+    """Parse a row of such a query into its struct."""
+    return msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
+
+
+_FIND_AGENT = _select_columns(FleetAgent, tables.agents).where(
+    tables.agents.c.id == sa.bindparam("wanted")
+)
+_SELECT_HANDOFFS = _select_columns(FleetHandoff, tables.handoffs).limit(2)
+_FIND_HANDOFF = _SELECT_HANDOFFS.where(tables.handoffs.c.id == sa.bindparam("wanted"))
+_FIND_HANDOFF_BY_PREFIX = _SELECT_HANDOFFS.where(
+    tables.handoffs.c.id.startswith(sa.bindparam("wanted"))
+)
+_FIND_EVENTS = (
+    _select_columns(FleetEvent, tables.events)
+    .where(tables.events.c.id > sa.bindparam("after"))
+    .order_by(tables.events.c.id)
+    .limit(sa.bindparam("most"))
+)
+_FIND_AGENT_EVENTS = _FIND_EVENTS.where(tables.events.c.agent_id == sa.bindparam("of"))
+_FIND_ATTEMPT = sa.select(tables.handoffs.c.state, tables.handoffs.c.attempt).where(
+    tables.handoffs.c.id == sa.bindparam("wanted")
+)
+"""Statements that every step runs often are built once: that takes as long as running one."""
+
+
+def _limit_query(query: sa.Select[Any], limit: int) -> sa.Select[Any]:
+    return query.limit(limit) if limit else query
+
+
+def _clean_text(text: str) -> str:
+    """Make a text comparable in a database: PostgreSQL takes neither NUL nor a lone surrogate."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,0 +1,140 @@
+"""How an event changes an agent: one function from an agent's row and an event to the changed row.
+
+    starting ──started──▶ idle ──prompt──▶ busy ──idle──▶ idle
+                                           busy ──waiting──▶ waiting ──busy, prompt, idle──▶ …
+                                     busy, idle ──compacting──▶ compacting ──compacted──▶ …
+    any ──ended──▶ ended            any ──its pane is gone──▶ lost
+
+A row is changed in place. An event that is reported late (from the spool) changes no state
+that is newer.
+"""
+
+from typing import Any
+
+from tasuki.draft.redact.redactor import Redactor
+from tasuki.harness.protocol import AgentEvent
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+SWITCH_REASONS = frozenset({"clear", "resume", "new", "fork", "switch"})
+"""Reasons for which a session ends while its program continues with another one."""
+AFTER_COMPACTION = {"manual": "idle", "auto": "busy"}
+MARGIN_PERCENT = 5.0
+"""Percent by which the use must fall below a threshold before it can be crossed again."""
+
+LAST_WORDS_CHARACTERS = 300
+"""Characters of an agent's last answer that are kept."""
+
+Row = dict[str, Any]
+
+
+def has_ended(agent: Row) -> bool:
+    """Whether an agent has ended."""
+    return agent["ended_at"] is not None
+
+
+def has_running_turn(agent: Row) -> bool:
+    """Whether a turn runs whose prompt was reported.
+
+    That an agent shows itself busy says less. Claude Code does so as soon as Enter is pressed,
+    well before its hook reports the prompt.
+    """
+    return agent["state"] == "busy" and agent["turn_at"] is not None
+
+
+def apply_event(
+    agent: Row, event: AgentEvent, happened_at: float, *, spooled: bool, takes_start: bool
+) -> None:
+    """Change an agent's row according to an event.
+
+    `at` is when it happened; `spooled` means that it is reported late. `takes_start`: the
+    harness fires its session start with the program, so the agent is ready then.
+    """
+    _apply_identity(agent, event)
+    _apply_context(agent, event, happened_at)
+    if has_ended(agent):
+        return
+    if event.kind == "ended":
+        if event.text not in SWITCH_REASONS:
+            end_agent(agent, "ended", happened_at, event.text or "it ended")
+        return
+    if event.kind in ("child_started", "child_ended"):
+        _apply_children(agent, event)
+        return
+    if spooled and happened_at < agent["state_at"]:
+        return
+    _apply_state(agent, event, happened_at, takes_start)
+
+
+def end_agent(agent: Row, state: str, ended_at: float, reason: str) -> None:
+    """Set an agent's row to its end."""
+    agent.update(
+        state=state, state_at=ended_at, ended_at=ended_at, end_reason=shorten_to_line(reason, 300), children=[],
+        waiting_for="",
+    )  # fmt: skip
+
+
+def _apply_identity(agent: Row, event: AgentEvent) -> None:
+    for name, value in (
+        ("thread", event.path),
+        ("model", event.model),
+        ("permission", event.permission),
+    ):
+        if value:
+            agent[name] = value
+    if event.cwd and event.kind == "started":
+        agent["cwd"] = event.cwd
+
+
+def _apply_context(agent: Row, event: AgentEvent, happened_at: float) -> None:
+    has_use = event.used is not None or event.tokens is not None
+    if not has_use or happened_at < (agent["context_at"] or 0.0):
+        return
+    source = "status line" if event.kind == "context" else "hook"
+    agent.update(
+        context_used=event.used,
+        context_tokens=event.tokens,
+        context_window=event.window or agent["context_window"],
+        context_at=happened_at,
+        context_source=source,
+    )
+
+
+def _apply_children(agent: Row, event: AgentEvent) -> None:
+    children = [child for child in agent["children"] if child != event.child]
+    if event.kind == "child_started":
+        children.append(event.child)
+    agent["children"] = children
+
+
+def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start: bool) -> None:
+    now = {
+        "started": "idle" if takes_start and event.source != "compact" else "",
+        "prompt": "busy",
+        "busy": "busy",
+        "idle": "idle",
+        "waiting": "waiting",
+        "compacting": "compacting",
+        "compacted": AFTER_COMPACTION.get(event.source, "busy"),
+    }.get(event.kind, "")
+    if event.kind == "prompt":
+        agent["turn_at"] = happened_at
+    if event.kind == "idle":
+        agent["turn_at"] = None
+        agent["children"] = [*(event.running or ()), *_find_running_children(agent, event)]
+    if now and now != agent["state"]:
+        agent.update(state=now, state_at=happened_at)
+    if event.kind == "idle" and event.text:
+        agent["last_words"] = shorten_to_line(
+            Redactor().redact(clean_for_display(event.text[: 4 * LAST_WORDS_CHARACTERS])),
+            LAST_WORDS_CHARACTERS,
+        )
+    if now:
+        agent["waiting_for"] = shorten_to_line(event.text, 200) if now == "waiting" else ""
+
+
+def _find_running_children(agent: Row, event: AgentEvent) -> list[str]:
+    """Return the children that still run after a turn's end, as far as that is known.
+
+    Where the harness itself lists what is running, only its list counts.
+    """
+    return [] if event.running is not None else list(agent["children"])

@@ -1,0 +1,213 @@
+"""The tables of the fleet. Times are seconds since 1970, UTC. `migrations/` creates them."""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+personas = sa.Table(
+    "personas",
+    metadata,
+    sa.Column("slug", sa.Text, primary_key=True),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("folder", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("harness", sa.Text, nullable=False, server_default="claude"),
+    sa.Column("model", sa.Text, nullable=False, server_default=""),
+    sa.Column("threshold", sa.Double),
+    sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("automation_stopped", sa.Text, nullable=False, server_default=""),
+    sa.Column("retired_at", sa.Double),
+    sa.UniqueConstraint("role", "name", "number", name="one_slug"),
+)
+
+agents = sa.Table(
+    "agents",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("harness", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("state_at", sa.Double, nullable=False),
+    sa.Column("cwd", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("session", sa.Text, nullable=False, server_default=""),
+    sa.Column("thread", sa.Text, nullable=False, server_default=""),
+    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug")),
+    sa.Column("previous_agent_id", sa.Integer, sa.ForeignKey("agents.id")),
+    sa.Column("pane", sa.Text, nullable=False, server_default=""),
+    sa.Column("window", sa.Text, nullable=False, server_default=""),
+    sa.Column("pid", sa.Integer),
+    sa.Column("process", sa.Integer),  # the harness itself, which may be below the pane's process
+    sa.Column("process_began", sa.Text, nullable=False, server_default=""),
+    sa.Column("ordered_at", sa.Double),  # when its order file had been written
+    sa.Column("vetoed_at", sa.Double),  # when a compaction of it was vetoed
+    sa.Column("model", sa.Text, nullable=False, server_default=""),
+    sa.Column("permission", sa.Text, nullable=False, server_default=""),
+    sa.Column("arguments", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("goal", sa.Text, nullable=False, server_default=""),
+    sa.Column("adopted", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("token_hash", sa.Text, nullable=False, server_default=""),
+    sa.Column("registered_at", sa.Double),
+    sa.Column("skill_at", sa.Double),
+    sa.Column("ended_at", sa.Double),
+    sa.Column("end_reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("children", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("turn_at", sa.Double),  # when the turn began whose end was not reported yet
+    sa.Column("context_used", sa.Double),
+    sa.Column("context_tokens", sa.Integer),
+    sa.Column("context_window", sa.Integer),
+    sa.Column("context_at", sa.Double),
+    sa.Column("context_source", sa.Text, nullable=False, server_default=""),
+    sa.Column("over_threshold", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("waiting_for", sa.Text, nullable=False, server_default=""),
+    sa.Column("last_words", sa.Text, nullable=False, server_default=""),
+)
+sa.Index("agents_by_session", agents.c.session)
+sa.Index("agents_by_token", agents.c.token_hash)
+sa.Index("agents_by_pane", agents.c.pane)
+sa.Index("agents_by_persona", agents.c.persona)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("event_id", sa.Text, unique=True),  # of a hook's event; None for tasuki's own
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("received_at", sa.Double, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),
+    sa.Column("handoff_id", sa.Text),
+    sa.Column("text", sa.Text, nullable=False, server_default=""),
+    sa.Column("data", sa.JSON, nullable=False, server_default="{}"),
+    sqlite_autoincrement=True,
+)
+sa.Index("events_by_agent", events.c.agent_id, events.c.id)
+sa.Index("events_by_handoff", events.c.handoff_id, events.c.id)
+
+handoffs = sa.Table(
+    "handoffs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
+    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("context", sa.Text, nullable=False, server_default=""),
+    sa.Column("force", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("from_thread", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("queue", sa.Text, nullable=False),
+    sa.Column("file_path", sa.Text, nullable=False, server_default=""),
+    sa.Column("author", sa.Text, nullable=False, server_default=""),
+    sa.Column("recorded_at", sa.Double),
+    sa.Column("injection_prompt", sa.Text, nullable=False, server_default=""),
+    sa.Column("successor_id", sa.Integer, sa.ForeignKey("agents.id")),
+    sa.Column("acknowledged_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.Column("failure", sa.JSON(none_as_null=True)),
+    sa.Column("notes", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("goal", sa.Text, nullable=False, server_default=""),
+)
+sa.Index(
+    "one_handoff_per_agent",
+    handoffs.c.agent_id,
+    unique=True,
+    sqlite_where=handoffs.c.state != "cancelled",
+    postgresql_where=handoffs.c.state != "cancelled",
+)
+sa.Index("handoffs_by_state", handoffs.c.state)
+
+lessons = sa.Table(
+    "lessons",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("persona", sa.Text, sa.ForeignKey("personas.slug"), nullable=False),
+    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), nullable=False),
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # proposed, accepted, dropped
+    sa.Column("proposed_at", sa.Double, nullable=False),
+    sa.Column("decided_at", sa.Double),
+)
+sa.Index("lessons_by_persona", lessons.c.persona, lessons.c.id)
+
+steps = sa.Table(
+    "steps",
+    metadata,
+    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("step", sa.Text, primary_key=True),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("ended_at", sa.Double),
+    sa.Column("outcome", sa.Text, nullable=False, server_default=""),
+    sa.Column("note", sa.Text, nullable=False, server_default=""),
+)
+
+intents = sa.Table(
+    "intents",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
+    sa.Column("handoff_id", sa.Text),
+    sa.Column("kind", sa.Text, nullable=False),  # instruction, skill, prompt, exit, message
+    sa.Column("pane", sa.Text, nullable=False),
+    sa.Column("proof", sa.Text, nullable=False),  # words that only this text has
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # intended, sent, proven, uncertain
+    sa.Column("proven_at", sa.Double),
+    sa.Column("turn", sa.Text, nullable=False, server_default=""),
+    sa.Column(
+        "turns_before", sa.Integer, nullable=False, server_default="0"
+    ),  # turns that it waits for
+    sa.Column("ended_at", sa.Double),  # when the turn that it began had ended
+    sa.Column("end", sa.JSON(none_as_null=True)),  # what that end reported
+)
+sa.Index("intents_by_agent", intents.c.agent_id)
+
+alerts = sa.Table(
+    "alerts",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("key", sa.Text, nullable=False, unique=True),  # what makes it one event
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),  # whose server sends it
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id")),
+    sa.Column("handoff_id", sa.Text),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False, server_default="due"),
+    sa.Column("problem", sa.Text, nullable=False, server_default=""),
+    sa.Column("seen_at", sa.Double),
+    sqlite_autoincrement=True,
+)
+sa.Index("alerts_by_state", alerts.c.state, alerts.c.id)
+
+browser_sessions = sa.Table(
+    "browser_sessions",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("key_hash", sa.Text, nullable=False, unique=True),  # of the cookie's value
+    sa.Column("host", sa.Text, nullable=False),  # whose server signed the browser in
+    sa.Column("user_agent", sa.Text, nullable=False, server_default=""),
+    sa.Column("made_at", sa.Double, nullable=False),
+    sa.Column("used_at", sa.Double, nullable=False),
+    sa.Column("ends_at", sa.Double, nullable=False),
+    sqlite_autoincrement=True,
+)
+sa.Index("browser_sessions_by_host", browser_sessions.c.host)
+
+hosts = sa.Table(
+    "hosts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, nullable=False),  # the machine's name
+    sa.Column("version", sa.Text, nullable=False),  # of tasuki
+    sa.Column("started_at", sa.Double, nullable=False),  # its server, the last time
+)

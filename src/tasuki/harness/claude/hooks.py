@@ -1,0 +1,296 @@
+"""What tasuki adds to Claude Code, and how its agents run in a fleet. Seen: 2.1.330."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from tasuki.harness.claude.format import remove_paste_marks
+from tasuki.harness.claude.head import get_projects_folder
+from tasuki.harness.control import (
+    BaseControl,
+    format_start_context,
+    list_fleet_hooks,
+    parse_claude_event,
+)
+from tasuki.harness.integration import (
+    HOOK_MARK,
+    SKILL,
+    Addition,
+    BaseIntegration,
+    HookCall,
+    JsonEntry,
+    build_tools_entries,
+    build_tools_server,
+    copy_asset,
+    get_text,
+    list_handoff_hooks,
+    parse_claude_hook_call,
+    parse_percent,
+    parse_tokens,
+    read_setting,
+)
+from tasuki.harness.protocol import (
+    AgentEvent,
+    AgentRequest,
+    EventKind,
+    HookReply,
+    Screenshot,
+    ScreenState,
+)
+from tasuki.paths import find_home_folder
+
+ASSETS = Path(__file__).with_name("assets")
+PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""
+"""What the shell sees of a command that was pasted together with its goal."""
+OWN_STATUS = (
+    "To show tasuki's part in yours, pass its standard input on to `tasuki status claude` and "
+    "print what that prints."
+)
+
+KINDS: Mapping[str, EventKind] = {
+    "SessionStart": "started",
+    "UserPromptSubmit": "prompt",
+    "PostToolUse": "busy",
+    "Stop": "idle",
+    "StopFailure": "idle",
+    "PermissionRequest": "waiting",
+    "Notification": "waiting",
+    "PreCompact": "compacting",
+    "PostCompact": "compacted",
+    "SubagentStart": "child_started",
+    "SubagentStop": "child_ended",
+    "SessionEnd": "ended",
+}
+HOOKS = tuple(name for name in KINDS if name != "PostToolUse")
+"""All hooks but that of tools.
+
+That one would cost every call some 15 ms and report little: that a question was answered.
+The program's own signal shows that, and also Escape, which no hook reports.
+"""
+ASKS = frozenset({"permission_prompt", "elicitation_dialog"})
+"""Notifications of a question to the user; others only say that it is idle."""
+MOST_RUNNING = 20
+SECONDS = 5
+"""Time limit of a hook; its script ends within about one."""
+STATES: Mapping[str, str] = {"idle": "ready", "busy": "busy", "waiting": "waiting"}
+
+_RULE = re.compile(r"^[─━]{20,}")
+_HINT = re.compile(r'Press up to edit queued messages|Try ".*"?')
+"""What an empty input shows."""
+
+
+class ClaudeIntegration(BaseIntegration):
+    """The command `/handoff`, hooks, a skill, the tools and a part of the status line."""
+
+    notes: tuple[str, ...] = (
+        "Sessions of Claude Code that are open now take the command and the hooks over when they are started again.",
+    )
+
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        home = get_projects_folder().parent
+        settings = str(home / "settings.json")
+        events = ("UserPromptSubmit", "Stop")
+        status = {
+            "type": "command",
+            "command": f": {HOOK_MARK}; {shlex.join((*tasuki, 'status', 'claude'))}",
+        }
+        server = {"type": "stdio", **build_tools_server(tasuki)}
+        return (
+            copy_asset(
+                home / "commands" / "handoff.md", ASSETS / "command.md", "the command /handoff"
+            ),
+            copy_asset(home / "skills" / "handing-off" / "SKILL.md", ASSETS / "skill.md", SKILL),
+            *list_handoff_hooks(settings, events, tasuki, "claude", "/handoff", (PASTED,)),
+            JsonEntry(
+                settings,
+                (),
+                status,
+                "a status line with context use",
+                "statusLine",
+                otherwise=OWN_STATUS,
+            ),
+            *build_tools_entries(str(_get_state_file()), ("mcpServers",), server),
+        )
+
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        context = payload.get("context_window")
+        if "hook_event_name" in payload or not isinstance(context, Mapping):
+            prompt = remove_paste_marks(get_text(payload, "prompt"))
+            call = parse_claude_hook_call({**payload, "prompt": prompt}, "/handoff")
+            return None if call and call.kind == "turn" and _is_unattended() else call
+        used, window = context.get("used_percentage"), context.get("context_window_size")
+        return HookCall(
+            "status",
+            get_text(payload, "transcript_path"),
+            get_text(payload, "session_id"),
+            get_text(payload, "cwd"),
+            used=parse_percent(used),
+            window=window if isinstance(window, int) else None,
+        )
+
+    def find_blockers(self) -> tuple[str, ...]:
+        path = get_projects_folder().parent / "settings.json"
+        if read_setting(path, "disableAllHooks") is True:
+            return (f'Hooks are switched off. Take "disableAllHooks" out of {path}.',)
+        return ()
+
+
+def _is_unattended() -> bool:
+    """Tell whether the session has no screen (`claude -p`), so that nobody sees a message."""
+    return os.environ.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")
+
+
+def _get_state_file() -> Path:
+    """Return the file in which Claude Code keeps the user's MCP servers."""
+    base = os.environ.get("CLAUDE_CONFIG_DIR")
+    return (Path(base) if base else find_home_folder()) / ".claude.json"
+
+
+class ClaudeControl(BaseControl):
+    """Agents of Claude Code."""
+
+    clear_keys: tuple[str, ...] = ("C-u",)
+    enter_gap = 0.05
+    chooses_session = True
+    skill_at_start = True
+    queues_prompts = True
+    can_veto = True
+
+    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+        settings = str(get_projects_folder().parent / "settings.json")
+        return list_fleet_hooks(settings, HOOKS, hook, "claude", SECONDS)
+
+    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+        if "hook_event_name" not in payload:
+            return _parse_status(payload)
+        event = parse_claude_event(payload, KINDS, "prompt_id")
+        if event is None or (event.kind == "waiting" and not _is_question(payload)):
+            return None
+        message = get_text(payload, "message") if event.kind == "waiting" else ""
+        tasks = payload.get("background_tasks") if event.kind == "idle" else None
+        return replace(
+            event,
+            permission=get_text(payload, "permission_mode"),
+            text=message or event.text,
+            running=_list_running(tasks),
+        )
+
+    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
+        if event.kind == "compacting" and reply.veto:
+            return json.dumps({"decision": "block", "reason": reply.veto})
+        return format_start_context(event, reply)
+
+    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+        return (
+            *(("--session-id", request.session) if request.session else ()),
+            *super().list_options(request),
+            *(("--permission-mode", request.permission) if request.permission else ()),
+            *_build_allow_rules(request.writable),
+        )
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        typed, has_input = _read_input(screenshot.text)
+        state = STATES.get(_read_signal(screenshot))
+        if state is None:
+            state = "ready" if has_input else "unknown"
+            state = "busy" if has_input and "esc to interrupt" in screenshot.text else state
+        return ScreenState(state, typed)  # type: ignore[arg-type]
+
+
+def _build_allow_rules(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Let an agent write below some folders without asking, in every permission mode.
+
+    `--add-dir` would do less, and opens a dialog of its own that asks whether the folder is
+    trusted.
+    """
+    # A path through a symbolic link must be allowed by both of its names.
+    named = dict.fromkeys(name for folder in folders for name in (folder, os.path.realpath(folder)))
+    rules = [f"{tool}(/{folder}/**)" for folder in named for tool in ("Read", "Edit")]
+    return ("--allowedTools", *rules) if rules else ()
+
+
+def _is_question(payload: Mapping[str, Any]) -> bool:
+    """Tell whether it is a question to the user, and not only a notice that it is idle."""
+    if get_text(payload, "hook_event_name") == "PermissionRequest":
+        return True
+    return get_text(payload, "notification_type") in ASKS
+
+
+def _list_running(tasks: object) -> tuple[str, ...] | None:
+    """List what goes on after a turn's end, a line each; None where that is unknown."""
+    if not isinstance(tasks, list):
+        return None
+    return tuple(_describe_task(task) for task in tasks[:MOST_RUNNING])
+
+
+def _describe_task(task: object) -> str:
+    if not isinstance(task, dict):
+        return "a task"
+    return (
+        get_text(task, "description")
+        or get_text(task, "command")
+        or get_text(task, "id")
+        or "a task"
+    )
+
+
+def _parse_status(payload: Mapping[str, Any]) -> AgentEvent | None:
+    """Parse the context use that a status line is given."""
+    context, session = payload.get("context_window"), get_text(payload, "session_id")
+    if not isinstance(context, Mapping) or not session:
+        return None
+    used = parse_percent(context.get("used_percentage"))
+    if used is None:
+        return None
+    return AgentEvent(
+        "context",
+        session,
+        path=get_text(payload, "transcript_path"),
+        used=used,
+        window=parse_tokens(context.get("context_window_size")) or None,
+    )
+
+
+# -- the screen ------------------------------------------------------------------------
+
+
+def _read_signal(screenshot: Screenshot) -> str:
+    """Read the status that Claude Code gives of itself, in `sessions/<pid>.json`.
+
+    It is empty where there is none.
+    """
+    folder = get_projects_folder().parent / "sessions"
+    for path in (folder / f"{screenshot.pid}.json", *_list_other_files(folder, screenshot)):
+        try:
+            record = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and record.get("sessionId") == (
+            screenshot.session or record.get("sessionId")
+        ):
+            return get_text(record, "status")
+    return ""
+
+
+def _list_other_files(folder: Path, screenshot: Screenshot) -> Iterator[Path]:
+    """Yield the files of other processes: the program may run below the known one."""
+    if screenshot.session:
+        yield from folder.glob("[0-9]*.json")
+
+
+def _read_input(screen: str) -> tuple[str, bool]:
+    """Return the text of the input, between the last two rules, and whether there is an input."""
+    lines = screen.rstrip().splitlines()
+    rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
+    for top, bottom in zip(reversed(rules[:-1]), reversed(rules[1:]), strict=True):
+        box = lines[top + 1 : bottom]
+        if box and re.match(r"[❯>](?:\s|$)", box[0]):
+            words = "\n".join((box[0][1:], *box[1:])).strip()
+            return ("" if _HINT.fullmatch(words) else words), True
+    return "", False

@@ -1,0 +1,285 @@
+"""Entries of a Claude Code thread; results are joined to the tool calls they belong to."""
+
+import re
+from array import array
+from pathlib import Path
+
+from msgspec.structs import force_setattr as put
+
+from tasuki.harness.claude.format import ClaudeInput, ClaudeLine, ClaudeReplyLine, ClaudeResultLine
+from tasuki.harness.reading import tools
+from tasuki.harness.reading.jsonl import (
+    choose_keep_limit,
+    clip,
+    clip_far,
+    find_far_offset,
+    mark_compacted,
+)
+from tasuki.model import Entry, FileChange, Todo, ToolCall, ToolKind, ToolStatus
+
+_BACKGROUND = re.compile(r"(?:running in background with ID: |agentId: ?)([\w-]+)")
+_ASYNC = ("Async agent launched", "Command running in background")
+_REFUSED = ("The user doesn't want", "Request interrupted")
+_SAID = re.compile(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
+_ANSWERED = re.compile(
+    r"(?:questions have been answered|answered your questions): ?(.+?)"
+    r"(?:\. You can now continue|\Z)",
+    re.DOTALL,
+)
+_ANSWERS = ("ask", "todo")
+"""Kinds of calls whose results hold words of the user, or the path of a plan."""
+_DESCRIBED = frozenset(("agent", "todo", "shell"))
+_PLAN_FILE = re.compile(r"plan has been saved to: (\S+)")
+
+AnyLine = ClaudeLine | ClaudeReplyLine | ClaudeResultLine
+
+
+class ClaudeCallLog:
+    """The entries, each with its node of the tree and its message.
+
+    Entries are frozen everywhere else: only here results are put into existing calls.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.entries: list[Entry] = []
+        self.nodes = array("q")
+        self.messages: list[str] = []
+        """Id of the message that an entry is a part of, empty for none."""
+        self.background = tools.BackgroundLog()
+        self.kinds: dict[str, ToolKind] = {}
+        """Every tool that was called, in order, and what it does."""
+        self.skills: list[str] = []
+        self.artifacts: dict[str, None] = {}
+        self._keep = choose_keep_limit(path)
+        self._far = find_far_offset(path)
+        self._calls: dict[str, Entry] = {}
+        self._early: dict[str, tuple[str, bool | None, AnyLine]] = {}
+        self._tasks: dict[str, Todo] = {}
+        self._paths: dict[str, tuple[str]] = {}
+        """Paths of calls: the same file is named again and again."""
+
+    def add_entry(self, entry: Entry, node: int, message: str = "") -> None:
+        """Add one more entry."""
+        self.entries.append(entry)
+        self.nodes.append(node)
+        self.messages.append(message)
+
+    def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
+        """Add a text of the assistant."""
+        entries = self.entries
+        timestamp, uuid = line.timestamp, line.uuid
+        entries.append(
+            Entry(
+                len(entries) + 1,
+                "assistant",
+                text,
+                timestamp,
+                uuid,
+                "typed",
+                None,
+                False,
+                0,
+                0,
+                offset,
+            )
+        )
+        self.nodes.append(node)
+        self.messages.append(message)
+
+    def add_call(
+        self,
+        id: str,
+        name: str,
+        arguments: ClaudeInput,
+        line: AnyLine,
+        offset: int,
+        node: int,
+        message: str,
+    ) -> None:
+        """Add a call; its result may come later, or may have come before it."""
+        kind = self.kinds.get(name)
+        if kind is None:
+            kind = self.kinds[name] = tools.find_kind(name)
+        path = arguments.file_path or arguments.notebook_path
+        changes: tuple[FileChange, ...] = ()
+        if kind == "edit" or kind == "write":
+            changes = self._build_changes(name, path, arguments, offset)
+        named = path or arguments.path
+        call = ToolCall(
+            id,
+            name,
+            kind,
+            arguments.command if kind == "shell" else "",
+            _find_detail(kind, arguments),
+            self._paths.setdefault(named, (named,)) if named else (),
+            changes,
+            self._update_todos(name, arguments) if kind == "todo" else None,
+            "",
+            0,
+            "running",
+            None,
+            id if arguments.run_in_background else "",
+        )
+        entries = self.entries
+        ref = len(entries) + 1
+        self._calls[id] = entry = Entry(
+            ref, "tool", "", line.timestamp, line.uuid, "typed", call, False, 0, 0, offset
+        )
+        entries.append(entry)
+        self.nodes.append(node)
+        self.messages.append(message)
+        if kind == "skill" and arguments.skill:
+            self.skills.append(arguments.skill)
+        elif kind == "agent":
+            self.background.record_start(
+                id, "agent", arguments.description or arguments.prompt, ref
+            )
+        if self._early and id in self._early:
+            self.add_result(id, *self._early.pop(id), offset)
+
+    def add_result(
+        self, id: str, output: str, error: bool | None, line: AnyLine, offset: int
+    ) -> None:
+        """Add the result of a call, perhaps before the call."""
+        entry = self._calls.get(id)
+        if entry is None:
+            self._early[id] = (output, error, line)
+            return
+        self.finish(entry, output, error)
+        call = entry.tool
+        if call and (call.kind in _ANSWERS or call.status == "refused"):
+            self._add_answer(entry, call, output, line, offset)
+
+    def finish(self, entry: Entry, output: str, error: bool | None) -> None:
+        """Put a result into the entry of its call."""
+        call = entry.tool
+        if call is None:
+            return
+        status: ToolStatus = "ok"
+        code = 0 if call.kind == "shell" else None
+        if error or call.kind == "agent" or output.startswith(_ASYNC):
+            status, code = self._find_outcome(entry, call, output, error)
+        size = len(output)
+        if entry.offset < self._far and not error:
+            output = clip_far(output)
+        elif size > self._keep:
+            output = clip(output, self._keep)
+        put(call, "output", output)
+        put(call, "output_size", size)
+        put(call, "status", status)
+        if call.kind == "shell":
+            put(call, "exit_code", code)
+
+    def _find_outcome(
+        self, entry: Entry, call: ToolCall, output: str, error: bool | None
+    ) -> tuple[ToolStatus, int | None]:
+        """Return status and exit code of a call that failed, began a job or is a sub-agent."""
+        status, code = _read_failure(call, output) if error else ("ok", None)
+        if output.startswith(_ASYNC) and (started := _BACKGROUND.search(output)):
+            if call.kind == "agent":
+                self.background.add_alias(call.id, started[1])
+            else:
+                self.background.record_start(started[1], call.kind, call.command, entry.ref)
+            put(call, "background", started[1])
+            if call.kind != "agent":
+                return "running", code
+        elif call.kind == "agent":
+            self.background.record_end(call.id, failed=bool(error))
+        return status, 0 if status == "ok" and call.kind == "shell" else code
+
+    def select_branch(self, active: bytearray) -> tuple[Entry, ...]:
+        """Return the entries whose node is active, or a part of whose message is.
+
+        Those before the last compaction are marked as such.
+        """
+        entries = self.entries
+        if 0 in active:
+            messages = {
+                m for n, m in zip(self.nodes, self.messages, strict=True) if m and active[n]
+            }
+            placed = zip(entries, self.nodes, self.messages, strict=True)
+            entries = [e for e, n, m in placed if active[n] or m in messages]
+        mark_compacted(entries)
+        return tuple(entries)
+
+    def _add_answer(
+        self, entry: Entry, call: ToolCall, output: str, line: AnyLine, offset: int
+    ) -> None:
+        """Add the user's own words inside a result."""
+        pattern = _SAID if call.status == "refused" else _ANSWERED if call.kind == "ask" else None
+        if pattern and (match := pattern.search(output)):
+            words = match[1].partition("\n\nNote: The user's next message")[0].strip()
+            answer = Entry(
+                len(self.entries) + 1,
+                "user",
+                words,
+                line.timestamp,
+                line.uuid,
+                "answer",
+                offset=offset,
+            )
+            index = entry.ref - 1
+            self.add_entry(answer, self.nodes[index], self.messages[index])
+        if call.name == "ExitPlanMode" and (plan := _PLAN_FILE.search(output)):
+            self.artifacts[plan[1]] = None
+
+    def _build_changes(
+        self, name: str, path: str, arguments: ClaudeInput, offset: int
+    ) -> tuple[FileChange, ...]:
+        changes = _parse_changes(name, path, arguments)
+        if offset >= self._far:
+            return changes
+        return tuple(FileChange(c.path, c.kind, clip_far(c.old), clip_far(c.new)) for c in changes)
+
+    def _update_todos(self, name: str, arguments: ClaudeInput) -> tuple[Todo, ...] | None:
+        if name == "TodoWrite":
+            return tools.build_todos((t.content, t.status) for t in arguments.todos)
+        if name == "TaskCreate" and arguments.subject:
+            self._tasks[str(len(self._tasks) + 1)] = Todo(text=arguments.subject, status="pending")
+        elif (
+            name == "TaskUpdate"
+            and (task := self._tasks.get(arguments.taskId))
+            and arguments.status
+        ):
+            self._tasks[arguments.taskId] = Todo(
+                text=arguments.subject or task.text,
+                status=tools.parse_todo_status(arguments.status),
+            )
+        elif name != "TaskUpdate":
+            return None
+        return tuple(self._tasks.values())
+
+
+def _read_failure(call: ToolCall, output: str) -> tuple[ToolStatus, int | None]:
+    """Return what kind of failure a result is, and the exit code if it names one."""
+    code = tools.parse_exit_code(output) if call.kind == "shell" else None
+    if output.startswith(_REFUSED):
+        return "refused", code
+    return "aborted" if "Cancelled: parallel" in output[:80] else "error", code
+
+
+def _parse_changes(name: str, path: str, arguments: ClaudeInput) -> tuple[FileChange, ...]:
+    """Return what a call of an editing tool does to a file."""
+    if not path:
+        return ()
+    if name == "Edit":
+        return (FileChange(path, "edit", arguments.old_string, arguments.new_string),)
+    if name == "Write":
+        return (FileChange(path, "create", "", arguments.content),)
+    if name == "MultiEdit":
+        return tuple(FileChange(path, "edit", e.old_string, e.new_string) for e in arguments.edits)
+    if name == "NotebookEdit":
+        return (FileChange(path, "edit", "", arguments.new_source),)
+    return ()
+
+
+def _find_detail(kind: str, arguments: ClaudeInput) -> str:
+    """Return what a call is for, besides its command and paths."""
+    return (
+        arguments.pattern
+        or arguments.url
+        or arguments.query
+        or arguments.skill
+        or arguments.plan
+        or (arguments.subject or arguments.description if kind in _DESCRIBED else "")
+    )

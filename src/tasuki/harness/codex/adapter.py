@@ -1,0 +1,194 @@
+"""Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`. Seen: 0.53 to 0.169."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.harness.codex.head import find_rollout, get_home, is_rollout, list_rollouts, read_head
+from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.plans import choose_ask_folder, plan_with_brief
+from tasuki.harness.protocol import (
+    AgentControl,
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    LaunchPlan,
+    LaunchRequest,
+    PlannedFile,
+    ThreadFile,
+)
+from tasuki.harness.reading.jsonl import decode_lines, split_output
+from tasuki.model import Thread, ThreadHead
+
+_NAME = re.compile(r"[\w-]+")
+_READY = r"^› "
+
+
+def _build_argument(prompt: str) -> tuple[str, ...]:
+    return ("--", prompt) if prompt.startswith("-") else (prompt,)
+
+
+class Codex:
+    """The adapter of Codex."""
+
+    name = "codex"
+    title = "Codex"
+    program = "codex"
+    can_start = True
+    can_prefill = False
+    can_ask = True
+    caller = CallerIdentity("codex-mcp-client", meta=("x-codex-turn-metadata", "thread_id"))
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        return list_rollouts()
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        return is_rollout(first)
+
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        return read_head(file)
+
+    def read(self, path: Path) -> Thread:
+        from tasuki.harness.codex.read import CodexReader  # not needed to list threads
+
+        return CodexReader(path, lambda id: find_rollout(id, path)).read()
+
+    def format_skill_command(self, skill: str) -> str:
+        return f"${skill}"
+
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (cwd / ".codex" / "skills", cwd / ".agents" / "skills", get_home() / "skills")
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """Plan `codex PROMPT` where it is to be sent at once, else an unsent paste."""
+        return plan_with_brief(
+            self.program, self.title, request, ready=_READY, argument=_build_argument
+        )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """Plan `codex exec fork --ephemeral ID`, a fork that is not kept. Seen: 0.169.
+
+        `exec resume` would append, even with `--ephemeral`. Hooks, `notify` and MCP servers are
+        switched off: no sandbox confines these.
+        """
+        schema = Path(request.scratch, "schema.json")
+        settings = ["features.hooks=false", "notify=[]"]
+        cwd = choose_ask_folder(request)
+        settings += _build_server_switches(get_home(), Path(cwd))
+        return AskPlan(
+            argv=(
+                *(self.program, "exec", "--sandbox", "read-only", "fork", "--ephemeral", "--json"),
+                "--skip-git-repo-check",
+                *(part for setting in settings for part in ("-c", setting)),
+                *(("--output-schema", str(schema)) if request.schema else ()),
+                *(request.thread.id, "-"),
+            ),
+            cwd=cwd,
+            stdin=request.question,
+            files=(PlannedFile(str(schema), request.schema),) if request.schema else (),
+        )
+
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        """Parse the last message; a turn that began and did not end was interrupted."""
+        text = error = ""
+        began = ended = False
+        usage = _CodexAnswerUsage()
+        for event in decode_lines(split_output(output), _EVENT):
+            item = event.item
+            if event.type == "turn.started":
+                began = True
+            elif event.type == "item.completed" and item and item.type == "agent_message":
+                text = item.text
+            elif event.type == "turn.completed":
+                ended, usage = True, event.usage or usage
+            elif event.type == "turn.failed":
+                ended = True
+                error = (event.error or _CodexAnswerError()).message or "the turn failed"
+        return AskAnswer(
+            text="" if error else text,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            aborted=began and not ended,
+            error=error,
+        )
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, "resume", thread.id)
+
+    def get_integration(self) -> HarnessIntegration:
+        from tasuki.harness.codex.hooks import CodexIntegration
+
+        return CodexIntegration()
+
+    def get_control(self) -> AgentControl:
+        from tasuki.harness.codex.hooks import CodexControl
+
+        return CodexControl(self.program, _READY, _build_argument)
+
+
+def _build_server_switches(home: Path, cwd: Path) -> list[str]:
+    """Build settings that switch each MCP server off: an empty table would not replace them.
+
+    Servers of the project count only where it is trusted. Otherwise they would be unknown, so
+    each gets an address, which is not used.
+    """
+    own = _read_servers(home)
+    settings = [f"mcp_servers.{name}.enabled=false" for name in own]
+    for folder in (cwd, *cwd.parents):
+        for name, server in _read_servers(folder / ".codex").items():
+            if name in own:
+                continue
+            own[name] = server
+            address = 'url="http://127.0.0.1"' if "url" in server else 'command="true"'
+            settings += [f"mcp_servers.{name}.enabled=false", f"mcp_servers.{name}.{address}"]
+    return settings
+
+
+def _read_servers(folder: Path) -> dict[str, Any]:
+    """Read the MCP servers of one settings file, by name; none if it cannot be read."""
+    import tomllib
+
+    try:
+        config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    servers = config.get("mcp_servers")
+    return (
+        {n: s for n, s in servers.items() if _NAME.fullmatch(n)}
+        if isinstance(servers, dict)
+        else {}
+    )
+
+
+# -- what an agent answers -----------------------------------------------------------------
+
+
+class _CodexAnswerItem(Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _CodexAnswerUsage(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _CodexAnswerError(Struct):
+    message: str = ""
+
+
+class _CodexAnswerEvent(Struct):
+    """A line of `--json`; a turn ends with `turn.completed` or `turn.failed`."""
+
+    type: str = ""
+    item: _CodexAnswerItem | None = None
+    usage: _CodexAnswerUsage | None = None
+    error: _CodexAnswerError | None = None
+
+
+_EVENT = msgspec.json.Decoder(_CodexAnswerEvent)

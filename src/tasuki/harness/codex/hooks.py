@@ -1,0 +1,205 @@
+"""What tasuki adds to Codex, and how its agents run in a fleet. Seen: 0.169."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from tasuki.harness.codex.head import find_rollout, get_home
+from tasuki.harness.control import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
+from tasuki.harness.install import toml_text
+from tasuki.harness.integration import (
+    TOOLS,
+    Addition,
+    BaseIntegration,
+    HookCall,
+    TomlTable,
+    build_tools_server,
+    can_serve_tools,
+    copy_asset,
+    get_text,
+    list_handoff_hooks,
+    parse_claude_hook_call,
+)
+from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
+
+ASSETS = Path(__file__).with_name("assets")
+KINDS: Mapping[str, EventKind] = {
+    "SessionStart": "started",
+    "UserPromptSubmit": "prompt",
+    "Stop": "idle",
+    "Interrupt": "idle",
+    "PermissionRequest": "waiting",
+    "PreCompact": "compacting",
+    "PostCompact": "compacted",
+    "SubagentStart": "child_started",
+    "SubagentStop": "child_ended",
+    "SessionEnd": "ended",
+}
+SECONDS = 3
+"""Time limit of a hook; Codex allows no more for some."""
+SANDBOXES = frozenset({"read-only", "workspace-write", "danger-full-access"})
+APPROVALS = frozenset({"on-request", "never"})
+TAIL = 256 << 10
+"""Bytes from the end of a rollout in which the last turn's start or end is searched."""
+
+_TURN = re.compile(rb'"payload": ?\{"type": ?"(task_started|task_complete|turn_aborted)"')
+_SPINNER = re.compile(r"[\u2800-\u28ff] ")
+_QUESTION = re.compile(r"(?m)^\s+(?:Press enter to|enter select ·).*\besc\b")
+_WORKS = re.compile(r"(?m)^. .*esc to interrupt\)")
+_EMPTY = "Ask Codex to do anything"
+
+
+class CodexIntegration(BaseIntegration):
+    """The skill `$handoff`, hooks and the tools."""
+
+    command = "$handoff GOAL"
+    notes: tuple[str, ...] = (
+        "Codex runs hooks only once you have approved them: start codex, type /hooks and trust "
+        "both hooks of tasuki. Until then $handoff reaches the model, which can do it by the tools.",
+    )
+
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        folder = get_home()
+        hooks, events = str(folder / "hooks.json"), ("UserPromptSubmit", "Stop")
+        found = [
+            copy_asset(
+                folder / "skills" / "handoff" / "SKILL.md",
+                ASSETS / "skill.md",
+                "the skill $handoff",
+            ),
+            *list_handoff_hooks(hooks, events, tasuki, "codex", "$handoff"),
+        ]
+        if can_serve_tools():
+            table = _format_table(build_tools_server(tasuki))
+            found.append(
+                TomlTable(str(folder / "config.toml"), ("mcp_servers", "tasuki"), table, TOOLS)
+            )
+        return tuple(found)
+
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        return parse_claude_hook_call(payload, "$handoff")
+
+    def find_blockers(self) -> tuple[str, ...]:
+        try:
+            hooks = (get_home() / "hooks.json").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ()
+        events = ("user_prompt_submit", *(("session_start",) if FLEET_MARK in hooks else ()))
+        if _are_trusted(get_home() / "config.toml", events):
+            return ()
+        return ("The hooks wait for your approval. Start codex, type /hooks and trust them.",)
+
+
+def _are_trusted(path: Path, events: tuple[str, ...]) -> bool:
+    """Tell whether the user approved a hook of each of these events.
+
+    Codex asks again about one that changed since.
+    """
+    try:
+        hooks = toml_text.find_value(path.read_text(encoding="utf-8"), ("hooks", "state"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(hooks, dict) and all(
+        any(f":{event}:" in key for key in hooks) for event in events
+    )
+
+
+def _format_table(server: Mapping[str, Any]) -> str:
+    """Format the server as the lines of a TOML table."""
+    env = ", ".join(f"{name} = {_quote(value)}" for name, value in server["env"].items())
+    args = ", ".join(map(_quote, server["args"]))
+    return f"command = {_quote(server['command'])}\nargs = [{args}]\nenv = {{ {env} }}"
+
+
+def _quote(text: str) -> str:
+    """Quote a string as in JSON, which is valid in TOML too."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+class CodexControl(BaseControl):
+    """Agents of Codex, without its background server, whose hooks see another agent's pane.
+
+    Nothing is answered to a hook: the skill is its first prompt, and a veto would discard the
+    user's prompt as well.
+    """
+
+    exit_text = "/quit"
+    enter_gap = 0.3
+    starts_at_prompt = True
+    notes: tuple[str, ...] = (
+        "Codex runs hooks only once you have approved them: start codex, type /hooks and trust those "
+        "of tasuki. Until then the fleet hears nothing of its agents.",
+    )
+
+    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+        return list_fleet_hooks(str(get_home() / "hooks.json"), KINDS, hook, "codex", SECONDS)
+
+    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+        event = parse_claude_event(payload, KINDS, "turn_id")
+        interrupted = get_text(payload, "hook_event_name") == "Interrupt"
+        return replace(event, interrupted=interrupted) if event else None
+
+    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+        """List the options of a start.
+
+        `permission` holds a sandbox, an approval policy, or both: `workspace-write never`. Hooks do
+        not report which sandbox there is, so that is not handed on.
+        """
+        words = request.permission.split()
+        return (
+            "--no-daemon",
+            *super().list_options(request),
+            *(x for word in words if word in SANDBOXES for x in ("--sandbox", word)),
+            *(x for word in words if word in APPROVALS for x in ("--ask-for-approval", word)),
+            # Its sandbox refuses every command where such a folder is named through a symbolic link.
+            *(x for folder in request.writable for x in ("--add-dir", os.path.realpath(folder))),
+        )
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        """Read the state from the title, which has a spinner while it works, else from the screen.
+
+        Without both it is read from the thread.
+        """
+        if not screenshot.text:  # A turn that goes on may wait for the user.
+            return ScreenState("ready" if _has_ended(screenshot.session) else "unknown")
+        typed = _read_input(screenshot.text)
+        if screenshot.title.startswith("[ ! ]") or _QUESTION.search(screenshot.text):
+            return ScreenState("waiting")
+        if _SPINNER.match(screenshot.title) or _WORKS.search(screenshot.text):
+            return ScreenState("busy", typed or "")
+        return ScreenState("unknown" if typed is None else "ready", typed or "")
+
+
+def _has_ended(session: str) -> bool:
+    """Tell whether the last turn in a thread is over.
+
+    No hook reports a turn that ends with an error of the model.
+    """
+    path = find_rollout(session, get_home() / "sessions" / "none")
+    try:
+        with path.open("rb") if path else open("/dev/null", "rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL))
+            events = _TURN.findall(file.read())
+    except OSError:
+        return False
+    return bool(events) and events[-1] != b"task_started"
+
+
+def _read_input(screen: str) -> str | None:
+    """Return the text of the input; None for no input.
+
+    It goes from the last `›` to the empty line above the footer.
+    """
+    lines = screen.rstrip().splitlines()
+    starts = [number for number, line in enumerate(lines) if re.match(r"›(?:\s|$)", line)]
+    ends = [number for number, line in enumerate(lines) if not line.strip()]
+    if not starts or not ends or ends[-1] < starts[-1]:
+        return None
+    box = lines[starts[-1] : ends[-1]]
+    words = "\n".join((box[0][1:], *box[1:])).strip()
+    return "" if words == _EMPTY else words

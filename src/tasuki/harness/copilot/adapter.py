@@ -1,0 +1,84 @@
+"""Copilot CLI: `~/.copilot/session-state/<id>/events.jsonl`. Seen: 1.0.102."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasuki.harness import plans
+from tasuki.harness.copilot.head import get_home, is_session, list_sessions, read_head
+from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.protocol import (
+    AgentControl,
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
+from tasuki.model import Thread, ThreadHead
+from tasuki.paths import find_home_folder
+
+_READY = r"/ commands"
+"""The line below the input, once the program takes any: `/ commands · ? help`."""
+
+
+class Copilot:
+    """The adapter of Copilot CLI."""
+
+    name = "copilot"
+    title = "Copilot CLI"
+    program = "copilot"
+    can_start = True
+    can_prefill = False
+    can_ask = False
+    caller = CallerIdentity("copilot-cli", variable="COPILOT_AGENT_SESSION_ID")
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        return list_sessions()
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        return is_session(first)
+
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        return read_head(file)
+
+    def read(self, path: Path) -> Thread:
+        from tasuki.harness.copilot.read import CopilotReader  # not needed to list threads
+
+        return CopilotReader(path).read()
+
+    def format_skill_command(self, skill: str) -> str:
+        return f"/{skill}"
+
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        own = tuple(cwd / base / "skills" for base in (".github", ".agents", ".claude"))
+        return (*own, get_home() / "skills", find_home_folder() / ".agents" / "skills")
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        return plans.plan_with_brief(
+            self.program, self.title, request, ready=_READY, argument=_build_argument
+        )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        plans.refuse_question(self.title)
+
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        plans.refuse_question(self.title)
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, f"--resume={thread.id}")
+
+    def get_integration(self) -> HarnessIntegration:
+        from tasuki.harness.copilot.hooks import CopilotIntegration
+
+        return CopilotIntegration()
+
+    def get_control(self) -> AgentControl:
+        from tasuki.harness.copilot.hooks import CopilotControl
+
+        return CopilotControl(self.program, _READY, _build_argument)
+
+
+def _build_argument(text: str) -> tuple[str, ...]:
+    return (f"--interactive={text}",) if text.startswith("-") else ("-i", text)

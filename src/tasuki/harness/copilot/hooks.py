@@ -1,0 +1,176 @@
+"""What tasuki adds to Copilot CLI, and how its agents run in a fleet. Seen: 1.0.102.
+
+The command is a skill, which Copilot fills in before its hook sees it: the goal is between
+marks.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tasuki.harness.control import FLEET_MARK, BaseControl, build_fleet_hook
+from tasuki.harness.copilot.head import get_home
+from tasuki.harness.integration import (
+    HOOK_MARK,
+    PROMPT_SECONDS,
+    TURN_SECONDS,
+    Addition,
+    BaseIntegration,
+    HookAnswer,
+    HookCall,
+    OwnFile,
+    build_prompt_hook,
+    build_tools_entries,
+    build_tools_server,
+    build_turn_hook,
+    copy_asset,
+    get_text,
+)
+from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
+
+ASSETS = Path(__file__).with_name("assets")
+HOOKS = ("sessionStart", "userPromptSubmitted", "agentStop", "sessionEnd")
+"""The hooks that are installed.
+
+None is for permissions: it also fires for what is already allowed. None is for compactions:
+nothing reports their end.
+"""
+SECONDS = 5
+MARKS: tuple[tuple[str, EventKind], ...] = (
+    ("initialPrompt", "started"),
+    ("source", "started"),
+    ("stopReason", "idle"),
+    ("prompt", "prompt"),
+    ("reason", "ended"),
+)
+"""Members of a payload and the kinds of events.
+
+Payloads do not name their event: the first of these members that one has determines it.
+"""
+WORDS = {"prompt": "prompt", "ended": "reason"}
+
+
+_INVOKED = re.compile(
+    r'\A\s*The user explicitly invoked the "/handoff" skill\.'
+    r".*?<tasuki-handoff-goal>\n(.*)\n</tasuki-handoff-goal>",
+    re.DOTALL,
+)
+"""Up to the last closing mark: the goal may hold one."""
+_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
+_RULE = re.compile(r"^[─━]{20,}")
+_QUESTION = re.compile(r"enter to select · esc to cancel")
+_WORKS = re.compile(r"^ ?\S Working\b")
+"""The line below the input: `◎ Working · 96 B esc esc interrupt`.
+
+Before the first words it is `… edit prompt`.
+"""
+
+
+class CopilotIntegration(BaseIntegration):
+    """The skill `/handoff`, hooks and the tools."""
+
+    notes: tuple[str, ...] = (
+        "Copilot shows nothing of what a hook says at the end of a turn: a handoff is suggested by "
+        "notification alone there (setting `notify`).",
+    )
+
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        folder = get_home()
+        prompt = build_prompt_hook(tasuki, "copilot", "/handoff", ("*'<tasuki-handoff-goal>'*",))
+        hooks = _format_hooks_file(
+            {
+                "userPromptSubmitted": (prompt, PROMPT_SECONDS),
+                "agentStop": (build_turn_hook(tasuki, "copilot"), TURN_SECONDS),
+            }
+        )
+        purpose = "hooks: they take /handoff out before it reaches the model, and watch the context"
+        server = {"type": "local", **build_tools_server(tasuki), "tools": ["*"]}
+        return (
+            copy_asset(
+                folder / "skills" / "handoff" / "SKILL.md",
+                ASSETS / "skill.md",
+                "the skill /handoff",
+            ),
+            OwnFile(str(folder / "hooks" / "tasuki-handoff.json"), hooks, purpose, HOOK_MARK),
+            *build_tools_entries(str(folder / "mcp-config.json"), ("mcpServers",), server),
+        )
+
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        session, cwd = get_text(payload, "sessionId"), get_text(payload, "cwd")
+        if not _ID.fullmatch(session):
+            return None
+        path = _build_path(session)
+        if "prompt" in payload:
+            invoked = _INVOKED.match(get_text(payload, "prompt"))
+            return HookCall("handoff", path, session, cwd, invoked[1]) if invoked else None
+        if "stopReason" in payload:
+            return HookCall("turn", get_text(payload, "transcriptPath") or path, session, cwd)
+        return None
+
+    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        """Return nothing at the end of a turn: Copilot would not show it."""
+        return super().format_answer(call, answer) if call.kind == "handoff" else ""
+
+
+class CopilotControl(BaseControl):
+    """Agents of Copilot CLI. What they may do without asking is in the operator's arguments."""
+
+    interrupt_keys: tuple[str, ...] = ("Escape", "Escape")
+    starts_at_prompt = True
+    notes: tuple[str, ...] = (
+        "Copilot asks before it writes a file, also the handoff document, unless its agents are "
+        "started with --allow-tool=write. That it waits for an answer is not told by a hook.",
+    )
+
+    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+        call = (build_fleet_hook(hook, "copilot"), SECONDS)
+        path = str(get_home() / "hooks" / "tasuki-fleet.json")
+        purpose = "hooks that tell tasuki's server what the agent does"
+        return (OwnFile(path, _format_hooks_file(dict.fromkeys(HOOKS, call)), purpose, FLEET_MARK),)
+
+    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+        kind = next((kind for name, kind in MARKS if name in payload), None)
+        session = get_text(payload, "sessionId")
+        if kind is None or not _ID.fullmatch(session) or "transformedPrompt" in payload:
+            return None
+        source = get_text(payload, "source")
+        return AgentEvent(
+            kind,
+            session,
+            path=get_text(payload, "transcriptPath") or _build_path(session),
+            cwd=get_text(payload, "cwd"),
+            text=get_text(payload, WORDS.get(kind, "")),
+            source="startup" if source == "new" else source,
+        )
+
+    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+        folders = (word for folder in request.writable for word in ("--add-dir", folder))
+        return (*super().list_options(request), *folders)
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        """Read the state from the screen: the line below the input shows that it works."""
+        if _QUESTION.search(screenshot.text):
+            return ScreenState("waiting")
+        lines = screenshot.text.rstrip().splitlines()
+        rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
+        if len(rules) < 2 or not lines[rules[-2] + 1].startswith("❯"):
+            return ScreenState("unknown")
+        box = lines[rules[-2] + 1 : rules[-1]]
+        typed = "\n".join(line.strip() for line in (box[0][1:], *box[1:])).strip()
+        works = any(map(_WORKS.match, lines[rules[-1] + 1 :]))
+        return ScreenState("busy" if works else "ready", typed)
+
+
+def _build_path(session: str) -> str:
+    return str(get_home() / "session-state" / session / "events.jsonl")
+
+
+def _format_hooks_file(hooks: Mapping[str, tuple[str, int]]) -> str:
+    """Format a hooks file of our own in Copilot's shape: commands and their limits in seconds."""
+    entries = {
+        name: [{"type": "command", "bash": command, "timeoutSec": seconds}]
+        for name, (command, seconds) in hooks.items()
+    }
+    return json.dumps({"version": 1, "hooks": entries}, indent=2) + "\n"

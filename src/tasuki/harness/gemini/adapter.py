@@ -1,0 +1,200 @@
+"""Gemini CLI: `~/.gemini/tmp/<project>/chats/session-<time>-<id>.jsonl`. Seen: 0.35 and 0.61.
+
+The agent of a thread is asked on a copy, in a home folder of its own. In the user's home it
+would take the copy in as a new thread, add a summary to the user's last one, and delete others
+with the same short id. So `tmp`, `history` and the registry of projects are new and empty; login
+and everything else are links to the user's own.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.harness import plans
+from tasuki.harness.gemini.head import get_home, is_session, list_sessions, read_head
+from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.protocol import (
+    AgentControl,
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    LaunchPlan,
+    LaunchRequest,
+    PlannedFile,
+    ThreadFile,
+)
+from tasuki.harness.reading.jsonl import decode_lines, scan_folder, split_output
+from tasuki.model import Thread, ThreadHead
+
+_READY = r"Type your message"
+"""The hint in an empty input: `Type your message or @path/to/file`."""
+OWN = {"tmp", "history", "projects.json", "state.json", "settings.json", "extensions"}
+"""Entries of `.gemini` that are not linked to the user's.
+
+They are what the program writes, and settings that are changed here.
+"""
+POLICY = '[[rule]]\ntoolName = "*"\ndecision = "deny"\npriority = 999\n'
+FLAGS = ("--output-format", "stream-json", "-e", "none", "--allowed-mcp-server-names", "none")
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+class Gemini:
+    """The adapter of Gemini CLI."""
+
+    name = "gemini"
+    title = "Gemini CLI"
+    program = "gemini"
+    can_start = True
+    can_prefill = False
+    can_ask = True
+    caller = CallerIdentity("gemini-cli-mcp-client")
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        yield from list_sessions(cwd)
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        return is_session(first)
+
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        return read_head(file, self.name)
+
+    def read(self, path: Path) -> Thread:
+        from tasuki.harness.gemini.read import GeminiReader  # not needed to list threads
+
+        return GeminiReader(path).read()
+
+    def format_skill_command(self, skill: str) -> str:
+        """Return nothing: `/name` exists, but joins all lines of the prompt after it."""
+        return ""
+
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        own = (cwd / ".gemini" / "skills", cwd / ".agents" / "skills")
+        return (*own, get_home() / "skills", get_home().parent / ".agents" / "skills")
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        return plans.plan_with_brief(
+            self.program, self.title, request, ready=_READY, argument=_build_argument
+        )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """Plan `gemini --session-file COPY`, every tool denied. Seen: 0.61."""
+        own, scratch = get_home(), Path(request.scratch)
+        home = scratch / "home"
+        copy = scratch / f"thread{Path(request.thread.path).suffix}"
+        policy = scratch / "deny.toml"
+        settings = _build_settings(own / "settings.json")
+        return AskPlan(
+            argv=(
+                *(self.program, "--session-file", str(copy), *FLAGS),
+                *("--admin-policy", str(policy), "-p", ""),
+            ),
+            cwd=plans.choose_ask_folder(request),
+            stdin=request.question,
+            env={"GEMINI_CLI_HOME": str(home)},
+            copies=((request.thread.path, str(copy)),),
+            links=tuple(_list_links(own, home)),
+            files=(
+                PlannedFile(str(policy), POLICY),
+                PlannedFile(str(home / ".gemini" / "settings.json"), settings),
+            ),
+        )
+
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        """Parse what came after the last tool; a turn without a result was interrupted."""
+        pieces: list[str] = []
+        model = error = ""
+        began = False
+        end: _GeminiAnswerEvent | None = None
+        for event in decode_lines(split_output(output), _EVENT):
+            if event.type == "init":
+                began, model = True, event.model
+            elif event.type == "message" and event.role == "assistant":
+                pieces.append(event.content)
+            elif event.type.startswith("tool_"):
+                pieces = []
+            elif event.type == "result":
+                end = event
+        if end and end.status != "success":
+            error = (end.error or _GeminiAnswerError()).message or "an error without words"
+        stats = (end.stats if end else None) or _GeminiAnswerStats()
+        return AskAnswer(
+            text="" if error else "".join(pieces),
+            model=model,
+            input_tokens=stats.input_tokens,
+            output_tokens=stats.output_tokens,
+            aborted=began and end is None,
+            error=error,
+        )
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        """Return the command that opens a copy.
+
+        `--resume` can lose the original when the copies are deleted.
+        """
+        return (self.program, "--session-file", thread.path)
+
+    def get_integration(self) -> HarnessIntegration:
+        from tasuki.harness.gemini.hooks import GeminiIntegration
+
+        return GeminiIntegration()
+
+    def get_control(self) -> AgentControl:
+        from tasuki.harness.gemini.hooks import GeminiControl
+
+        return GeminiControl(self.program, _READY, _build_argument)
+
+
+def _build_argument(text: str) -> tuple[str, ...]:
+    return (f"--prompt-interactive={text}",) if text.startswith("-") else ("-i", text)
+
+
+def _list_links(own: Path, home: Path) -> list[tuple[str, str]]:
+    entries = [e for e in scan_folder(own) if e.name not in OWN and not e.name.endswith(".lock")]
+    links = [(e.path, str(home / ".gemini" / e.name)) for e in entries]
+    neighbours = [own.parent / name for name in (".env", ".agents")]
+    return links + [(str(path), str(home / path.name)) for path in neighbours if path.exists()]
+
+
+def _build_settings(path: Path) -> str:
+    """Build the user's settings without their hooks; the file may hold comments."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        settings: Any = msgspec.json.decode(_COMMENT.sub(lambda m: m[1] or "", text))
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        settings = {}
+    if not isinstance(settings, dict):
+        settings = {}
+    settings.pop("hooks", None)
+    return msgspec.json.encode({**settings, "hooksConfig": {"enabled": False}}).decode()
+
+
+# -- what an agent answers -----------------------------------------------------------------
+
+
+class _GeminiAnswerStats(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _GeminiAnswerError(Struct):
+    message: str = ""
+
+
+class _GeminiAnswerEvent(Struct):
+    """A line of `--output-format stream-json`; the last one is of type `result`."""
+
+    type: str = ""
+    role: str = ""
+    content: str = ""
+    model: str = ""
+    status: str = ""
+    error: _GeminiAnswerError | None = None
+    stats: _GeminiAnswerStats | None = None
+
+
+_EVENT = msgspec.json.Decoder(_GeminiAnswerEvent)

@@ -1,0 +1,193 @@
+"""What tasuki adds to Gemini CLI, and how its agents run in a fleet. Seen: 0.61.
+
+A command is a prompt to which Gemini appends what was typed, so its hook sees both. Our
+prompt is a remark that tells the model what to do where the hook did not run.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from tasuki.harness.control import BaseControl, format_start_context, list_fleet_hooks
+from tasuki.harness.gemini.head import get_home
+from tasuki.harness.integration import (
+    SKILL,
+    Addition,
+    BaseIntegration,
+    HookCall,
+    build_tools_entries,
+    build_tools_server,
+    copy_asset,
+    get_text,
+    list_handoff_hooks,
+    parse_goal,
+    read_setting,
+)
+from tasuki.harness.protocol import (
+    AgentEvent,
+    AgentRequest,
+    EventKind,
+    HookReply,
+    Screenshot,
+    ScreenState,
+)
+
+ASSETS = Path(__file__).with_name("assets")
+REMARK = "<!-- tasuki: "
+"""The start of the command's prompt; `-->` ends the remark, and what was typed follows."""
+WINDOW = 1_048_576
+"""Tokens of the context of Gemini's models, which no thread names."""
+
+KINDS: Mapping[str, EventKind] = {
+    "SessionStart": "started",
+    "BeforeAgent": "prompt",
+    "AfterAgent": "idle",
+    "Notification": "waiting",
+    "SessionEnd": "ended",
+}
+"""Hooks and the kinds of their events.
+
+None is for compactions: that hook fires before every request to the model, and nothing
+reports the end of a compaction.
+"""
+WORDS = {"prompt": "prompt", "idle": "prompt_response", "waiting": "message", "ended": "reason"}
+MILLISECONDS = 5000
+"""Time limit of a hook of a fleet; Gemini counts all of them in milliseconds."""
+MODES = frozenset({"default", "auto_edit", "yolo", "plan"})
+
+_STATES = {"◇": "ready", "✦": "busy", "✋": "waiting"}
+"""The first character of its pane's title."""
+_INPUT = re.compile(r"(?m)^▄{8,}\s*\n([\s\S]*?)\n▀{8,}")
+_EMPTY = re.compile(r"\s*Type your message.*")
+
+
+class GeminiIntegration(BaseIntegration):
+    """The command `/handoff`, hooks, a skill and the tools."""
+
+    notes: tuple[str, ...] = (
+        "Sessions of Gemini CLI that are open now take it over when they are started again.",
+    )
+
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        folder = get_home()
+        settings = str(folder / "settings.json")
+        events, patterns = ("BeforeAgent", "AfterAgent"), (f"""*'"prompt":"{REMARK}'*""",)
+        return (
+            copy_asset(
+                folder / "commands" / "handoff.toml",
+                ASSETS / "command.toml",
+                "the command /handoff",
+            ),
+            copy_asset(folder / "skills" / "handing-off" / "SKILL.md", ASSETS / "skill.md", SKILL),
+            *list_handoff_hooks(
+                settings, events, tasuki, "gemini", "/handoff", patterns, unit=1000, name="tasuki"
+            ),
+            *build_tools_entries(settings, ("mcpServers",), build_tools_server(tasuki)),
+        )
+
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        call = HookCall(
+            "turn",
+            get_text(payload, "transcript_path"),
+            get_text(payload, "session_id"),
+            get_text(payload, "cwd"),
+            window=WINDOW,
+        )
+        event = get_text(payload, "hook_event_name")
+        if event == "BeforeAgent":
+            goal = _extract_goal(get_text(payload, "prompt"))
+            return None if goal is None else structs.replace(call, kind="handoff", text=goal)
+        return call if event == "AfterAgent" else None
+
+    def find_blockers(self) -> tuple[str, ...]:
+        path = get_home() / "settings.json"
+        hooks = read_setting(path, "hooksConfig")
+        if not isinstance(hooks, Mapping):
+            return ()
+        if hooks.get("enabled") is False:
+            return (f'Hooks are switched off. Take "hooksConfig.enabled" out of {path}.',)
+        off = hooks.get("disabled")
+        if isinstance(off, list) and "tasuki" in off:
+            return ("The hooks of tasuki are switched off. In gemini: /hooks enable tasuki",)
+        return ()
+
+
+def _extract_goal(prompt: str) -> str | None:
+    """Return exactly the goal; empty for the command alone, None for another prompt."""
+    if prompt.startswith(REMARK):
+        prompt = prompt.partition("-->")[2] or "/handoff"
+    return parse_goal(prompt, "/handoff")
+
+
+class GeminiControl(BaseControl):
+    """Agents of Gemini CLI."""
+
+    exit_text = "/quit"
+    skill_at_start = True
+    queues_prompts = True
+    notes: tuple[str, ...] = (
+        "Gemini CLI asks before it writes a file, also the handoff document, unless its agents are "
+        "started with --approval-mode=auto_edit.",
+    )
+
+    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+        settings = str(get_home() / "settings.json")
+        return list_fleet_hooks(settings, KINDS, hook, "gemini", MILLISECONDS, "tasuki-fleet")
+
+    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+        kind = KINDS.get(get_text(payload, "hook_event_name"))
+        session = get_text(payload, "session_id")
+        if kind is None or not session:
+            return None
+        if kind == "waiting" and get_text(payload, "notification_type") != "ToolPermission":
+            return None
+        return AgentEvent(
+            kind,
+            session,
+            path=get_text(payload, "transcript_path"),
+            cwd=get_text(payload, "cwd"),
+            text=get_text(payload, WORDS.get(kind, "")),
+            turn=_derive_turn_id(get_text(payload, "prompt")),
+            source=get_text(payload, "source"),
+        )
+
+    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
+        """Format the context of a session's start.
+
+        Gemini escapes `<` and `&` in it before the model sees it.
+        """
+        return format_start_context(event, reply)
+
+    def list_options(self, request: AgentRequest) -> tuple[str, ...]:
+        mode = request.permission if request.permission in MODES else ""
+        return (
+            *super().list_options(request),
+            *(("--approval-mode", mode) if mode else ()),
+            *(f"--include-directories={folder}" for folder in request.writable),
+        )
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        """Read the state from the title of its pane, else from the screen."""
+        boxes = _INPUT.findall(screenshot.text)
+        typed = _read_input(boxes[-1]) if boxes else ""
+        if state := _STATES.get(screenshot.title[:1]):
+            return ScreenState(state, typed)  # type: ignore[arg-type]
+        if "(esc to cancel, " in screenshot.text:
+            return ScreenState("busy", typed)
+        return ScreenState("ready" if boxes else "unknown", typed)
+
+
+def _derive_turn_id(prompt: str) -> str:
+    """Derive an id from the prompt: turns have no ids, but their ends repeat the prompt."""
+    return hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()[:16] if prompt else ""
+
+
+def _read_input(box: str) -> str:
+    """Return the text of the input after its sign; empty for the hint in an empty input."""
+    lines = [line.strip() for line in box.splitlines()]
+    words = "\n".join((lines[0].lstrip("*>!").strip(), *lines[1:])).strip() if lines else ""
+    return "" if _EMPTY.fullmatch(words) else words

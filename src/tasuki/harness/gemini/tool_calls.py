@@ -1,0 +1,292 @@
+"""Gemini CLI's tool calls: what they ask for, and what their results show."""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tasuki.harness.gemini.format import GeminiFunctionResponse, GeminiToolCall, list_parts
+from tasuki.harness.reading import tools
+from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
+from tasuki.model import FileChange, ToolCall, ToolKind, ToolStatus
+
+KINDS: dict[str, ToolKind] = {
+    "grep_search": "search", "search_file_content": "search", "invoke_agent": "agent",
+    "codebase_investigator": "agent", "delegate_to_agent": "agent", "cli_help": "agent",
+    "list_background_processes": "other", "read_background_output": "other",
+}  # fmt: skip
+_STATUS: dict[str, ToolStatus] = {
+    "success": "ok", "error": "error", "cancelled": "aborted", "executing": "running",
+    "scheduled": "running", "validating": "running", "awaiting_approval": "running",
+}  # fmt: skip
+_REFUSED = re.compile(
+    r"User denied|did not allow|denied by the user|rejected by the user", re.IGNORECASE
+)
+_FENCE = re.compile(r"\A<untrusted_context>\n(.*)\n</untrusted_context>\s*\Z", re.DOTALL)
+_OUTPUT = re.compile(r"(?:\A|\n)(?:Output|Stdout): ")
+_FIELD = re.compile(
+    r"\n(Exit Code|Signal|Background PIDs|Process Group PGID|(?:Error|Stderr)(?=: \(none\)))"
+    r": ?([^\n]*)\Z"
+)
+_BACKGROUND = re.compile(r"Command moved to background \(PID: (\d+)\)")
+_PROCESS = re.compile(r"^- \[PID (\d+)\] (\w+):.*?(?:\(Exit Code: (-?\d+)\))?$", re.MULTILINE)
+_TERMINATION = re.compile(r"Termination Reason: (\w+)")
+_ANSWERS = re.compile(r'\A\s*\{"answers"')
+_USER_COMMAND = re.compile(
+    r"\AI ran the following shell command:\n```sh\n(.*?)\n```\n\n"
+    r"This produced the following result:\n```\n(.*)\n```\s*\Z",
+    re.DOTALL,
+)
+"""How a command of the user appears in the conversation."""
+_USER_CODE = re.compile(r"\ACommand exited with code (-?\d{1,9})\.?(?:\n|\Z)")
+
+
+class _GeminiTodo(Struct, gc=False):
+    description: str = ""
+    status: str = "pending"
+
+
+class _GeminiQuestion(Struct, gc=False):
+    question: str = ""
+
+
+class _GeminiArguments(Struct, gc=False):
+    command: str = ""
+    file_path: str = ""
+    absolute_path: str = ""
+    path: str = ""
+    dir_path: str = ""
+    directory: str = ""
+    old_string: str = ""
+    new_string: str = ""
+    content: str = ""
+    include: str | list[str] | None = None
+    paths: list[str] | None = None
+    pattern: str = ""
+    query: str = ""
+    prompt: str = ""
+    objective: str = ""
+    description: str = ""
+    fact: str = ""
+    name: str = ""
+    todos: list[_GeminiTodo] | None = None
+    questions: list[_GeminiQuestion] = []
+
+
+class _GeminiDisplay(Struct, gc=False):
+    isNewFile: bool = True
+
+
+class _GeminiResponse(Struct, gc=False):
+    output: Any = None
+    error: Any = None
+    content: Any = None
+
+
+class _GeminiAnswers(Struct, gc=False):
+    answers: dict[str, Any] = {}
+
+
+class GeminiShellResult(Struct, gc=False):
+    """What the result of a command shows besides its output."""
+
+    output: str
+    exit_code: int | None = None
+    background: str = ""
+
+
+_ARGUMENTS = msgspec.json.Decoder(_GeminiArguments)
+_DISPLAY = msgspec.json.Decoder(_GeminiDisplay)
+_RESPONSE = msgspec.json.Decoder(_GeminiResponse)
+_ANSWERED = msgspec.json.Decoder(_GeminiAnswers)
+
+
+def build_tool_call(call: GeminiToolCall) -> ToolCall:
+    """Build what a call asks for, before its result is known."""
+    try:
+        arguments = decode_nested(_ARGUMENTS, call.args)
+    except UNDECODABLE:
+        arguments = _GeminiArguments()
+    name = call.name or "(no name)"
+    kind = "agent" if call.agentId else KINDS.get(name.lower()) or tools.find_kind(name)
+    changes = _build_changes(kind, arguments, call.resultDisplay)
+    return ToolCall(
+        call.id,
+        name,
+        kind,
+        arguments.command if kind == "shell" else "",
+        _find_detail(kind, arguments, call.args),
+        _list_paths(kind, arguments),
+        changes,
+        tools.build_todos((t.description, t.status) for t in arguments.todos)
+        if kind == "todo" and arguments.todos is not None
+        else None,
+        status="running",
+        workdir=(arguments.dir_path or arguments.directory) if kind == "shell" else "",
+    )
+
+
+def extract_output(call: GeminiToolCall) -> str:
+    """Return the result of a call as text.
+
+    The results of a whole turn may be under each of its calls.
+    """
+    parts = list_parts(call.result)
+    results = [p.functionResponse for p in parts if p.functionResponse is not None]
+    own = [r for r in results if r.id == call.id] or results
+    texts = [extract_response(r) for r in own]
+    if len(results) < 2:
+        texts += [
+            p.text if p.text is not None else "[image]" for p in parts if p.inlineData or p.text
+        ]
+    return "\n".join(t for t in texts if t)
+
+
+def extract_response(response: GeminiFunctionResponse) -> str:
+    """Return what a result gave to the model."""
+    try:
+        result = decode_nested(_RESPONSE, response.response)
+    except UNDECODABLE:
+        return bytes(response.response).decode("utf-8", "replace")
+    for value in (result.error, result.output, result.content):
+        if value is not None and value != "":
+            return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return ""
+
+
+def has_failed(call: GeminiToolCall) -> bool:
+    """Tell whether a result reported an error to the model."""
+    responses = [p.functionResponse for p in list_parts(call.result) if p.functionResponse]
+    try:
+        return any(decode_nested(_RESPONSE, r.response).error is not None for r in responses)
+    except UNDECODABLE:
+        return False
+
+
+def find_status(call: GeminiToolCall, output: str) -> ToolStatus:
+    """Return how a call went; Gemini CLI calls a command that failed a success."""
+    status = _STATUS.get(call.status or "", "unknown")
+    if status == "aborted" and _REFUSED.search(output[:400]):
+        return "refused"
+    return status
+
+
+def parse_shell_result(text: str) -> GeminiShellResult:
+    """Parse output without the lines that Gemini CLI adds, and what those lines show."""
+    if match := _FENCE.match(text):
+        text = match[1]
+    if match := _BACKGROUND.search(text[:200]):
+        return GeminiShellResult(text, background=match[1])
+    start = _OUTPUT.search(text[:4000])
+    if start is None:
+        return GeminiShellResult(text)
+    fields: dict[str, str] = {}
+    body = text
+    while match := _FIELD.search(body, max(body.rfind("\n"), 0)):
+        fields[match[1]] = match[2].strip()
+        body = body[: match.start()]
+    shown_code = fields.get("Exit Code", "0")
+    code = int(shown_code) if re.fullmatch(r"-?\d{1,9}", shown_code) else None
+    if fields.get("Signal", "(none)") not in ("(none)", "0", ""):
+        code = None
+    output = body[start.end() :]
+    return GeminiShellResult("" if output == "(empty)" else output, code)
+
+
+def parse_user_command(id: str, text: str, keep: int) -> ToolCall | None:
+    """Parse a command that the user ran, from the message that informs the model; else None."""
+    match = _USER_COMMAND.match(text)
+    if match is None:
+        return None
+    output, code = match[2], 0
+    if exit_line := _USER_CODE.match(output):
+        output, code = output[exit_line.end() :], int(exit_line[1])
+    return ToolCall(
+        id=id,
+        name="!",
+        kind="shell",
+        command=match[1],
+        output=clip(output, keep),
+        output_size=len(output),
+        exit_code=code,
+        status="error" if code else "ok",
+    )
+
+
+def find_answer(output: str) -> str:
+    """Return the user's own words in the result of a question."""
+    if not _ANSWERS.match(output):
+        return ""
+    try:
+        answers = decode_nested(_ANSWERED, output).answers.values()
+    except UNDECODABLE:
+        return ""
+    return "\n".join(a if isinstance(a, str) else msgspec.json.encode(a).decode() for a in answers)
+
+
+def find_ended_processes(output: str) -> list[tuple[str, bool]]:
+    """Find background processes that a list shows as ended, and whether they failed."""
+    return [
+        (pid, code not in ("", "0"))
+        for pid, state, code in _PROCESS.findall(output)
+        if state != "RUNNING"
+    ]
+
+
+def has_agent_failed(output: str) -> bool:
+    """Tell whether a sub-agent returned without having done what it was asked."""
+    match = _TERMINATION.search(output[:2000])
+    return match is not None and match[1] != "GOAL"
+
+
+def _build_changes(
+    kind: ToolKind, arguments: _GeminiArguments, display: Raw
+) -> tuple[FileChange, ...]:
+    path = arguments.file_path or arguments.absolute_path or arguments.path
+    if not path:
+        return ()
+    if kind == "edit":
+        change = FileChange(
+            path=path, kind="edit", old=arguments.old_string, new=arguments.new_string
+        )
+        return (change,)
+    if kind != "write":
+        return ()
+    try:
+        new = decode_nested(_DISPLAY, display).isNewFile
+    except UNDECODABLE:
+        new = True
+    return (FileChange(path=path, kind="create" if new else "edit", new=arguments.content),)
+
+
+def _list_paths(kind: ToolKind, arguments: _GeminiArguments) -> tuple[str, ...]:
+    path = arguments.file_path or arguments.absolute_path or arguments.path
+    if path:
+        return (path,)
+    if kind == "read" and isinstance(arguments.include, list):
+        return tuple(arguments.include)
+    if arguments.paths:
+        return tuple(arguments.paths)
+    return (arguments.dir_path,) if arguments.dir_path and kind == "search" else ()
+
+
+def _find_detail(kind: ToolKind, arguments: _GeminiArguments, args: Raw) -> str:
+    if kind == "agent":
+        return arguments.prompt or arguments.objective or arguments.query or arguments.description
+    if kind == "ask":
+        return "\n".join(q.question for q in arguments.questions)
+    detail = arguments.pattern or arguments.query or arguments.prompt or arguments.fact
+    if kind == "skill":
+        return arguments.name
+    if detail or kind in ("shell", "edit", "write", "read", "todo", "search"):
+        return detail
+    return _format_compact(args)[:300]
+
+
+def _format_compact(raw: Raw) -> str:
+    try:
+        raw = Raw(msgspec.json.format(bytes(raw), indent=-1))
+    except UNDECODABLE:
+        pass
+    return bytes(raw).decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Install hooks, commands and tools into a harness, by small edits of its own files."""

@@ -1,0 +1,243 @@
+"""One addition and the text of its file: how to check it, insert it and remove it."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from tasuki.harness.install import json_text, toml_text
+from tasuki.harness.integration import Addition, JsonEntry, OwnFile, TomlTable
+
+
+class InstalledAddition(Struct, frozen=True):
+    """One addition that was installed, with its exact text, so that it can be removed again."""
+
+    path: str
+    kind: str
+    what: str
+    mark: str
+    text: str = ""
+    keys: tuple[str, ...] = ()
+    name: str = ""
+    made: bool = False
+    """The file was created for it."""
+    folders: tuple[str, ...] = ()
+    """Folders that were created for it, the outermost first."""
+
+    @property
+    def identity(self) -> tuple[str, str, tuple[str, ...], str, str]:
+        """What makes two of them the same addition, in whatever version."""
+        return self.path, self.kind, self.keys, self.name, self.mark
+
+
+def build_installed_addition(addition: Addition, text: str = "") -> InstalledAddition:
+    """Build the record of an addition."""
+    kind = type(addition).__struct_config__.tag
+    keys = () if isinstance(addition, OwnFile) else addition.keys
+    name = addition.name if isinstance(addition, JsonEntry) else ""
+    return InstalledAddition(
+        addition.path, str(kind), addition.what, addition.mark, text, keys, name
+    )
+
+
+def check_state(text: str | None, addition: Addition) -> str:
+    """Return the state of an addition in the text of its file, None where there is no file.
+
+    there: as it should be. replace: an older one of tasuki's. foreign: something else has its
+    place. add: it is missing. Raises NotJson or NotToml.
+    """
+    if isinstance(addition, OwnFile):
+        if text is None or text == addition.content:
+            return "add" if text is None else "there"
+        return "replace" if addition.mark in text else "foreign"
+    if text is None or not text.strip("\ufeff \t\r\n"):
+        return "add"
+    if isinstance(addition, TomlTable):
+        return _check_table_state(text, addition)
+    if addition.name:
+        return _check_member_state(text, addition)
+    holder = json_text.find_value(text, addition.keys)
+    own_nodes = _find_marked(text, holder, addition.mark)
+    if not own_nodes:
+        return "add"
+    same = [json_text.read_value(text, node) for node in own_nodes] == [addition.value]
+    return "there" if same else "replace"
+
+
+def find_own_values(text: str, addition: Addition) -> list[Any]:
+    """Find tasuki's own values at the place of an addition. Raises NotJson or NotToml."""
+    if isinstance(addition, OwnFile) or not text.strip("\ufeff \t\r\n"):
+        return []
+    if isinstance(addition, TomlTable):
+        return (
+            [toml_text.find_value(text, addition.keys)]
+            if _check_table_state(text, addition) != "add"
+            else []
+        )
+    if addition.name:
+        member = json_text.find_value(text, (*addition.keys, addition.name))
+        return [json_text.read_value(text, member)] if member else []
+    own_nodes = _find_marked(text, json_text.find_value(text, addition.keys), addition.mark)
+    return [json_text.read_value(text, node) for node in own_nodes]
+
+
+def insert_addition(text: str | None, addition: Addition) -> tuple[str, str]:
+    """Return the text with the addition, and the inserted part. Raises NotJson or NotToml."""
+    if isinstance(addition, OwnFile):
+        return addition.content, addition.content
+    if isinstance(addition, TomlTable):
+        return toml_text.append_table(text or "", addition.keys, addition.body)
+    return json_text.insert_member(text or "", addition.keys, addition.name, addition.value)
+
+
+def remove_addition(text: str, installed: InstalledAddition) -> tuple[str | None, str]:
+    """Return the text without an installed addition, and the removed part.
+
+    The text is None where the file is no longer needed. An addition that is unchanged is cut
+    out exactly; otherwise what bears the mark at its place is removed. Raises NotJson or
+    NotToml.
+    """
+    if installed.kind == "file":
+        return (None, text) if installed.mark in text else (text, "")
+    left = _cut_exact_text(text, installed)
+    if left is None:
+        left = (
+            _remove_table(text, installed)
+            if installed.kind == "toml"
+            else _remove_entry(text, installed)
+        )
+    if left == text:
+        return text, ""
+    return left, _find_removed_part(text, left)
+
+
+def _cut_exact_text(text: str, installed: InstalledAddition) -> str | None:
+    """Return the text without exactly the inserted part.
+
+    None where that part is missing, or is no longer the whole addition.
+    """
+    if not installed.text or text.count(installed.text) != 1:
+        return None
+    left = text.replace(installed.text, "")
+    try:
+        if installed.kind == "toml":
+            toml_text.parse_toml(left)
+        elif left.strip():
+            json_text.parse_json(left)
+            if not installed.name and _count_own_elements(left, installed) >= _count_own_elements(
+                text, installed
+            ):
+                return None  # the same text in another list
+    except (json_text.NotJson, toml_text.NotToml):
+        return None
+    return left
+
+
+def _count_own_elements(text: str, installed: InstalledAddition) -> int:
+    """Count tasuki's own elements at the place of an installed addition."""
+    return len(_find_marked(text, json_text.find_value(text, installed.keys), installed.mark))
+
+
+def _find_removed_part(before: str, after: str) -> str:
+    """Find the part that was cut out of a text in one piece."""
+    start = 0
+    while start < len(after) and before[start] == after[start]:
+        start += 1
+    return before[start : start + len(before) - len(after)]
+
+
+# -- tables ----------------------------------------------------------------------------
+
+
+def _check_table_state(text: str, addition: TomlTable) -> str:
+    if toml_text.find_value(text, addition.keys) is None:
+        return "add"
+    place = toml_text.find_table(text, addition.keys)
+    if place is None or addition.mark not in text[slice(*place)]:
+        return "foreign"
+    wanted, _ = toml_text.append_table("", addition.keys, addition.body)
+    is_same = toml_text.find_value(text, addition.keys) == toml_text.find_value(
+        wanted, addition.keys
+    )
+    return "there" if is_same else "replace"
+
+
+def _remove_table(text: str, installed: InstalledAddition) -> str:
+    place = toml_text.find_table(text, installed.keys)
+    if place is None or installed.mark not in text[slice(*place)]:
+        return text
+    start, end = place
+    before = text[:start]
+    return (before[:-1] if before.endswith("\n\n") else before) + text[end:]
+
+
+# -- entries ---------------------------------------------------------------------------
+
+
+def _check_member_state(text: str, addition: JsonEntry) -> str:
+    member = json_text.find_value(text, (*addition.keys, addition.name))
+    if member is None:
+        return "add"
+    if json_text.read_value(text, member) == addition.value:
+        return "there"
+    return "replace" if addition.mark in text[member.start : member.end] else "foreign"
+
+
+def _find_marked(
+    text: str, holder: json_text.JsonNode | None, mark: str
+) -> list[json_text.JsonNode]:
+    """Find the elements of a list that bear our mark."""
+    if holder is None or holder.kind != "list":
+        return []
+    return [node for node in holder.children if mark in text[node.start : node.end]]
+
+
+def _remove_entry(text: str, installed: InstalledAddition) -> str:
+    """Return the text without the member or the elements that bear our mark.
+
+    Holders that become empty are removed as well.
+    """
+    while text.strip("\ufeff \t\r\n"):
+        holder = json_text.find_value(text, installed.keys)
+        if holder is None:
+            break
+        if installed.name:
+            member = holder.find_child(installed.name)
+            matches = (
+                [member] if member and installed.mark in text[member.start : member.end] else []
+            )
+        else:
+            matches = _find_marked(text, holder, installed.mark)
+        if not matches:
+            break
+        inner, outer = _narrow_to_own_part(text, matches[0], holder, installed.mark)
+        text = _remove_empty_holders(json_text.remove_child(text, inner, outer), installed.keys)
+    return text
+
+
+def _narrow_to_own_part(
+    text: str, node: json_text.JsonNode, holder: json_text.JsonNode, mark: str
+) -> tuple[json_text.JsonNode, json_text.JsonNode]:
+    """Return only our part of an element and the list that holds it.
+
+    The user may have added to an element of ours.
+    """
+    for child in node.children:
+        own_nodes = _find_marked(text, child, mark)
+        if own_nodes and len(child.children) > len(own_nodes):
+            return own_nodes[0], child
+    return node, holder
+
+
+def _remove_empty_holders(text: str, keys: tuple[str, ...]) -> str:
+    """Return the text without the objects and lists on the way that are empty now."""
+    for depth in range(len(keys), 0, -1):
+        node, holder = (
+            json_text.find_value(text, keys[:depth]),
+            json_text.find_value(text, keys[: depth - 1]),
+        )
+        if node is None or holder is None or node.kind == "scalar" or node.children:
+            break
+        if text[node.start + 1 : node.end - 1].strip():
+            break  # a comment
+        text = json_text.remove_child(text, node, holder)
+    return text

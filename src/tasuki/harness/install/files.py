@@ -1,0 +1,171 @@
+"""Replace files of other programs whole or not at all; keep their mode and follow links."""
+
+import errno
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tasuki.errors import InstallFailed
+
+MAX_BYTES = 64 << 20
+"""A settings file is smaller."""
+SETTINGS = (".json", ".toml")
+PRIVATE = 0o600
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your disk quota is used up",
+    errno.EACCES: "you have no permission",
+    errno.EPERM: "you have no permission",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.EISDIR: "it is a folder",
+    errno.ELOOP: "its links lead in a circle",
+}
+
+
+def read_content(path: str | Path) -> bytes | None:
+    """Read a file; None where there is none. Raises InstallFailed where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InstallFailed(
+            f"Cannot read {path}: {explain_error(error)}. Nothing was written."
+        ) from error
+    if len(content) > MAX_BYTES:
+        raise InstallFailed(f"{path} is larger than {MAX_BYTES >> 20} MB: no settings file.")
+    return content
+
+
+@contextmanager
+def hold_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of the installer, so that two at once run one after the other."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = (folder / "installed.lock").open("a")
+    except OSError as error:
+        raise InstallFailed(
+            f"Cannot write to {folder}, where tasuki keeps its data: {explain_error(error)}. "
+            "Nothing was changed. TASUKI_DATA can name another folder."
+        ) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def find_missing_folders(path: str) -> tuple[str, ...]:
+    """Find the folders to create before a file can be written, the outermost first."""
+    folders, folder = [], os.path.dirname(os.path.realpath(path))
+    while folder and not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        folders.append(folder)
+        folder = os.path.dirname(folder)
+    return tuple(reversed(folders))
+
+
+def replace_files(files: Mapping[str, bytes | None], before: Mapping[str, bytes | None]) -> None:
+    """Give every file its new content, None to remove it; all or none.
+
+    `before` is what they held when that was decided. A new file is readable by the user alone
+    where it holds settings. Raises InstallFailed where one cannot be written or holds something
+    else by now.
+    """
+    created: list[str] = []
+    try:
+        ready = [_write_temporary(path, content, created) for path, content in files.items()]
+        _replace_prepared(ready, before)
+    except OSError as error:
+        path = error.filename2 or error.filename or next(iter(files))
+        raise InstallFailed(
+            f"Cannot write {path}: {explain_error(error)}. Nothing was changed."
+        ) from error
+    finally:
+        for path_left in created:
+            with suppress(OSError):
+                if os.path.isdir(path_left):
+                    os.rmdir(path_left)  # only where it is empty
+                else:
+                    os.unlink(path_left)
+
+
+def _write_temporary(path: str, content: bytes | None, created: list[str]) -> tuple[str, str, str]:
+    """Write the new content next to the file: (path, target, temporary file or empty)."""
+    target = os.path.realpath(path)
+    if content is None:
+        return path, target, ""
+    for folder in find_missing_folders(path):
+        os.mkdir(folder, 0o700 if os.path.basename(folder).startswith(".") else 0o755)
+        created.insert(0, folder)
+    try:
+        number, temporary = tempfile.mkstemp(prefix=".tasuki-", dir=os.path.dirname(target))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    created.insert(0, temporary)
+    try:
+        with os.fdopen(number, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fchmod(
+                stream.fileno(), _choose_mode(target, PRIVATE if path.endswith(SETTINGS) else 0o644)
+            )
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    return path, target, temporary
+
+
+def _choose_mode(target: str, default: int) -> int:
+    """Return the mode of an existing file; one that may not be written to is an error."""
+    try:
+        mode = stat.S_IMODE(os.stat(target).st_mode)
+    except FileNotFoundError:
+        return default
+    if not os.access(target, os.W_OK) or not mode & stat.S_IWUSR:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
+    return mode
+
+
+def _replace_prepared(
+    prepared: list[tuple[str, str, str]], before: Mapping[str, bytes | None]
+) -> None:
+    """Put every file in its place; if one fails, restore the content of those before it."""
+    for path, _, _ in prepared:
+        if read_content(path) != before[path]:
+            raise InstallFailed(f"{path} changed meanwhile. Nothing was written; run it again.")
+    done: list[tuple[str, str]] = []
+    try:
+        for path, target, temporary in prepared:
+            if temporary:
+                os.replace(temporary, target)
+            else:
+                os.unlink(target)
+            done.append((path, target))
+    except OSError:
+        for path, target in done:
+            _restore_content(target, before[path])
+        raise
+
+
+def _restore_content(target: str, content: bytes | None) -> None:
+    with suppress(OSError):
+        if content is None:
+            os.unlink(target)
+        else:
+            Path(target).write_bytes(content)
+
+
+def remove_empty_folders(folders: tuple[str, ...]) -> None:
+    """Remove folders that hold nothing any more; the outermost is named first."""
+    for folder in reversed(folders):
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
+def explain_error(error: OSError) -> str:
+    """Explain in words why a file cannot be used."""
+    return _REASONS.get(error.errno or 0) or error.strerror or str(error)

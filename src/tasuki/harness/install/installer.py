@@ -1,0 +1,313 @@
+"""The one installer: adds our parts to a harness's own files, and removes exactly those again.
+
+The exact text of every addition is recorded, so that removing it restores a file byte for
+byte. Without the record, or where somebody changed the text since, our part is known by its
+mark.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from tasuki.errors import InstallFailed
+from tasuki.harness.install import edits
+from tasuki.harness.install.edits import InstalledAddition, build_installed_addition
+from tasuki.harness.install.files import (
+    find_missing_folders,
+    hold_lock,
+    read_content,
+    remove_empty_folders,
+    replace_files,
+)
+from tasuki.harness.install.json_text import NotJson
+from tasuki.harness.install.toml_text import NotToml
+from tasuki.harness.integration import Addition
+from tasuki.harness.reading.jsonl import UNDECODABLE
+
+RECORD = "installed.json"
+_PROGRAM = re.compile(
+    r"'(/[^']*/(?:tasuki|python[0-9.]*))'|(?<![^\s'\"(;|])(/[^\s'\";|]*/(?:tasuki|python[0-9.]*))(?![^\s'\";|\]])"
+)
+
+
+class InstallRecord(Struct):
+    """What was installed in each harness, in the order of installation."""
+
+    version: int = 1
+    harnesses: dict[str, list[InstalledAddition]] = {}
+
+
+class InstallStep(Struct, frozen=True):
+    """What happens to one addition; `text` is what is put into the file, or removed from it.
+
+    `action` is add, replace (an older one of ours), remove, there (nothing to do), foreign
+    (something that is not ours has its place, and is kept).
+    """
+
+    action: str
+    path: str
+    what: str
+    text: str = ""
+    new: bool = False
+    """The file is created, or deleted."""
+
+
+class InstallPlan(Struct, frozen=True):
+    """What is to be done for one harness. `files` holds new contents, None for a deleted file."""
+
+    steps: tuple[InstallStep, ...]
+    files: dict[str, bytes | None]
+    before: dict[str, bytes | None]
+    folders: tuple[str, ...] = ()
+    """Folders that are deleted if they are empty then."""
+    damaged: str = ""
+    """Where an unreadable record of what was installed is kept.
+
+    It is empty if the record could be read.
+    """
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything is written."""
+        return any(step.action in ("add", "replace", "remove") for step in self.steps)
+
+
+class InstallState(Struct, frozen=True):
+    """The state of an addition: there, replace (an older one is), add (none is), foreign.
+
+    `programs` are those that it runs, by their whole paths.
+    """
+
+    addition: Addition
+    state: str
+    programs: tuple[str, ...]
+
+
+def _find_programs(value: Any) -> Iterator[str]:
+    """Find our programs that a value names, in a shell command or alone."""
+    if isinstance(value, str):
+        yield from (found[1] or found[2] for found in _PROGRAM.finditer(value))
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _find_programs(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _find_programs(inner)
+
+
+def find_own_command() -> tuple[str, ...]:
+    """Return the command that runs this tasuki; its program is a whole path that needs no PATH."""
+    called = os.path.abspath(sys.argv[0])
+    sibling = os.path.join(os.path.dirname(sys.executable), "tasuki")
+    for program in (called, sibling, shutil.which("tasuki") or ""):
+        runs = os.path.isfile(program) and os.access(program, os.X_OK)
+        if runs and os.path.basename(program) == "tasuki":
+            return (program,)
+    return (sys.executable, "-m", "tasuki")
+
+
+class Installer:
+    """Installs additions in harnesses; `data` is the folder that holds its record."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+
+    def plan(self, harness: str, additions: Sequence[Addition]) -> InstallPlan:
+        """Plan an installation; parts of an older version are removed. Nothing is written.
+
+        Raises InstallFailed where a file cannot be read or understood.
+        """
+        work = _InstallWork(self.data, harness)
+        wanted = {build_installed_addition(addition).identity for addition in additions}
+        for old in [put for put in reversed(work.puts) if put.identity not in wanted]:
+            work.take_out(old)
+        for addition in additions:
+            work.put_in(addition)
+        return work.build_plan()
+
+    def plan_removal(self, harness: str, additions: Sequence[Addition]) -> InstallPlan:
+        """Plan how to remove everything again. Raises InstallFailed as `plan` does."""
+        work = _InstallWork(self.data, harness)
+        recorded = {put.identity for put in work.puts}
+        for put in reversed(list(work.puts)):
+            work.take_out(put)
+        for addition in reversed(additions):
+            if (put := build_installed_addition(addition)).identity not in recorded:
+                work.take_out(put)
+        return work.build_plan()
+
+    def list_states(self, harness: str, additions: Sequence[Addition]) -> Iterator["InstallState"]:
+        """Yield the state of each addition. Raises InstallFailed as `plan` does."""
+        work = _InstallWork(self.data, harness)
+        for addition in additions:
+            text = work.read_text(addition.path)
+            state = work.check_state(addition)
+            values = edits.find_own_values(text, addition) if text and state != "foreign" else []
+            yield InstallState(addition, state, tuple(_find_programs(values)))
+
+    def find_leftovers(self, harness: str, additions: Sequence[Addition]) -> list[str]:
+        """List what was installed and would not be now.
+
+        It comes from an older version, or from an extra that is gone.
+        """
+        wanted = {build_installed_addition(addition).identity for addition in additions}
+        return [
+            put.what for put in _InstallWork(self.data, harness).puts if put.identity not in wanted
+        ]
+
+    def apply_plan(
+        self,
+        harness: str,
+        additions: Sequence[Addition],
+        expected: InstallPlan,
+        *,
+        remove: bool = False,
+    ) -> None:
+        """Do what the user was shown, all of it or nothing.
+
+        Raises InstallFailed where a file cannot be written, or has changed so that something else
+        would be done now.
+        """
+        if not expected.has_changes:
+            return
+        with hold_lock(self.data):
+            plan = (self.plan_removal if remove else self.plan)(harness, additions)
+            if plan.steps != expected.steps:
+                raise InstallFailed(
+                    "The files changed while they were looked at. Nothing was written; run it again."
+                )
+            replace_files(plan.files, plan.before)
+            remove_empty_folders(plan.folders)
+
+
+class _InstallWork:
+    """The files of one harness while their new content is worked out."""
+
+    def __init__(self, data: Path, harness: str) -> None:
+        self.harness = harness
+        self.record_path = str(data / RECORD)
+        self.before: dict[str, bytes | None] = {}
+        self.texts: dict[str, str | None] = {}
+        self.steps: list[InstallStep] = []
+        self.folders: list[str] = []
+        self.damaged = ""
+        self.record = self._load_record()
+        self.puts = list(self.record.harnesses.get(harness, ()))
+
+    def _load_record(self) -> InstallRecord:
+        content = self.before[self.record_path] = read_content(self.record_path)
+        try:
+            return (
+                InstallRecord()
+                if content is None
+                else msgspec.json.decode(content, type=InstallRecord)
+            )
+        except UNDECODABLE:
+            self.damaged = self._choose_damaged_name()
+            return InstallRecord()  # the marks tell what is ours
+
+    def _choose_damaged_name(self) -> str:
+        """Choose where the damaged record is kept.
+
+        That is `installed.json.damaged`, with a number where there is one already.
+        """
+        base = f"{self.record_path}.damaged"
+        names = (f"{base}-{number}" if number else base for number in itertools.count())
+        return next(name for name in names if not os.path.lexists(name))
+
+    def read_text(self, path: str) -> str | None:
+        """Return what a file shall hold, as far as it is worked out; None for no file."""
+        if path not in self.texts:
+            content = self.before[path] = read_content(path)
+            try:
+                self.texts[path] = None if content is None else content.decode()
+            except UnicodeDecodeError as error:
+                raise InstallFailed(
+                    f"{path} is not UTF-8 text. It was left alone, and nothing was written."
+                ) from error
+        return self.texts[path]
+
+    def check_state(self, addition: Addition) -> str:
+        """Return the state of an addition in its file."""
+        with _report_parse_errors(addition.path):
+            return edits.check_state(self.read_text(addition.path), addition)
+
+    def put_in(self, addition: Addition) -> None:
+        """Add it, or replace an older one."""
+        action, path = self.check_state(addition), addition.path
+        if action not in ("add", "replace"):
+            self.steps.append(InstallStep(action, path, addition.what))
+            return
+        place = build_installed_addition(addition).identity
+        old = next((p for p in self.puts if p.identity == place), None)
+        made = (old.made, old.folders) if old else (False, ())
+        if action == "replace":
+            self._remove_text(old or build_installed_addition(addition))
+        self.puts = [p for p in self.puts if p.identity != place]
+        new = self.read_text(path) is None
+        folders = find_missing_folders(path) if new else ()
+        with _report_parse_errors(path):
+            self.texts[path], text = edits.insert_addition(self.read_text(path), addition)
+        made_now = self.before[path] is None
+        put = structs.replace(
+            build_installed_addition(addition, text),
+            made=made[0] or made_now,
+            folders=made[1] or (folders if made_now else ()),
+        )
+        self.puts.append(put)
+        self.steps.append(InstallStep(action, path, addition.what, text, new and action == "add"))
+
+    def take_out(self, installed: InstalledAddition) -> None:
+        """Remove an addition, and its file if that was created for it and holds nothing else."""
+        self.puts = [p for p in self.puts if p.identity != installed.identity]
+        if removed := self._remove_text(installed):
+            gone = self.read_text(installed.path) is None
+            self.steps.append(InstallStep("remove", installed.path, installed.what, removed, gone))
+
+    def _remove_text(self, installed: InstalledAddition) -> str:
+        text = self.read_text(installed.path)
+        if text is None:
+            return ""
+        with _report_parse_errors(installed.path):
+            left, removed = edits.remove_addition(text, installed)
+        if left is not None and installed.made and left.strip() in ("", "{}"):
+            left = None
+        self.texts[installed.path] = left
+        self.folders += installed.folders if left is None else ()
+        return removed
+
+    def build_plan(self) -> InstallPlan:
+        """Return the files with their new content, including the record."""
+        whole = {p: None if text is None else text.encode() for p, text in self.texts.items()}
+        files = {path: content for path, content in whole.items() if content != self.before[path]}
+        others = {
+            name: puts for name, puts in self.record.harnesses.items() if name != self.harness
+        }
+        self.record.harnesses = others | ({self.harness: self.puts} if self.puts else {})
+        files[self.record_path] = msgspec.json.format(msgspec.json.encode(self.record), indent=1)
+        if self.damaged:
+            self.before[self.damaged] = read_content(self.damaged)
+            files[self.damaged] = self.before[self.record_path]
+        before = {path: self.before[path] for path in files}
+        folders = tuple(sorted(set(self.folders)))
+        return InstallPlan(tuple(self.steps), files, before, folders, self.damaged)
+
+
+@contextmanager
+def _report_parse_errors(path: str) -> Iterator[None]:
+    """Raise InstallFailed where a file is not what its name says."""
+    try:
+        yield
+    except (NotJson, NotToml) as error:
+        raise InstallFailed(
+            f"{path} was left alone, and nothing was written, because {error}. Mend it, then run it again."
+        ) from error

@@ -1,0 +1,309 @@
+"""opencode: `~/.local/share/opencode/opencode.db/<session>`, and exports. Seen: 1.4 to 1.18."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.harness import plans
+from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode import store
+from tasuki.harness.opencode.head import (
+    build_export_head,
+    build_head,
+    get_config_folder,
+    is_session,
+    list_session_files,
+)
+from tasuki.harness.protocol import (
+    AgentControl,
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    LaunchPlan,
+    LaunchRequest,
+    ThreadFile,
+)
+from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
+from tasuki.model import Thread, ThreadHead
+from tasuki.paths import find_home_folder
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+_READY = r"Ask anything[\s\S]*ctrl\+p\s+commands"
+"""The empty input, and the line below it. What is typed earlier is lost."""
+CONFIG = {
+    "share": "disabled",
+    "snapshot": False,
+    "autoupdate": False,
+    "permission": {"*": "deny", "bash": "deny", "edit": "deny"},
+}
+"""Settings on top of the user's: nothing is published, changed or run."""
+_VARIABLE = "OPENCODE_CONFIG_CONTENT"
+
+
+class Opencode:
+    """The adapter of opencode."""
+
+    name = "opencode"
+    title = "opencode"
+    program = "opencode"
+    can_start = True
+    can_prefill = False
+    can_ask = True
+    caller = CallerIdentity("opencode")
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        return list_session_files(cwd)
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        return is_session(path, first)
+
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        path = file.path
+        try:
+            database, id = _split_path(path)
+            if database is None:
+                return build_export_head(self.read(path), file)
+            return store.query_database(database, path, lambda db: build_head(db, id, file))
+        except (ThreadUnreadable, ThreadNotFound):
+            return None
+
+    def read(self, path: Path) -> Thread:
+        """Read a session `…/opencode.db/<id>`, the only one of a database, or an export."""
+        from tasuki.harness.opencode.read import OpencodeReader  # not needed to list threads
+
+        database, id = _split_path(path)
+        if database is None:
+            return OpencodeReader(path, path, store.load_export(path)).read()
+        if not id:
+            id = _find_only_session(database)
+            path = database / id
+        stored = store.query_database(database, path, lambda db: _load_stored_session(db, id))
+        if stored is None:
+            raise ThreadUnreadable(
+                f"{path}: the database holds no thread {id}. List them with: tasuki threads --all"
+            )
+        return OpencodeReader(path, database, stored).read()
+
+    def format_skill_command(self, skill: str) -> str:
+        return f"/{skill}"
+
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        """List the folders as the program does, without those above `cwd` up to the repository."""
+        home, own = find_home_folder(), get_config_folder()
+        folders = [own / "skill", own / "skills"]
+        for base in (cwd, home):
+            folders += [base / ".opencode" / "skill", base / ".opencode" / "skills"]
+            folders += [base / ".claude" / "skills", base / ".agents" / "skills"]
+        return tuple(folders)
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """Plan the brief as `--prompt=…`, which sends it, or pasted into the input."""
+        return plans.plan_with_brief(
+            self.program, self.title, request, ready=_READY, argument=_build_argument
+        )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """Plan `opencode run -s ID --fork`, in the thread's database. Seen: 1.18.
+
+        The fork is deleted afterwards. UsageError for an export.
+        """
+        database = _find_database(request)
+        if database is None:
+            raise UsageError(
+                f"{request.thread.path} is an export: opencode can only be asked about a thread in its "
+                "database. Name that one, or draft without it: --author offline."
+            )
+        return AskPlan(
+            argv=(self.program, "run", "-s", request.thread.id, "--fork", "--format", "json"),
+            cwd=plans.choose_ask_folder(request),
+            stdin=request.question,
+            env={
+                _VARIABLE: _build_config(os.environ.get(_VARIABLE, "")),
+                "OPENCODE_DB": str(database),
+                "OPENCODE_PURE": "1",  # without the user's plugins
+            },
+        )
+
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        """Parse the texts of the last message, and how the fork is deleted."""
+        texts: list[str] = []
+        steps: list[_OpencodeAnswerPart] = []
+        failed: _OpencodeAnswerError | None = None
+        id = fork = ""
+        for event in decode_lines(split_output(output), _EVENT):
+            fork = event.sessionID or fork
+            if event.part.messageID not in ("", id):
+                id, texts = event.part.messageID, []
+            if event.type == "text":
+                texts.append(event.part.text)
+            elif event.type == "step_finish":
+                steps.append(event.part)
+            elif event.type == "error":
+                failed = event.error or _OpencodeAnswerError()
+        cut = bool(steps) and steps[-1].reason == "length"
+        error = (failed.data.message or failed.name or "an error without words") if failed else ""
+        price = sum(step.cost for step in steps)
+        fork = fork or _find_fork(request)
+        return AskAnswer(
+            text="" if error or cut else "\n".join(texts),
+            input_tokens=sum(
+                s.tokens.input + s.tokens.cache.read + s.tokens.cache.write for s in steps
+            ),
+            output_tokens=sum(s.tokens.output for s in steps),
+            price=round(price, 6) if price else None,
+            aborted=bool(failed and failed.name == "MessageAbortedError"),
+            error=error or (plans.CUT_OFF if cut else ""),
+            remove=(self.program, "session", "delete", fork)
+            if fork not in ("", request.thread.id)
+            else (),
+        )
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, "-s", thread.id)
+
+    def get_integration(self) -> HarnessIntegration:
+        from tasuki.harness.opencode.hooks import OpencodeIntegration
+
+        return OpencodeIntegration()
+
+    def get_control(self) -> AgentControl:
+        from tasuki.harness.opencode.hooks import OpencodeControl
+
+        return OpencodeControl(self.program, _READY, _build_argument)
+
+
+def _split_path(path: Path) -> tuple[Path | None, str]:
+    """Return the database and the id of a session.
+
+    The id is empty if the path names none; the database is None for an export.
+    """
+    if path.parent.is_file():
+        if not store.is_database(path.parent):
+            raise ThreadUnreadable(f"{path}: {path.parent} is no database of opencode.")
+        return path.parent, path.name
+    return (path, "") if store.is_database(path) else (None, "")
+
+
+def _load_stored_session(db: "Connection", id: str) -> store.StoredSession | None:
+    session = store.load_session(db, id)
+    return store.StoredSession(session, store.load_rows(db, id)) if session else None
+
+
+def _find_only_session(database: Path) -> str:
+    """Return the id of a database's only session. Raises ThreadUnreadable if there are others."""
+    sessions = sorted(store.list_sessions(database), key=lambda row: -row[2])
+    if len(sessions) == 1:
+        return sessions[0][0]
+    if not sessions:
+        raise ThreadUnreadable(f"{database} holds no thread yet.")
+    newest = "\n".join(f"  {database / id}" for id, *_ in sessions[:5])
+    raise ThreadUnreadable(
+        f"{database} holds {len(sessions)} threads. Name one; the newest are:\n{newest}"
+    )
+
+
+def _build_argument(prompt: str) -> tuple[str, ...]:
+    return (f"--prompt={prompt}",)
+
+
+def _find_database(request: AskRequest) -> Path | None:
+    path = Path(request.thread.path)
+    holder = path.parent if path.parent.is_file() else path
+    try:
+        return holder if store.is_database(holder) else None
+    except ThreadUnreadable:
+        return None
+
+
+def _build_config(own: str) -> str:
+    """Combine the settings that the user gives in this way with those of `CONFIG`."""
+    try:
+        settings: Any = msgspec.json.decode(own)
+    except UNDECODABLE:
+        settings = {}
+    settings = settings if isinstance(settings, dict) else {}
+    return msgspec.json.encode({**settings, **CONFIG}).decode()
+
+
+# -- what an agent answers -----------------------------------------------------------------
+
+
+class _OpencodeAnswerCache(Struct):
+    read: int = 0
+    write: int = 0
+
+
+class _OpencodeAnswerTokens(Struct):
+    input: int = 0
+    output: int = 0
+    cache: _OpencodeAnswerCache = msgspec.field(default_factory=_OpencodeAnswerCache)
+
+
+class _OpencodeAnswerPart(Struct):
+    messageID: str = ""
+    text: str = ""
+    reason: str = ""
+    tokens: _OpencodeAnswerTokens = msgspec.field(default_factory=_OpencodeAnswerTokens)
+    cost: float = 0.0
+
+
+class _OpencodeAnswerErrorData(Struct):
+    message: str = ""
+
+
+class _OpencodeAnswerError(Struct):
+    name: str = ""
+    data: _OpencodeAnswerErrorData = msgspec.field(default_factory=_OpencodeAnswerErrorData)
+
+
+class _OpencodeAnswerEvent(Struct):
+    """A line of `--format json`: a whole part of a message, or an error."""
+
+    type: str = ""
+    sessionID: str = ""
+    part: _OpencodeAnswerPart = msgspec.field(default_factory=_OpencodeAnswerPart)
+    error: _OpencodeAnswerError | None = None
+
+
+_EVENT = msgspec.json.Decoder(_OpencodeAnswerEvent)
+
+
+def _find_fork(request: AskRequest) -> str:
+    """Find the fork that was asked, by the question in it.
+
+    It has no name before the model speaks.
+    """
+    path = Path(request.thread.path)
+    database = _find_database(request)
+    if database is None:
+        return ""
+    try:
+        since = os.stat(request.scratch).st_ctime_ns // 1_000_000 - 60_000
+        return store.query_database(
+            database, path, lambda db: _find_session_with_question(db, request, since)
+        )
+    except (OSError, ThreadUnreadable):
+        return ""
+
+
+def _find_session_with_question(db: "Connection", request: AskRequest, since: int) -> str:
+    """Find the session, created since then, that holds the question; never the thread itself."""
+    question = request.question.strip()
+    query = (
+        "SELECT p.session_id, p.data FROM session s JOIN part p ON p.session_id = s.id"
+        " WHERE s.time_created >= ? AND s.id <> ? ORDER BY s.time_created DESC"
+    )
+    for id, data in db.execute(query, (since, request.thread.id)):
+        for part in decode_lines((repair_line(data),), record.PART):
+            if part.type == "text" and (part.text or "").strip() == question:
+                return store.decode_text(id)
+    return ""

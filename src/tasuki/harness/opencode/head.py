@@ -1,0 +1,151 @@
+"""Find sessions of opencode, and read what a list of them shows."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness.opencode import format as record
+from tasuki.harness.opencode import store
+from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
+from tasuki.model import Thread, ThreadHead
+from tasuki.paths import find_home_folder, resolve_path
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+_EXPORT = re.compile(rb'\A\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
+_NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
+
+MESSAGE = 8000
+"""Bytes that a message takes with its parts, roughly."""
+
+
+def get_config_folder() -> Path:
+    """Return the folder of opencode's configuration; `XDG_CONFIG_HOME` moves it."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base else find_home_folder() / ".config") / "opencode"
+
+
+def get_data_folder() -> Path:
+    """Return the folder of opencode's data; `XDG_DATA_HOME` moves it."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(base) if base else find_home_folder() / ".local" / "share") / "opencode"
+
+
+def list_databases() -> list[Path]:
+    """List the databases of opencode and of its preview channels.
+
+    `OPENCODE_DB` names one instead.
+    """
+    folder = get_data_folder()
+    if name := os.environ.get("OPENCODE_DB", ""):
+        return [folder / name] if name != ":memory:" else []
+    return sorted(Path(e.path) for e in scan_folder(folder) if _NAME.fullmatch(e.name))
+
+
+def list_session_files(cwd: Path | None) -> Iterator[ThreadFile]:
+    """Yield sessions except those of sub-agents; the size is estimated from their messages."""
+    here = os.path.realpath(cwd) if cwd is not None else ""
+    same: dict[str, bool] = {"": not here}
+    for path in list_databases():
+        try:
+            sessions = store.list_sessions(path)
+        except ThreadUnreadable:
+            continue
+        for id, folder, modified, messages in sessions:
+            if here and folder not in same:
+                same[folder] = resolve_path(folder) == here
+            if id and (not here or same[folder]):
+                yield ThreadFile(path=path / id, modified=modified, bytes=messages * MESSAGE)
+
+
+def is_session(path: Path, first: bytes) -> bool:
+    """Tell whether a file is an export of opencode, or one of its databases."""
+    if not first.startswith(store.MAGIC):
+        return bool(_EXPORT.match(first))
+    database = path.parent if path.parent.is_file() else path
+    if _NAME.fullmatch(database.name):
+        return True
+    try:
+        return store.has_session_tables(database)
+    except ThreadUnreadable:
+        return False
+
+
+def build_head(db: "Connection", id: str, file: ThreadFile) -> ThreadHead | None:
+    """Build the head of a session; None without a message."""
+    session = store.load_session(db, id)
+    if session is None:
+        return None
+    ((count,),) = db.execute("SELECT count(*) FROM message WHERE session_id = ?", (id,))
+    if not count:
+        return None
+    return ThreadHead(
+        harness="opencode",
+        id=id,
+        path=str(file.path),
+        cwd=session.directory,
+        name=record.choose_name(session.title),
+        first_words=_find_first_words(db, id),
+        modified=file.modified,
+        bytes=file.bytes,
+        messages=count,
+        exact=True,
+        context_tokens=_find_context_tokens(db, id),
+    )
+
+
+def _find_first_words(db: "Connection", id: str) -> str:
+    query = (
+        "SELECT p.data FROM message m JOIN part p ON p.message_id = m.id WHERE m.session_id = ?"
+        " ORDER BY m.time_created, m.id, p.id LIMIT 20"
+    )
+    for (data,) in db.execute(query, (id,)):
+        try:
+            part = record.PART.decode(repair_line(data))
+        except (*UNDECODABLE, TypeError):
+            continue
+        if part.type == "text" and not part.synthetic and (part.text or "").strip():
+            return _shorten(record.restore_skill_call(part.text or "")[0])
+    return ""
+
+
+def _find_context_tokens(db: "Connection", id: str) -> int | None:
+    query = (
+        "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 9"
+    )
+    for (data,) in db.execute(query, (id,)):
+        try:
+            used = record.MESSAGE.decode(repair_line(data)).tokens.context
+        except (*UNDECODABLE, TypeError):
+            continue
+        if used:
+            return used
+    return None
+
+
+def build_export_head(thread: Thread, file: ThreadFile) -> ThreadHead | None:
+    """Build the head of an export, which has to be read whole."""
+    user_entries = [e for e in thread.entries if e.kind == "user" and e.origin != "harness"]
+    if not thread.entries:
+        return None
+    return ThreadHead(
+        harness="opencode",
+        id=thread.id,
+        path=str(file.path),
+        cwd=thread.cwd,
+        name=thread.name,
+        first_words=_shorten(user_entries[0].text) if user_entries else "",
+        modified=file.modified,
+        bytes=file.bytes,
+        messages=thread.report.lines,
+        context_tokens=thread.context_tokens,
+    )
+
+
+def _shorten(text: str) -> str:
+    return " ".join(text.split())[:120]

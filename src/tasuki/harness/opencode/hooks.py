@@ -1,0 +1,205 @@
+"""What tasuki adds to opencode, and how its agents run in a fleet. Seen: 1.18."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+
+from msgspec.structs import replace
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness.control import FLEET_MARK, BaseControl
+from tasuki.harness.integration import (
+    Addition,
+    BaseIntegration,
+    HookAnswer,
+    HookCall,
+    OwnFile,
+    build_tools_entries,
+    build_tools_environment,
+    copy_asset,
+    get_text,
+    parse_tokens,
+    read_script,
+)
+from tasuki.harness.opencode import store
+from tasuki.harness.opencode.head import get_config_folder, get_data_folder, list_databases
+from tasuki.harness.protocol import (
+    AgentEvent,
+    AgentRequest,
+    EventKind,
+    LaunchPlan,
+    Screenshot,
+    ScreenState,
+)
+
+ASSETS = Path(__file__).with_name("assets")
+NOTES = ("At its next start opencode sets up its folder for plugins once, which takes a while.",)
+PERMISSION = "OPENCODE_PERMISSION"
+"""Variable with permissions, as JSON, that override those of the configuration."""
+QUESTION_LINES = 12
+"""Lines at the end of a screen that contain a question's choices."""
+
+_ID = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
+_BOTTOM = re.compile(r"^ *╹▀{8,}")
+"""The lower edge of the input. Other things may be to its right, on the same lines."""
+_BORDER = re.compile(r"^ *┃ *")
+_HINT = re.compile(r'Ask anything(?:…|\.\.\.) *"[^\n]*')
+_QUESTION = re.compile(r"△ |⇆ select|enter (?:confirm|submit)\b.*|esc dismiss")
+_WORKS = re.compile(r"\besc (?:again to )?interrupt\b")
+
+
+class OpencodeIntegration(BaseIntegration):
+    """The command `/handoff`, the plugin that carries it out, and the tools."""
+
+    notes: tuple[str, ...] = NOTES
+
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        folder = get_config_folder()
+        plugin = str(folder / "plugin" / "tasuki-handoff.js")
+        purpose = "a plugin that carries it out, and suggests it when the context fills up"
+        server = {
+            "type": "local",
+            "command": [*tasuki, "mcp"],
+            "enabled": True,
+            "environment": build_tools_environment(),
+        }
+        return (
+            copy_asset(
+                folder / "command" / "handoff.md", ASSETS / "command.md", "the command /handoff"
+            ),
+            OwnFile(plugin, build_plugin(tasuki), purpose),
+            *build_tools_entries(str(_find_config(folder)), ("mcp",), server),
+        )
+
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        event, session = get_text(payload, "event"), get_text(payload, "session")
+        if event not in ("handoff", "turn"):
+            return None
+        path = _find_path(list_databases(), session) if session else ""
+        call = HookCall("turn", path, session, get_text(payload, "cwd"))
+        if event == "handoff":
+            goal = get_text(payload, "goal").rstrip(" ")  # opencode appends one to what is pasted
+            return replace(call, kind="handoff", text=goal)
+        return call if path else None
+
+    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        return answer.message
+
+
+def build_plugin(tasuki: tuple[str, ...]) -> str:
+    """Return the plugin, with the command that runs tasuki."""
+    return read_script(ASSETS / "plugin.js", {"TASUKI": (["tasuki"], list(tasuki))})
+
+
+def _find_config(folder: Path) -> Path:
+    """Return the existing configuration, with comments or without."""
+    with_comments = folder / "opencode.jsonc"
+    return with_comments if with_comments.is_file() else folder / "opencode.json"
+
+
+def _find_path(databases: list[Path], session: str) -> str:
+    """Find where a session is kept, in the form in which its thread is named.
+
+    It is empty for one of a sub-agent.
+    """
+    for database in databases:
+        with suppress(ThreadUnreadable):
+            if store.is_listed(database, session):
+                return str(database / session)
+    return ""
+
+
+class OpencodeControl(BaseControl):
+    """Agents of opencode."""
+
+    interrupt_keys: tuple[str, ...] = ("Escape", "Escape")
+    starts_at_prompt = True
+    notes: tuple[str, ...] = NOTES
+
+    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+        path = str(get_config_folder() / "plugin" / "tasuki-fleet.js")
+        purpose = "a plugin that tells tasuki's server what the agent does"
+        content = read_script(ASSETS / "fleet.js", {"HOOK": ("hook.sh", hook)})
+        return (OwnFile(path, content, purpose, FLEET_MARK),)
+
+    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+        kind, session = get_text(payload, "event"), get_text(payload, "session")
+        if kind not in get_args(EventKind) or not _ID.fullmatch(session):
+            return None
+        used, window = (parse_tokens(payload.get(name)) or None for name in ("tokens", "window"))
+        return AgentEvent(
+            kind,  # type: ignore[arg-type]
+            session,
+            path=_name_path(session),
+            cwd=get_text(payload, "cwd"),
+            model=get_text(payload, "model"),
+            text=get_text(payload, "reason" if kind == "ended" else "text"),
+            turn=get_text(payload, "turn"),
+            source=get_text(payload, "source"),
+            previous=get_text(payload, "previous"),
+            child=get_text(payload, "child"),
+            interrupted=payload.get("aborted") is True,
+            used=100 * used / window if used and window else None,
+            tokens=used,
+            window=window,
+        )
+
+    def plan_start(self, request: AgentRequest) -> LaunchPlan:
+        """Plan the start of an agent.
+
+        Its configuration says what it may do without asking; the writable folders are added to
+        that.
+        """
+        return replace(super().plan_start(request), env=_build_permissions(request.writable))
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        """Read the state from the screen.
+
+        The line below the input shows that it works; a question takes the place of the input.
+        """
+        lines = screenshot.text.rstrip().splitlines()
+        edges = [(n, match.end()) for n, line in enumerate(lines) if (match := _BOTTOM.match(line))]
+        bottom, width = edges[-1] if edges else (len(lines) - QUESTION_LINES, 0)
+        below = lines[max(0, bottom + 1) :]
+        if any(_BORDER.match(line) and _QUESTION.search(line) for line in below):
+            return ScreenState("waiting")
+        if not edges:
+            return ScreenState("unknown")
+        typed = _read_input(lines[:bottom], width)
+        return ScreenState("busy" if any(map(_WORKS.search, below)) else "ready", typed)
+
+
+def _read_input(lines: list[str], width: int) -> str:
+    """Return the text in the box at the end of these lines, above the line that names the model."""
+    box: list[str] = []
+    while lines and _BORDER.match(lines[-1]):
+        box.insert(0, _BORDER.sub("", lines.pop()[:width]).rstrip())
+    words = "\n".join(box[:-1]).strip()
+    return "" if _HINT.fullmatch(words) else words
+
+
+def _build_permissions(folders: tuple[str, ...]) -> dict[str, str]:
+    """Build the environment that allows writing to some folders outside of the project."""
+    if not folders:
+        return {}
+    try:
+        rules = json.loads(os.environ.get(PERMISSION, "") or "{}")
+    except ValueError:
+        return {}
+    outside = rules.get("external_directory", {}) if isinstance(rules, dict) else None
+    if not isinstance(outside, dict):
+        return {}
+    names = dict.fromkeys(name for folder in folders for name in (folder, os.path.realpath(folder)))
+    ours = {f"{name}/*": "allow" for name in names}
+    return {PERMISSION: json.dumps({**rules, "external_directory": outside | ours})}
+
+
+def _name_path(session: str) -> str:
+    """Name the path of a session; only where there are several databases are they searched."""
+    databases = list_databases()
+    path = _find_path(databases, session) if len(databases) > 1 else ""
+    return path or str((databases[0] if databases else get_data_folder() / "opencode.db") / session)

@@ -1,0 +1,201 @@
+"""What tasuki adds to pi and oh-my-pi, and how their agents run in a fleet.
+
+Seen: pi 1.5, omp 18.2.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from tasuki.harness.control import FLEET_MARK, BaseControl
+from tasuki.harness.integration import (
+    SKILL,
+    Addition,
+    BaseIntegration,
+    HookAnswer,
+    HookCall,
+    OwnFile,
+    build_tools_entries,
+    build_tools_server,
+    copy_asset,
+    get_text,
+    parse_percent,
+    parse_tokens,
+    read_script,
+    read_setting,
+)
+from tasuki.harness.protocol import AgentEvent, EventKind, HookReply, Screenshot, ScreenState
+
+PACKAGE = Path(__file__).with_name("package")
+"""The pi package: `pi install` takes it as it is, where tasuki is on the PATH."""
+EXTENSION = "tasuki-handoff.ts"
+FLEET_EXTENSION = "tasuki-fleet.ts"
+ASSETS = Path(__file__).with_name("assets")
+KINDS = frozenset(get_args(EventKind)) - {"child_started", "child_ended", "context"}
+WORDS = {"prompt": "text", "idle": "text", "waiting": "text", "ended": "reason"}
+"""The member of the payload that holds an event's words."""
+SOURCED = frozenset({"started", "compacting", "compacted"})
+
+_RULE = re.compile(r"^[─━]{2,}(?: .* [─━]+|[─━]*)$")
+_WORKS = re.compile(r"^[─━]+ (?:[\u2800-\u28ff] |Retrying)")
+"""The rule above the input while it works: `── ⠧ Working ───`."""
+_TITLE = re.compile(r"π ([\u2800-\u28ff]|>)")
+"""The title of oh-my-pi: `π ⠼ title` while it works, else `π > title`."""
+
+
+class PiIntegration(BaseIntegration):
+    """A command whose handoff is reviewed in the program's own editor, for pi or omp.
+
+    `home` is the program's agent folder, `name` that of the command.
+    """
+
+    def __init__(
+        self, harness: str, home: Path, name: str = "handoff", notes: tuple[str, ...] = ()
+    ) -> None:
+        self.harness = harness
+        self.home = home
+        self.name = name
+        self.command = f"/{name} GOAL"
+        self.notes = notes
+
+    def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        extension = str(self.home / "extensions" / EXTENSION)
+        purpose = (
+            f"an extension: the command /{self.name}, and a suggestion when the context fills up"
+        )
+        skill = Path("skills", "handing-off", "SKILL.md")
+        server = {**build_tools_server(tasuki), "exposure": "direct"}
+        return (
+            OwnFile(extension, build_extension(self.harness, self.name, tasuki), purpose),
+            copy_asset(self.home / skill, PACKAGE / skill, SKILL),
+            *build_tools_entries(str(self.home / "mcp.json"), ("mcpServers",), server),
+        )
+
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        """Parse the end of a turn, the only thing that the hook reports.
+
+        The extension itself creates the handoff.
+        """
+        if payload.get("event") != "turn":
+            return None
+        return HookCall(
+            "turn",
+            get_text(payload, "path"),
+            get_text(payload, "thread"),
+            get_text(payload, "cwd"),
+            used=parse_percent(payload.get("used")),
+        )
+
+    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        return answer.message
+
+    def find_blockers(self) -> tuple[str, ...]:
+        path = self.home / "settings.json"
+        listed = read_setting(path, "extensions")
+        names = (
+            [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+        )
+        if any(name.startswith(("-", "!")) and EXTENSION in name for name in names):
+            return (f'The extension is switched off. Take it out of "extensions" in {path}.',)
+        return ()
+
+
+def build_extension(harness: str, command: str, tasuki: tuple[str, ...]) -> str:
+    """Build the extension for one program, with its command and the one that runs tasuki."""
+    constants: dict[str, tuple[object, object]] = {
+        "TASUKI: string[]": (["tasuki"], list(tasuki)),
+        "HARNESS: string": ("pi", harness),
+        "COMMAND: string": ("handoff", command),
+    }
+    return read_script(PACKAGE / "extensions" / EXTENSION, constants)
+
+
+class PiControl(BaseControl):
+    """Agents of pi; the extension is in `home`, the folder of its settings.
+
+    They ask for no permissions, so there are none to give.
+    """
+
+    exit_text = "/quit"
+    enter_gap = 0.3
+    skill_at_start = True
+    settles = True
+    """It reports when a run is really over."""
+
+    def __init__(self, program: str, ready: str, home: Path) -> None:
+        super().__init__(program, ready, _build_argument)
+        self.home = home
+
+    def list_additions(self, hook: str) -> tuple[Addition, ...]:
+        path = str(self.home / "extensions" / FLEET_EXTENSION)
+        purpose = "an extension that tells tasuki's server what the agent does"
+        constants: dict[str, tuple[object, object]] = {
+            "HOOK: string": ("hook.sh", hook),
+            "HARNESS: string": ("pi", self.program),
+            "SETTLES: boolean": (True, self.settles),
+        }
+        return (
+            OwnFile(path, read_script(ASSETS / FLEET_EXTENSION, constants), purpose, FLEET_MARK),
+        )
+
+    def parse_event(self, payload: Mapping[str, Any]) -> AgentEvent | None:
+        kind, session = get_text(payload, "event"), get_text(payload, "session")
+        if kind not in KINDS or not session:
+            return None
+        return AgentEvent(
+            kind,  # type: ignore[arg-type]
+            session,
+            path=get_text(payload, "path"),
+            cwd=get_text(payload, "cwd"),
+            model=get_text(payload, "model"),
+            text=get_text(payload, WORDS.get(kind, "")),
+            turn=get_text(payload, "turn"),
+            source=get_text(payload, "reason") if kind in SOURCED else "",
+            previous=get_text(payload, "previous"),
+            interrupted=kind == "idle" and payload.get("aborted") is True,
+            used=parse_percent(payload.get("used")),
+            tokens=parse_tokens(payload.get("tokens")),
+            window=parse_tokens(payload.get("window")) or None,
+        )
+
+    def format_reply(self, event: AgentEvent, reply: HookReply) -> str:
+        """Return the text itself: the extension shows it to the model with the first prompt."""
+        return reply.context if event.kind == "started" else ""
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        """Read the state from the screen.
+
+        Without the screen, the end of work that no event reports cannot be known.
+        """
+        lines = screenshot.text.rstrip().splitlines()
+        rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
+        if len(rules) < 2:
+            return ScreenState("unknown")
+        top, bottom = rules[-2:]
+        typed = "\n".join(line.rstrip() for line in lines[top + 1 : bottom]).strip()
+        return ScreenState("busy" if _WORKS.match(lines[top]) else "ready", typed)
+
+
+class OmpControl(PiControl):
+    """Agents of oh-my-pi."""
+
+    exit_text = "/exit"
+    settles = False
+
+    def read_screen(self, screenshot: Screenshot) -> ScreenState:
+        """Read the state from the title of its pane; the input follows the last `╰─`."""
+        match = _TITLE.match(screenshot.title)
+        if not match:
+            return ScreenState("unknown")
+        before, _, typed = f"\n{screenshot.text.rstrip()}".rpartition("\n╰─")
+        words = "\n".join(line.strip() for line in typed.splitlines())
+        return ScreenState("ready" if match[1] == ">" else "busy", words.strip() if before else "")
+
+
+def _build_argument(prompt: str) -> tuple[str, ...]:
+    """Return a prompt as an argument.
+
+    A blank goes before one that would look like an option or a file.
+    """
+    return (f" {prompt}" if prompt[0] in "-@" else prompt,)

@@ -1,0 +1,1 @@
+"""Read thread files: tolerant JSON lines, Markdown transcripts, prompts that were typed."""

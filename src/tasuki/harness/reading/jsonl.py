@@ -1,0 +1,457 @@
+"""Threads kept as JSON Lines: tolerant reading, both ends of a file, exact search.
+
+Nothing here writes or locks. A line that cannot be read is skipped and reported with its
+number. A truncated last line is normal in a file that is still being written, and is
+accepted.
+"""
+
+import json
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.reading.typed_prompts import is_typed_by_tasuki
+from tasuki.model import BrokenLine, Entry, ReadReport
+
+T = TypeVar("T")
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What decoding a part of a thread may raise.
+
+Causes are wrong JSON, bytes that are no text, or a thousand levels of nesting.
+"""
+
+BLOCK = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What an editor of Windows may put in front of a file; not part of the content."""
+_SQLITE = b"SQLite format 3\0"
+MAX_BROKEN = 50
+KEEP_WHOLE = 12_000
+"""Characters of a tool result that are kept in threads of ordinary size."""
+KEEP_HUGE = 500
+"""The same in files over `HUGE` bytes, so that memory stays bounded."""
+KEEP_FAR = 200
+"""The same in those files for what lies far from the end."""
+HUGE = 256 << 20
+NEAR = 64 << 20
+"""What is within so many bytes of the end of a huge file is near it."""
+
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_RAW_BYTES = re.compile("[\udc80-\udcff]")
+_HANDOFF = re.compile(r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\b|<handoff-context>)")
+HANDOFF_CLOSING = (
+    "The above is a handoff document from a previous session. "
+    "Use this context to continue the work seamlessly."
+)
+"""Exactly the seed's sentence after a handoff that is in a session's context."""
+_CLOSED = re.compile(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
+
+
+class ThreadLines:
+    """The lines of one thread file, with the problems found in them.
+
+    Iterating yields `(offset, line)` for every line that is not blank. `decode` turns one into
+    a struct, or returns None and notes the line as broken.
+    """
+
+    def __init__(self, path: Path, end: int | None = None) -> None:
+        self.path = path
+        self.end = end
+        """Stop at this byte offset; a fork may use only the beginning of its parent's file."""
+        self.number = 0
+        self.bytes = 0
+        self.unknown: Counter[str] = Counter()
+        self.broken: list[BrokenLine] = []
+        self.notes: list[str] = []
+        self.truncated = False
+        self._broken_count = 0
+        self._complete = True
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        try:
+            with self.path.open("rb", buffering=BLOCK) as file:
+                yield from self._read(file)
+        except FileNotFoundError as exc:
+            raise ThreadUnreadable(f"{self.path} vanished while it was read.") from exc
+        except OSError as exc:
+            raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
+
+    def _read(self, file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        offset, end = 0, self.end if self.end is not None else sys.maxsize
+        line = b"\n"
+        for number, line in enumerate(file, 1):
+            if offset >= end:
+                break
+            self.number = number
+            size = len(line)
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            if len(line) > 2 or line.strip():
+                yield offset, line
+            offset += size
+            if line[-1:] != b"\n":
+                break  # What is written after it from now on would begin in the middle of a line.
+        self.bytes = offset
+        if not line.endswith(b"\n") and not _is_json(line):
+            self.truncated = True
+
+    def decode(self, decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
+        """Decode one line into a struct, repaired if necessary.
+
+        Returns None if it is broken, and notes that.
+        """
+        try:
+            return decoder.decode(line)
+        except UNDECODABLE as first:
+            self._complete = line.endswith(b"\n")
+            return self._decode_repaired(decoder, line, first)
+
+    def _decode_repaired(
+        self, decoder: msgspec.json.Decoder[T], line: bytes, first: Exception
+    ) -> T | None:
+        try:
+            return decoder.decode(repair_line(line))
+        except UNDECODABLE:
+            self.note_broken(first)
+            return None
+
+    def build_error(self, start: str, whole: str) -> ThreadUnreadable:
+        """Build the error of a file without a thread: it lacks the start, or it is another's."""
+        if self.truncated or self.broken:
+            return ThreadUnreadable(f"{self.path} holds no {start}: it is cut off or damaged.")
+        return ThreadUnreadable(f"{self.path} holds no {whole}.")
+
+    def note_broken(self, reason: Exception) -> None:
+        """Note the current line as broken, or as the truncated tail of an unfinished file."""
+        if not self._complete:
+            self.truncated = True
+            return
+        self._broken_count += 1
+        if self._broken_count <= MAX_BROKEN:
+            text = str(reason).partition("(byte")[0].strip() or type(reason).__name__
+            if isinstance(reason, RecursionError):
+                text = "it is nested too deeply"
+            self.broken.append(BrokenLine(line=self.number, reason=text, path=str(self.path)))
+
+    def build_report(self) -> ReadReport:
+        """Return a report of what was read so far."""
+        notes = list(self.notes)
+        if self._broken_count > MAX_BROKEN:
+            notes.append(f"{self._broken_count - MAX_BROKEN} more broken lines")
+        return ReadReport(
+            lines=self.number,
+            bytes=self.bytes,
+            unknown=dict(self.unknown),
+            broken=tuple(self.broken),
+            truncated_tail=self.truncated,
+            notes=tuple(notes),
+        )
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(repair_line(line))
+    except UNDECODABLE:
+        return False
+    return True
+
+
+def merge_reports(reports: Iterable[ReadReport]) -> ReadReport:
+    """Merge the reports of several files into one."""
+    reports = list(reports)
+    unknown: Counter[str] = Counter()
+    for report in reports:
+        unknown.update(report.unknown)
+    return ReadReport(
+        lines=sum(r.lines for r in reports),
+        bytes=sum(r.bytes for r in reports),
+        unknown=dict(unknown),
+        broken=tuple(b for r in reports for b in r.broken),
+        truncated_tail=any(r.truncated_tail for r in reports),
+        notes=tuple(n for r in reports for n in r.notes),
+    )
+
+
+def repair_line(line: bytes) -> bytes:
+    r"""Write out invalid UTF-8 as escapes and replace lone surrogates by U+FFFD.
+
+    An escape is a backslash, `x` and two hex digits.
+
+    JavaScript cuts strings between surrogates, and tools print bytes: both are in real threads.
+    """
+    line = _LONE_SURROGATE.sub(rb"\\ufffd", line)
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        text = line.decode("utf-8", "surrogateescape")
+        line = _RAW_BYTES.sub(lambda m: f"\\\\x{ord(m[0]) - 0xDC00:02x}", text).encode()
+    return line
+
+
+def decode_nested(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | str) -> T:
+    r"""Decode a part of a line that was left undecoded, repaired like a line. Raises MsgspecError.
+
+    The outer decoding does not look into such a part, so bytes that are no UTF-8 turn up only
+    here, and so do the escapes that `repair_line` put into JSON inside a JSON string.
+    """
+    try:
+        return decoder.decode(raw)
+    except UNDECODABLE:
+        data = raw.encode("utf-8", "replace") if isinstance(raw, str) else bytes(raw)
+        try:
+            return decoder.decode(_BARE_MARK.sub(rb"\\\1", repair_line(data)))
+        except (UnicodeError, RecursionError) as exc:
+            raise msgspec.DecodeError(str(exc)) from exc
+
+
+_BARE_MARK = re.compile(rb"(?<!\\)(\\x[0-9a-f]{2})")
+
+
+def clip(text: str, limit: int, dots: str = "…") -> str:
+    """Cut the middle out of a text so that it is about `limit` long; two thirds are its head."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    left_out = f"\n{dots} {len(text) - limit} characters left out {dots}\n"
+    return f"{text[:head]}{left_out}{text[-tail:]}"
+
+
+_CLIPPED = re.compile(r"\n(…|\.\.\.) \d+ characters left out \1\n")
+"""What `clip` leaves where it cut."""
+_SENTENCE_ENDS = re.compile(r"\n|(?<=[.!?])\s")
+
+
+def drop_torn_sentences(text: str) -> str:
+    """Remove the mark of `clip` from a text, and the sentences that the cut tore.
+
+    A text that was not cut is returned as it is.
+    """
+    cut = _CLIPPED.search(text)
+    if cut is None:
+        return text
+    before, after = text[: cut.start()], text[cut.end() :]
+    whole = max(before.rfind("\n"), before.rfind(". "))
+    begins = _SENTENCE_ENDS.search(after)
+    return f"{before[: whole + 1]}\n\n{after[begins.end() :] if begins else ''}"
+
+
+def clip_far(text: str) -> str:
+    """Cut a text far from the end of a huge file, with a mark that is ASCII.
+
+    A single wider character doubles the memory of the whole text.
+    """
+    return clip(text, KEEP_FAR, "...")
+
+
+def choose_keep_limit(path: Path) -> int:
+    """Return how many characters of each tool result to keep, by the size of the file."""
+    try:
+        return KEEP_HUGE if path.stat().st_size > HUGE else KEEP_WHOLE
+    except OSError:
+        return KEEP_WHOLE
+
+
+def find_far_offset(path: Path) -> int:
+    """Return the byte offset up to which a huge file is far from its end.
+
+    It is 0 in files of ordinary size.
+    """
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return 0
+    return size - NEAR if size > HUGE else 0
+
+
+def decode_line(decoder: msgspec.json.Decoder[T], line: bytes) -> T | None:
+    """Decode a line without reporting problems, repaired if necessary.
+
+    Returns None if it is broken.
+    """
+    try:
+        return decoder.decode(line)
+    except UNDECODABLE:
+        pass
+    try:
+        return decoder.decode(repair_line(line))
+    except UNDECODABLE:
+        return None
+
+
+def split_output(output: str) -> list[bytes]:
+    """Split what a program printed into lines, for `decode_lines`."""
+    return output.encode("utf-8", "replace").splitlines()
+
+
+def decode_lines(lines: Iterable[bytes], decoder: msgspec.json.Decoder[T]) -> Iterator[T]:
+    """Yield the lines that can be decoded: a program may print other things between them."""
+    for line in lines:
+        if (value := decode_line(decoder, line)) is not None:
+            yield value
+
+
+_NOTED: ContextVar[list[str] | None] = ContextVar("_NOTED", default=None)
+
+
+@contextmanager
+def collect_unreadable() -> Iterator[list[str]]:
+    """Collect sentences about folders and files of threads that could not be read in this block."""
+    notes: list[str] = []
+    token = _NOTED.set(notes)
+    try:
+        yield notes
+    finally:
+        _NOTED.reset(token)
+
+
+def note_unreadable(path: str | Path, error: OSError) -> None:
+    """Note a folder or file that cannot be read; one that is gone does not matter."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        note_unread(f"{path} cannot be read: {error.strerror or error}.")
+
+
+def note_unread(sentence: str) -> None:
+    """Note a sentence on something that cannot be read."""
+    noted = _NOTED.get()
+    if noted is not None and sentence not in noted:
+        noted.append(sentence)
+
+
+def scan_folder(folder: str | Path) -> list[os.DirEntry[str]]:
+    """List the entries of a folder.
+
+    The list is empty if the folder cannot be read, which `collect_unreadable` reports.
+    """
+    try:
+        return list(os.scandir(folder))
+    except OSError as error:
+        note_unreadable(folder, error)
+        return []
+
+
+def list_thread_files(entries: Iterable[os.DirEntry[str]]) -> Iterator[ThreadFile]:
+    """Yield those files that exist and are not empty, as thread files."""
+    for entry in entries:
+        try:
+            stat = entry.stat()
+        except OSError:
+            continue
+        if stat.st_size:
+            path = Path(entry.path)
+            yield ThreadFile(path=path, modified=stat.st_mtime, bytes=stat.st_size)
+
+
+def read_both_ends(path: Path, head: int, tail: int) -> tuple[list[bytes], list[bytes]]:
+    """Read whole lines from the first `head` and the last `tail` bytes of a file.
+
+    The two never overlap. Returns two empty lists if the file cannot be read.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        note_unreadable(path, error)
+        return [], []
+    try:
+        first = os.read(fd, head).removeprefix(BYTE_ORDER_MARK)
+        size = os.fstat(fd).st_size
+        if size <= head:
+            return first.rstrip(b"\n").split(b"\n"), []
+        start = max(size - tail, head)
+        last = os.pread(fd, size - start, start)
+    except OSError:
+        return [], []
+    finally:
+        os.close(fd)
+    return first.split(b"\n")[:-1], last.rstrip(b"\n").split(b"\n")[1:]
+
+
+def mark_compacted(entries: list[Entry]) -> list[Entry]:
+    """Mark in place the entries of the active branch before the last compaction."""
+    last = max((i for i, e in enumerate(entries) if e.kind == "compaction"), default=0)
+    for entry in entries[:last]:
+        force_setattr(entry, "compacted", True)
+    return entries
+
+
+def is_handoff_prompt(text: str) -> bool:
+    """Tell whether a prompt is the brief of a handoff or begins with one.
+
+    The name of a skill may come first.
+    """
+    return bool(_HANDOFF.match(text))
+
+
+def extract_words_after_handoff(text: str) -> str:
+    """Return what the user wrote after a handoff that a program put before it; else empty.
+
+    The closing mark is in no document that was handed on; the sentence after it may be.
+    """
+    closed = _CLOSED.search(text)
+    return text[closed.end() :].strip() if closed else ""
+
+
+def is_own_prompt(text: str) -> bool:
+    """Tell whether a prompt was typed by tasuki itself, and not by the user."""
+    return is_typed_by_tasuki(text)
+
+
+def find_occurring(
+    paths: Iterable[str], needles: Iterable[str], extents: Mapping[str, int] | None = None
+) -> set[str]:
+    """Find which texts occur in the strings of thread files, whatever was clipped in memory.
+
+    `extents` are the bytes of each file that count, from its beginning; by default all.
+    Compares JSON-escaped bytes, in Markdown the plain ones, block by block, so the cost is that
+    of reading the files. Databases are left out: their pages hold other threads, and split
+    texts.
+    """
+    texts = {n for n in needles if n}
+    found: set[str] = set()
+    for path in paths:
+        plain = path.endswith(".md")
+        wanted = {
+            n: (n.encode("utf-8", "replace"),) if plain else _list_escapes(n) for n in texts - found
+        }
+        longest = max((len(e) for es in wanted.values() for e in es), default=0)
+        for block in _read_blocks(Path(path), longest, (extents or {}).get(path)):
+            found |= {n for n, es in wanted.items() if any(e in block for e in es)}
+            wanted = {n: es for n, es in wanted.items() if n not in found}
+            if not wanted:
+                break
+    return found
+
+
+def _list_escapes(text: str) -> tuple[bytes, ...]:
+    plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")[1:-1]
+    ascii_only = json.dumps(text)[1:-1].encode()
+    return (plain,) if plain == ascii_only else (plain, ascii_only)
+
+
+def _read_blocks(path: Path, overlap: int, extent: int | None) -> Iterator[bytes]:
+    carried = b""
+    left = sys.maxsize if extent is None else extent
+    try:
+        with path.open("rb") as file:
+            while block := file.read(min(BLOCK, left)):
+                left -= len(block)
+                if not carried and block.startswith(_SQLITE):
+                    return
+                yield carried + block
+                carried = block[-overlap:] if overlap else b""
+    except OSError:
+        return

@@ -1,0 +1,1 @@
+"""Start programs in this terminal."""

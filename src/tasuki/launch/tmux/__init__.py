@@ -1,0 +1,1 @@
+"""Start and drive programs in tmux."""

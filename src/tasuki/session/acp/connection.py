@@ -1,0 +1,280 @@
+"""One connection: its sessions, the proxy's own messages to the client, and what the agent says.
+
+    wire ← conversation, recorder, requests ← sessions ← connection ← handoff ← proxy ← serve
+
+The proxy decides where a message goes, a handoff replaces one agent session by another; both
+use what is here.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Coroutine
+
+from tasuki.session.acp.recorder import RecordedThread
+from tasuki.session.acp.requests import AcpTurn, AgentRequests
+from tasuki.session.acp.sessions import AcpSession, AcpSessions, ChainStore, MessageDelivery
+from tasuki.session.acp.wire import (
+    INTERNAL_ERROR,
+    Id,
+    Json,
+    RpcMessage,
+    add_handoff_command,
+    encode_line,
+    replace_session,
+)
+
+AGENT_ENDED = "_agent_ended"
+"""tasuki's own stop reason in version 2; the draft leaves such names to implementations."""
+GONE_MESSAGE = "This session was handed off; a new one has taken its place."
+UNCERTAIN_MESSAGE = (
+    "It is not known whether the last handoff reached this session, so it is not sent again. "
+    "If the agent does not know of it, paste it: tasuki show {} --brief"
+)
+RECOGNIZED_CHARACTERS = 200
+"""Characters by which a message is recognized."""
+
+
+class ClientReplies:
+    """Writes to the client.
+
+    In version 1 the answer ends a turn; in version 2 it acknowledges the prompt, and an idle
+    state ends the turn.
+    """
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self.send = send
+        self.version = 1
+
+    def send_update(self, session: AcpSession, kind: str, **fields: object) -> None:
+        """Send one `session/update`."""
+        params = {"sessionId": session.client, "update": {"sessionUpdate": kind, **fields}}
+        self.send(encode_line({"method": "session/update", "params": params}))
+
+    def send_text(self, session: AcpSession, text: str) -> None:
+        """Send a text as a message of its own."""
+        content = {"type": "text", "text": text}
+        self.send_update(
+            session, "agent_message_chunk", messageId=str(uuid.uuid4()), content=content
+        )
+
+    def offer_commands(self, session: AcpSession) -> None:
+        """Send the list of commands, including `/handoff`."""
+        commands = add_handoff_command(session.commands, self.version)
+        self.send_update(session, "available_commands_update", availableCommands=commands)
+
+    def send_result(self, id: Id, result: Json) -> None:
+        self.send(encode_line({"id": id, "result": result}))
+
+    def send_error(self, id: Id, text: str, code: int = INTERNAL_ERROR) -> None:
+        self.send(encode_line({"id": id, "error": {"code": code, "message": text}}))
+
+    def begin_prompt(self, session: AcpSession, prompt: RpcMessage) -> None:
+        """Accept a prompt."""
+        if self.version >= 2:
+            self.send_result(prompt.id, {})
+            content = prompt.params.get("prompt")
+            self.send_update(session, "user_message", messageId=str(uuid.uuid4()), content=content)
+            self.send_update(session, "state_update", state="running")
+
+    def end_prompt(self, session: AcpSession, prompt: RpcMessage, stop: str, meta: Json) -> None:
+        """End the turn of a prompt."""
+        outcome = {"stopReason": stop, "_meta": {"tasuki": meta}}
+        if self.version >= 2:
+            self.send_update(session, "state_update", state="idle", **outcome)
+        else:
+            self.send_result(prompt.id, outcome)
+
+    def fail_prompt(self, session: AcpSession, prompt: RpcMessage, text: str) -> None:
+        """End the turn of a prompt with an error."""
+        if self.version >= 2:
+            self.send_update(session, "state_update", state="idle", stopReason=AGENT_ENDED)
+        else:
+            self.send_error(prompt.id, text)
+
+    def refuse_prompt(self, session: AcpSession, prompt: RpcMessage, text: str) -> None:
+        """Answer a prompt with a message only, while another turn goes on."""
+        if self.version >= 2:
+            self.send_result(prompt.id, {})
+            self.send_text(session, text)
+        else:
+            self.send_text(session, text)
+            self.send_result(prompt.id, {"stopReason": "end_turn"})
+
+
+class AcpConnection:
+    """The state of one connection. `to_client` and `to_agent` take whole lines."""
+
+    def __init__(
+        self,
+        to_client: Callable[[bytes], None],
+        to_agent: Callable[[bytes], None],
+        chains: ChainStore,
+    ) -> None:
+        self.to_client, self.to_agent, self.chains = to_client, to_agent, chains
+        self.replies = ClientReplies(to_client)
+        self.requests = AgentRequests(to_agent)
+        self.sessions = AcpSessions()
+        self.delivery = MessageDelivery(chains)
+        self.capabilities: Json = {}
+        self.own_turns: dict[str, AcpTurn] = {}
+        """Turns of the proxy itself, by the agent's session."""
+        self.opening = 0
+        """Requests under way that open a session, the client's and the proxy's."""
+        self._held_messages: dict[str, list[RpcMessage]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recorded_threads: set[RecordedThread] = set()
+        self._finishing: dict[str, asyncio.Task[None]] = {}
+
+    def on_initialized(self, result: Json) -> None:
+        """Store the agent's version and capabilities."""
+        version = result.get("protocolVersion")
+        self.replies.version = version if isinstance(version, int) else 1
+        capabilities = result.get("agentCapabilities") or result.get("capabilities")
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+
+    def supports(self, method: str) -> bool:
+        """Whether the agent offers a method of sessions, by its name."""
+        if self.replies.version >= 2:
+            capabilities = self.capabilities.get("session")
+            return isinstance(capabilities, dict) and (
+                method == "close" or capabilities.get(method) is not None
+            )
+        capabilities = self.capabilities.get("sessionCapabilities")
+        return isinstance(capabilities, dict) and capabilities.get(method) is not None
+
+    # -- messages of the agent about its sessions ------------------------------------------
+
+    def take_agent_message(self, message: RpcMessage, agent: str) -> None:
+        """Take a request or a notification of the agent about one of its sessions."""
+        if (turn := self.own_turns.get(agent)) and self._take_own_turn(message, turn):
+            return
+        session = self.sessions.find_by_agent(agent)
+        if session:
+            self._pass_update(message, session)
+        elif self.sessions.is_retired(agent):
+            self._answer_agent(
+                message, {"error": {"code": INTERNAL_ERROR, "message": GONE_MESSAGE}}
+            )
+        elif self.opening and not message.is_request:
+            self._held_messages.setdefault(agent, []).append(message)
+        else:
+            self.to_client(message.raw)
+
+    def _take_own_turn(self, message: RpcMessage, turn: AcpTurn) -> bool:
+        """Take a message that belongs to the proxy's own turn; return whether it does."""
+        if not message.is_request:
+            return not turn.take_update(message.update)
+        refusal = turn.refuse_request(message)
+        if refusal:
+            self._answer_agent(message, refusal)
+        return refusal is not None
+
+    def _pass_update(self, message: RpcMessage, session: AcpSession) -> None:
+        update = message.update
+        kind = update.get("sessionUpdate")
+        if kind == "available_commands_update":
+            session.commands = update.get("availableCommands") or []
+            if session.is_open:
+                self.replies.offer_commands(session)
+            return
+        if kind == "current_mode_update":
+            session.remember_setting("session/set_mode", {"modeId": update.get("currentModeId")})
+        elif kind == "state_update":
+            if update.get("state") == "idle":
+                session.turns.clear()
+                session.end_turn(str(update.get("stopReason") or "end_turn"))
+        elif kind and message.session not in self.own_turns:
+            session.conversation.record_update(update)
+        self.to_client(replace_session(message, session.client))
+
+    def _answer_agent(self, message: RpcMessage, answer: Json) -> None:
+        if message.is_request:
+            self.to_agent(encode_line({"id": message.id, **answer}))
+
+    def end_own_turn(self, agent: str, turn: AcpTurn) -> None:
+        """End a turn of the proxy itself."""
+        if self.own_turns.get(agent) is turn:
+            del self.own_turns[agent]
+
+    # -- sessions that are being opened ----------------------------------------------------
+
+    def end_opening(self) -> None:
+        """Note the end of a request of the proxy that opened a session."""
+        self.opening -= 1
+        self.release_held()
+
+    def release_held(self, agent: str = "") -> None:
+        """Pass on the agent's messages about a session that came before it was known.
+
+        Once no session is being opened, pass on those of all sessions.
+        """
+        ready = [agent] if self.opening else list(self._held_messages)
+        for id in ready:
+            for message in self._held_messages.pop(id, []):
+                self.take_agent_message(message, id)
+
+    def show_session(self, session: AcpSession, answer: bytes) -> None:
+        """Give the client the answer, then the agent's updates of the session, then the commands.
+
+        A message that was being sent when the proxy ended may have arrived: the replay shows it,
+        or it stays unknown.
+        """
+        self.to_client(answer)
+        self.release_held(session.agent)
+        session.is_open = True
+        self.replies.offer_commands(session)
+        if not session.sending:
+            return
+        if session.message[:RECOGNIZED_CHARACTERS] in session.conversation.collect_user_text():
+            self.delivery.note_arrival(session)
+        else:
+            self.replies.send_text(session, UNCERTAIN_MESSAGE.format(session.handoff_id[:8]))
+            self.delivery.note_uncertain(session)
+
+    def forget_session(self, agent: str) -> None:
+        """Forget an agent session that came to nothing: its later messages are dropped."""
+        self.sessions.retire_agent(agent)
+        self._held_messages.pop(agent, None)
+        if self.supports("close"):
+            self.requests.send_and_forget("session/close", {"sessionId": agent})
+
+    # -- recorded threads, and other tasks -------------------------------------------------
+
+    def record_session(self, session: AcpSession) -> None:
+        """Record a session as a thread from its first prompt on."""
+        if session.recorded_thread is None:
+            session.recorded_thread = RecordedThread(
+                session.agent,
+                str(session.setup.get("cwd") or ""),
+                session.conversation,
+                loaded=session.is_loaded,
+                parent=session.parent_thread,
+                has_own_thread=session.has_own_thread,
+                previous_task=self._finishing.pop(session.agent, None),
+            )
+            self._recorded_threads.add(session.recorded_thread)
+
+    def close_thread(self, session: AcpSession) -> None:
+        """Close the thread of a session that is out of use."""
+        if session.recorded_thread:
+            self._recorded_threads.discard(session.recorded_thread)
+            session.recorded_thread.stop_listening()
+            self._finishing[session.agent] = self.start_task(session.recorded_thread.finish())
+            session.recorded_thread = None
+
+    async def finish_threads(self, seconds: float) -> None:
+        """Write what is not written yet of the recorded threads."""
+        if tasks := {asyncio.ensure_future(thread.finish()) for thread in self._recorded_threads}:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    def start_task(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run a coroutine in a task, apart from the routing."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def await_tasks(self, seconds: float) -> None:
+        """Wait until the started tasks are over."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)

@@ -1,0 +1,1 @@
+"""A running session that can hand itself off."""

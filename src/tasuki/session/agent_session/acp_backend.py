@@ -1,0 +1,359 @@
+"""A Backend for the Agent Client Protocol: the agent is a child process on its standard streams.
+
+Requests are the typed ones of the SDK; the agent's updates are read raw (see
+`acp_updates`). An update is handled without a single await: the SDK makes a task of each,
+and order would be lost.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+
+from acp import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION, RequestError
+from acp.core import Connection
+from acp.schema import (
+    CancelNotification,
+    ClientCapabilities,
+    CloseSessionRequest,
+    FileSystemCapabilities,
+    Implementation,
+    InitializeRequest,
+    LoadSessionRequest,
+    NewSessionRequest,
+    PromptRequest,
+    TextContentBlock,
+)
+from pydantic import BaseModel
+
+from tasuki import __version__
+from tasuki.errors import AgentFailed, TasukiError
+from tasuki.harness.protocol import Harness
+from tasuki.session.agent_session.acp_program import AcpChild, AcpProgram, get_agent_title
+from tasuki.session.agent_session.acp_updates import UpdateParser, format_transcript, parse_options
+from tasuki.session.agent_session.backend import (
+    AgentCommands,
+    BackendEvent,
+    ContextUsage,
+    Emit,
+    PermissionRequest,
+    Stop,
+)
+from tasuki.session.pi_store.messages import Json
+from tasuki.threads import catalog
+
+SIGN_IN_CODE = -32000
+"""The protocol's error code of an agent whose user must sign in."""
+_ACP_QUESTION = "Is it an agent that speaks ACP?"
+START_SECONDS = 90.0
+CLOSE_SECONDS = 2.0
+_STOPS: dict[object, Stop] = {stop: stop for stop in get_args(Stop)}
+
+
+class AcpBackend:
+    """One agent that speaks ACP.
+
+    `resume` is the id of an agent session to begin with. Where the agent cannot open it again,
+    a fresh one begins, and the earlier conversation goes in front of the first prompt.
+    """
+
+    def __init__(self, program: AcpProgram, cwd: Path, *, resume: str = "") -> None:
+        self.name = program.name
+        self.title = get_agent_title(program.name)
+        self.program, self.cwd, self.resume = program, cwd, resume
+        self.session = ""
+        self.version = ""
+        """The agent's own name, with its version."""
+        self._child: AcpChild | None = None
+        self._connection: Connection | None = None
+        self._capabilities: Json = {}
+        self._updates = UpdateParser()
+        self._idle_emit: Emit | None = None
+        self._turn_emit: Emit | None = None
+        self._has_output = False
+        """Whether the agent sent anything in this turn."""
+        self._failure: TasukiError | None = None
+        """The error with which an update of the agent was refused."""
+        self._early_updates: list[Json] = []
+        """Updates of a session that is being opened."""
+        self._opening = False
+        self._questions: set[asyncio.Future[str | None]] = set()
+        self._commands: frozenset[str] = frozenset()
+        self._context = ""
+        """Text to put in front of the next prompt."""
+        self._reports_usage = False
+        """Whether the agent reports how full its context is."""
+
+    @property
+    def command(self) -> str:
+        """The command line that starts the agent."""
+        return shlex.join(self.program.command)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the agent was started and is gone."""
+        return self._child is not None and self._child.has_ended
+
+    # -- the Backend seam ------------------------------------------------------------------
+
+    async def open(self, context: Sequence[Json], emit: Emit) -> str:
+        """Open a fresh session of the agent; the first time, start the agent itself."""
+        if self._connection is None:
+            await self._start()
+        old_session, resume, self.resume = self.session, self.resume, ""
+        self._early_updates, self._opening = [], True
+        try:
+            is_loaded = bool(resume) and await self._load_session(resume)
+            opened = resume if is_loaded else await self._create_session()
+        finally:
+            self._opening = False
+        self.session, self._idle_emit, self._updates = opened, emit, UpdateParser()
+        self._context = "" if is_loaded else format_transcript(context)
+        self._reports_usage = False
+        for params in self._early_updates:
+            self._emit_update(params)
+        if old_session:
+            # The fresh session is in use now: there is no way back.
+            with suppress(asyncio.CancelledError):
+                await self._close_session(old_session)
+        return opened
+
+    async def prompt(self, texts: Sequence[str], emit: Emit) -> Stop:
+        """Run one turn; a waiting context goes in front, but not of one of the agent's commands."""
+        waiting = "" if self._is_command(texts[-1]) else self._context
+        blocks = [
+            TextContentBlock(type="text", text=t)
+            for t in ((waiting,) if waiting else ()) + tuple(texts)
+        ]
+        self._turn_emit, self._has_output = emit, False
+        try:
+            answer = await self._request(
+                "session_prompt", PromptRequest(session_id=self.session, prompt=list(blocks))
+            )
+        finally:
+            self._turn_emit = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        stop = _STOPS.get(answer.get("stopReason"), "end_turn")
+        if waiting and (stop == "end_turn" or self._has_output):
+            self._context = ""
+        if not self._reports_usage:
+            await self._emit_context(emit)
+        return stop
+
+    async def cancel(self) -> None:
+        """Cancel the turn; waiting questions are answered so, as the protocol requires."""
+        for question in list(self._questions):
+            if not question.done():
+                question.set_result(None)
+        if self._connection is not None:
+            params = _dump(CancelNotification(session_id=self.session))
+            with suppress(ConnectionError, OSError):
+                await self._connection.send_notification(AGENT_METHODS["session_cancel"], params)
+
+    def find_thread(self) -> tuple[Harness, Path] | None:
+        """Find the agent's own file of this session, by the session's id."""
+        if not self.program.harness or not self.session:
+            return None
+        try:
+            harness, path = catalog.find_thread(self.session, self.cwd)
+        except TasukiError:
+            return None
+        return (harness, path) if harness.name == self.program.harness else None
+
+    async def close(self) -> None:
+        """End the agent, and everything that it started."""
+        if self._connection is not None:
+            with suppress(Exception):  # its tasks may fail as they are ended
+                await asyncio.wait_for(self._connection.close(), CLOSE_SECONDS)
+        if self._child is not None:
+            await self._child.end_group()
+        self._connection = self._child = None
+        self.session = ""
+
+    # -- requests --------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        self._child = await AcpChild.start(self.program, self.cwd)
+        self._connection = Connection(self._handle_call, self._child.writer, self._child.reader)
+        request = InitializeRequest(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=ClientCapabilities(
+                fs=FileSystemCapabilities(read_text_file=False, write_text_file=False),
+                terminal=False,
+            ),
+            client_info=Implementation(name="tasuki", version=__version__),
+        )
+        try:
+            answer = await self._request("initialize", request, START_SECONDS)
+        except AgentFailed as error:
+            await self.close()
+            if isinstance(error.__cause__, RequestError) and error.__cause__.code == SIGN_IN_CODE:
+                raise
+            raise AgentFailed(self._format_no_agent(error)) from error
+        self._capabilities = answer.get("agentCapabilities") or {}
+        info = answer.get("agentInfo") or {}
+        self.version = " ".join(str(info[k]) for k in ("name", "version") if info.get(k))
+
+    def _format_no_agent(self, error: AgentFailed) -> str:
+        """Format why a program is not an ACP agent: it failed before it spoke the protocol."""
+        reason = str(error).removesuffix(f" {_ACP_QUESTION} {' '.join(self.program.command)}")
+        return (
+            f"{reason}\nIt did not begin to speak ACP, the Agent Client Protocol. It was started as: "
+            f"{' '.join(self.program.command)}\nPrograms that speak it: tasuki chat --help"
+        )
+
+    async def _create_session(self) -> str:
+        request = NewSessionRequest(cwd=str(self.cwd), mcp_servers=[])
+        id = (await self._request("session_new", request, START_SECONDS)).get("sessionId")
+        if not isinstance(id, str) or not id:
+            raise AgentFailed(f"{self.title} opened a session without an id.")
+        return id
+
+    async def _load_session(self, session_id: str) -> bool:
+        """Load an earlier session; return whether the agent opened it.
+
+        The agent replays everything that was said in it, which the session file holds already.
+        """
+        if not self._capabilities.get("loadSession"):
+            return False
+        request = LoadSessionRequest(cwd=str(self.cwd), mcp_servers=[], session_id=session_id)
+        try:
+            await self._request("session_load", request, START_SECONDS)
+        except AgentFailed:
+            if self._connection is None:
+                raise
+            return False
+        finally:
+            kinds = ("available_commands_update", "usage_update")
+            self._early_updates = [
+                p for p in self._early_updates if p["update"].get("sessionUpdate") in kinds
+            ]
+        return True
+
+    async def _close_session(self, session: str) -> None:
+        """Close a session, where the agent can; its record stays."""
+        if (self._capabilities.get("sessionCapabilities") or {}).get("close") is None:
+            return
+        with suppress(AgentFailed):
+            request = CloseSessionRequest(session_id=session)
+            await self._request("session_close", request, CLOSE_SECONDS)
+
+    async def _request(self, method: str, request: BaseModel, seconds: float | None = None) -> Json:
+        """Send a request and return the agent's answer. Raises AgentFailed."""
+        if self._connection is None:
+            raise AgentFailed(f"{self.title} is not running.")
+        sent = self._connection.send_request(AGENT_METHODS[method], _dump(request))
+        try:
+            answer = await asyncio.wait_for(sent, seconds)
+        except RequestError as error:
+            raise AgentFailed(self._format_error(error)) from error
+        except TimeoutError as error:
+            raise AgentFailed(
+                f"{self.title} did not answer {AGENT_METHODS[method]} within {seconds:g} s. "
+                f"{_ACP_QUESTION} {' '.join(self.program.command)}"
+            ) from error
+        except (ConnectionError, OSError) as error:
+            outcome = await self._child.describe_end() if self._child else "ended."
+            raise AgentFailed(f"{self.title} {outcome}") from error
+        return answer if isinstance(answer, dict) else {}
+
+    def _format_error(self, error: RequestError) -> str:
+        """Format an error of the agent for people."""
+        data = error.data
+        details = data.get("details") or data.get("message") if isinstance(data, dict) else data
+        text = f"{error}: {details}" if details and str(details) not in str(error) else str(error)
+        if error.code == SIGN_IN_CODE:
+            return f"{self.title} wants you to sign in first ({text}). Start it by itself once: {self.program.command[0]}"
+        return f"{self.title} failed: {text}"
+
+    # -- calls of the agent ----------------------------------------------------------------
+
+    async def _handle_call(self, method: str, params: Any, is_notification: bool) -> Any:
+        if method == CLIENT_METHODS["session_update"]:
+            self._take_update(params or {})
+            return None
+        if method == CLIENT_METHODS["session_request_permission"]:
+            return await self._ask_permission(params or {})
+        if is_notification:
+            return None
+        raise RequestError.method_not_found(method)
+
+    def _take_update(self, params: Json) -> None:
+        if not isinstance(params.get("update"), dict):
+            return
+        if params.get("sessionId") == self.session and self.session:
+            self._emit_update(params)
+        elif self._opening:
+            self._early_updates.append(params)
+
+    def _emit_update(self, params: Json) -> None:
+        """Emit the event of an update."""
+        if params.get("sessionId") != self.session:
+            return
+        event = self._updates.parse_update(params["update"])
+        emit = self._turn_emit or self._idle_emit
+        if event is None or emit is None:
+            return
+        if isinstance(event, AgentCommands):
+            self._commands = frozenset(command.name for command in event.commands)
+        elif isinstance(event, ContextUsage):
+            self._reports_usage = True
+        else:
+            self._has_output = True
+        try:
+            emit(event)
+        except TasukiError as error:  # the SDK would only log it
+            self._failure = self._failure or error
+
+    async def _ask_permission(self, params: Json) -> Json:
+        """Ask the user; no answer is the protocol's `cancelled`."""
+        emit = self._turn_emit
+        if emit is None or params.get("sessionId") != self.session:
+            return {"outcome": {"outcome": "cancelled"}}
+        question: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._questions.add(question)
+        tool = self._updates.parse_tool(params.get("toolCall") or {})
+        emit(PermissionRequest(tool, parse_options(params), _build_answer(question)))
+        try:
+            chosen = await question
+        finally:
+            self._questions.discard(question)
+        if chosen is None:
+            return {"outcome": {"outcome": "cancelled"}}
+        return {"outcome": {"outcome": "selected", "optionId": chosen}}
+
+    def _is_command(self, text: str) -> bool:
+        name = text.removeprefix("/").partition(" ")[0]
+        return text.startswith("/") and name in self._commands
+
+    async def _emit_context(self, emit: Emit) -> None:
+        """Emit the context use from the agent's own file, if the agent does not report it."""
+        if (usage := await asyncio.to_thread(self._read_recorded_usage)) is not None:
+            emit(usage)
+
+    def _read_recorded_usage(self) -> BackendEvent | None:
+        if (thread := self.find_thread()) is None:
+            return None
+        harness, path = thread
+        for file in harness.list_files(self.cwd):
+            if file.path == path and (head := harness.read_head(file)) and head.context_tokens:
+                return ContextUsage(head.context_tokens, head.context_window or 0)
+        return None
+
+
+def _dump(model: BaseModel) -> Json:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _build_answer(question: "asyncio.Future[str | None]") -> Callable[[str | None], None]:
+    """Build the function that answers a question, once."""
+
+    def answer_once(option: str | None) -> None:
+        if not question.done():
+            question.set_result(option)
+
+    return answer_once

@@ -1,0 +1,245 @@
+"""Agents that speak the Agent Client Protocol: how each is started, and ended with its children."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NoReturn
+
+from msgspec import Struct
+
+from tasuki.errors import AgentFailed, HarnessMissing, UsageError
+from tasuki.harness import registry as harnesses
+from tasuki.session.hooks.agent_environment import AGENT_VARIABLES
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+GRACE_SECONDS = 2.0
+"""Seconds that an agent gets to end by itself, and again after each signal."""
+LAST_WORDS_BYTES = 2000
+MOST_NOISE_BYTES = 64 << 10
+"""Bytes in a row that are no message, after which a program is no longer listened to."""
+MOST_MESSAGE_BYTES = 256 << 20
+"""Most bytes of one message; a thread that is loaded again may hold long ones."""
+
+
+class AcpProgram(Struct, frozen=True):
+    """How an agent is started. `harness` is the name of its harness, empty if it is unknown."""
+
+    command: tuple[str, ...]
+    harness: str = ""
+    package: str = ""
+    """The npm package that installs it."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the screen."""
+        return self.harness or Path(self.command[0]).name
+
+
+ACP_PROGRAMS = {
+    program.harness: program
+    for program in (
+        AcpProgram(("gemini", "--acp"), "gemini", "@google/gemini-cli"),
+        AcpProgram(("opencode", "acp"), "opencode", "opencode-ai"),
+        AcpProgram(("omp", "acp"), "omp", "@oh-my-pi/pi-coding-agent"),
+        AcpProgram(("copilot", "--acp"), "copilot", "@github/copilot"),
+        AcpProgram(("claude-agent-acp",), "claude", "@agentclientprotocol/claude-agent-acp"),
+        AcpProgram(("codex-acp",), "codex", "@agentclientprotocol/codex-acp"),
+        AcpProgram(("pi-acp",), "pi", "pi-acp"),
+    )
+}
+_HARNESS_BY_PROGRAM = {program.command[0]: name for name, program in ACP_PROGRAMS.items()}
+_HARNESS_BY_PROGRAM |= {
+    "claude-code-acp": "claude",
+    "claude": "claude",
+    "codex": "codex",
+    "pi": "pi",
+}
+
+
+def find_acp_program(agent: str) -> AcpProgram:
+    """Find the program of a harness's name, or of a whole command line.
+
+    Raises UsageError for an empty or unreadable line, HarnessMissing if it is not installed.
+    """
+    try:
+        words = shlex.split(agent)
+    except ValueError as error:
+        raise UsageError(f"The command {agent!r} cannot be read: {error}.") from error
+    if not words:
+        names = ", ".join(ACP_PROGRAMS)
+        raise UsageError(
+            f'No agent named. Give a command or a name: --agent "gemini --acp" ({names})'
+        )
+    program = ACP_PROGRAMS.get(agent.strip()) or _build_program(words)
+    if not shutil.which(program.command[0]):
+        if os.sep in program.command[0]:
+            raise HarnessMissing(_describe_missing(program.command[0]))
+        advice = (
+            f"Install it: npm install -g {program.package}" if program.package else "Install it."
+        )
+        raise HarnessMissing(f"The program {program.command[0]} is not on your PATH. {advice}")
+    return program
+
+
+def _describe_missing(path: str) -> str:
+    """Describe why a path is no program, and what to do."""
+    if os.path.isdir(path):
+        return f"{path} is a folder, not a program. Name the program in it."
+    if os.path.exists(path):
+        return f"{path} is not executable. If it is the agent: chmod +x {shlex.quote(path)}"
+    return f"There is no program {path}. Give its path, or a name that is on your PATH."
+
+
+def _build_program(words: list[str]) -> AcpProgram:
+    name = _HARNESS_BY_PROGRAM.get(Path(words[0]).name, "")
+    program = ACP_PROGRAMS.get(name)
+    package = program.package if program and program.command[0] == words[0] else ""
+    return AcpProgram(tuple(words), name, package)
+
+
+def get_agent_title(name: str) -> str:
+    """Return the name of an agent for people."""
+    return harnesses.get_harness(name).title if name in harnesses.list_names() else name
+
+
+class MessageReader(asyncio.StreamReader):
+    """Reads the lines of a program's output that can be messages: JSON objects.
+
+    Other lines are skipped. A program that writes only others, or a line without an end, is not
+    read for ever: `refusal` says why, and then nothing more comes.
+    """
+
+    def __init__(self, output: asyncio.StreamReader) -> None:
+        super().__init__()
+        self.refusal = ""
+        self._output = output
+        self._noise = 0
+
+    async def readuntil(self, separator: bytes = b"\n") -> bytes:  # type: ignore[override]
+        """Return the next message, with its line break. Raises IncompleteReadError at the end."""
+        while True:
+            line = await self._read_line(separator)
+            if _can_be_message(line) and line.rstrip().endswith(b"}"):
+                self._noise = 0
+                return line
+            self._noise += len(line)
+            if self._noise > MOST_NOISE_BYTES:
+                self._refuse("writes what is no message", line)
+
+    def is_at_end(self) -> bool:
+        """Whether nothing more will come."""
+        return bool(self.refusal) or self._output.at_eof()
+
+    async def _read_line(self, separator: bytes) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            await asyncio.sleep(0)  # A loop that never waits would hold up everything else.
+            try:
+                return b"".join((*parts, await self._output.readuntil(separator)))
+            except asyncio.LimitOverrunError as error:
+                parts.append(await self._output.readexactly(error.consumed))
+            size += len(parts[-1])
+            if size > MOST_NOISE_BYTES and not _can_be_message(parts[0]):
+                self._refuse("writes what is no message", parts[0])
+            if size > MOST_MESSAGE_BYTES:
+                self._refuse(
+                    f"writes a message of more than {MOST_MESSAGE_BYTES >> 20} MiB", parts[0]
+                )
+
+    def _refuse(self, why: str, line: bytes) -> NoReturn:
+        begin = shorten_to_line(clean_for_display(line[:200].decode("utf-8", "replace")), 60)
+        self.refusal = f"{why}: {begin}" if begin else f"{why}."
+        raise asyncio.IncompleteReadError(b"", None)
+
+
+def _can_be_message(line: bytes) -> bool:
+    return line[:100].lstrip().startswith(b"{")
+
+
+class AcpChild:
+    """A running agent: its streams, its last words, and its end.
+
+    It leads a process group of its own, so a Ctrl-C of the terminal does not reach it, and its
+    children end with it. Its standard error goes into a file, because no one reads it.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
+        assert process.stdin
+        assert process.stdout
+        self.process, self._errors = process, errors
+        self.writer, self.reader = process.stdin, MessageReader(process.stdout)
+
+    @classmethod
+    async def start(cls, program: AcpProgram, cwd: Path) -> "AcpChild":
+        """Start an agent in a folder, with this process's own environment. Raises AgentFailed."""
+        environment = {k: v for k, v in os.environ.items() if k not in AGENT_VARIABLES}
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the agent
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *program.command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                cwd=cwd,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            errors.close()
+            raise AgentFailed(
+                f"{program.command[0]} could not be started in {cwd}: {error.strerror}."
+            ) from error
+        return cls(process, errors)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended, or writes nothing more."""
+        return self.process.returncode is not None or self.reader.is_at_end()
+
+    def read_last_words(self) -> str:
+        """Read the end of its standard error."""
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(size - LAST_WORDS_BYTES, 0))
+        lines = (
+            clean_for_display(self._errors.read().decode("utf-8", "replace")).strip().splitlines()
+        )
+        return "\n".join(lines[-5:])
+
+    async def describe_end(self) -> str:
+        """Describe how it ended, as the end of a sentence, with its last words."""
+        if self.reader.refusal:
+            return self.reader.refusal
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.process.wait(), GRACE_SECONDS)
+        code = self.process.returncode
+        outcome = "closed its output" if code is None else f"ended with status {code}"
+        words = self.read_last_words()
+        return f"{outcome}. Its last words:\n{words}" if words else f"{outcome}."
+
+    async def end_group(self) -> None:
+        """Close its input, then end whatever of its group is left."""
+        with suppress(OSError, RuntimeError):
+            self.writer.close()
+        for order in (None, signal.SIGTERM, signal.SIGKILL):
+            if order and not self._send_signal(order):
+                break
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), GRACE_SECONDS)
+        # A program that never stops writing leaves its pipe open, and asyncio would warn at the end.
+        self.process._transport.close()  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+        self._errors.close()
+
+    def _send_signal(self, order: signal.Signals) -> bool:
+        """Send a signal to its group; return whether any process was left to get it."""
+        try:
+            os.killpg(self.process.pid, order)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True

@@ -1,0 +1,186 @@
+"""Writes a handoff from a running session to the message of its successor, kept in the vault.
+
+    read the thread → the session writes → the document is checked → vault
+
+Every way into a session uses this: AgentSession, `tasuki chat`, the ACP proxy.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki import handoffs
+from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.draft import assemble, pipeline
+from tasuki.draft import brief as briefs
+from tasuki.draft.authors import session_document
+from tasuki.draft.authors.session_document import AskSession, SessionDocument
+from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.pipeline import AnalyzedThread, HandoffResult
+from tasuki.draft.redact.redactor import Redactor
+from tasuki.errors import GoalHasSecret, TasukiError
+from tasuki.harness import registry as harnesses
+from tasuki.harness.pi_v3.format import wrap_handoff
+from tasuki.harness.protocol import Harness
+from tasuki.model import Goal, Handoff
+from tasuki.text_safety import clean_text
+from tasuki.vault import Vault, create_handoff_id
+
+WRITING_PHASE = "Writing handoff document..."
+MOST_LINES = 20
+"""Most files, and most todos, that a successor is given."""
+
+
+class SessionHandoff(Struct, frozen=True):
+    """A handoff out of a running session, kept and not yet given to a successor.
+
+    `document` is what the session wrote, redacted, empty where another author wrote; `message`
+    is what the successor's context begins with; `notes` are sentences for the user.
+    """
+
+    handoff: Handoff
+    document: str
+    message: str
+    notes: tuple[str, ...] = ()
+
+
+def write_handoff(
+    harness: Harness,
+    path: Path,
+    ask: AskSession,
+    *,
+    loaded: LoadedSettings,
+    focus: str = "",
+    goal: Goal | None = None,
+    successor_name: str = "",
+    vault: Vault | None = None,
+    extra_lines: Sequence[str] = (),
+    report: Callable[[str], None] = lambda phase: None,
+) -> SessionHandoff:
+    """Let a running session write its own handoff.
+
+    `focus` is what the document should focus on, `goal` what the user wants next; `extra_lines`
+    list what the session made besides the conversation: files, its todo list. The session is
+    asked through `ask`; where the user's own configuration names the author `offline` or
+    `model`, that one writes instead. A focus is kept without secrets; a goal with one is
+    refused. The thread file is read before anything is asked, so a document is never its own
+    evidence.
+
+    Raises NothingToHandOff, GoalHasSecret, AuthorFailed, Cancelled, StoreFailed,
+    ThreadUnreadable.
+    """
+    vault = vault or Vault()
+    effective_goal = goal or Goal(text=Redactor().redact(clean_text(focus)))
+    if goal and not goal.forced and (secret := handoffs.describe_secrets(goal.text)):
+        raise GoalHasSecret(f"{secret} Take it out.")
+    if find_configured_author(loaded):
+        return _write_by_author(
+            harness, path, effective_goal, loaded, successor_name, vault, report
+        )
+    settings = loaded.settings
+    analysis = pipeline.analyze_thread(harness, path, effective_goal, settings, report=report)
+    report(WRITING_PHASE)
+    id = create_handoff_id()
+    document = session_document.request_document(
+        ask, analysis.task, analysis.base, settings, id, focus or (goal.text if goal else "")
+    )
+    report(pipeline.ASSEMBLING)
+    return _assemble_handoff(
+        analysis, document, extra_lines, id, settings, successor_name or harness.name, vault
+    )
+
+
+def contains_prompt(harness: Harness, path: Path, prompt: str) -> bool:
+    """Whether a thread is the conversation in which the user wrote this prompt.
+
+    It may be another one, or a file that is still being written.
+    """
+    words = fold_quote(clean_text(prompt))
+    try:
+        entries = harness.read(path).entries
+    except TasukiError:
+        return False
+    return any(
+        words in fold_quote(clean_text(e.text)) for e in reversed(entries) if e.kind == "user"
+    )
+
+
+def limit_lines(lines: Sequence[str], noun: str) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], f"- … and {more} more {noun}"] if more > 0 else list(lines)
+
+
+def find_configured_author(loaded: LoadedSettings) -> str:
+    """Find the author that the user's configuration names instead of the session, else empty."""
+    author = loaded.settings.author
+    is_chosen = loaded.sources.get("author", "default") != "default"
+    return author if is_chosen and author != "agent" else ""
+
+
+def _assemble_handoff(
+    analysis: AnalyzedThread,
+    document: SessionDocument,
+    extra_lines: Sequence[str],
+    id: str,
+    settings: Settings,
+    successor_name: str,
+    vault: Vault,
+) -> SessionHandoff:
+    redactor = Redactor()
+    citations = tuple(assemble.build_citations(analysis.thread, document.draft, redactor))
+    draft = assemble.redact_draft(document.draft, redactor)
+    redacted = replace(
+        document,
+        document=redactor.redact(document.document),
+        added=assemble.redact_draft(document.added, redactor),
+    )
+    body = session_document.render_body(
+        redacted, id, [redactor.redact(line) for line in extra_lines]
+    )
+    context = _build_context(body, settings, has_goal=bool(draft.goal.text))
+    handoff = assemble.build_handoff(
+        draft,
+        analysis.thread,
+        context,
+        redactor,
+        citations,
+        id=id,
+        parent=handoffs.complete_id(vault, analysis.derived.parent),
+        to=successor_name,
+        budget=settings.budget,
+        created=handoffs.format_now(),
+        snapshot=analysis.take_snapshot(draft),
+    )
+    vault.save(handoff, handoffs.build_brief(handoff, context))
+    vault.append_event(id, handoffs.create_event("drafted"))
+    result = HandoffResult(handoff, context, analysis.thread, analysis.derived.facts, [])
+    notes = (*handoffs.describe_authorship(result), *handoffs.collect_warnings(result))
+    return SessionHandoff(handoff, redacted.document, wrap_handoff(body), notes)
+
+
+def _build_context(body: str, settings: Settings, *, has_goal: bool) -> str:
+    """Build the brief without its goal, for a successor that is started from the vault."""
+    preamble = [briefs.PREAMBLE] if has_goal and settings.include_handoff_preamble else []
+    head = "\n".join([briefs.TITLE, *preamble])
+    return f"{head}\n\n{briefs.FENCE_OPEN}\n{body}\n{briefs.FENCE_CLOSE}\n"
+
+
+def _write_by_author(
+    harness: Harness,
+    path: Path,
+    goal: Goal,
+    loaded: LoadedSettings,
+    successor_name: str,
+    vault: Vault,
+    report: Callable[[str], None],
+) -> SessionHandoff:
+    """Write the handoff by another author, from the thread file alone."""
+    successor = harnesses.get_harness(successor_name) if successor_name else harness
+    prepared = handoffs.prepare_handoff(
+        harness, path, goal, loaded, successor=successor, vault=vault, must_keep=True, report=report
+    )
+    notes = (*prepared.authorship_notes, *prepared.warnings)
+    return SessionHandoff(prepared.handoff, "", wrap_handoff(prepared.context.rstrip("\n")), notes)

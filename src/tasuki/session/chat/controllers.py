@@ -1,0 +1,286 @@
+"""Controllers: submitted texts, the chat's own commands, the agent's questions for permission."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tasuki.errors import Cancelled, TasukiError, ThreadNotFound
+from tasuki.model import ThreadHead
+from tasuki.session.agent_session.backend import PermissionOption, PermissionRequest, ToolProgress
+from tasuki.session.agent_session.session import LEAST_MESSAGES, NOTHING_MESSAGE
+from tasuki.session.chat.conversation import ChatConversation
+from tasuki.session.chat.painter import build_diff_lines, format_tool_title
+from tasuki.session.chat.view import ChatView, NumberedChoice
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+CANCELLED_MESSAGE = "Handoff cancelled"
+FAILED_MESSAGE = "Handoff failed: {}"
+STARTED_MESSAGE = "New session started with handoff context"
+MOST_LISTED = 9
+"""Most sessions that can be chosen from."""
+
+
+class ChatCommand(Struct, frozen=True):
+    """A command of the chat. One that `waits` is refused while the agent works."""
+
+    description: str
+    hint: str = ""
+    waits: bool = True
+
+
+CHAT_COMMANDS = {
+    "/handoff": ChatCommand("hand the work to a fresh session", "[focus instructions]"),
+    "/new": ChatCommand("begin a fresh session, without a handoff"),
+    "/resume": ChatCommand("go back to an earlier session", "[id]"),
+    "/help": ChatCommand("show commands and keys", waits=False),
+    "/quit": ChatCommand("leave", waits=False),
+}
+KEY_DESCRIPTIONS = {
+    "Enter": "send, also while the agent works",
+    "Alt-Enter": "new line",
+    "Escape": "cancel the turn, or the handoff",
+    "Ctrl-C": "the same; twice leaves",
+    "Up, Ctrl-R": "earlier prompts, search in them",
+}
+
+
+class CommandController:
+    """Runs the commands, and shows the outcome of each."""
+
+    def __init__(self, conversation: ChatConversation, view: ChatView) -> None:
+        self.conversation = conversation
+        self.view = view
+        self.leave: Callable[[], None] = lambda: None
+        """Ends the chat."""
+        self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
+            "/handoff": lambda words: self.handle_handoff_command(words or None),
+            "/new": self._start_new,
+            "/resume": self._resume,
+            "/help": self._show_help,
+            "/quit": self._leave_chat,
+        }
+
+    def find_command(self, name: str) -> Callable[[str], Awaitable[None]] | None:
+        """Find the handler of a command; None if it is not one of the chat's own."""
+        return self._handlers.get(name)
+
+    async def handle_handoff_command(self, custom_instructions: str | None) -> None:
+        """Let the running session write a handoff, and a fresh one continue with it."""
+        session = self.conversation.session
+        if session.manager.count_messages() < LEAST_MESSAGES:
+            self.view.show_warning(NOTHING_MESSAGE)
+            return
+        try:
+            outcome = await session.handoff(custom_instructions)
+        except Cancelled:
+            outcome = None
+        except TasukiError as error:
+            self.view.show_error(FAILED_MESSAGE.format(error), error.exit_code)
+            self.return_waiting_words()
+            return
+        if outcome is None:
+            self.view.show_error(CANCELLED_MESSAGE, Cancelled.exit_code)
+            self.return_waiting_words()
+            return
+        self.view.rebuild(session.messages, session.todos)
+        for sentence in outcome.notes:
+            self.view.show_note(sentence)
+        self.view.show_note(STARTED_MESSAGE)
+        if outcome.prefill:
+            self.view.fill_input(outcome.prefill)
+
+    def return_waiting_words(self) -> None:
+        """Put waiting words back into the input line: they may no longer fit."""
+        if words := self.conversation.take_waiting_words():
+            self.view.fill_input(words)
+
+    async def _start_new(self, words: str) -> None:
+        if await self._try_open(self.conversation.start_fresh()):
+            self.view.show_note("New session started")
+            if words:
+                self.view.fill_input(words)
+
+    async def _resume(self, words: str) -> None:
+        try:
+            head = self._find_session(words) if words else await self._choose_session()
+        except TasukiError as error:
+            self.view.show_error(str(error), error.exit_code)
+            return
+        if head is not None and await self._try_open(self.conversation.resume(Path(head.path))):
+            session = self.conversation.session
+            self.view.rebuild(session.messages, session.todos)
+            for note in session.manager.notes:
+                self.view.show_note(note)
+            self.view.show_note(f"Session {head.id[:13]} resumed")
+
+    async def _try_open(self, opening: Awaitable[None]) -> bool:
+        try:
+            await opening
+        except TasukiError as error:
+            self.view.show_error(str(error), error.exit_code)
+            return False
+        return True
+
+    def _find_session(self, session_id: str) -> ThreadHead:
+        matches = [
+            head for head in self.conversation.list_others() if head.id.startswith(session_id)
+        ]
+        if len(matches) != 1:
+            many = (
+                f"{len(matches)} sessions begin" if matches else "No session of this folder begins"
+            )
+            raise ThreadNotFound(f"{many} with {session_id!r}. See them all: /resume")
+        return matches[0]
+
+    async def _choose_session(self) -> ThreadHead | None:
+        heads = self.conversation.list_others()[:MOST_LISTED]
+        if not heads:
+            raise ThreadNotFound("There is no other session of this folder yet.")
+        options = tuple(f"{head.id[:13]}  {_describe_session(head)}" for head in heads)
+        index = await self.view.choose(NumberedChoice("Which session?", options))
+        return None if index is None else heads[index]
+
+    async def _show_help(self, words: str) -> None:
+        lines = [f"{f'{name} {c.hint}':30} {c.description}" for name, c in CHAT_COMMANDS.items()]
+        lines += [f"{keys:30} {description}" for keys, description in KEY_DESCRIPTIONS.items()]
+        if own := ", ".join(f"/{c.name}" for c in self.conversation.commands):
+            lines.append(f"Of {self.conversation.title} itself: {own}")
+        self.view.show_note("\n".join(lines))
+
+    async def _leave_chat(self, words: str) -> None:
+        self.leave()
+
+
+def _describe_session(head: ThreadHead) -> str:
+    return shorten_to_line(head.name or head.first_words or "(handed off, nothing said yet)", 60)
+
+
+BUSY_MESSAGE = "The agent is still at work. Wait for it, or cancel it with Escape; then {}."
+RESTART_MESSAGE = "{} ended; it is started again with the conversation so far."
+_STOP_MESSAGES = {
+    "cancelled": "Cancelled",
+    "max_tokens": "The agent stopped: its answer reached the size limit.",
+    "max_turn_requests": "The agent stopped: it reached its limit of requests in one turn.",
+    "refusal": "The agent refused to go on.",
+}
+
+
+class InputController:
+    """Decides about each text that the user submits. The chat's commands never reach the model."""
+
+    def __init__(
+        self, conversation: ChatConversation, commands: CommandController, view: ChatView
+    ) -> None:
+        self.conversation = conversation
+        self.commands = commands
+        self.view = view
+
+    async def submit(self, text: str) -> None:
+        """Carry out a text. Failures are shown, not raised."""
+        text = text.strip()
+        if not text:
+            return
+        self.view.clear_input()
+        name, words = _split_command(text)
+        command = self.commands.find_command(name)
+        if command is None:
+            await self.send_words(text)
+            return
+        if CHAT_COMMANDS[name].waits:
+            await self.conversation.wait_until_open()
+        if self.conversation.is_busy and CHAT_COMMANDS[name].waits:
+            self.view.show_warning(BUSY_MESSAGE.format(name))
+            self.view.fill_input(text)
+        else:
+            await command(words)
+
+    async def send_words(self, text: str) -> None:
+        """Send words to the agent; while it works they wait."""
+        if self.conversation.is_busy:
+            self.conversation.session.follow_up(text)
+            return
+        try:
+            if self.conversation.backend.has_ended:
+                self.view.show_note(RESTART_MESSAGE.format(self.conversation.title))
+                await self.conversation.restart()
+            stop = await self.conversation.session.prompt(text)
+        except TasukiError as error:
+            self.view.show_error(str(error), error.exit_code)
+        else:
+            if stop == "end_turn":
+                return
+            self.view.show_warning(_STOP_MESSAGES[stop])
+        self.commands.return_waiting_words()
+
+
+def _split_command(text: str) -> tuple[str, str]:
+    """Split a text into its first word and the rest."""
+    name = text.split(maxsplit=1)[0]
+    return name, text[len(name) :].strip()
+
+
+_COMMANDS = ("command", "cmd", "script")
+MOST_LINES = 8
+
+
+class PermissionDialog:
+    """Asks the user what the agent may do; while one question is open the others wait."""
+
+    def __init__(self, view: ChatView, title: str) -> None:
+        self.view, self.title = view, title
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, permission: PermissionRequest) -> None:
+        """Ask, and answer the agent once the user has answered."""
+        task = asyncio.get_running_loop().create_task(self._ask(permission))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, permission: PermissionRequest) -> None:
+        async with self._lock:
+            index = await self.view.choose(build_question(permission, self.title))
+        answer = None if index is None else permission.options[index]
+        permission.answer(answer.id if answer else None)
+
+
+def build_question(permission: PermissionRequest, title: str) -> NumberedChoice:
+    """Build the question for permission that the user sees."""
+    tool = permission.tool
+    return NumberedChoice(
+        f"{title} asks: {format_tool_title(tool)}",
+        tuple(shorten_to_line(option.name, 70) for option in permission.options),
+        find_careful_option(permission.options),
+        tuple(_describe_details(tool)),
+    )
+
+
+def find_careful_option(options: Sequence[PermissionOption]) -> int | None:
+    """Find the index of the answer that allows least; None if none refuses.
+
+    That is: refuse this once, else refuse.
+    """
+    for kind in ("reject_once", "reject_always"):
+        for index, option in enumerate(options):
+            if option.kind == kind:
+                return index
+    return None
+
+
+def _describe_details(tool: ToolProgress) -> Iterator[str]:
+    """Describe what exactly the agent wants to do: the command, or the change."""
+    values = (tool.arguments.get(name) for name in _COMMANDS)
+    command = next((c for c in values if isinstance(c, str)), "")
+    if command and command not in tool.title:
+        yield from _limit_lines(f"$ {line}" for line in clean_for_display(command).splitlines())
+    for diff in tool.diffs:
+        yield from _limit_lines(line.text.plain for line in build_diff_lines(diff))
+
+
+def _limit_lines(lines: Iterable[str]) -> Iterator[str]:
+    lines = list(lines)
+    yield from lines[:MOST_LINES]
+    if len(lines) > MOST_LINES:
+        yield f"… {len(lines) - MOST_LINES} more lines"

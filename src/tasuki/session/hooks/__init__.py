@@ -1,0 +1,1 @@
+"""Answer the hooks of a harness."""

@@ -1,0 +1,192 @@
+"""Suggests a handoff once when the context of a thread fills up.
+
+Drafts one where that is wanted.
+"""
+
+import hashlib
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tasuki.config import settings as config
+from tasuki.config.settings import LoadedSettings
+from tasuki.errors import TasukiError
+from tasuki.harness import registry as harnesses
+from tasuki.harness.integration import HarnessIntegration, HookCall
+from tasuki.harness.protocol import Harness, ThreadFile
+from tasuki.model import Thread
+from tasuki.paths import get_data_folder
+from tasuki.session.hooks.drafts import create_draft, find_folder, open_window, wait_for_thread
+
+USUAL_WINDOW = 200_000
+"""Tokens of a context whose size is unknown."""
+LARGE_WINDOW = 1_000_000
+"""Tokens of the context of a thread that holds more than the usual one."""
+KEPT_SECONDS = 60 * 86400
+"""How long suggestions for a thread are remembered."""
+FRESH_TURNS = 5
+"""Turns of the user before a thread from a handoff is handed off automatically."""
+
+
+class ThreadMemory:
+    """The suggestions made for a thread, as files in tasuki's data folder.
+
+    Two processes at once are safe.
+    """
+
+    def __init__(self, harness: str, thread: str) -> None:
+        key = hashlib.sha256(f"{harness}:{thread}".encode()).hexdigest()[:24]
+        self.folder = get_data_folder() / "suggested" / key
+
+    def is_first(self, name: str) -> bool:
+        """Whether this is the first time for a suggestion; later calls return False."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self.folder / name, os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        except OSError:
+            return False  # repeating it at every turn would be worse than leaving it out
+        _forget_old(self.folder.parent)
+        return True
+
+    def read_window(self) -> int:
+        """Read the size of the context that a status line reported, 0 if none did."""
+        try:
+            return int((self.folder / "window").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def note_window(self, tokens: int) -> None:
+        """Remember the size of the context."""
+        if tokens > 0 and tokens != self.read_window():
+            with suppress(OSError):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                (self.folder / "window").write_text(str(tokens))
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove the suggestions for threads of long ago."""
+    oldest = time.time() - KEPT_SECONDS
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if entry.stat().st_mtime < oldest:
+                for file in os.scandir(entry.path):
+                    os.unlink(file.path)
+                os.rmdir(entry.path)
+
+
+# -- the end of a turn -----------------------------------------------------------------
+
+
+def suggest_at_turn_end(harness: Harness, call: HookCall, integration: HarnessIntegration) -> str:
+    """Return the message for the user at the end of a turn; empty for none.
+
+    Raises the errors of a draft, where one is made.
+    """
+    loaded = config.load_with_sources(Path(find_folder(call)))
+    settings = loaded.settings
+    thresholds = [
+        threshold for threshold in (settings.suggest_at, settings.auto_handoff_at) if threshold
+    ]
+    if not thresholds or not call.path:
+        return ""
+    memory = ThreadMemory(harness.name, call.thread_id or call.path)
+    used = measure_context_use(harness, call, memory)
+    if used is None or used < min(thresholds):
+        return ""
+    is_automatic = settings.auto_handoff_at and used >= settings.auto_handoff_at
+    if is_automatic and (message := _draft_automatically(harness, call, loaded, used, memory)):
+        memory.is_first(f"suggested-{settings.suggest_at}")
+        return message
+    if not settings.suggest_at or used < settings.suggest_at:
+        return ""
+    if not memory.is_first(f"suggested-{settings.suggest_at}"):
+        return ""
+    message = f"The context is {used:.0f} % full. Hand off while all of it is known: {integration.command}"
+    return _notify_too(
+        loaded, f"{harness.title}: the context is {used:.0f} % full", message, call.cwd
+    )
+
+
+def measure_context_use(harness: Harness, call: HookCall, memory: ThreadMemory) -> float | None:
+    """Measure the percent of the context that a thread fills, None if it is unknown.
+
+    From the payload of the hook, else from the thread's last figures and the window that the
+    thread or the status line reports.
+    """
+    if call.used is not None:
+        return call.used
+    path = Path(call.path)
+    thread_file = harnesses.get_containing_file(path)
+    if not thread_file.exists():
+        return None
+    wait_for_thread(call.path, call.text)
+    stat = thread_file.stat()
+    head = harness.read_head(ThreadFile(path, stat.st_mtime, stat.st_size))
+    if head is None or head.context_tokens is None:
+        return None
+    tokens = head.context_tokens
+    guessed_window = USUAL_WINDOW if tokens <= USUAL_WINDOW else LARGE_WINDOW
+    window = head.context_window or call.window or memory.read_window() or guessed_window
+    return 100 * tokens / window
+
+
+def _notify_too(loaded: LoadedSettings, title: str, message: str, cwd: str) -> str:
+    """Send a message as a notification too, where that is wanted; return it with any problems."""
+    if not loaded.settings.notify:
+        return message
+    from tasuki import notify
+
+    try:
+        problems = notify.send_notification(loaded.settings.notify, title, f"{message} ({cwd})")
+    except TasukiError as error:
+        problems = [str(error)]
+    return "\n".join((message, *problems))
+
+
+# -- automatic drafts ------------------------------------------------------------------
+
+
+def _draft_automatically(
+    harness: Harness, call: HookCall, loaded: LoadedSettings, used: float, memory: ThreadMemory
+) -> str:
+    """Make a draft with the user's last request as its goal, show it, and return a message.
+
+    Once for a thread, and not for one that itself began with a handoff a few turns ago:
+    otherwise a brief that fills half of the window would hand itself on for ever. Nothing is
+    sent.
+    """
+    path = wait_for_thread(call.path)
+    thread = harness.read(path)
+    goal = find_last_request(thread)
+    if not goal or is_fresh_successor(thread) or not memory.is_first("automatic"):
+        return ""
+    id = create_draft(harness, path, goal, loaded, force=True)
+    message = f"The context is {used:.0f} % full, so handoff {id} was drafted with your last request as its goal."
+    cwd = find_folder(call)
+    advice = f"Review and start it in another terminal: tasuki start {id}"
+    if os.environ.get("TMUX"):
+        with suppress(TasukiError):
+            advice = f"Look at it in the {open_window(('start', id), cwd, loaded)}."
+    return _notify_too(
+        loaded, f"{harness.title}: a handoff was drafted", f"{message} {advice}", cwd
+    )
+
+
+def find_last_request(thread: Thread) -> str:
+    """Find what the user asked for last, word for word."""
+    requests = (e.text for e in reversed(thread.entries) if _is_request(e.kind, e.origin))
+    return next((text for text in requests if text.strip()), "")
+
+
+def is_fresh_successor(thread: Thread) -> bool:
+    """Whether a thread began with a handoff, and the user has hardly spoken since."""
+    if not any(e.origin == "handoff" for e in thread.entries[:4]):
+        return False
+    return sum(_is_request(e.kind, e.origin) for e in thread.entries) < FRESH_TURNS
+
+
+def _is_request(kind: str, origin: str) -> bool:
+    return kind == "user" and origin in ("typed", "queued")

@@ -1,0 +1,1 @@
+"""Sessions stored in the format of pi v3."""

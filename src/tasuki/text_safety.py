@@ -1,0 +1,85 @@
+"""Make text from threads safe to show and to send on.
+
+What moves the cursor, ends a paste or is invisible is removed.
+"""
+
+import re
+
+_LINE_END = re.compile(r"\r\n?")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SEQUENCE = re.compile(
+    r"\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC: a title, a link, the clipboard
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, the cursor, the end of a paste
+)
+_UNSEEN = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0"
+    "\ufff0-\ufffb\ufffe\uffff\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u202a-\u202e\u2066-\u2069"  # what turns the order of what is seen
+)
+"""Characters that a person does not see and a model reads.
+
+Tags can spell out whole orders (Unicode 16, section 23.9).
+"""
+_JOINS = "\u200c\u200d\ufe00-\ufe0f"  # which emoji, Persian and Indian scripts need, one at a time
+_PRIVATE = "[\U000f0000-\U000ffffd\U00100000-\U0010fffd]"
+_MARKS = "\u061c\u200e\u200f"
+"""Marks of direction that keyboards of Hebrew, Arabic and Persian write, one at a time.
+
+Several in a row can spell a text.
+"""
+_CANDIDATE = re.compile(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}|[{_MARKS}]{{2}}")
+_SEEN = rf"[^\x00-\x7f{_UNSEEN}{_JOINS}]"
+_NEVER_SEEN = re.compile(f"[{_UNSEEN}]|[{_MARKS}]{{2,}}")
+_HIDDEN = re.compile(f"[{_MARKS}]")
+_SPELLED = re.compile(rf"{_PRIVATE}(?:\s*{_PRIVATE}){{2,}}|(?<=\w){_PRIVATE}+(?=\w)")
+"""Private-use characters in a row or between letters, which can spell a text.
+
+An icon of a font is alone.
+"""
+_STRAY_JOIN = re.compile(
+    rf"(?<!{_SEEN})(?<!{_SEEN}\ufe0f)\u200d|(?<!{_SEEN})\u200c|[\u200c\u200d](?![^\x00-\x7f])"
+    r"|(?<![0-9#*])"
+    rf"(?<!{_SEEN})[\ufe00-\ufe0f]|(?<!{_SEEN})[\ufe00-\ufe0f](?!\u20e3)"
+)
+
+
+def clean_text(text: str) -> str:
+    """Return the text without invisible characters and controls other than newline and tab.
+
+    Line ends become newlines. A lone surrogate, which cannot be sent to a terminal, becomes
+    U+FFFD.
+    """
+    text = remove_invisible(_CONTROL.sub("", _LINE_END.sub("\n", text)))
+    return text.encode("utf-8", "replace").decode() if _has_surrogate(text) else text
+
+
+def remove_invisible(text: str) -> str:
+    """Return the text without characters that are invisible or change the order of what is seen.
+
+    Those that join emoji and letters are kept between such, private-use characters of planes 15
+    and 16 where no more than two are together: icons. A blank of braille becomes a space, the
+    separators of lines and paragraphs a newline.
+    """
+    if text.isascii() or not _CANDIDATE.search(text):
+        return text
+    text = text.replace("\u2028", "\n").replace("\u2029", "\n")
+    text = _NEVER_SEEN.sub("", text.replace("\u2800", " "))
+    return _STRAY_JOIN.sub("", _SPELLED.sub("", text))
+
+
+def clean_for_display(text: str) -> str:
+    """Clean a text, and also remove escape sequences and marks of direction: only for display.
+
+    Text that is sent on goes through `clean_text`, which keeps every visible character.
+    """
+    return _HIDDEN.sub("", clean_text(_SEQUENCE.sub("", text)))
+
+
+def shorten_to_line(text: str, width: int) -> str:
+    """Return the first words of a text on one line of at most `width` characters, for a list."""
+    words = " ".join(clean_for_display(text[: width * 8]).split())
+    return words if len(words) <= width else words[: width - 1].rstrip() + "…"
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text) if text else False

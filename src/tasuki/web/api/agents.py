@@ -1,0 +1,167 @@
+"""`/api/agents`."""
+
+from typing import Annotated, Any
+
+from litestar import Router, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
+
+from tasuki.fleet.agents.lost_agents import find_lost_agents
+from tasuki.fleet.hooks.correlator import find_caller
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.api.bodies import (
+    Adoption,
+    AgentMessage,
+    CallerClues,
+    KeyPress,
+    NewAgent,
+    NewHandoff,
+    Recovery,
+)
+from tasuki.web.security.auth import require_operator
+from tasuki.web.views import redacted
+
+AgentIdQuery = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
+"""The id of an agent."""
+LimitQuery = Annotated[int, QueryParameter(ge=1, le=1000)]
+
+
+@get("/agents", sync_to_thread=True)
+def list_agents(
+    fleet: NamedDependency[Fleet],
+    ended: FromQuery[bool | None] = None,
+    persona: FromQuery[str] = "",
+    limit: LimitQuery = 200,
+    before: AgentIdQuery = None,
+) -> dict[str, Any]:
+    """List agents, newest first; `ended=false` for those that run.
+
+    Where there are more, `next` is the `before` of the next page, else null.
+    """
+    agents = queries.list_agents(
+        fleet.database, ended=ended, persona=persona, limit=limit + 1, before=before or 0
+    )
+    next_id = agents[limit - 1].id if len(agents) > limit else None
+    return {"agents": list(map(redacted.redact_agent, agents[:limit])), "next": next_id}
+
+
+@get("/agents/{id:int}", sync_to_thread=True)
+def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
+    """Show an agent, its handoffs, and how to attach to it.
+
+    That is the path of the socket of its tmux server, or why it cannot be attached to from
+    here.
+    """
+    agent = queries.load_agent(fleet.database, id)
+    handoffs = queries.list_handoffs(fleet.database, agent_id=id)
+    return {
+        **redacted.redact_agent(agent),
+        "handoffs": list(map(redacted.redact_handoff, handoffs)),
+        "tmux": fleet.panes.find_socket_path() if agent.pane else "",
+        "elsewhere": fleet.describe_other_host(id),
+    }
+
+
+@post("/agents", status_code=200, sync_to_thread=True)
+def start_agent(fleet: NamedDependency[Fleet], data: JSONBody[NewAgent]) -> dict[str, Any]:
+    """Start an agent in a tmux window; answers once its program runs."""
+    return redacted.redact_agent(fleet.start_agent(data.build_request()))
+
+
+@post("/agents/adopt", status_code=200, sync_to_thread=True)
+def adopt_agent(fleet: NamedDependency[Fleet], data: JSONBody[Adoption]) -> dict[str, Any]:
+    """Adopt an agent that is already running in a pane."""
+    agent = fleet.adopt_agent(
+        pane=data.pane, harness=data.harness, persona=data.persona, session=data.session
+    )
+    return redacted.redact_agent(agent)
+
+
+@post("/agents/own", status_code=200, sync_to_thread=True)
+def find_own_agent(fleet: NamedDependency[Fleet], data: JSONBody[CallerClues]) -> dict[str, Any]:
+    """Find the running agent that a caller on this machine is a part of; null for none."""
+    agent = find_caller(fleet.database, fleet.host, data.token, data.sessions, data.processes)
+    return {"agent": redacted.redact_agent(agent) if agent else None}
+
+
+@post("/agents/{id:int}/send", status_code=200, sync_to_thread=True)
+def send_text(
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    data: JSONBody[AgentMessage],
+    key: Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)] = "",
+) -> dict[str, Any]:
+    """Type a text to an agent as a prompt; return whether its turn began.
+
+    The answer is `proven`, `uncertain` or `refused`. Sent again with the same
+    `Idempotency-Key`, it is not typed again; the answer is what is known then.
+    """
+    return fleet.send_text(id, data.text, key)
+
+
+@get("/agents/{id:int}/screen", sync_to_thread=True)
+def show_screen(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, str]:
+    """Show what the pane of an agent shows now, without secrets."""
+    return {"screen": fleet.read_screen(id)}
+
+
+@post("/agents/{id:int}/keys", status_code=200, sync_to_thread=True)
+def press_key(
+    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[KeyPress]
+) -> dict[str, Any]:
+    """Press one key in an agent's pane, such as a dialog asks for: `Enter`, `Escape`, `y`, `1`."""
+    fleet.press_key(id, data.key)
+    return redacted.redact_agent(queries.load_agent(fleet.database, id))
+
+
+@post("/agents/{id:int}/stop", status_code=200, sync_to_thread=True)
+def stop_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
+    """End an agent by its own exit command; answers once it has ended."""
+    return redacted.redact_agent(fleet.stop_agent(id))
+
+
+@get("/agents/lost", sync_to_thread=True)
+def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
+    """List lost agents without a successor, oldest first; why one cannot be recovered."""
+    return {
+        "agents": [
+            redacted.redact_lost_agent(lost)
+            for lost in find_lost_agents(fleet.database, fleet.panes, fleet.host)
+        ]
+    }
+
+
+@post("/agents/recover", status_code=200, sync_to_thread=True)
+def recover_agents(fleet: NamedDependency[Fleet], data: JSONBody[Recovery]) -> dict[str, Any]:
+    """Recover every lost agent from its thread, a few at once; answers at once with what begins."""
+    return {
+        "agents": [
+            redacted.redact_lost_agent(*one) for one in fleet.recover_lost_agents(data.reason)
+        ]
+    }
+
+
+@post("/agents/{id:int}/handoff", status_code=200, sync_to_thread=True)
+def hand_off(
+    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewHandoff]
+) -> dict[str, Any]:
+    """Hand an agent off to a fresh one of its persona; answers at once, the handoff goes on.
+
+    409 while one is under way or recorded. One that failed before its record may be requested
+    again here; one that failed after it is continued by `/api/handoffs/{id}/retry`.
+    """
+    handoff = fleet.hand_off(id, data.build_request())
+    return {"status": "initiated", **redacted.redact_handoff(handoff)}
+
+
+router = Router(
+    "/api",
+    route_handlers=[
+        list_agents, show_agent, start_agent, adopt_agent, find_own_agent, list_lost_agents,
+        recover_agents, send_text, show_screen, press_key, stop_agent, hand_off,
+    ],
+    guards=[require_operator],
+    tags=["agents"],
+)  # fmt: skip

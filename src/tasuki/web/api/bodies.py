@@ -1,0 +1,263 @@
+"""Bodies of requests with their bounds, and errors as answers."""
+
+import logging
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, SerializationException, ValidationException
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
+from sqlalchemy.exc import DBAPIError
+
+from tasuki import errors
+from tasuki.draft.redact.redactor import redact
+from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.handoff.commands import HandoffRequest
+from tasuki.fleet.hooks.intake import IntakeOverloaded
+from tasuki.fleet.store.database import is_temporary
+from tasuki.fleet.store.failures import StepFailed
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+ShortText = Annotated[str, Meta(max_length=200)]
+PathText = Annotated[str, Meta(max_length=4096)]
+LongText = Annotated[str, Meta(max_length=100_000)]
+ReasonText = Annotated[str, Meta(min_length=1, max_length=4000)]
+ContextText = Annotated[str, Meta(max_length=4000)]
+PercentValue = Annotated[float, Meta(ge=1, le=100)]
+
+
+class _RequestBody(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class NewPersona(_RequestBody, frozen=True):
+    """A persona to add. `threshold` is in percent; without one that of the settings is used."""
+
+    role: ShortText
+    name: ShortText
+    skill: LongText = ""
+    harness: ShortText = "claude"
+    model: ShortText = ""
+    threshold: PercentValue | None = None
+    automatic: bool = False
+
+
+class PersonaChange(_RequestBody, frozen=True):
+    """Changes of a persona; omitted fields stay."""
+
+    skill: LongText | UnsetType = UNSET
+    harness: ShortText | UnsetType = UNSET
+    model: ShortText | UnsetType = UNSET
+    threshold: PercentValue | UnsetType | None = UNSET
+    automatic: bool | UnsetType = UNSET
+
+
+class LessonOrder(_RequestBody, frozen=True):
+    """The decision on proposed lessons; without ids all of them."""
+
+    order: Literal["accept", "drop"]
+    ids: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**31 - 1)], ...], Meta(max_length=1000)] = ()
+
+
+class NewAgent(_RequestBody, frozen=True):
+    """An agent to start. `cwd` is a whole path; `arguments` go to the program as they are."""
+
+    cwd: PathText
+    persona: ShortText = ""
+    harness: ShortText = ""
+    model: ShortText = ""
+    permission: ShortText = ""
+    goal: LongText = ""
+    arguments: Annotated[
+        tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=64)
+    ] = ()
+
+    def build_request(self) -> StartRequest:
+        """Build the fleet's own request."""
+        return StartRequest(**asdict(self))
+
+
+class Adoption(_RequestBody, frozen=True):
+    """An agent that is already running in a pane. `pane` is tmux's id of the pane, `%3`."""
+
+    pane: ShortText
+    harness: ShortText
+    persona: ShortText = ""
+    session: ShortText = ""
+
+
+class AgentMessage(_RequestBody, frozen=True):
+    """A text that is typed to an agent."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=100_000)]
+
+
+class SettingsChange(_RequestBody, frozen=True):
+    """Changes of the fleet's settings; omitted ones stay, and null is the default."""
+
+    context_threshold: Annotated[int, Meta(ge=1, le=100)] | UnsetType | None = UNSET
+    notify: PathText | UnsetType | None = UNSET
+    notify_about: ShortText | UnsetType | None = UNSET
+
+
+class SeenAlerts(_RequestBody, frozen=True):
+    """The alert up to which the operator has seen them."""
+
+    up_to: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class KeyPress(_RequestBody, frozen=True):
+    """A key to press, by its tmux name."""
+
+    key: ShortText
+
+
+class CallerClues(_RequestBody, frozen=True):
+    """Clues to the agent that a caller is inside of: from its environment and its processes."""
+
+    token: ShortText = ""
+    sessions: Annotated[tuple[PathText, ...], Meta(max_length=16)] = ()
+    processes: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=2**31 - 1)], ...], Meta(max_length=64)
+    ] = ()
+
+
+class Recovery(_RequestBody, frozen=True):
+    """Why lost agents are recovered."""
+
+    reason: ReasonText = "it was lost"
+
+
+class NewHandoff(_RequestBody, frozen=True, rename={"source": "from"}):
+    """Why an agent is handed off.
+
+    `context` is for its successor; `force` does not wait for its children. `goal` is what the
+    successor should do; without one it continues its predecessor's task. `"from": "thread"`:
+    the document is written from the agent's thread, for an agent that is dead, has no pane or
+    is out of its quota.
+    """
+
+    reason: ReasonText
+    context: ContextText = ""
+    goal: ContextText = ""
+    force: bool = False
+    source: Literal["agent", "thread"] = "agent"
+
+    def build_request(self) -> HandoffRequest:
+        """Build the fleet's own request."""
+        from_thread = self.source == "thread"
+        return HandoffRequest(self.reason, self.context, self.goal, self.force, from_thread)
+
+
+logger = logging.getLogger("tasuki.web")
+
+STATUS_BY_ERROR: Mapping[type[errors.TasukiError], int] = {
+    errors.AgentNotFound: 404,
+    errors.PersonaNotFound: 404,
+    errors.HandoffNotFound: 404,
+    errors.ThreadNotFound: 404,
+    errors.ThreadUnreadable: 400,
+    errors.ConfigInvalid: 400,
+    errors.NotPossible: 400,
+    errors.UsageError: 400,
+    errors.HarnessMissing: 400,
+    errors.AlreadyUnderWay: 409,
+    errors.OtherHost: 409,
+    errors.Refused: 409,
+    StepFailed: 409,
+    errors.LaunchFailed: 502,
+    IntakeOverloaded: 503,
+    errors.ServerEnds: 503,
+    errors.StoreFailed: 507,
+}
+"""The status by the class of an error, or of one that it descends from; 500 for others."""
+
+PARAMETER_NAMES = {"in_state": "state"}
+"""Parameters whose own name would have another meaning for Litestar."""
+AnyRequest = Request[Any, Any, Any]
+JsonResponse = Response[dict[str, Any]]
+
+
+def get_status(error: errors.TasukiError) -> int:
+    """Return the status of an error."""
+    return next(
+        (STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in STATUS_BY_ERROR), 500
+    )
+
+
+def handle_tasuki_error(_: AnyRequest, error: errors.TasukiError) -> JsonResponse:
+    """Answer an error that tasuki raised on purpose."""
+    details = error.details if isinstance(error, errors.AlreadyUnderWay) else {}
+    if isinstance(error, StepFailed):
+        details = {"code": error.code}
+    return _build_answer(get_status(error), str(error), kind=type(error).__name__, **details)
+
+
+def handle_invalid(_: AnyRequest, error: ValidationException) -> JsonResponse:
+    """Answer an invalid body or query: each wrong field by its name."""
+    problems = [_format_field(one) for one in error.extra] if isinstance(error.extra, list) else []
+    return _build_answer(400, " ".join(problems) or str(error.detail), kind="UsageError")
+
+
+def handle_http_error(request: AnyRequest, error: HTTPException) -> JsonResponse:
+    """Answer what Litestar refuses: no such path, a too large body, no JSON, no token."""
+    detail = error.detail
+    if isinstance(error.__cause__, SerializationException) or (
+        error.status_code == 400 and request.method != "GET"
+    ):
+        detail = f"The body cannot be read: {error.__cause__ or error.detail}."
+    elif error.status_code == 404:
+        detail = (
+            f"There is nothing at {shorten_to_line(request.url.path, 200)}. What there is: /schema"
+        )
+    elif error.status_code == 405:
+        detail = f"{request.method} is not possible at {shorten_to_line(request.url.path, 200)}."
+    elif error.status_code == 413:
+        detail = "The body is too large: at most 1 MiB."
+    kind = {401: "Unauthorized", 404: "NotFound"}.get(error.status_code, "UsageError")
+    answer = _build_answer(error.status_code, detail, kind=kind)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def handle_recursion(_: AnyRequest, error: RecursionError) -> JsonResponse:
+    """Answer a body whose brackets never end."""
+    return _build_answer(
+        400, "The body cannot be read: it is nested too deeply.", kind="UsageError"
+    )
+
+
+def handle_unexpected(request: AnyRequest, error: Exception) -> JsonResponse:
+    """Answer a fault of tasuki's own, or of the database; the log has the details."""
+    if isinstance(error, DBAPIError) and is_temporary(error):
+        return _build_answer(503, "The database does not answer. Try again.", kind="StoreFailed")
+    path = shorten_to_line(request.url.path, 200)
+    logger.error("%s %s failed", request.method, path, exc_info=error)
+    return _build_answer(
+        500, "That failed, by a fault of tasuki's. The server's log says more.", kind="TasukiError"
+    )
+
+
+def _format_field(problem: Any) -> str:
+    """Format one wrong field as a sentence."""
+    key, message = problem.get("key", ""), str(problem.get("message", "")).rstrip(".")
+    if key == "data":  # Litestar's word for the body
+        return "A body of JSON is needed." if message == "'data'" else f"The body: {message}."
+    key = PARAMETER_NAMES.get(key, key)
+    return f"`{key}`: {message}." if key else f"{message}."
+
+
+def _build_answer(status: int, sentence: str, **more: Any) -> JsonResponse:
+    content = {"error": redact(clean_for_display(sentence))[0], **more}
+    return Response(content, status_code=status, media_type="application/json")
+
+
+EXCEPTION_HANDLERS: dict[Any, Any] = {
+    errors.TasukiError: handle_tasuki_error,
+    ValidationException: handle_invalid,
+    HTTPException: handle_http_error,
+    RecursionError: handle_recursion,
+    Exception: handle_unexpected,
+}
+"""The handlers for Litestar, by exception class."""

@@ -1,0 +1,1 @@
+"""Routes that hooks of agents call."""

@@ -1,0 +1,1 @@
+"""Live events and live pages."""

@@ -1,0 +1,297 @@
+"""The page of one agent: what it does, its screen, and the operator's orders for it."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery
+from msgspec.structs import replace
+
+from tasuki.errors import NotPossible, TasukiError
+from tasuki.fleet.agents.lost_agents import LostAgent, find_lost_agents
+from tasuki.fleet.agents.messages import KEYS
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import FleetHandoff
+from tasuki.harness import registry as harnesses
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, NewHandoff
+from tasuki.web.pages import forms
+from tasuki.web.pages.fleet import cards
+from tasuki.web.views import redacted, states, templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
+LOG_LINES = 40
+"""Lines of an agent's log on its page."""
+SCREEN_KEYS = ("Enter", "Escape", "Up", "Down", "Tab", "Space", "y", "n", "1", "2", "3")
+assert set(SCREEN_KEYS) <= set(KEYS)
+
+
+@get("/agents/{id:int}", sync_to_thread=True, include_in_schema=False)
+def show_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Show an agent: its card, its screen, its handoffs and its log."""
+    return _render_agent(request, fleet, id)
+
+
+def _render_agent(
+    request: AnyRequest, fleet: Fleet, id: int, *, status: int = 200, **extra: Any
+) -> PageResponse:
+    agent = queries.load_agent(fleet.database, id)
+    card = cards.build_cards(fleet, [id])[0]
+    handoffs = queries.list_handoffs(fleet.database, agent_id=id)
+    personas = queries.list_personas(fleet.database) if not agent.persona else []
+    context = {
+        "text": "", "refused": "", "sent": "", **extra,
+        "agent": redacted.redact_row(agent), "card": card, "live": f"agent-{id}",
+        "title_of": harnesses.get_harness(agent.harness).title,
+        "handoffs": [(redacted.redact_row(handoff), states.HANDOFF_SHAPES[handoff.state], states.get_step_name(handoff)) for handoff in handoffs],
+        "events": queries.list_last_events(fleet.database, id, LOG_LINES),
+        "screen": _read_screen(fleet, id) if agent.pane and agent.ended_at is None else None,
+        "keys": SCREEN_KEYS, "personas": personas,
+        "is_own": agent.ordered_at is not None or agent.adopted,
+    }  # fmt: skip
+    return templates.render_page(request, "agent.html", status, **context)
+
+
+def _read_screen(fleet: Fleet, id: int) -> str:
+    try:
+        return fleet.read_screen(id)
+    except TasukiError as error:
+        return str(error)
+
+
+@get("/agents/{id:int}/screen", sync_to_thread=True, include_in_schema=False)
+def show_screen(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Show what its pane shows now, as a piece of its page."""
+    return templates.render_page(request, "screen.html", screen=_read_screen(fleet, id), id=id)
+
+
+@get("/agents/{id:int}/thread", sync_to_thread=True, include_in_schema=False)
+def show_thread(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], entry: FromQuery[int] = 0
+) -> PageResponse:
+    """Show its thread, on the page of threads; from an entry on, where a document cites one."""
+    agent = queries.load_agent(fleet.database, id)
+    if not agent.session:
+        raise NotPossible(f"The thread of agent {id} is not known yet: its session has not begun.")
+    address = f"/threads/{agent.harness}/{quote(agent.session, safe='')}"
+    return templates.redirect(request, f"{address}?entry={entry}#e{entry}" if entry else address)
+
+
+@post("/agents/{id:int}/send", sync_to_thread=True, include_in_schema=False)
+def send_text(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Type a text to it; the page says whether its turn began."""
+    try:
+        body = forms.fill_body(AgentMessage, {"text": form.get("text", "")})
+        result = fleet.send_text(id, body.text)
+    except TasukiError as error:
+        return _render_agent(
+            request, fleet, id, status=bodies.get_status(error), refused=str(error), text=form.get("text", "")
+        )  # fmt: skip
+    why = f": {result['why']}" if result["why"] else ""
+    return _render_agent(
+        request, fleet, id, sent=f"{result['state'].capitalize()}{why}.", text="" if result["state"] != "refused" else body.text
+    )  # fmt: skip
+
+
+@post("/agents/{id:int}/keys", sync_to_thread=True, include_in_schema=False)
+def press_key(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Press one key in its pane."""
+    try:
+        fleet.press_key(id, form.get("key", ""))
+    except TasukiError as error:
+        return _render_agent(
+            request, fleet, id, status=bodies.get_status(error), refused=str(error)
+        )
+    return templates.redirect(request, f"/agents/{id}#screen")
+
+
+# -- hand off --------------------------------------------------------------------------
+
+
+@get("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
+def show_handoff_form(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Show the form that hands an agent off."""
+    card = cards.build_cards(fleet, _check_agent(fleet, id))[0]
+    reason = f"Context past {card.meter.mark:.0f} %" if card.meter.past else ""
+    from_thread = request.query_params.get("from") == "thread"
+    values = {
+        "reason": "Ended" if from_thread and not reason else reason,
+        "from": "thread" if from_thread else "",
+    }
+    return _render_handoff_form(request, fleet, id, values)
+
+
+def _render_handoff_form(
+    request: AnyRequest,
+    fleet: Fleet,
+    id: int,
+    values: dict[str, str],
+    refused: str = "",
+    status: int = 200,
+) -> PageResponse:
+    agent = queries.load_agent(fleet.database, id)
+    return templates.render_page(
+        request, "handoff_form.html", status, agent=redacted.redact_row(agent),
+        card=cards.build_cards(fleet, [id])[0], values=values, refused=refused,
+    )  # fmt: skip
+
+
+@post("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
+def hand_off(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Hand it off and show its handoff. A refusal is shown with the form."""
+    _check_agent(fleet, id)
+    try:
+        body = forms.fill_body(NewHandoff, {
+            "reason": form.get("reason", "").strip(), "context": form.get("context", "").strip(),
+            "force": bool(form.get("force")), "from": "thread" if form.get("from") == "thread" else "agent",
+        })  # fmt: skip
+        handoff = fleet.hand_off(id, body.build_request())
+    except TasukiError as error:
+        return _render_handoff_form(request, fleet, id, form, str(error), bodies.get_status(error))
+    return templates.redirect(request, f"/handoffs/{handoff.id}")
+
+
+@get("/agents/recover", sync_to_thread=True, include_in_schema=False)
+def show_recovery_form(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """Ask whether to recover lost agents, and show them."""
+    lost = find_lost_agents(fleet.database, fleet.panes, fleet.host)
+    return _render_recovery(request, [(one, None) for one in lost], done=False)
+
+
+@post("/agents/recover", sync_to_thread=True, include_in_schema=False)
+def recover_agents(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """Recover lost agents; show what becomes of each."""
+    return _render_recovery(request, fleet.recover_lost_agents("it was lost"), done=True)
+
+
+def _render_recovery(
+    request: AnyRequest, recoveries: Sequence[tuple[LostAgent, FleetHandoff | None]], *, done: bool
+) -> PageResponse:
+    shown = [
+        (replace(one, agent=redacted.redact_row(one.agent)), handoff) for one, handoff in recoveries
+    ]
+    return templates.render_page(request, "recover_form.html", found=shown, done=done)
+
+
+def _check_agent(fleet: Fleet, id: int) -> list[int]:
+    """Return the id of an agent that exists. Raises AgentNotFound."""
+    return [queries.load_agent(fleet.database, id).id]
+
+
+# -- stop, start, adopt ----------------------------------------------------------------
+
+
+@get("/agents/{id:int}/stop", sync_to_thread=True, include_in_schema=False)
+def show_stop_form(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Ask whether to end an agent."""
+    agent = queries.load_agent(fleet.database, id)
+    return templates.render_page(
+        request, "stop_form.html", agent=redacted.redact_row(agent), refused=""
+    )
+
+
+@post("/agents/{id:int}/stop", sync_to_thread=True, include_in_schema=False)
+def stop_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """End it by its own exit command."""
+    try:
+        fleet.stop_agent(id)
+    except TasukiError as error:
+        agent = redacted.redact_row(queries.load_agent(fleet.database, id))
+        return templates.render_page(
+            request, "stop_form.html", bodies.get_status(error), agent=agent, refused=str(error)
+        )
+    return templates.redirect(request, f"/agents/{id}")
+
+
+@get("/agents/new", sync_to_thread=True, include_in_schema=False)
+def show_new_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], persona: FromQuery[str] = ""
+) -> PageResponse:
+    """Show the forms that start an agent, and adopt one."""
+    return _render_new_agent(request, fleet, {"persona": persona})
+
+
+def _render_new_agent(
+    request: AnyRequest,
+    fleet: Fleet,
+    values: dict[str, str],
+    *,
+    refused: str = "",
+    adopting: bool = False,
+    status: int = 200,
+) -> PageResponse:
+    recent = queries.list_agents(fleet.database, limit=200)
+    return templates.render_page(
+        request, "new_agent.html", status, values=values, refused=refused, adopting=adopting,
+        personas=queries.list_personas(fleet.database),
+        folders=sorted({agent.cwd for agent in recent if agent.cwd})[:50],
+        harnesses=forms.list_startable_harnesses(),
+        anonymous=[a for a in map(redacted.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
+    )  # fmt: skip
+
+
+@post("/agents/new", sync_to_thread=True, include_in_schema=False)
+def start_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
+    """Start an agent in a tmux window."""
+    names = ("cwd", "persona", "harness", "model", "permission", "goal")
+    try:
+        body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
+        if not body.cwd.startswith("/"):
+            raise NotPossible("The folder must be a whole path: it begins with /.")
+        agent = fleet.start_agent(body.build_request())
+    except TasukiError as error:
+        return _render_new_agent(
+            request, fleet, form, refused=str(error), status=bodies.get_status(error)
+        )
+    return templates.redirect(request, f"/agents/{agent.id}")
+
+
+@post("/agents/adopt", sync_to_thread=True, include_in_schema=False)
+def adopt_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
+    """Adopt an agent that is already running in a pane."""
+    names = ("pane", "harness", "persona", "session")
+    try:
+        body = forms.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
+        agent = fleet.adopt_agent(
+            pane=body.pane, harness=body.harness, persona=body.persona, session=body.session
+        )
+    except TasukiError as error:
+        return _render_new_agent(
+            request,
+            fleet,
+            form,
+            refused=str(error),
+            adopting=True,
+            status=bodies.get_status(error),
+        )
+    return templates.redirect(request, f"/agents/{agent.id}")
+
+
+HANDLERS = (
+    show_agent, show_screen, show_thread, send_text, press_key, show_handoff_form, hand_off, show_stop_form, stop_agent, show_new_agent,
+    start_agent, adopt_agent, show_recovery_form, recover_agents,
+)  # fmt: skip

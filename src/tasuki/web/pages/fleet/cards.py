@@ -1,0 +1,280 @@
+"""The cards of the fleet: what an operator sees of agents and handoffs, in order of need."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.draft.redact.redactor import Redactor
+from tasuki.fleet.agents.personas import find_later_agent
+from tasuki.fleet.handoff import workflow
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
+from tasuki.fleet.store.queries import (
+    list_agent_handoffs_in,
+    list_recent_agents_in,
+    load_personas_in,
+)
+from tasuki.harness import registry as harnesses
+from tasuki.web.views import states
+from tasuki.web.views.states import StateShape
+
+RECENT_SECONDS = 86400.0
+"""Seconds for which an agent that ended is still shown with the others."""
+MOST_CARDS = 500
+GROUPS = {"needs": "Needs you", "working": "Working", "quiet": "Quiet"}
+_RANKS = {"fail": 0, "ask": 1, "wait": 2, "past": 3}
+_QUIET = {"idle": 0, "end": 1}
+MOST_SENTENCE_CHARACTERS = 300
+
+
+class ContextMeter(Struct, frozen=True):
+    """How full a context is, in percent of its window; None where it is unknown."""
+
+    used: float | None
+    mark: float
+    tokens: int | None = None
+    window: int | None = None
+
+    @property
+    def past(self) -> bool:
+        """Whether the threshold is crossed."""
+        return self.used is not None and self.used >= self.mark
+
+
+class ChainPlace(Struct, frozen=True):
+    """The place of an agent in its chain."""
+
+    number: int = 1
+    of: int = 1
+
+
+class AgentCard(Struct, frozen=True):
+    """One agent as the fleet page shows it.
+
+    `group` is needs, working or quiet; a lower `rank` comes first.
+    """
+
+    id: int
+    name: str
+    shown: StateShape
+    since: float
+    started_at: float
+    where: tuple[str, ...]
+    sentence: str
+    step: str
+    meter: ContextMeter
+    last: str
+    place: ChainPlace | None
+    group: str
+    rank: int
+    handoff: str
+    project: str
+    harness: str
+    can: str
+    """Its button: open, follow, hand off, thread, or nothing."""
+
+
+class CardFacts(Struct, frozen=True):
+    """The data for cards, read in one transaction."""
+
+    agents: tuple[FleetAgent, ...]
+    handoffs: Mapping[int, FleetHandoff]
+    """The relevant handoff of each agent, by the agent's id."""
+    personas: Mapping[str, Persona]
+    places: Mapping[int, ChainPlace]
+    threshold: float
+
+
+def build_cards(fleet: Fleet, ids: Iterable[int] | None = None) -> list[AgentCard]:
+    """Build the cards of some agents, or of all that work or ended within a day.
+
+    Those that need the operator come first.
+    """
+    facts = _load_facts(fleet, None if ids is None else set(ids))
+    redactor = Redactor()
+    built = [
+        _build_card(agent, facts, redactor)
+        for agent in facts.agents
+        if ids is not None or not _is_succeeded(agent, facts)
+    ]
+    return sorted(built, key=_build_order)
+
+
+def _build_order(card: AgentCard) -> tuple[int, int, float]:
+    """Build the sort key: agents that need the operator first, longest wait first.
+
+    Then the newest.
+    """
+    needs_operator = card.group == "needs"
+    return tuple(GROUPS).index(card.group), card.rank, card.since if needs_operator else -card.since
+
+
+def _is_succeeded(agent: FleetAgent, facts: CardFacts) -> bool:
+    """Whether an agent has ended and its successor works on: its chain shows it."""
+    handoff = facts.handoffs.get(agent.id)
+    return agent.ended_at is not None and handoff is not None and handoff.state == "done"
+
+
+def _load_facts(fleet: Fleet, ids: set[int] | None) -> CardFacts:
+    with fleet.database.read() as connection:
+        if ids is None:
+            agents = list_recent_agents_in(
+                connection, since=time.time() - RECENT_SECONDS, limit=MOST_CARDS
+            )
+        else:
+            agents = list_recent_agents_in(connection, ids=ids)
+        slugs = {agent.persona for agent in agents if agent.persona}
+        handoffs = _select_handoffs(
+            connection, list_agent_handoffs_in(connection, {agent.id for agent in agents})
+        )
+        personas = {persona.slug: persona for persona in load_personas_in(connection, slugs)}
+        places = _find_places(connection, slugs)
+    return CardFacts(tuple(agents), handoffs, personas, places, fleet.threshold)
+
+
+def _select_handoffs(
+    connection: sa.Connection, newest_first: list[FleetHandoff]
+) -> dict[int, FleetHandoff]:
+    """Select the handoff of each agent that matters now: no cancelled one, and no old failure."""
+    selected: dict[int, FleetHandoff] = {}
+    for handoff in newest_first:
+        if handoff.state == "cancelled" or handoff.agent_id in selected:
+            continue
+        is_old = (
+            handoff.state in ("failed", "uncertain")
+            and find_later_agent(connection, handoff) is not None
+        )
+        if not is_old:
+            selected[handoff.agent_id] = handoff
+    return selected
+
+
+def _find_places(connection: sa.Connection, slugs: set[str]) -> dict[int, ChainPlace]:
+    agents = tables.agents.c
+    query = (
+        sa.select(agents.id, agents.previous_agent_id)
+        .where(agents.persona.in_(sorted(slugs)))
+        .order_by(agents.id)
+    )
+    number: dict[int, int] = {}
+    first: dict[int, int] = {}
+    longest: dict[int, int] = {}
+    for id, before in connection.execute(query):
+        number[id] = number.get(before, 0) + 1
+        first[id] = first.get(before, id)
+        longest[first[id]] = max(longest.get(first[id], 0), number[id])
+    return {id: ChainPlace(number[id], longest[first[id]]) for id in number}
+
+
+# -- one card --------------------------------------------------------------------------
+
+
+def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> AgentCard:
+    harness = harnesses.get_harness(agent.harness).title
+    handoff = facts.handoffs.get(agent.id)
+    persona = facts.personas.get(agent.persona or "")
+    own = persona.threshold if persona else None
+    meter = ContextMeter(
+        agent.context_used, facts.threshold if own is None else own, agent.context_tokens,
+        agent.context_window,
+    )  # fmt: skip
+    shown, since, sentence = _describe_state(agent, handoff, meter)
+    group = _choose_group(shown)
+    project = os.path.basename(agent.cwd.rstrip("/")) or agent.cwd
+    persona_note = () if agent.persona else ("No persona",)
+    place_words = (*persona_note, harness, project) if agent.persona else ("No persona", project)
+    return AgentCard(
+        id=agent.id,
+        name=states.format_agent_name(agent, harness),
+        shown=shown,
+        since=since,
+        started_at=agent.started_at,
+        where=tuple(redactor.redact(word) for word in place_words),
+        sentence=redactor.redact(sentence[:MOST_SENTENCE_CHARACTERS]),
+        step=_format_step(handoff) if handoff and shown is states.HANDING_OFF else "",
+        meter=meter,
+        last=agent.last_words,
+        place=facts.places.get(agent.id) if agent.persona else None,
+        group=group,
+        rank=_RANKS.get(shown.icon, _QUIET.get(shown.icon, 5)),
+        handoff=handoff.id if handoff else "",
+        project=redactor.redact(project),
+        harness=agent.harness,
+        can=_choose_action(agent, handoff, facts.places.get(agent.id)),
+    )
+
+
+def _describe_state(
+    agent: FleetAgent, handoff: FleetHandoff | None, meter: ContextMeter
+) -> tuple[StateShape, float, str]:
+    """Describe the state of an agent, since when it lasts, and a sentence about it."""
+    if handoff and handoff.state in ("failed", "uncertain"):
+        shown = states.HANDOFF_SHAPES[handoff.state]
+        sentence = (
+            f"{states.get_step_name(handoff)}: {handoff.failure.sentence}"
+            if handoff.failure
+            else ""
+        )
+        word = "Handoff failed" if handoff.state == "failed" else "Handoff uncertain"
+        return replace(shown, word=word), handoff.finished_at or handoff.created_at, sentence
+    if handoff and handoff.state == "running":
+        return states.HANDING_OFF, handoff.created_at, ""
+    if handoff and handoff.state == "done" and agent.ended_at is not None:
+        sentence = (
+            f"Handed off to agent {handoff.successor_id}."
+            if handoff.successor_id
+            else "Handed off."
+        )
+        return replace(states.AGENT_SHAPES["ended"], word="Handed off"), agent.state_at, sentence
+    if agent.state == "idle" and meter.past and agent.persona:
+        return states.PAST_THRESHOLD, agent.state_at, "Idle since its turn ended."
+    return states.AGENT_SHAPES[agent.state], agent.state_at, _describe_activity(agent)
+
+
+def _describe_activity(agent: FleetAgent) -> str:
+    if agent.state == "waiting":
+        return agent.waiting_for or "It asks something in its pane."
+    if agent.state in ("ended", "lost"):
+        reason = agent.end_reason
+        return f"{reason[:1].upper()}{reason[1:]}".rstrip(".") + "." if reason else ""
+    if agent.children:
+        count = len(agent.children)
+        return f"{count} in the background: {agent.children[0]}"
+    if agent.state == "idle":
+        return "Ready for a prompt"
+    if agent.state == "busy":
+        return "Works on a prompt"
+    return "Its program is being started" if agent.state == "starting" else ""
+
+
+def _format_step(handoff: FleetHandoff) -> str:
+    order = workflow.list_steps(from_thread=handoff.from_thread)
+    number = order.index(handoff.step) + 1 if handoff.step in order else len(order)
+    return f"Step {number} of {len(order)}: {states.get_step_name(handoff).lower()}"
+
+
+def _choose_group(shown: StateShape) -> str:
+    if shown.tone in ("fail", "attn"):
+        return "needs"
+    return "working" if shown.tone == "run" else "quiet"
+
+
+def _choose_action(
+    agent: FleetAgent, handoff: FleetHandoff | None, place: ChainPlace | None
+) -> str:
+    """Choose what the button of a card does."""
+    if handoff and handoff.state in ("failed", "uncertain"):
+        return "open"
+    if handoff and handoff.state == "running":
+        return "follow"
+    if not agent.persona:
+        return "thread"
+    if agent.ended_at is None:
+        return "hand off"
+    is_last = place is None or place.number == place.of
+    return "from thread" if handoff is None and is_last else "thread"

@@ -1,0 +1,125 @@
+"""The fleet page: a card for each agent, those that need the operator first."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import FromQuery, QueryParameter
+from msgspec import Struct
+
+from tasuki.fleet.agents.lost_agents import find_lost_agents
+from tasuki.fleet.service import Fleet
+from tasuki.harness import registry as harnesses
+from tasuki.web.pages.fleet import alerts, cards
+from tasuki.web.pages.fleet.cards import GROUPS, AgentCard
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+TABS = (("", "All"), ("needs", "Needs you"), ("working", "Working"), ("quiet", "Quiet"))
+FIRST_CARDS = 40
+"""Cards of the first page; the others follow when they are scrolled to, or requested."""
+MOST_IDS_CHARACTERS = 4000
+"""Most characters of the ids of the other cards."""
+WordQuery = Annotated[str, QueryParameter(max_length=200)]
+
+
+@get("/", sync_to_thread=True, include_in_schema=False)
+def show_fleet(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    show: FromQuery[str] = "",
+    q: WordQuery = "",
+    project: WordQuery = "",
+    harness: WordQuery = "",
+    whole: FromQuery[bool] = False,
+) -> PageResponse:
+    """Show the cards of agents that run or ended within a day; `whole`: all of them at once."""
+    all_cards = cards.build_cards(fleet)
+    matching = [card for card in all_cards if _matches(card, q, project, harness)]
+    visible = [card for card in matching if not show or card.group == show]
+    others = {name: value for name, value in (("q", q), ("project", project), ("harness", harness)) if value}  # fmt: skip
+    count = Counter(card.group for card in matching)
+    return templates.render_page(
+        request, "fleet.html", live="fleet",
+        counts=_count_cards(all_cards),
+        tabs=[(_build_address(key, others), word, count[key] if key else len(matching)) for key, word in TABS],
+        tab=next((n for n, (key, _) in enumerate(TABS) if key == show), 0),
+        groups=_group_cards(visible, len(visible) if whole else FIRST_CARDS),
+        newest_agent=max((card.id for card in all_cards), default=0),
+        is_filtered=bool(show or others), shown=len(visible), here=_build_address(show, others),
+        show=show, q=q, project=project, harness=harness,
+        projects=sorted({card.project for card in all_cards}),
+        harnesses=[(name, harnesses.get_harness(name).title) for name in sorted({c.harness for c in all_cards})],
+        alerts=alerts.list_alerts(fleet.database),
+        lost=len(find_lost_agents(fleet.database, fleet.panes, fleet.host)),
+    )  # fmt: skip
+
+
+@get("/summary", sync_to_thread=True, include_in_schema=False)
+def show_summary(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """Show how many agents there are, and how many need the operator."""
+    return templates.render_page(
+        request, "summary.html", counts=_count_cards(cards.build_cards(fleet))
+    )
+
+
+@get("/cards", sync_to_thread=True, include_in_schema=False)
+def show_more_cards(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    ids: Annotated[str, QueryParameter(max_length=MOST_IDS_CHARACTERS)],
+) -> PageResponse:
+    """Show the cards that a page did not show at first, as items of its list."""
+    card_ids = {int(id) for id in ids.split(",") if id.isdigit() and len(id) < 10}
+    return templates.render_page(request, "cards.html", cards=cards.build_cards(fleet, card_ids))
+
+
+class CardGroup(Struct, frozen=True):
+    """A list of cards, and the ids of those that are not shown at first."""
+
+    key: str
+    word: str
+    cards: list[AgentCard]
+    rest: list[int]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.cards) + len(self.rest)
+
+
+def _group_cards(visible: Sequence[AgentCard], first: int) -> list[CardGroup]:
+    first_ids = {card.id for card in visible[:first]}
+    groups = []
+    for key, word in GROUPS.items():
+        group_cards = [card for card in visible if card.group == key]
+        rest = [card.id for card in group_cards if card.id not in first_ids]
+        groups.append(
+            CardGroup(key, word, [card for card in group_cards if card.id in first_ids], rest)
+        )
+    return groups
+
+
+def _matches(card: AgentCard, q: str, project: str, harness: str) -> bool:
+    text = " ".join((card.name, *card.where, card.sentence, card.last)).casefold()
+    words = q.casefold().split()
+    of_project = not project or card.project == project
+    return of_project and harness in ("", card.harness) and all(word in text for word in words)
+
+
+def _build_address(show: str, others: dict[str, str]) -> str:
+    query = urlencode({**({"show": show} if show else {}), **others})
+    return f"/?{query}" if query else "/"
+
+
+def _count_cards(all_cards: Sequence[AgentCard]) -> dict[str, Any]:
+    needs = [card for card in all_cards if card.group == "needs"]
+    return {
+        "agents": len(all_cards),
+        "projects": len({card.project for card in all_cards}),
+        "needs": len(needs),
+        "failed": sum(card.shown.tone == "fail" for card in needs),
+    }

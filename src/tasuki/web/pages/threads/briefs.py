@@ -1,0 +1,369 @@
+"""Kept handoffs: listed, read next to their threads, edited, started, pruned."""
+
+import shlex
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, QueryParameter
+from markupsafe import escape
+from msgspec import Struct
+
+from tasuki import handoffs as kept_handoffs
+from tasuki.draft import brief as briefs
+from tasuki.draft.redact.redactor import redact
+from tasuki.errors import AlreadyUnderWay, GoalHasSecret, NotPossible, TasukiError, UsageError
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.harness import registry as harnesses
+from tasuki.launch import LaunchResult, find_running_programs
+from tasuki.model import Handoff
+from tasuki.text_safety import clean_for_display
+from tasuki.threads import handoff_search, references
+from tasuki.threads.safe import EntryCleaner
+from tasuki.vault import Vault
+from tasuki.web.api import bodies
+from tasuki.web.pages.fleet import handoffs
+from tasuki.web.pages.threads import brief_view
+from tasuki.web.pages.threads.brief_view import (
+    STATE_SHAPES,
+    get_harness_title,
+    load_brief_view,
+    parse_moment,
+)
+from tasuki.web.pages.threads.drafts import JOBS
+from tasuki.web.views import templates
+from tasuki.web.views.states import StateShape
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
+EntryRef = Annotated[int, QueryParameter(ge=0, le=10**9)]
+MOST_LISTED = 200
+MOST_NOTES = 100
+"""Handoffs whose notes on their starts are kept."""
+
+
+class SuccessorStarts:
+    """Starts each handoff once at a time; the notes stay until the server ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running_ids: set[str] = set()
+        self._notes: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+    def list_notes(self, handoff_id: str) -> tuple[str, ...]:
+        """List the notes on the last start of a handoff; empty if this server did not start it."""
+        with self._lock:
+            return self._notes.get(handoff_id, ())
+
+    def start_successor(self, id: str, form: Mapping[str, str]) -> str:
+        """Start a successor in a tmux window, as a form requests; return the handoff's whole id.
+
+        Returns once it is up and the brief is in its input, which may take most of a minute.
+        Raises HandoffNotFound, AlreadyUnderWay, NotPossible, UsageError, HarnessMissing or
+        LaunchFailed.
+        """
+        notes: list[str] = []
+        prepared = kept_handoffs.load_handoff(Vault(), id, form.get("to", ""))
+        if not prepared.successor.can_start:
+            raise NotPossible(f"{prepared.successor.title} starts no successor.")
+        handoff_id = prepared.handoff.id
+        with self._hold_start(handoff_id):
+            notes += [
+                f"The thread is still open: {one}" for one in find_running_programs(prepared.thread)
+            ]
+            launched = kept_handoffs.start_successor(
+                prepared, where="tmux", tell=notes.append, send=bool(form.get("send")),
+                model=form.get("model", "").strip(),
+            )  # fmt: skip
+            self._keep_notes(
+                handoff_id,
+                [_describe_place(prepared.successor.title, launched), *prepared.warnings, *notes],
+            )
+        return handoff_id
+
+    @contextmanager
+    def _hold_start(self, handoff_id: str) -> Iterator[None]:
+        with self._lock:
+            if handoff_id in self._running_ids:
+                raise AlreadyUnderWay(
+                    "This handoff is being started. Wait until its page says where it runs."
+                )
+            self._running_ids.add(handoff_id)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running_ids.discard(handoff_id)
+
+    def _keep_notes(self, handoff_id: str, notes: list[str]) -> None:
+        cleaner = EntryCleaner()
+        with self._lock:
+            self._notes[handoff_id] = tuple(
+                cleaner.clean_text(clean_for_display(line)) for line in notes
+            )
+            self._notes.move_to_end(handoff_id)
+            while len(self._notes) > MOST_NOTES:
+                self._notes.popitem(last=False)
+
+
+SUCCESSOR_STARTS = SuccessorStarts()
+
+
+def _describe_place(title: str, launched: LaunchResult) -> str:
+    """Describe where a successor runs, and how to look at it."""
+    advice = shlex.join(launched.attach) if launched.attach else "it is beside the server's window"
+    return f"{title} runs in the tmux pane {launched.target}. Look at it: {advice}"
+
+
+class BriefListLine(Struct, frozen=True):
+    """A handoff in the list, with the lines that match."""
+
+    id: str
+    goal: str
+    state: StateShape
+    created: float | None
+    route: str
+    tokens: int
+    lines: Sequence[str] = ()
+
+
+# -- the list --------------------------------------------------------------------------
+
+
+@get("/briefs", sync_to_thread=True, include_in_schema=False)
+def show_briefs(
+    request: AnyRequest, q: Annotated[str, QueryParameter(max_length=1000)] = ""
+) -> PageResponse:
+    """Show the kept handoffs, newest first, or those that have some words."""
+    vault = Vault()
+    matches = (
+        handoff_search.search_handoffs(vault, q, MOST_LISTED)
+        if q.strip()
+        else [(h, ()) for h in vault.list_handoffs()]
+    )
+    return templates.render_page(
+        request, "briefs.html", q=q, count=len(matches), problems=vault.problems[:3],
+        lines=[_build_line(vault, handoff, lines) for handoff, lines in matches[:MOST_LISTED]],
+    )  # fmt: skip
+
+
+def _build_line(vault: Vault, handoff: Handoff, lines: Sequence[str] = ()) -> BriefListLine:
+    cleaner = EntryCleaner()
+    to = get_harness_title(handoff.to) if handoff.to else "nobody"
+    return BriefListLine(
+        handoff.id, cleaner.clean_line(handoff.goal.shown, 200), STATE_SHAPES[vault.load_state(handoff.id)],
+        parse_moment(handoff.created), f"{get_harness_title(handoff.predecessor.harness)} to {to}", handoff.tokens,
+        [cleaner.clean_line(line, 300) for line in lines],
+    )  # fmt: skip
+
+
+@get("/briefs/prune", sync_to_thread=True, include_in_schema=False)
+def show_prune_form(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    days: FromQuery[str] = "30",
+    keep: FromQuery[str] = "0",
+    drafts: FromQuery[str] = "1",
+) -> PageResponse:
+    """Show which handoffs would be deleted."""
+    return _render_prune_form(request, fleet, {"days": days, "keep": keep, "drafts": drafts})
+
+
+def _render_prune_form(
+    request: AnyRequest, fleet: Fleet, values: dict[str, str], message: str = ""
+) -> PageResponse:
+    vault, refused = Vault(), ""
+    try:
+        prunable = _find_prunable(vault, fleet, values)
+    except TasukiError as error:
+        prunable, refused = [], str(error)
+    return templates.render_page(
+        request, "prune.html", 400 if refused else 200, values=values, refused=refused, said=message,
+        going=[_build_line(vault, handoff) for handoff in prunable],
+    )  # fmt: skip
+
+
+def _find_prunable(vault: Vault, fleet: Fleet, values: dict[str, str]) -> list[Handoff]:
+    """Find the handoffs that would be deleted. Raises NotPossible."""
+    numbers = [values.get(name, "").strip() or "0" for name in ("days", "keep")]
+    if not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
+        raise NotPossible("Days and how many to keep must be whole numbers.")
+    days, keep = map(int, numbers)
+    only_drafts = values.get("drafts") == "1"
+    if not (days or keep or only_drafts):
+        raise NotPossible(
+            "Say which: those older than some days, drafts alone, or all but the newest."
+        )
+    needed = queries.find_needed_handoffs(fleet.database)
+    prunable = handoff_search.find_prunable(
+        vault, days=days, keep=keep, only_drafts=only_drafts, now=time.time(), needed=needed
+    )
+    if vault.problems:
+        raise NotPossible(
+            f"Nothing is deleted while a handoff cannot be read, for it may descend from any: {vault.problems[0]}"
+        )
+    return prunable
+
+
+@post("/briefs/prune", sync_to_thread=True, include_in_schema=False)
+def prune_briefs(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
+) -> PageResponse:
+    """Delete the handoffs that were shown, if they still may be deleted; never threads."""
+    vault, agreed_ids = Vault(), set(form.get("ids", "").split())
+    to_delete = [
+        handoff for handoff in _find_prunable(vault, fleet, form) if handoff.id in agreed_ids
+    ]
+    for handoff in to_delete:
+        vault.remove(handoff.id)
+    return _render_prune_form(request, fleet, form, message=f"Deleted {len(to_delete)}.")
+
+
+# -- one -------------------------------------------------------------------------------
+
+
+@get("/briefs/{id:str}", sync_to_thread=True, include_in_schema=False)
+def show_brief(request: AnyRequest, id: FromPath[str], entry: EntryRef = 0) -> PageResponse:
+    """Show a handoff: its brief, and an entry that it cites."""
+    return _render_brief(request, id, entry)
+
+
+def _render_brief(
+    request: AnyRequest, id: str, entry: int = 0, status: int = 200, **more: Any
+) -> PageResponse:
+    view = load_brief_view(Vault(), id)
+    handoff = view.handoff
+    entry = entry or min((c.ref for c in handoff.citations), default=0)
+    context, goal = briefs.split_brief(view.text)
+    before, opened, past = context.partition(f"{briefs.FENCE_OPEN}\n")
+    past, _, behind = past.rpartition(f"\n{briefs.FENCE_CLOSE}\n") if opened else (before, "", "")
+    notes = [*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)]
+    context_values = {"refused": "", "said": notes, **more}
+    context_values["values"] = {
+        "to": "",
+        "model": "",
+        "send": "",
+        **context_values.get("values", {}),
+    }
+    return templates.render_page(
+        request, "brief.html", status, of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
+        linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
+        past=past, behind=behind, goal=goal,
+        successors=[(h.name, h.title) for h in map(harnesses.get_harness, harnesses.list_names()) if h.can_start],
+        **context_values,
+    )  # fmt: skip
+
+
+@get("/briefs/{id:str}/entry/{ref:int}", sync_to_thread=True, include_in_schema=False)
+def show_entry(request: AnyRequest, id: FromPath[str], ref: FromPath[int]) -> PageResponse:
+    """Show the entry alone, for the place next to the brief."""
+    handoff = Vault().get(id)
+    return templates.render_page(
+        request, "cited.html", cited=brief_view.find_cited(handoff, ref), entry=ref, id=handoff.id
+    )
+
+
+@get("/briefs/{id:str}/entries/{ref:int}", sync_to_thread=True, include_in_schema=False)
+def show_whole_entry(id: FromPath[str], ref: FromPath[int]) -> Response[bytes]:
+    """Show that entry in full, without secrets, as text."""
+    (reading,) = references.read_entries(brief_view.open_thread(Vault().get(id)), [ref])
+    text = EntryCleaner().clean_text(clean_for_display(reading.text))
+    return handoffs.build_text_response(text, f"entry-{ref}.txt", download=False)
+
+
+@get("/briefs/{id:str}/brief.md", sync_to_thread=True, include_in_schema=False)
+def show_raw_brief(id: FromPath[str], download: FromQuery[bool] = False) -> Response[bytes]:
+    """Show the brief word for word."""
+    vault = Vault()
+    handoff = vault.get(id)
+    name = f"brief-{handoff.id[:8]}.md"
+    return handoffs.build_text_response(vault.load_brief(handoff.id), name, download=download)
+
+
+# -- edit and start --------------------------------------------------------------------
+
+
+@get("/briefs/{id:str}/edit", sync_to_thread=True, include_in_schema=False)
+def show_edit_form(request: AnyRequest, id: FromPath[str]) -> PageResponse:
+    """Show the brief as a text to change."""
+    vault = Vault()
+    handoff = vault.get(id)
+    return _render_edit_form(request, handoff, vault.load_brief(handoff.id))
+
+
+def _render_edit_form(
+    request: AnyRequest,
+    handoff: Handoff,
+    text: str,
+    refused: str = "",
+    status: int = 200,
+    force: bool = False,
+) -> PageResponse:
+    size = briefs.count_context_tokens(briefs.split_brief(text)[0])
+    return templates.render_page(
+        request, "edit.html", status, handoff=handoff, text=text, size=size, refused=refused,
+        over=bool(handoff.budget and size > handoff.budget), force=force,
+        left_out=[redact(briefs.format_item(item))[0] for item in handoff.draft.left_out],
+    )  # fmt: skip
+
+
+@post("/briefs/{id:str}/edit", sync_to_thread=True, include_in_schema=False)
+def save_edit(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageResponse:
+    """Keep an edited brief as a revision of its own; the one before stays as it is."""
+    vault = Vault()
+    handoff, text = vault.get(id), form.get("brief", "")
+    try:
+        if not text.strip():
+            raise UsageError("The brief is empty. Nothing was changed.")
+        text, before = _restore_goal(text, handoff), vault.load_brief(handoff.id).rstrip("\n")
+        if text.rstrip("\n") in (before, _restore_goal(clean_for_display(before), handoff)):
+            return templates.redirect(request, f"/briefs/{handoff.id}")
+        goal = briefs.split_brief(text)[1].rstrip("\n")
+        if (
+            not form.get("force")
+            and goal != handoff.goal.text
+            and (secret_message := kept_handoffs.describe_secrets(goal))
+        ):
+            raise GoalHasSecret(f"{secret_message} Take it out, or say that you mean it.")
+        prepared = kept_handoffs.load_handoff(vault, handoff.id)
+        prepared.revise(text)
+    except TasukiError as error:
+        return _render_edit_form(
+            request, handoff, escape(form.get("brief", "")), redact(str(error))[0], bodies.get_status(error),
+            force=bool(form.get("force")),
+        )  # fmt: skip
+    return templates.redirect(request, f"/briefs/{prepared.handoff.id}")
+
+
+def _restore_goal(text: str, handoff: Handoff) -> str:
+    """Restore the original goal in an edited brief where it still looks the same.
+
+    Invisible characters, such as marks of direction, are not in the text that was shown.
+    """
+    goal, goal_text = briefs.split_brief(text)[1], handoff.goal.text
+    if goal and goal.rstrip("\n") == clean_for_display(goal_text).rstrip("\n"):
+        return text.removesuffix(goal) + goal_text
+    return text
+
+
+@post("/briefs/{id:str}/start", sync_to_thread=True, include_in_schema=False)
+def start_successor(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageResponse:
+    """Start the successor in a tmux window, the brief filled in, or sent at once if so ordered."""
+    try:
+        return templates.redirect(request, f"/briefs/{SUCCESSOR_STARTS.start_successor(id, form)}")
+    except TasukiError as error:
+        message = redact(clean_for_display(str(error)))[0]
+        return _render_brief(
+            request, id, status=bodies.get_status(error), refused=message, values=form
+        )
+
+
+HANDLERS = (
+    show_briefs, show_prune_form, prune_briefs, show_brief, show_entry, show_whole_entry, show_raw_brief, show_edit_form, save_edit, start_successor,
+)  # fmt: skip

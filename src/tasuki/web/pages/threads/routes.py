@@ -1,0 +1,340 @@
+"""The pages of threads: search them all, read one, and start a handoff from it."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import Struct
+
+from tasuki.draft.redact.redactor import redact
+from tasuki.errors import TasukiError, UsageError
+from tasuki.harness import registry as harnesses
+from tasuki.harness.protocol import Harness
+from tasuki.model import Thread, ThreadHead
+from tasuki.text_safety import clean_for_display
+from tasuki.threads import catalog, references, search
+from tasuki.threads.index import ThreadIndex
+from tasuki.threads.query import Query, parse_query, split_tokens
+from tasuki.threads.safe import EntryCleaner
+from tasuki.web.api import bodies
+from tasuki.web.pages.fleet import handoffs
+from tasuki.web.pages.threads import drafts, view
+from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+MOST_NEWEST = 40
+MOST_FOUND = 40
+WAITED_SECONDS = 1.0
+"""How long a search waits for new threads to be indexed."""
+MOST_SEARCHES = 20
+"""Searches whose results are kept for the pages of the threads that they found."""
+FRESH_SECONDS = 2.0
+"""A search this soon after another one looks for no new threads."""
+WordQuery = Annotated[str, QueryParameter(max_length=1000)]
+
+
+# -- the index of all threads, brought up to date apart from the requests --------------
+
+
+class IndexState(Struct):
+    """The progress of the index. `left` is in bytes; the newest entries may not be found yet."""
+
+    left: int = 0
+    problems: tuple[str, ...] = ()
+    updated_at: float = 0.0
+    """When it was brought up to date last, in seconds since 1970."""
+
+
+class ThreadSearch:
+    """Searches; a large number of new threads is indexed in a thread, with its progress."""
+
+    def __init__(self) -> None:
+        self.state = IndexState()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._results: OrderedDict[tuple[Query, int], list[search.ThreadSearchResult]] = (
+            OrderedDict()
+        )
+
+    @property
+    def left(self) -> int:
+        """Bytes that are still to be indexed; 0 once a search finds everything."""
+        thread = self._thread
+        return max(1, self.state.left) if thread and thread.is_alive() else 0
+
+    def find_threads(
+        self, query: Query, limit: int, *, reuse: bool = False
+    ) -> list[search.ThreadSearchResult]:
+        """Find the threads that match best. Raises StoreFailed.
+
+        Each search reads the threads that it finds, which may be long. With `reuse` earlier
+        results are good enough.
+        """
+        with self._lock:
+            if reuse and (earlier := self._results.get((query, limit))) is not None:
+                return earlier
+        self._refresh()
+        with ThreadIndex() as index:
+            results = search.search_threads(index, query, limit)
+        with self._lock:
+            self._results[query, limit] = results
+            self._results.move_to_end((query, limit))
+            while len(self._results) > MOST_SEARCHES:
+                self._results.popitem(last=False)
+        return results
+
+    def _refresh(self) -> None:
+        """Bring the index up to date; what takes longer continues during the search."""
+        with self._lock:
+            is_fresh = time.time() - self.state.updated_at < FRESH_SECONDS
+            if is_fresh or (self._thread and self._thread.is_alive()):
+                return
+            files = catalog.find_thread_files()
+            with ThreadIndex() as index:
+                waiting = sum(file.bytes for _, file in index.find_stale(files))
+            self.state = IndexState(waiting, updated_at=self.state.updated_at)
+            self._thread = threading.Thread(target=self._index_new, name="indexing", daemon=True)
+            self._thread.start()
+        self._thread.join(WAITED_SECONDS)
+
+    def _index_new(self) -> None:
+        state, problems = self.state, list[str]()
+
+        def count_indexed(size: int) -> None:
+            state.left = max(0, state.left - size)
+
+        try:
+            with ThreadIndex() as index:
+                problems = search.refresh_index(index, catalog.find_thread_files(), count_indexed)
+        except TasukiError as error:
+            problems = [str(error)]
+        except Exception as error:  # a page would wait for ever for a thread that ends in silence
+            problems = [
+                f"Threads were not taken in, by a fault of tasuki's: {type(error).__name__}."
+            ]
+            raise
+        finally:
+            self.state = IndexState(0, tuple(problems), time.time())
+
+
+THREAD_SEARCH = ThreadSearch()
+
+
+# -- the list --------------------------------------------------------------------------
+
+
+class ThreadHit(Struct, frozen=True):
+    """A thread in the list, with the line that matches best."""
+
+    href: str
+    who: str
+    at: float
+    name: str
+    line: str = ""
+    ref: int = 0
+    here: bool = False
+    problem: str = ""
+
+
+@get("/threads", sync_to_thread=True, include_in_schema=False)
+def show_threads(
+    request: AnyRequest, q: WordQuery = "", harness: WordQuery = "", project: WordQuery = ""
+) -> PageResponse:
+    """Show the threads that match, or the newest ones."""
+    hits, refused = _find_hits(q, harness, project, "")
+    return templates.render_page(
+        request,
+        "threads.html",
+        400 if refused else 200,
+        **_build_search_context(q, harness, project, hits, refused),
+    )
+
+
+def _build_search_context(
+    q: str, harness: str, project: str, hits: Sequence[ThreadHit], refused: str
+) -> dict[str, Any]:
+    """Build the context of the search, which the page of a thread shows as well."""
+    return {
+        "q": q, "harness": harness, "project": project, "hits": hits, "refused": refused,
+        "indexing": THREAD_SEARCH.left, "problems": THREAD_SEARCH.state.problems[:3],
+        "harnesses": [(n, harnesses.get_harness(n).title) for n in harnesses.list_names()],
+        "words": _find_words(q), "query": _build_query_values(q, harness, project),
+        "again": f"/threads?{urlencode(_build_query_values(q, harness, project))}",
+        "marked": view.mark_words, "marked_prose": view.mark_words_in_prose,
+    }  # fmt: skip
+
+
+def _build_query_values(q: str, harness: str, project: str) -> dict[str, str]:
+    values = {"q": q, "harness": harness, "project": project}
+    return {name: value for name, value in values.items() if value}
+
+
+def _find_words(q: str) -> list[str]:
+    """Find the searched words, to mark them."""
+    try:
+        return (
+            [word for phrase in parse_query(q).words for word in split_tokens(phrase)]
+            if q.strip()
+            else []
+        )
+    except UsageError:
+        return []
+
+
+def _find_hits(
+    q: str, harness: str, project: str, current_path: str
+) -> tuple[list[ThreadHit], str]:
+    """Find the listed threads, and the reason where there are none."""
+    query_values = _build_query_values(q, harness, project)
+    try:
+        if not q.strip() and not project:
+            heads = catalog.list_heads(harness or None, limit=MOST_NEWEST)
+            return [_build_head_hit(head, query_values, current_path) for head in heads], ""
+        filters = [f"harness:{harness}" if harness else "", f'repo:"{project}"' if project else ""]
+        query = parse_query(" ".join([q, *filters]))
+        can_reuse = bool(current_path) and not THREAD_SEARCH.left
+        results = THREAD_SEARCH.find_threads(query, MOST_FOUND, reuse=can_reuse)
+        return [_build_result_hit(result, query_values, current_path) for result in results], ""
+    except TasukiError as error:
+        return [], str(error)
+
+
+def _build_head_hit(head: ThreadHead, query_values: dict[str, str], current_path: str) -> ThreadHit:
+    cleaner = EntryCleaner()
+    return ThreadHit(
+        build_thread_address(head.harness, head.id, head.path, **query_values), _format_origin(head.harness, head.cwd), head.modified,
+        cleaner.clean_line(head.name or head.first_words, 120), here=head.path == current_path,
+    )  # fmt: skip
+
+
+def _build_result_hit(result: Any, query_values: dict[str, str], current_path: str) -> ThreadHit:
+    thread = result.thread
+    best = result.lines[0] if result.lines else None
+    ref = best.ref if best else 0
+    href = build_thread_address(thread.harness, thread.id, thread.path, **query_values, entry=ref)
+    return ThreadHit(
+        f"{href}#e{ref}" if ref else href, _format_origin(thread.harness, thread.cwd), thread.modified,
+        thread.name or thread.first_words, best.text if best else "", ref, thread.path == current_path, result.problem,
+    )  # fmt: skip
+
+
+def _format_origin(harness: str, cwd: str) -> str:
+    folder = Path(cwd).name or cwd
+    title = harnesses.get_harness(harness).title if harness in harnesses.list_names() else harness
+    return f"{title} · {clean_for_display(folder)}" if folder else title
+
+
+# -- one thread ------------------------------------------------------------------------
+
+
+@get("/threads/{harness:str}/{id:str}", sync_to_thread=True, include_in_schema=False)
+def show_thread(
+    request: AnyRequest,
+    harness: FromPath[str],
+    id: FromPath[str],
+    path: Annotated[str, QueryParameter(max_length=4096)] = "",
+    q: WordQuery = "",
+    project: WordQuery = "",
+    entry: Annotated[int, QueryParameter(ge=0, le=10**9)] = 0,
+    draft: Annotated[str, QueryParameter(max_length=32)] = "",
+) -> PageResponse:
+    """Show a thread, with its tool calls folded; the part that has `entry`, or its end.
+
+    `draft` is one that failed or was cancelled: its form is filled in again.
+    """
+    adapter, file = find_thread_file(harness, id, path)
+    job = drafts.JOBS.find_job(draft)
+    return render_thread(
+        request, adapter, file, entry=entry, q=q, project=project, values=job.values if job else None,
+        refused=job.error if job else "",
+    )  # fmt: skip
+
+
+def render_thread(
+    request: AnyRequest, adapter: Harness, file: Path, *, entry: int = 0, q: str = "", project: str = "",
+    values: dict[str, str] | None = None, refused: str = "", status: int = 200,
+) -> PageResponse:  # fmt: skip
+    """Render the page of a thread.
+
+    `values` and `refused` are those of the form that starts a handoff.
+    """
+    thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
+    name = adapter.name if request.query_params.get("harness") else ""
+    hits, hits_refused = _find_hits(q, name, project, str(file))
+    query_values = _build_query_values(q, name, project)
+    address_here = build_thread_address(adapter.name, thread.id, str(file), **query_values)
+    form = drafts.build_form(adapter, thread, values)
+    return templates.render_page(
+        request, "thread.html", status,
+        **{**_build_search_context(q, name, project, hits, hits_refused), "again": address_here},
+        thread=_describe_thread(thread, cleaner), part=view.build_part(thread, entry, cleaner), entry=entry,
+        here=address_here, plain_here=build_thread_address(adapter.name, thread.id, str(file)),
+        form=form, form_refused=refused or form["problem"],
+    )  # fmt: skip
+
+
+@post("/threads/{harness:str}/{id:str}/handoff", sync_to_thread=True, include_in_schema=False)
+def start_draft(
+    request: AnyRequest,
+    harness: FromPath[str],
+    id: FromPath[str],
+    form: NamedDependency[dict[str, str]],
+    path: Annotated[str, QueryParameter(max_length=4096)] = "",
+) -> PageResponse:
+    """Begin a draft; a refusal is shown with the form and what was typed."""
+    adapter, file = find_thread_file(harness, id, path)
+    try:
+        job = _begin_job(adapter, file, form, build_thread_address(harness, id, path))
+    except TasukiError as error:
+        return render_thread(
+            request, adapter, file, values=form, refused=redact(str(error))[0], status=bodies.get_status(error)
+        )  # fmt: skip
+    return templates.redirect(request, f"/drafts/{job.id}")
+
+
+def _begin_job(adapter: Harness, file: Path, form: dict[str, str], thread: str) -> drafts.DraftJob:
+    head = next((f for f in adapter.list_files(None) if f.path == file), None)
+    thread_head = catalog.read_head(adapter, head) if head else None
+    draft_request = drafts.parse_request(adapter, thread_head.cwd if thread_head else "", form)
+    return drafts.JOBS.begin_draft(adapter, file, draft_request, thread, form)
+
+
+def _describe_thread(thread: Thread, cleaner: EntryCleaner) -> dict[str, Any]:
+    return {
+        "title": view.build_title(thread, cleaner), "id": cleaner.clean_line(thread.id, 80),
+        "harness": harnesses.get_harness(thread.harness).title, "name": thread.harness, "path": thread.path,
+        "cwd": cleaner.clean_line(thread.cwd), "branch": cleaner.clean_line(thread.git_branch, 120),
+        "entries": len(thread.entries), "broken": cleaner.clean_text(references.describe_broken_lines(thread)),
+        "truncated": thread.report.truncated_tail,
+    }  # fmt: skip
+
+
+@get(
+    "/threads/{harness:str}/{id:str}/entries/{ref:int}",
+    sync_to_thread=True,
+    include_in_schema=False,
+)
+def show_whole_entry(
+    harness: FromPath[str],
+    id: FromPath[str],
+    ref: FromPath[int],
+    path: FromQuery[str] = "",
+) -> Response[bytes]:
+    """Show one entry in full, without secrets, as text."""
+    adapter, file = find_thread_file(harness, id, path)
+    thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
+    opened_thread = references.OpenedThread(thread.id, thread)
+    (reading,) = references.read_entries(opened_thread, [ref])
+    text = cleaner.clean_text(clean_for_display(reading.text))
+    return handoffs.build_text_response(text, f"entry-{ref}.txt", download=False)
+
+
+HANDLERS = (show_threads, show_thread, show_whole_entry, start_draft)

@@ -1,0 +1,227 @@
+"""A thread for reading: its entries, tool calls folded, long texts cut with a link to the whole."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from html import unescape
+
+from markupsafe import Markup, escape
+from msgspec import Struct
+
+from tasuki.draft.text.entries import format_entry
+from tasuki.harness import registry as harnesses
+from tasuki.model import Entry, Thread, ToolCall
+from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.threads.query import fold_accents, is_cjk
+from tasuki.threads.safe import EntryCleaner
+from tasuki.web.views.markdown import render_markdown
+
+ENTRIES_PER_PAGE = 100
+"""Entries of one page."""
+MOST_MESSAGE_CHARACTERS = 6000
+MOST_OUTPUT_CHARACTERS = 2500
+"""Most characters of a message, and of a tool's output, that are shown at first."""
+FOLDED_FROM = 8
+"""Tool calls in a row from which they are folded into one line."""
+CHECKED_CHARACTERS, HIDDEN_CHARACTERS = 30_000, 8_000
+"""Characters of a text checked for secrets, and those at their end that are not shown."""
+CALL_LINE_CHARACTERS = 160
+"""Most characters of a call's own line."""
+ORIGIN_NAMES = {
+    "queued": "You, while it worked", "answer": "You, answering", "harness": "The harness",
+    "command": "You, a command", "handoff": "Handoff",
+}  # fmt: skip
+MARK_TEMPLATE = Markup("<mark>{}</mark>")
+_MARKUP = re.compile(r"(<[^>]*>)")
+_BEGIN = r"(?<![^\W_])"
+"""Where a word begins."""
+
+
+class ShownEntry(Struct, frozen=True):
+    """One entry. `whole` is how many characters it has, where `text` is cut; else 0."""
+
+    ref: int
+    kind: str
+    who: str
+    text: str
+    whole: int = 0
+    at: str = ""
+    name: str = ""
+    line: str = ""
+    note: str = ""
+    tone: str = "muted"
+    compacted: bool = False
+
+
+class ToolCallRun(Struct, frozen=True):
+    """Tool calls that are folded into one line: `31 Read, 9 Edit`."""
+
+    entries: tuple[ShownEntry, ...]
+    counts: str
+    open: bool = False
+
+
+class ThreadPart(Struct, frozen=True):
+    """Some entries of a thread, and the first refs of the parts around them; 0 for none."""
+
+    items: tuple[ShownEntry | ToolCallRun, ...]
+    first: int
+    last: int
+    before: int
+    after: int
+    number: int
+    of: int
+
+
+def build_part(thread: Thread, entry: int, cleaner: EntryCleaner) -> ThreadPart:
+    """Build the part of a thread that has an entry; the newest for 0."""
+    entries = thread.entries
+    index = next((n for n, e in enumerate(entries) if e.ref >= entry), len(entries) - 1) if entry else len(entries) - 1  # fmt: skip
+    number = max(0, index) // ENTRIES_PER_PAGE
+    start = number * ENTRIES_PER_PAGE
+    page_entries = entries[start : start + ENTRIES_PER_PAGE]
+    shown_entries = [show_entry(thread, e, cleaner) for e in page_entries]
+    count = (len(entries) + ENTRIES_PER_PAGE - 1) // ENTRIES_PER_PAGE
+    return ThreadPart(
+        items=tuple(_fold_calls(shown_entries, entry)),
+        first=page_entries[0].ref if page_entries else 0,
+        last=page_entries[-1].ref if page_entries else 0,
+        before=entries[start - ENTRIES_PER_PAGE].ref if start else 0,
+        after=entries[start + ENTRIES_PER_PAGE].ref
+        if start + ENTRIES_PER_PAGE < len(entries)
+        else 0,
+        number=number + 1,
+        of=max(count, 1),
+    )
+
+
+def show_entry(thread: Thread, entry: Entry, cleaner: EntryCleaner) -> ShownEntry:
+    """Show one entry, without secrets."""
+    if entry.tool is not None:
+        return _show_call(entry, entry.tool, thread.cwd or "/", cleaner)
+    text, whole = cut_text(entry.text, MOST_MESSAGE_CHARACTERS, cleaner)
+    speaker = {
+        "assistant": harnesses.get_harness(thread.harness).title,
+        "compaction": "Compacted",
+    }.get(entry.kind, ORIGIN_NAMES.get(entry.origin, "You"))
+    is_own = entry.kind == "user" and entry.origin in ("typed", "queued", "answer")
+    kind = "user" if is_own else "told" if entry.kind == "user" else entry.kind
+    return ShownEntry(
+        entry.ref,
+        kind,
+        speaker,
+        text,
+        whole,
+        _clean_line(cleaner, entry.at, 40),
+        compacted=entry.compacted,
+    )
+
+
+def _show_call(entry: Entry, call: ToolCall, cwd: str, cleaner: EntryCleaner) -> ShownEntry:
+    text, whole = cut_text(format_entry(entry), MOST_OUTPUT_CHARACTERS, cleaner)
+    line = (call.command or call.detail or " ".join(call.paths)).removeprefix(f"{cwd}/")
+    note, tone = _describe_result(call)
+    return ShownEntry(
+        entry.ref, "tool", "", text, whole, _clean_line(cleaner, entry.at, 40),
+        name=_clean_line(cleaner, call.name, 40), line=_clean_line(cleaner, line, CALL_LINE_CHARACTERS), note=note, tone=tone,
+        compacted=entry.compacted,
+    )  # fmt: skip
+
+
+def _describe_result(call: ToolCall) -> tuple[str, str]:
+    """Describe how a call ended, in a word, and its tone."""
+    if call.exit_code:
+        return f"exit {call.exit_code}", "fail"
+    if call.status in ("error", "aborted", "refused"):
+        return call.status, "fail"
+    if call.status == "running":
+        return "running", "run"
+    if call.changes:
+        added = sum(c.new.count("\n") + bool(c.new) for c in call.changes)
+        removed = sum(c.old.count("\n") + bool(c.old) for c in call.changes)
+        return f"+{added} −{removed}", "muted"
+    lines = call.output.count("\n") + bool(call.output)
+    return f"{lines} line{'s' if lines != 1 else ''}", "muted"
+
+
+def cut_text(text: str, most: int, cleaner: EntryCleaner) -> tuple[str, int]:
+    """Cut a text without secrets to a length; also return its whole length where that is more."""
+    begin = _clean_beginning(text, cleaner)
+    is_whole = len(text) <= CHECKED_CHARACTERS and len(begin) <= most
+    return (begin, 0) if is_whole else (begin[:most], len(text))
+
+
+def _clean_line(cleaner: EntryCleaner, text: str, width: int) -> str:
+    return shorten_to_line(_clean_beginning(text, cleaner), width)
+
+
+def _clean_beginning(text: str, cleaner: EntryCleaner) -> str:
+    """Clean the beginning of a text of secrets.
+
+    A long text loses its end, which may be half a secret.
+    """
+    begin = cleaner.clean_text(clean_for_display(text[:CHECKED_CHARACTERS]))
+    return begin[:-HIDDEN_CHARACTERS] if len(text) > CHECKED_CHARACTERS else begin
+
+
+def _fold_calls(
+    shown_entries: Sequence[ShownEntry], entry: int
+) -> Iterator[ShownEntry | ToolCallRun]:
+    run: list[ShownEntry] = []
+    for one in shown_entries:
+        if one.kind == "tool":
+            run.append(one)
+            continue
+        yield from _fold_run(run, entry)
+        run = []
+        yield one
+    yield from _fold_run(run, entry)
+
+
+def _fold_run(run: list[ShownEntry], entry: int) -> Iterator[ShownEntry | ToolCallRun]:
+    if len(run) < FOLDED_FROM:
+        yield from run
+        return
+    counts = ", ".join(f"{n} {name}" for name, n in Counter(one.name for one in run).most_common(5))
+    yield ToolCallRun(tuple(run), counts, any(one.ref == entry for one in run))
+
+
+def mark_words(text: str, words: Sequence[str]) -> Markup:
+    """Mark the searched words in a text as the index finds them.
+
+    That is: without accents, at the beginning of a word.
+    """
+    text = clean_for_display(text)  # the escaped text goes into the page unchanged
+    parts, position = [], 0
+    for begin, end in _find_places(text, words):
+        parts += [escape(text[position:begin]), MARK_TEMPLATE.format(text[begin:end])]
+        position = end
+    return Markup("").join([*parts, escape(text[position:])])
+
+
+def mark_words_in_prose(text: str, words: Sequence[str]) -> Markup:
+    """Render Markdown with the searched words marked: in its text, never in its markup."""
+    html = render_markdown(text)
+    if not words:
+        return html
+    parts = _MARKUP.split(html)  # every other one is a tag
+    parts[::2] = [mark_words(unescape(part), words) for part in parts[::2]]
+    return Markup("".join(parts))  # noqa: S704 rendered before, and escaped again
+
+
+def _find_places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    if not words:
+        return
+    longest = sorted(words, key=len, reverse=True)
+    pattern = "|".join(f"{'' if is_cjk(w) else _BEGIN}{re.escape(w)}" for w in longest)
+    for match in re.finditer(pattern, fold_accents(text), re.IGNORECASE):
+        yield match.span()
+
+
+def build_title(thread: Thread, cleaner: EntryCleaner) -> str:
+    """Build the title of a thread: its name, else its beginning."""
+    first = next((e.text for e in thread.entries if e.kind == "user" and e.origin == "typed"), "")
+    return (
+        _clean_line(cleaner, thread.name or first, 120)
+        or f"Thread {shorten_to_line(thread.id, 40)}"
+    )

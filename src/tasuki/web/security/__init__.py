@@ -1,0 +1,1 @@
+"""Who may ask: tokens, browser sessions, and the checks of each request."""

@@ -1,0 +1,144 @@
+"""Checks every request first: addressed to this server, and not from another server's page.
+
+A web page that a browser has open can send requests to a loopback address, and reach it by
+a name of its own (DNS rebinding). It cannot hide its name in `Host` and `Origin`.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+SHARED_NAMES = LOOPBACK | {"tasuki.localhost"}
+"""Names of this machine that every program on it can be opened by."""
+ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 compared with, not listened on
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_FORM = b"application/x-www-form-urlencoded"
+API_PREFIX = "/api/"
+HOOKS_PREFIX = "/api/hooks/"
+"""Hooks send the payload of their harness, with a header that no page can send."""
+
+
+class RequestGate:
+    """Passes requests to one of `hosts`, of no foreign origin, with a body of the right type.
+
+    That is JSON for the API, and a form for a page, whose origin `sessions.py` checks too.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: "ServerHosts") -> None:
+        self.app = app
+        self.hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == ScopeType.HTTP and (refusal := self._find_refusal(scope)):
+            await _refuse(send, *refusal)
+            return
+        await self.app(scope, receive, send)
+
+    def _find_refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
+        host = origin = content = length = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+            elif name == b"content-type":
+                content = value
+            elif name in (b"content-length", b"transfer-encoding"):
+                length = value
+        if not self.hosts.has_name(host.decode("latin-1")):
+            return 421, "This server does not go by the name in `Host`. Use 127.0.0.1 or localhost."
+        if origin and origin.lower() != b"http://" + host.lower():
+            return 403, "Pages of another origin may not ask this server."
+        if scope["method"] not in _WITH_BODY or scope["path"].startswith(HOOKS_PREFIX):
+            return None
+        kind = content.partition(b";")[0].strip().lower()
+        if kind == _FORM and not scope["path"].startswith(API_PREFIX):
+            return None
+        if length not in (b"", b"0") and kind != b"application/json":
+            return 415, "The body must be JSON, with `Content-Type: application/json`."
+        return None
+
+
+class ServerHosts:
+    """The names of a server that listens on `host`.
+
+    `dashboard` is the one under which its pages are opened. No pages are shown under names that
+    programs on other ports share with it (`SHARED_NAMES`): a browser would send their cookies
+    to those programs.
+    """
+
+    def __init__(self, host: str, dashboard: str = "") -> None:
+        self.names = {*SHARED_NAMES, host.lower().strip("[]")}
+        self.dashboard = dashboard if dashboard and host.lower() in ANY_ADDRESS | LOOPBACK else host
+        if dashboard:
+            self.names.add(dashboard)
+        self.is_everywhere = host in ANY_ADDRESS
+        if self.is_everywhere:
+            self.names.add(socket.gethostname().lower())
+        self._known_headers: set[str] = set()
+
+    def has_name(self, header: str) -> bool:
+        """Whether a `Host` header, with a port or without, has one of the names.
+
+        A server that listens on every address accepts any of them: an address is no name that
+        could be bound to another.
+        """
+        if header in self._known_headers:
+            return True
+        name = _parse_name(header)
+        is_known = name in self.names or (self.is_everywhere and _is_address(name))
+        if is_known and len(self._known_headers) < 32:
+            self._known_headers.add(header)
+        return is_known
+
+    def has_pages(self, header: str) -> bool:
+        """Whether pages are opened under the name in a `Host` header."""
+        name = _parse_name(header)
+        is_shared = name in SHARED_NAMES or (
+            _is_address(name) and ipaddress.ip_address(name).is_loopback
+        )
+        return self.has_name(header) and (not is_shared or name == self.dashboard)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach a server on this address."""
+    if host.lower() == "localhost":
+        return True
+    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+
+
+def _parse_name(header: str) -> str:
+    header = header.strip().lower()
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]
+
+
+def split_port(header: str) -> str:
+    """Return the port of a `Host` header with its colon, `:8787`; empty where it has none."""
+    port = header.rpartition("]")[2].rpartition(":")[2]
+    return f":{port}" if port.isascii() and port.isdigit() else ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _refuse(send: Send, status: int, sentence: str) -> None:
+    body = msgspec.json.encode({"error": sentence})
+    headers: Iterable[tuple[bytes, bytes]] = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

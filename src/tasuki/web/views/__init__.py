@@ -1,0 +1,1 @@
+"""How pages and the API show things: templates, states, Markdown, redaction."""

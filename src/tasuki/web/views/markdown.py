@@ -1,0 +1,83 @@
+"""Renders Markdown of agents and people as harmless HTML: no markup of theirs, no images.
+
+Links go to http and https alone, and to entries where a document cites them.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+
+from tasuki.text_safety import clean_for_display
+
+MOST_CHARACTERS = 200_000
+"""Most characters that are rendered; a longer text is cut, and read raw."""
+_REFERENCES = re.compile(r"\[((?:#\d{1,9})(?:[,\s–-]+#?\d{1,9})*)\]")
+_REFERENCE = re.compile(r"#?(\d{1,9})")
+
+EntryAddress = Callable[[int], str]
+"""Returns the address of an entry."""
+
+
+def render_markdown(text: str, linked: EntryAddress | None = None) -> Markup:
+    """Render Markdown as HTML. `linked` makes links of references to entries: `[#12, #14]`.
+
+    Headings begin at `h2`, since the page has its own title.
+    """
+    text = clean_for_display(text)
+    cut = text[MOST_CHARACTERS:]
+    html = clean_for_display(
+        _create_renderer(linked).render(text[:MOST_CHARACTERS])
+    )  # &#x202e; is a mark of direction too
+    if cut:
+        html += f'<p class="muted">{len(cut):,} more characters are not shown here.</p>'
+    return Markup(html)  # noqa: S704 its own markup was not let through
+
+
+def _create_renderer(linked: EntryAddress | None) -> MarkdownIt:
+    renderer = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
+    renderer.enable("table").disable(["image", "html_block", "html_inline"])
+    renderer.validateLink = lambda url: url.lower().startswith(("https://", "http://"))  # type: ignore[method-assign]
+    renderer.add_render_rule("link_open", _render_link)
+    renderer.add_render_rule("heading_open", _render_heading)
+    renderer.add_render_rule("fence", _render_code)
+    renderer.add_render_rule("code_block", _render_code)
+    renderer.add_render_rule("heading_close", _render_heading)
+    if linked is not None:
+        renderer.add_render_rule("text", _build_text_rule(linked))
+    return renderer
+
+
+def _render_link(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].attrSet("rel", "noreferrer noopener")
+    return str(self.renderToken(tokens, index, options, env))
+
+
+def _render_heading(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    token = tokens[index]
+    if len(token.tag) == 2 and token.tag[1].isdigit():
+        token.tag = f"h{min(int(token.tag[1]) + 1, 4)}"
+    return str(self.renderToken(tokens, index, options, env))
+
+
+def _render_code(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Render a block of code, which can be scrolled with the keyboard too."""
+    return f'<pre tabindex="0"><code>{escape(tokens[index].content)}</code></pre>\n'
+
+
+def _build_text_rule(linked: EntryAddress) -> Callable[..., str]:
+    def render_text(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+        return _REFERENCES.sub(
+            lambda found: link_references(found[1], linked), str(escape(tokens[index].content))
+        )
+
+    return render_text
+
+
+def link_references(text: str, linked: EntryAddress) -> str:
+    """Format `#12, #14` as links to these entries."""
+    numbers = [int(n) for n in _REFERENCE.findall(text)]
+    return " ".join(f'<a class="ref" href="{escape(linked(n))}">#{n}</a>' for n in numbers)

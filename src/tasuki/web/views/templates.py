@@ -1,0 +1,259 @@
+"""What every page shares: assets, templates, headers, how times and sizes are shown."""
+
+import gzip
+import hashlib
+import time
+from datetime import datetime
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from litestar import Request, Response, get
+from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
+from markupsafe import Markup
+from msgspec import Struct
+
+from tasuki.fleet.alerts import alerts
+from tasuki.text_safety import clean_for_display
+from tasuki.web.views import markdown
+
+MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+HEADERS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
+
+
+class StaticAsset(Struct, frozen=True):
+    """A file as it is sent."""
+
+    type: str
+    content: bytes
+    gzipped: bytes
+    version: str
+    """Characters that change with its content; they are a part of its address."""
+
+
+def _load_assets() -> dict[str, StaticAsset]:
+    assets = {}
+    root = files("tasuki.web") / "static"
+    for folder in (root, root / "vendor"):
+        for file in folder.iterdir():
+            suffix = file.name[file.name.rfind(".") :]
+            if suffix in MEDIA_TYPES:
+                content = file.read_bytes()
+                version = hashlib.sha256(content).hexdigest()[:12]
+                assets[file.name] = StaticAsset(
+                    MEDIA_TYPES[suffix], content, gzip.compress(content, 9, mtime=0), version
+                )
+    return assets
+
+
+ASSETS = _load_assets()
+
+
+def get_asset_address(name: str) -> str:
+    """Return the address of a file; another content has another address."""
+    return f"/static/{name}?v={ASSETS[name].version}"
+
+
+@get("/static/{name:str}", sync_to_thread=False, include_in_schema=False)
+def serve_asset(name: FromPath[str], request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Serve a file of the dashboard.
+
+    It needs no session, because the page that explains how to sign in uses it.
+    """
+    static_asset = ASSETS.get(name)
+    if static_asset is None:
+        raise NotFoundException
+    headers = {**HEADERS, "Cache-Control": CACHE_FOREVER, "Vary": "Accept-Encoding"}
+    body = static_asset.content
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        body = static_asset.gzipped
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, media_type=static_asset.type, headers=headers)
+
+
+AnyRequest = Request[Any, Any, Any]
+PageResponse = Response[bytes]
+
+CONTENT_POLICY = "; ".join((
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
+    "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+))  # fmt: skip
+"""What a page may load and send: only this server's own, and nothing inline."""
+PAGE_HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser sends no origin of a form either
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+GZIPPED_FROM = 1400
+"""Bytes; a smaller answer fits into one packet anyway."""
+GZIP_LEVEL = 5
+
+
+def render_page(
+    request: AnyRequest, template: str, status: int = 200, **context: Any
+) -> PageResponse:
+    """Render a whole page; for htmx, which replaces a part, without the frame around it.
+
+    A template says `extends layout`, and its block `part` is what htmx may request.
+    """
+    layout = "part.html" if request.headers.get("hx-request") else "base.html"
+    context = {**_build_frame_context(request), "layout": layout, **context}
+    text = ENVIRONMENT.get_template(template).render(context)
+    return build_html_response(request, text, status)
+
+
+def _build_frame_context(request: AnyRequest) -> dict[str, Any]:
+    """Build what the frame around every page shows."""
+    state = request.app.state
+    unseen, newest_known = alerts.find_unseen_and_newest(state.fleet.database)
+    return {
+        "path": request.url.path, "bare": False, "live": "", "newest": state.live.position,
+        "unseen": unseen, "newest_known": newest_known,
+    }  # fmt: skip
+
+
+def get_own_path(request: AnyRequest) -> str:
+    """Return the path of a request as a link that cannot lead to another host.
+
+    Browsers take `//name` and `/` + backslash + `name` for another host, also with a tab
+    between.
+    """
+    return "/" + quote(request.url.path.lstrip("/\\\t\n\r "), safe="/:@!$&'()*+,;=~-._")
+
+
+def build_html_response(request: AnyRequest, html: str, status: int = 200) -> PageResponse:
+    """Build a response of HTML, compressed where the browser accepts that."""
+    body, headers = html.encode("utf-8", "replace"), dict(PAGE_HEADERS)
+    if len(body) >= GZIPPED_FROM and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, GZIP_LEVEL, mtime=0)
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return Response(body, status_code=status, media_type="text/html", headers=headers)
+
+
+def redirect(request: AnyRequest, address: str) -> PageResponse:
+    """Redirect to another page after a change; htmx has its own header for that."""
+    if request.headers.get("hx-request"):
+        return Response(b"", status_code=200, headers={**PAGE_HEADERS, "HX-Redirect": address})
+    return Response(b"", status_code=303, headers={**PAGE_HEADERS, "Location": address})
+
+
+def request_reload() -> PageResponse:
+    """Request that htmx loads the whole page again."""
+    return Response(b"", status_code=401, headers={**PAGE_HEADERS, "HX-Refresh": "true"})
+
+
+def render_macro(template: str, macro: str, *values: Any) -> str:
+    """Render a macro of a template with some values."""
+    return str(getattr(ENVIRONMENT.get_template(template).module, macro)(*values))
+
+
+# -- times and sizes -------------------------------------------------------------------
+
+
+def format_span(seconds: float) -> str:
+    """Format a time span in its greatest unit: `9 s`, `12 min`, `3 h`, `9 d`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def format_exact_time(moment: float) -> str:
+    """Format a moment in the server's own time: `Sat 21 Nov 2026, 14:27:18`."""
+    return _convert_to_local(moment).strftime("%a %-d %b %Y, %H:%M:%S")
+
+
+def format_ago(moment: float | None, suffix: str = "") -> Markup:
+    """Format how long ago a moment was, with the exact one on hover.
+
+    `page.js` keeps it counting.
+    """
+    if moment is None:
+        return Markup("")
+    return Markup(
+        '<time class="num muted" datetime="{}" title="{}" data-ago="{}">{}{}</time>'
+    ).format(
+        format_iso(moment),
+        format_exact_time(moment),
+        suffix,
+        format_span(time.time() - moment),
+        suffix,
+    )
+
+
+def format_clock(moment: float | None) -> Markup:
+    """Format the time of day of a moment, with the day if it is not today."""
+    if moment is None:
+        return Markup("")
+    local, form = _convert_to_local(moment), "%H:%M:%S"
+    if local.date() != _convert_to_local(time.time()).date():
+        form = "%-d %b %H:%M"
+    return Markup('<time class="num" datetime="{}" title="{}">{}</time>').format(
+        format_iso(moment), format_exact_time(moment), local.strftime(form)
+    )
+
+
+def format_duration(seconds: float) -> str:
+    """Format how long something took: `0.4 s`, `39.4 s`, `2 m 41 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} m {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} m"
+
+
+def format_count(number: int) -> str:
+    """Format a count of tokens: `950`, `176k`, `1.2M`."""
+    if number < 1000:
+        return str(number)
+    if number < 1_000_000:
+        return f"{number / 1000:.0f}k"
+    return f"{number / 1_000_000:.1f}M".replace(".0M", "M")
+
+
+def format_size(number: int) -> str:
+    """Format bytes with their unit."""
+    return f"{number:,} bytes" if number < 10_000 else f"{number / 1000:,.0f} kB"
+
+
+def _convert_to_local(moment: float) -> datetime:
+    return datetime.fromtimestamp(min(max(moment, 0.0), 32503680000.0)).astimezone()
+
+
+def format_iso(moment: float) -> str:
+    """Format a moment for programs."""
+    return _convert_to_local(moment).isoformat(timespec="seconds")
+
+
+def _finalize_value(value: Any) -> Any:
+    """Clean what an expression puts into a page: no control characters, no direction marks."""
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, str):
+        return clean_for_display(value)
+    return "" if value is None else value
+
+
+ENVIRONMENT = Environment(
+    loader=PackageLoader("tasuki.web"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+    finalize=_finalize_value,
+)
+ENVIRONMENT.filters.update(
+    ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size, span=format_span,
+    thousands=format_count, took=format_duration,
+)  # fmt: skip
+ENVIRONMENT.globals.update(asset=get_asset_address, now=time.time)

@@ -1,0 +1,3 @@
+"""Measure handoffs: the continuation benchmark, cases with planted facts, a judge, a
+playground.
+"""

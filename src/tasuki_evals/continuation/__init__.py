@@ -1,0 +1,1 @@
+"""The continuation benchmark."""

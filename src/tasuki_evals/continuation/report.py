@@ -1,0 +1,263 @@
+"""The benchmark's figures as tables: for a terminal, as Markdown, and for the page."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from tasuki.text_safety import shorten_to_line
+from tasuki_evals.continuation import metric
+from tasuki_evals.continuation.benchmark import (
+    HALF_METHOD,
+    OWN_METHOD,
+    SHOWN_COLUMNS,
+    ContinuationCase,
+    ContinuationReport,
+    ContinuationRow,
+    UnmeasuredItem,
+    compute_mean,
+    count_threads,
+)
+from tasuki_evals.statistics import Estimate
+
+GATE_METHODS = ("whole", "empty")
+"""Methods that show whether the metric works; they are not competitors."""
+REPOSITORY_COLUMNS = ("edit", "file", "cmd", "id", "pfile")
+NO_FIGURE = "–"
+
+
+class TableCell(Struct, frozen=True):
+    """A figure, its interval if it has one, and whether it should be emphasised."""
+
+    text: str
+    bounds: str = ""
+    strong: bool = False
+
+
+class FigureTable(Struct, frozen=True):
+    """A title, the names of the columns, and rows: a name and its cells."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[TableCell, ...]], ...]
+
+
+def build_methods_table(
+    rows: Sequence[ContinuationRow],
+    cases: Sequence[ContinuationCase],
+    kind: str,
+    *,
+    every: bool = True,
+) -> FigureTable:
+    """Return every method in one kind of case.
+
+    With `every` false, only the tool has intervals.
+    """
+    of_kind = [r for r in rows if r.kind == kind]
+    columns = tuple(c for c in SHOWN_COLUMNS if any(c in r.values for r in of_kind))
+    lines = []
+    for row in of_kind:
+        bounds = every or row.method in (OWN_METHOD, HALF_METHOD)
+        lines.append(
+            (row.method, tuple(format_figure(row.values.get(c), c, bounds) for c in columns))
+        )
+    return FigureTable(f"At {_format_counts(cases, kind)}", columns, tuple(lines))
+
+
+def build_differences_table(
+    rows: Sequence[ContinuationRow], cases: Sequence[ContinuationCase], kind: str
+) -> FigureTable:
+    """Return the tool minus each other method, on the same cases, in one kind of case."""
+    of_kind = [
+        r
+        for r in rows
+        if r.kind == kind and r.own_minus and r.method not in (*GATE_METHODS, OWN_METHOD)
+    ]
+    columns = tuple(c for c in metric.COLUMNS if any(c in r.own_minus for r in of_kind))
+    lines = [
+        (
+            f"{NO_FIGURE} {row.method}",
+            tuple(format_difference(row.own_minus.get(c)) for c in columns),
+        )
+        for row in of_kind
+    ]
+    own = HALF_METHOD if kind == "compaction" else OWN_METHOD
+    return FigureTable(
+        f"{own} minus the others at {_format_counts(cases, kind)}", columns, tuple(lines)
+    )
+
+
+def build_repositories_table(cases: Sequence[ContinuationCase], kind: str) -> FigureTable:
+    """Return the tool's means in each repository, in one kind of case."""
+    of_kind = [c for c in cases if c.kind == kind]
+    own = HALF_METHOD if kind == "compaction" else OWN_METHOD
+    lines = []
+    for name in sorted({c.repository for c in of_kind}):
+        inside = [c for c in of_kind if c.repository == name]
+        counts = (TableCell(str(count_threads(inside))), TableCell(str(len(inside))))
+        means = (compute_mean(inside, own, column) for column in REPOSITORY_COLUMNS)
+        cells = (TableCell(NO_FIGURE if mean is None else f"{mean:.2f}") for mean in means)
+        lines.append((shorten_to_line(name, 40) or "?", (*counts, *cells)))
+    return FigureTable(
+        f"{own} by repository, at {kind}s", ("threads", "cases", *REPOSITORY_COLUMNS), tuple(lines)
+    )
+
+
+def build_tables(
+    report: ContinuationReport, rows: Sequence[ContinuationRow], *, every: bool = True
+) -> list[FigureTable]:
+    """Return all tables of a report: figures, differences, repositories; only kinds that occur."""
+    kinds = [k for k in ("cut", "compaction") if any(c.kind == k for c in report.cases)]
+    return [
+        *(build_methods_table(rows, report.cases, kind, every=every) for kind in kinds),
+        *(build_differences_table(rows, report.cases, kind) for kind in kinds),
+        *(build_repositories_table(report.cases, kind) for kind in kinds),
+    ]
+
+
+def group_reasons(left_out: Iterable[UnmeasuredItem]) -> list[tuple[str, list[str]]]:
+    """Return why something was left out, with the names, the most frequent reason first."""
+    found: dict[str, list[str]] = {}
+    for one in left_out:
+        found.setdefault(one.reason, []).append(one.name)
+    return sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+
+
+def format_difference(value: Estimate | None) -> TableCell:
+    """Return a difference with its sign, emphasised if the interval does not contain 0."""
+    if value is None:
+        return TableCell(NO_FIGURE)
+    return TableCell(
+        f"{value.mean:+.2f}",
+        f"{_shorten_number(value.low, '+.2f')}…{_shorten_number(value.high, '+.2f')}",
+        strong=value.low > 0 or value.high < 0,
+    )
+
+
+def format_figure(value: Estimate | None, column: str, bounds: bool = True) -> TableCell:
+    """Return a mean with its interval; of tokens, the mean alone."""
+    if value is None:
+        return TableCell(NO_FIGURE)
+    if column == "tokens":
+        return TableCell(f"{value.mean:,.0f}")
+    return TableCell(
+        f"{value.mean:.2f}",
+        f"{_shorten_number(value.low)}–{_shorten_number(value.high)}" if bounds else "",
+    )
+
+
+def _shorten_number(value: float, format: str = ".2f") -> str:
+    """Return a number without the leading 0, so that intervals stay narrow."""
+    text = f"{value:{format}}"
+    return text.replace("0.", ".", 1) if abs(value) < 0.995 else text.removesuffix(".00")
+
+
+def _format_counts(cases: Iterable[ContinuationCase], kind: str) -> str:
+    of_kind = [c for c in cases if c.kind == kind]
+    return (
+        f"{format_amount(len(of_kind), kind)} of {format_amount(count_threads(of_kind), 'thread')}"
+    )
+
+
+def format_amount(count: int, unit: str) -> str:
+    """Return `1 thread`, `2 threads`."""
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+# -- as text ---------------------------------------------------------------------------
+
+
+def format_text_table(table: FigureTable) -> str:
+    """Return aligned columns, with intervals on a separate line below the figures.
+
+    `*` marks emphasis.
+    """
+    first = max((len(name) + 2 for name, _ in table.rows), default=0)
+    widths = [_measure_width(table, n) for n in range(len(table.columns))]
+    head = "".join(c.rjust(w) for c, w in zip(table.columns, widths, strict=True))
+    lines = [table.title, f"{'':{first}}{head}"]
+    for name, cells in table.rows:
+        figures = "".join(_format_starred(c).rjust(w) for c, w in zip(cells, widths, strict=True))
+        lines.append(f"  {name}".ljust(first) + figures)
+        if any(c.bounds for c in cells):
+            below = "".join(c.bounds.rjust(w) for c, w in zip(cells, widths, strict=True))
+            lines.append(" " * first + below)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _measure_width(table: FigureTable, column: int) -> int:
+    cells = [cells[column] for _, cells in table.rows]
+    inside = [len(table.columns[column])]
+    inside += [n for c in cells for n in (len(_format_starred(c)), len(c.bounds))]
+    return max(inside) + 2
+
+
+def _format_starred(cell: TableCell) -> str:
+    return f"{cell.text}*" if cell.strong else cell.text
+
+
+# -- as Markdown -----------------------------------------------------------------------
+
+
+def format_markdown_table(table: FigureTable, *, intervals: bool = True) -> str:
+    """Return a Markdown table; with intervals, each figure is followed by its bounds."""
+    lines = [
+        f"| {_escape_markdown(table.title)} | {' | '.join(table.columns)} |",
+        f"|---|{'---|' * len(table.columns)}",
+    ]
+    for name, cells in table.rows:
+        shown = [
+            (f"**{c.text}**" if c.strong else c.text)
+            + (f" [{c.bounds}]" if intervals and c.bounds else "")
+            for c in cells
+        ]
+        lines.append(f"| {_escape_markdown(name)} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def _escape_markdown(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
+
+
+def format_methods_markdown(rows: Iterable[ContinuationRow], *, intervals: bool = False) -> str:
+    """Return the methods in every kind of case, as Markdown."""
+    rows = list(rows)
+    parts = []
+    for kind in dict.fromkeys(r.kind for r in rows):
+        methods_table = build_methods_table(rows, (), kind)
+        parts.append(
+            format_markdown_table(
+                FigureTable(f"at {kind}s", methods_table.columns, methods_table.rows),
+                intervals=intervals,
+            )
+        )
+    return "\n\n".join(parts)
+
+
+def format_report(
+    report: ContinuationReport, rows: Sequence[ContinuationRow], *, markdown: bool, every: bool
+) -> str:
+    """Return all tables of a report, and what was left out.
+
+    With `every`, each figure has its interval.
+    """
+    figure_tables = build_tables(report, rows, every=every)
+    parts = [format_markdown_table(t) if markdown else format_text_table(t) for t in figure_tables]
+    if any(cell.strong for t in figure_tables for _, cells in t.rows for cell in cells):
+        mark = "Bold" if markdown else "*"
+        parts.append(f"{mark}: the 95 % interval of the difference does not hold 0.")
+    if left := group_reasons(report.left_out):
+        parts.append(
+            "\n".join((f"Left out: {len(report.left_out)}", *_format_left_out(left, markdown)))
+        )
+    return "\n\n".join(parts)
+
+
+def _format_left_out(left: Iterable[tuple[str, list[str]]], markdown: bool) -> Iterable[str]:
+    for reason, names in left:
+        if markdown:
+            yield f"- {len(names)}: {_escape_markdown(reason)}"
+            continue
+        yield f"  {len(names):>5}  {shorten_to_line(reason, 108)}"
+        some = ", ".join(shorten_to_line(name, 48) for name in names[:2])
+        more = f", and {len(names) - 2} more" if len(names) > 2 else ""
+        yield f"         {some}{more}"

@@ -1,0 +1,119 @@
+"""Question sets: what a successor must know, as patterns that a brief has to match.
+
+    {"threads": [{"file": "claude-code/a.jsonl", "lines": 468, "goal": "…", "questions": [
+        {"id": "commits", "kind": "state", "question": "Which commits?", "patterns": ["8940cfb"]}]}]}
+
+`lines` is the number of lines of `file` before the goal. A case with `summary_line`, a
+0-based line of the same file, is a compaction: there the harness wrote its own summary.
+Other keys are for people.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tasuki.errors import UsageError
+from tasuki.text_safety import shorten_to_line
+
+QuestionVerdict = Literal["direct", "hop", "no"]
+MIN_GOAL = 20
+"""Characters; a shorter goal is not removed from the text: `1` would remove every 1."""
+GOAL_SECTION = "## Next Goal"
+FORMAT_HINT = "The format of a set: tasuki docs evaluation, Questions."
+_CITED = re.compile(r"\[(#[^\]]*)\]")
+_REF = re.compile(r"#(\d{1,9})")
+
+
+class SetQuestion(Struct, frozen=True):
+    """One thing to know. A text answers it if every pattern matches."""
+
+    question: str
+    kind: Annotated[str, Meta(min_length=1)]
+    patterns: Annotated[tuple[str, ...], Meta(min_length=1)]
+    """Regular expressions of Python, searched with DOTALL."""
+    id: str = ""
+
+
+class QuestionCase(Struct, frozen=True):
+    """A thread cut at a goal, and what the successor must know there."""
+
+    file: Annotated[str, Meta(min_length=1)]
+    """A path inside of the folder of threads; may end in `.gz`."""
+    lines: Annotated[int, Meta(ge=1)]
+    goal: Annotated[str, Meta(min_length=1)]
+    questions: Annotated[tuple[SetQuestion, ...], Meta(min_length=1)]
+    summary_line: Annotated[int, Meta(ge=0)] | None = None
+    thread: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+        return self.thread or f"{self.file.rpartition('/')[2]}:{self.lines}"
+
+
+class QuestionSet(Struct, frozen=True):
+    """The cases of one file."""
+
+    threads: Annotated[tuple[QuestionCase, ...], Meta(min_length=1)]
+
+
+def load_questions(path: Path) -> QuestionSet:
+    """Return a question set. Raises UsageError that says where the file is wrong."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=QuestionSet)
+    except FileNotFoundError as error:
+        raise UsageError(f"No question set {path}: there is no such file.") from error
+    except OSError as error:
+        raise UsageError(f"Cannot read the question set {path}: {error.strerror}.") from error
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path} is not a question set: {error}. {FORMAT_HINT}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not a question set: it is no JSON. {FORMAT_HINT}") from error
+    names = Counter((case.name, case.file) for case in found.threads)
+    for case in found.threads:
+        if names[case.name, case.file] > 1:
+            raise UsageError(
+                f"{path}: two cases are called {shorten_to_line(case.name, 80)!r}. Name each with `thread`."
+            )
+        for question in case.questions:
+            _check_patterns(path, case, question)
+    return found
+
+
+def _check_patterns(path: Path, case: QuestionCase, question: SetQuestion) -> None:
+    for pattern in question.patterns:
+        try:
+            re.compile(pattern, re.DOTALL)
+        except (re.error, RecursionError, OverflowError) as error:
+            what = shorten_to_line(question.id or question.question, 60)
+            raise UsageError(
+                f"{path}: a pattern of the question {what!r} of {shorten_to_line(case.name, 80)} does not "
+                f"compile: {error}. Correct it: {shorten_to_line(pattern, 120)}"
+            ) from error
+
+
+def judge_answer(question: SetQuestion, text: str, opened: str = "") -> QuestionVerdict:
+    """Return whether a text answers a question: directly, with the opened entries added, or not."""
+    if _has_all_patterns(question, text):
+        return "direct"
+    return "hop" if opened and _has_all_patterns(question, text + opened) else "no"
+
+
+def _has_all_patterns(question: SetQuestion, text: str) -> bool:
+    return all(re.search(pattern, text, re.DOTALL) for pattern in question.patterns)
+
+
+def find_cited_refs(text: str) -> list[int]:
+    """Return the entries that a brief cites as [#12] or [#12, #15], in their order."""
+    return sorted({int(n) for group in _CITED.findall(text) for n in _REF.findall(group)})
+
+
+def strip_goal(text: str, goal: str) -> str:
+    """Return a brief without its goal section, and without the goal where it is repeated."""
+    end = text.find(GOAL_SECTION)
+    text = text[:end] if end > 0 else text
+    return text.replace(goal.strip(), "") if len(goal.strip()) > MIN_GOAL else text

@@ -1,0 +1,72 @@
+"""Run work in separate processes: one that dies loses only its own item."""
+
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import active_children
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run_each(
+    work: Callable[[T], R],
+    items: Sequence[T],
+    workers: int,
+    *,
+    on_lost: Callable[[T], R],
+    on_done: Callable[[int], None] = lambda count: None,
+) -> list[R]:
+    """Return the result of `work` for every item, in the order of the items.
+
+    `on_lost` gives the result of an item whose process was killed from outside, by the kernel
+    for lack of memory; `on_done` is called with the number of finished items. If interrupted,
+    for example by Ctrl-C, the processes are ended at once. Raises what `work` raises.
+    """
+    found: dict[int, R] = {}
+
+    def run_together(numbers: Iterable[int], count: int) -> None:
+        with _open_pool(count) as pool:
+            under_way = {pool.submit(work, items[n]): n for n in numbers}
+            for future in as_completed(under_way):
+                try:
+                    found[under_way[future]] = future.result()
+                except BrokenProcessPool:
+                    continue
+                on_done(len(found))
+
+    if workers > 1:
+        run_together(range(len(items)), workers)
+    for number, item in enumerate(items):
+        if workers == 1:
+            found[number] = work(item)
+            on_done(len(found))
+        elif number not in found:  # One of these killed its process, and the others with it.
+            run_together((number,), 1)
+            if number not in found:
+                found[number] = on_lost(item)
+                on_done(len(found))
+    return [found[number] for number in range(len(items))]
+
+
+@contextmanager
+def _open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    before = set(active_children())
+    pool = ProcessPoolExecutor(workers, initializer=_ignore_interrupts)
+    try:
+        yield pool
+    except BaseException:
+        for process in active_children():
+            if process not in before:
+                process.kill()
+        pool.shutdown(cancel_futures=True)  # Waits, since Python reports a manager that ends later.
+        raise
+    pool.shutdown()
+
+
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C: it reaches every process of the terminal; only the first one reacts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
