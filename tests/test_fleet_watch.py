@@ -56,7 +56,7 @@ def _ended(desk: Desk, **values: Any) -> None:
 
 def watching(desk: Desk, *, terminal: bool = False) -> "subprocess.Popen[bytes]":
     """Someone who watches the handoff bbbb…, in a pipe or in a terminal; `out` is what they see."""
-    program = "import sys; from tasuki.cli.fleet.client import Client; from tasuki.cli.fleet.watch import watched\nsys.exit(watched(Client(), 'b' * 32))"
+    program = "import sys; from tasuki.cli.fleet.client import FleetClient; from tasuki.cli.fleet.watch import watch_handoff\nsys.exit(watch_handoff(FleetClient(), 'b' * 32))"
     main, other = pty.openpty() if terminal else os.pipe()
     made = subprocess.Popen(
         [sys.executable, "-c", program], env=desk.env, stdout=other, stderr=subprocess.STDOUT

@@ -101,7 +101,7 @@ async def test_handoff(open_world: World, name: str) -> None:
 
         since = len(talk.client.all)
         _, answer = talk.client.send("session/prompt", sessionId=talk.session, prompt=[{"type": "text", "text": "/handoff SLOWDOC"}])  # fmt: skip
-        await talk.client.until(lambda: open_world.model.asked("SLOWDOC"), SECONDS)
+        await talk.client.until(lambda: open_world.model.find_requests("SLOWDOC"), SECONDS)
         talk.client.notify("session/cancel", sessionId=talk.session)
         ended = (await asyncio.wait_for(answer, SECONDS))["result"]
         assert (ended["stopReason"], outcome(ended)) == ("cancelled", "cancelled")
@@ -139,7 +139,7 @@ async def test_the_agent_ends_while_it_writes(open_world: World, name: str) -> N
     async with talking(open_world, name) as talk:
         await talk.prompt(PROMPTS[0])
         _, answer = talk.client.send("session/prompt", sessionId=talk.session, prompt=[{"type": "text", "text": "/handoff SLOWDOC"}])  # fmt: skip
-        await talk.client.until(lambda: open_world.model.asked("SLOWDOC"), SECONDS)
+        await talk.client.until(lambda: open_world.model.find_requests("SLOWDOC"), SECONDS)
         children = children_of(talk.client.process.pid)
         for child in children:
             os.kill(child, 9)
@@ -188,7 +188,7 @@ async def test_version_2(open_world: World, name: str) -> None:
         await talk.prompt(PROMPTS[0])
         since = len(talk.client.all)
         await talk.client.ask("session/prompt", sessionId=talk.session, prompt=[{"type": "text", "text": "/handoff SLOWDOC"}])  # fmt: skip
-        await talk.client.until(lambda: open_world.model.asked("SLOWDOC"), SECONDS)
+        await talk.client.until(lambda: open_world.model.find_requests("SLOWDOC"), SECONDS)
         talk.client.notify("session/cancel", sessionId=talk.session)
         await talk.client.until(lambda: talk.client.idle(since), SECONDS)
         assert outcome(talk.client.idle(since)[0]) == "cancelled"
@@ -255,9 +255,9 @@ def test_acpx(open_world: World) -> None:
         acpx("sessions", "close")
 
     (request,) = [r for r in open_world.model.log if "third thing" in r.turns[-1].text]
-    (asked,) = open_world.model.asked("Write a handoff document")
+    (asked,) = open_world.model.find_requests("Write a handoff document")
     assert FIRST in first
     assert "New session started with handoff context" in handed
-    assert asked.count(FIRST) == 1
-    assert request.count("<handoff-context>") == 1
+    assert asked.count_text(FIRST) == 1
+    assert request.count_text("<handoff-context>") == 1
     assert [t.role for t in request.turns if t.role in ("assistant", "tool")] == []

@@ -48,11 +48,11 @@ def asked(world: World, command: Sequence[str]) -> str:
 def check(world: World, harness: str) -> None:
     """The model got the brief of its own thread, the goal marked as its own; the draft is kept."""
     vault = world.vault
-    (handoff,) = vault.all()
+    (handoff,) = vault.list_handoffs()
     assert handoff.predecessor.harness == harness
     assert handoff.goal.said_by == "model"
-    assert vault.state(handoff.id) == "draft"
-    assert WISH.split(",")[0] in vault.brief(handoff.id)
+    assert vault.load_state(handoff.id) == "draft"
+    assert WISH.split(",")[0] in vault.load_brief(handoff.id)
     results = [
         turn.text for request in world.model.log for turn in request.turns if turn.role == "tool"
     ]
@@ -60,7 +60,7 @@ def check(world: World, harness: str) -> None:
         results
     )
     assert any(WISH in text and "#1 user" in text for text in results), results
-    assert "(verbatim, proposed by the previous agent)\n" in vault.brief(handoff.id)
+    assert "(verbatim, proposed by the previous agent)\n" in vault.load_brief(handoff.id)
     path = Path(handoff.predecessor.path)
     assert path.exists() or path.parent.is_file()  # a row of a database
 

@@ -83,7 +83,7 @@ def enter(world: World, pane: str, text: str) -> None:
 
 def asked(world: World, text: str) -> ModelRequest:
     """The newest request whose prompt holds a text."""
-    return retry_until(lambda: world.model.asked(text), 20)[-1]
+    return retry_until(lambda: world.model.find_requests(text), 20)[-1]
 
 
 def test_a_handoff_in_a_real_conversation(chatting: World) -> None:
@@ -96,7 +96,7 @@ def test_a_handoff_in_a_real_conversation(chatting: World) -> None:
     request = asked(chatting, "Write a handoff document")
     assert request.count_text("MARKER-OLD") >= 1
     assert "Additional focus: finish the tests" in request.prompt
-    assert not chatting.model.asked("^/handoff")
+    assert not chatting.model.find_requests("^/handoff")
 
     say(chatting, pane, "and then what?", "A second answer.")
     after = asked(chatting, "and then what")

@@ -37,7 +37,7 @@ def test_a2_before_the_first_message(chatting: World) -> None:
 
     assert done.stderr == "Nothing to hand off (no messages yet)\n"
     assert done.returncode == 3
-    assert chatting.model.asked(ASKED) == []
+    assert chatting.model.find_requests(ASKED) == []
 
 
 def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) -> None:
@@ -69,7 +69,7 @@ def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) 
     chatting.shows(pane, "New session started with handoff context")
     chatting.shows(pane, "> then update the changelog")
     chatting.until_quiet(pane)
-    assert chatting.model.asked("update the changelog") == []
+    assert chatting.model.find_requests("update the changelog") == []
 
 
 def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> None:
@@ -82,7 +82,7 @@ def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> No
     assert "Handoff failed: The agent answered without text" in done.stderr
     assert "cancelled" not in done.stderr
     assert done.returncode == 1
-    assert len(chatting.model.asked("held no text")) == 1
+    assert len(chatting.model.find_requests("held no text")) == 1
     assert len(list_sessions(chatting.project)) == 1
 
 
@@ -97,7 +97,7 @@ def test_a13_a_missing_section_is_repaired(chatting: World) -> None:
     )
     scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")
 
-    (told,) = chatting.model.asked(CHECKED)
+    (told,) = chatting.model.find_requests(CHECKED)
     assert "- the section ## Key Decisions" in told.prompt
     request = asked(chatting, "and then what")
     assert request.count_text("MARKER-REPAIR") == 1

@@ -28,22 +28,22 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     world = with_claude
     pane = talking(world)
     draft = review(world, pane, f"/handoff {GOAL}")
-    assert WISH[:30] in " ".join(world.terminal.screen(draft).text.split())
+    assert WISH[:30] in " ".join(world.terminal.capture_screen(draft).text.split())
     world.shows(pane, "The draft of the handoff is in a new tmux window")
 
     successor = started(world, draft)
     world.shows(successor, GOAL)
     world.until_quiet(successor)
-    assert world.model.asked(GOAL) == []
+    assert world.model.find_requests(GOAL) == []
     world.terminal.keys(successor, "Enter")
-    (request,) = retry_until(lambda: world.model.asked(GOAL), 20)
+    (request,) = retry_until(lambda: world.model.find_requests(GOAL), 20)
     assert request.prompt.endswith(f"## Next Goal (verbatim)\n{GOAL}")
-    assert request.count(WISH) == 1
+    assert request.count_text(WISH) == 1
     world.shows(successor, ANSWER)
     assert not any(
         "/handoff" in turn.text for r in world.model.log for turn in r.turns if turn.role == "user"
     )
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     assert handoff.goal.text == GOAL
     assert handoff.goal.said_by == "user"
     retry_until(lambda: draft not in str(world.terminal.panes()), 10)
@@ -85,8 +85,8 @@ def test_without_tmux_the_draft_is_kept(with_claude: World) -> None:
     )
     world.shows(pane, told)
     assert handoff.goal.text == f"{GOAL}\nand document it"
-    assert world.vault.brief(handoff.id).startswith("/careful\n")
-    assert world.model.asked("document it") == []
+    assert world.vault.load_brief(handoff.id).startswith("/careful\n")
+    assert world.model.find_requests("document it") == []
     assert len(world.terminal.panes()) == 1
 
 
@@ -97,9 +97,9 @@ def test_a_pasted_command_of_several_lines_is_taken_out_too(with_claude: World) 
     goal = f'{GOAL}\nand keep:\n  - `id`, $HOME and "quotes"'
     review(world, pane, f"/handoff {goal}")
 
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     assert handoff.goal.text == goal
-    assert world.model.asked("and keep") == []
+    assert world.model.find_requests("and keep") == []
 
 
 def test_a_handoff_is_suggested_when_the_context_fills_up(with_claude: World) -> None:
@@ -107,7 +107,7 @@ def test_a_handoff_is_suggested_when_the_context_fills_up(with_claude: World) ->
     world = with_claude
     (world.folder / "own.toml").write_text("suggest_at = 2\n")
     pane = talking(world)
-    assert "Hand off while" not in world.terminal.screen(pane).text
+    assert "Hand off while" not in world.terminal.capture_screen(pane).text
     typed(world, pane, "Look at this log. " + "Nothing happened here at all. " * 4000)
 
     world.shows(pane, "Hand off while all of it is known: /handoff GOAL")
@@ -132,10 +132,10 @@ def test_the_agent_hands_off_by_the_installed_tool(with_claude: World) -> None:
 
     assert "It is drafted." in done.stdout, (done.stdout, done.stderr)
     last = world.model.log[-1]
-    assert last.count("Nothing was started. The user reviews"), last.turns
-    (handoff,) = world.vault.all()
+    assert last.count_text("Nothing was started. The user reviews"), last.turns
+    (handoff,) = world.vault.list_handoffs()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "model")
-    assert world.vault.state(handoff.id) == "draft"
+    assert world.vault.load_state(handoff.id) == "draft"
 
 
 def test_after_uninstalling_nothing_is_left(with_claude: World) -> None:

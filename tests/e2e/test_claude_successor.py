@@ -36,7 +36,7 @@ def plan(world: World, send: bool = False, brief: str = BRIEF) -> LaunchPlan:
 
 def asked(world: World) -> ModelRequest:
     """The one request that holds the brief."""
-    requests = retry_until(lambda: world.model.asked(MARKER), 20)
+    requests = retry_until(lambda: world.model.find_requests(MARKER), 20)
     assert len(requests) == 1
     return requests[0]
 
@@ -52,7 +52,7 @@ def test_prefilled_in_tmux(with_claude: World) -> None:
 
     with_claude.shows(launched.pane, "then run the tests again ✓")
     with_claude.until_quiet(launched.pane)
-    assert with_claude.model.asked(MARKER) == []
+    assert with_claude.model.find_requests(MARKER) == []
     assert thread_files(with_claude) == []
 
     with_claude.terminal.keys(launched.pane, "Enter")
@@ -120,7 +120,7 @@ def test_a_brief_too_long_for_an_argument(with_claude: World) -> None:
 
     assert launched.filled
     with_claude.until_quiet(launched.pane)
-    assert with_claude.model.asked(MARKER) == []
+    assert with_claude.model.find_requests(MARKER) == []
     with_claude.terminal.keys(launched.pane, "Enter")
     request = asked(with_claude)
     assert request.count_text("- item 5999 of the past ✓") == 1
@@ -135,7 +135,7 @@ def test_a_long_brief_in_this_terminal(with_claude: World, tmp_path: Path) -> No
 
     with_claude.shows(pane, "[Pasted text #1")
     with_claude.until_quiet(pane)
-    assert with_claude.model.asked(MARKER) == []
+    assert with_claude.model.find_requests(MARKER) == []
     with_claude.terminal.keys(pane, "Enter")
     assert asked(with_claude).count_text("- item 5999 of the past ✓") == 1
 
@@ -152,4 +152,4 @@ def test_a_dialog_is_not_taken_for_the_input(
         start(wanted, "tmux", socket=with_claude.terminal.socket)
 
     assert "Yes, I trust this folder" in str(caught.value)
-    assert with_claude.model.asked(MARKER) == []
+    assert with_claude.model.find_requests(MARKER) == []

@@ -54,13 +54,13 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     successor = started(world, draft)
     world.shows(successor, "and keep:")
     world.until_quiet(successor)
-    assert world.sent(GOAL) == world.model.asked("missing test") == []
+    assert world.sent(GOAL) == world.model.find_requests("missing test") == []
     world.terminal.keys(successor, "Enter")
     request = retry_until(lambda: world.sent(GOAL), 20)[0]
     assert request.prompt.endswith(f"## Next Goal (verbatim)\n{GOAL}")
-    assert request.count(WISH) == 1
+    assert request.count_text(WISH) == 1
     world.shows(successor, ANSWER)
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "user")
 
 
@@ -81,7 +81,7 @@ def test_without_tmux_the_draft_is_kept_and_a_full_context_is_told(with_codex: W
     (handoff,) = retry_until(world.vault.all, 20)
     world.shows(pane, f"Handoff {handoff.id[:8]} is drafted.")
     assert handoff.goal.text == GOAL
-    assert world.model.asked("missing test") == []
+    assert world.model.find_requests("missing test") == []
     assert world.until_quiet(pane).count("Hand off while") == 1
 
 
@@ -101,6 +101,6 @@ def test_the_agent_hands_off_by_the_installed_tool(with_codex: World) -> None:
     )  # fmt: skip
 
     assert "It is drafted." in done.stdout, (done.stdout, done.stderr)
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "model")
     assert handoff.predecessor.harness == "codex"

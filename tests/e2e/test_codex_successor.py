@@ -34,7 +34,7 @@ def check_brief(world: World) -> None:
     (request,) = retry_until(lambda: world.sent(MARKER), 20)
 
     assert request.prompt == BRIEF
-    assert request.count(MARKER) == 1
+    assert request.count_text(MARKER) == 1
 
 
 def test_in_tmux(with_codex: World) -> None:
@@ -44,7 +44,7 @@ def test_in_tmux(with_codex: World) -> None:
     assert launched.filled
     with_codex.shows(launched.pane, GOAL)
     with_codex.until_quiet(launched.pane)
-    assert with_codex.model.asked(MARKER) == []
+    assert with_codex.model.find_requests(MARKER) == []
     with_codex.terminal.keys(launched.pane, "Enter")
     check_brief(with_codex)
     with_codex.shows(launched.pane, ANSWER)
@@ -58,7 +58,7 @@ def test_in_this_terminal(with_codex: World, tmp_path: Path) -> None:
 
     with_codex.shows(pane, GOAL)
     with_codex.until_quiet(pane)
-    assert with_codex.model.asked(MARKER) == []
+    assert with_codex.model.find_requests(MARKER) == []
     with_codex.terminal.keys(pane, "Enter")
     check_brief(with_codex)
     with_codex.shows(pane, ANSWER)

@@ -126,12 +126,12 @@ def check(world: World, source: str, to: str, pane: str, before: dict[str, str])
 
     (request,) = world.sent(GOAL)
     assert request.prompt.endswith(GOAL)
-    assert [request.count(text) for text in (WISH, FACT, GOAL)] == [1, 1, 1]
+    assert [request.count_text(text) for text in (WISH, FACT, GOAL)] == [1, 1, 1]
     assert before.items() <= recorded_in(world, source, to).items()
     vault = world.vault
-    (handoff,) = vault.all()
+    (handoff,) = vault.list_handoffs()
     assert handoff.predecessor.harness == source
-    events = {event.kind: event.detail for event in vault.events(handoff.id)}
+    events = {event.kind: event.detail for event in vault.load_events(handoff.id)}
     assert events["started"]["harness"] == to
 
 

@@ -30,12 +30,12 @@ def test_a_handoff_is_reviewed_and_the_goal_waits_in_the_successor(with_omp: Wor
     world.terminal.keys(pane, "C-q")  # Enter begins a new line
     world.shows(pane, "New session started with handoff context")
     world.shows(pane, GOAL)
-    assert len(world.model.asked(WISH)) == len(world.model.log)
+    assert len(world.model.find_requests(WISH)) == len(world.model.log)
 
     world.terminal.keys(pane, "Enter")
-    (request,) = retry_until(lambda: world.model.asked(GOAL), 20)
-    assert request.count(WISH) == 1
-    assert request.count(CLOSING) == 1
+    (request,) = retry_until(lambda: world.model.find_requests(GOAL), 20)
+    assert request.count_text(WISH) == 1
+    assert request.count_text(CLOSING) == 1
     world.shows(pane, ANSWER)
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     assert handoff.goal.text == GOAL

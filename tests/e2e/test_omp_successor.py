@@ -27,8 +27,8 @@ def test_in_tmux(with_omp: World) -> None:
     assert launched.filled
     with_omp.shows(launched.pane, GOAL)
     with_omp.until_quiet(launched.pane)
-    assert with_omp.model.asked(MARKER) == []
+    assert with_omp.model.find_requests(MARKER) == []
     with_omp.terminal.keys(launched.pane, "Enter")
-    (asked,) = retry_until(lambda: with_omp.model.asked("login timeout"), 30)
-    assert asked.count(MARKER) == 1
+    (asked,) = retry_until(lambda: with_omp.model.find_requests("login timeout"), 30)
+    assert asked.count_text(MARKER) == 1
     assert GOAL in asked.prompt

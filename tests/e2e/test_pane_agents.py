@@ -57,7 +57,7 @@ def test_a_text_reaches_the_model_once(
     retry_until(lambda: agent.pane not in panes.read_status().panes, SECONDS)
     sent = world.sent("First line of the words")
     assert len(sent) == 1
-    assert sent[0].count(text) == 1
+    assert sent[0].count_text(text) == 1
 
 
 def test_what_the_scripted_harness_copies(with_claude: World) -> None:

@@ -43,15 +43,15 @@ def test_a_handoff_is_reviewed_in_pis_editor_and_the_goal_waits_in_the_successor
     world.shows(pane, "New session started with handoff context")
     screen = world.shows(pane, GOAL)
     assert "[handoff]" in screen
-    assert len(world.model.asked(WISH)) == len(world.model.log)
+    assert len(world.model.find_requests(WISH)) == len(world.model.log)
 
     world.terminal.keys(pane, "Enter")
-    (request,) = retry_until(lambda: world.model.asked(GOAL), 20)
+    (request,) = retry_until(lambda: world.model.find_requests(GOAL), 20)
     assert request.prompt == GOAL
-    assert request.count(WISH) == 1
-    assert request.count(CLOSING) == 1
+    assert request.count_text(WISH) == 1
+    assert request.count_text(CLOSING) == 1
     world.shows(pane, ANSWER)
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     (path,) = [
         p
         for p in world.home.glob(".pi/agent/sessions/*/*.jsonl")
@@ -59,7 +59,7 @@ def test_a_handoff_is_reviewed_in_pis_editor_and_the_goal_waits_in_the_successor
     ]
     header = json.loads(path.read_text().splitlines()[0])
     assert header["parentSession"] == handoff.predecessor.path
-    started = next(e for e in world.vault.events(handoff.id) if e.kind == "started")
+    started = next(e for e in world.vault.load_events(handoff.id) if e.kind == "started")
     assert started.detail["where"] == "inside"
 
 
@@ -75,7 +75,7 @@ def test_what_is_edited_in_the_review_is_what_the_successor_gets(with_pi: World)
 
     world.shows(pane, "New session started with handoff context")
     world.shows(pane, f"{GOAL}, and name it test_blank")
-    revised = [h for h in world.vault.all() if h.revises]
+    revised = [h for h in world.vault.list_handoffs() if h.revises]
     assert [h.goal.text for h in revised] == [f"{GOAL}, and name it test_blank"]
 
 
@@ -90,9 +90,9 @@ def test_escape_in_the_review_starts_nothing(with_pi: World) -> None:
     world.shows(pane, "Handoff cancelled. The draft is kept: tasuki start")
     typed(world, pane, "and then what?")
     world.shows(pane, "A second answer.")
-    (request,) = world.model.asked("and then what")
-    assert request.count(WISH) == 1
-    assert [world.vault.state(h.id) for h in world.vault.all()] == ["draft"]
+    (request,) = world.model.find_requests("and then what")
+    assert request.count_text(WISH) == 1
+    assert [world.vault.load_state(h.id) for h in world.vault.list_handoffs()] == ["draft"]
 
 
 @pytest.mark.parametrize("goal", ["", "continue"])
@@ -106,7 +106,7 @@ def test_a_vague_goal_gets_the_guidance_and_stands_in_the_input_again(
 
     world.shows(pane, "Be specific: what should the next thread accomplish?")
     assert f"/handoff {goal}".strip() in world.until_quiet(pane)
-    assert world.vault.all() == []
+    assert world.vault.list_handoffs() == []
     assert len(world.model.log) == 1
 
 
@@ -138,7 +138,7 @@ def test_the_skill_that_was_used_last_is_inherited(with_pi: World) -> None:
     world.terminal.keys(pane, "Enter")
 
     world.shows(pane, f"/skill:tidy {GOAL}")
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     assert "handoff:last-skill" in Path(handoff.predecessor.path).read_text()
 
 
@@ -151,7 +151,7 @@ def test_a_full_context_is_told_once(with_pi: World) -> None:
     typed(world, pane, "fill it")
     world.shows(pane, "Hand off while all of it is known: /handoff GOAL")
     typed(world, pane, "fill it again")
-    retry_until(lambda: len(world.model.asked("again")) == 1, 20)
+    retry_until(lambda: len(world.model.find_requests("again")) == 1, 20)
     screen = world.until_quiet(pane)
 
     assert screen.count("Hand off while all of it is known") <= 1

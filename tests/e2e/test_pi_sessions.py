@@ -88,11 +88,11 @@ def test_pi_goes_on_with_what_tasuki_wrote(with_pi: World, tmp_path: Path) -> No
 
     pi(with_pi, "--session", str(session.path), "-p", "go on please")
 
-    (request,) = with_pi.model.asked("go on please")
+    (request,) = with_pi.model.find_requests("go on please")
     assert turns(request) == [*told, ("user", "go on please")]
     assert [role for role, _ in told] == ["user", "user", "assistant", "tool", "assistant", "user"]
     for away in ("summarised away", "left behind", "edited away", "never", "THE PAST"):
-        assert request.count(away) == 0, away
+        assert request.count_text(away) == 0, away
     again = SessionManager.open(session.path)
     assert again.entries[: len(session.entries)] == session.entries
     assert again.header["parentSession"] == "/old/one.jsonl"
@@ -130,18 +130,18 @@ def test_tasuki_opens_what_pi_wrote(with_pi: World) -> None:
         typed(with_pi, pane, prompt)
         with_pi.shows(pane, answer)
     session = written(with_pi)
-    (request,) = with_pi.model.asked("and then what")
+    (request,) = with_pi.model.find_requests("and then what")
     assert turns(request) == context(session, before(session, "and then what"))
 
     typed(with_pi, pane, "/compact")
     retry_until(lambda: any(e["type"] == "compaction" for e in written(with_pi).entries), 20)
     with_pi.until_quiet(pane)
     typed(with_pi, pane, "after the compaction")
-    retry_until(lambda: with_pi.model.asked("after the compaction"), 20)
+    retry_until(lambda: with_pi.model.find_requests("after the compaction"), 20)
     with_pi.shows(pane, ANSWER)
 
     session = written(with_pi)
-    request = with_pi.model.asked("after the compaction")[-1]
+    request = with_pi.model.find_requests("after the compaction")[-1]
     assert turns(request) == context(session, before(session, "after the compaction"))
     assert json.dumps(session.entries).count("A SUMMARY") >= 1
     assert session.build_session_context().model == "local/scripted"

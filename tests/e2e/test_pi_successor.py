@@ -31,10 +31,10 @@ def plan(world: World, send: bool = False, goal: str = GOAL) -> LaunchPlan:
 
 def check_context(world: World, goal: str = GOAL) -> None:
     """The one request holds the context once, as the user's, and the goal last."""
-    (request,) = retry_until(lambda: world.model.asked("login timeout"), 20)
+    (request,) = retry_until(lambda: world.model.find_requests("login timeout"), 20)
     users = [turn.text for turn in request.turns if turn.role == "user"]
 
-    assert request.count(MARKER) == 1
+    assert request.count_text(MARKER) == 1
     assert goal == request.prompt
     assert goal == users[-1]
     assert request.turns[-1].role == "user"
@@ -67,12 +67,12 @@ def test_the_thread_is_a_thread(with_pi: World) -> None:
     with_pi.terminal.paste(launched.pane, "and then what?")
     with_pi.shows(launched.pane, "and then what?")
     with_pi.terminal.keys(launched.pane, "Enter")
-    (second,) = retry_until(lambda: with_pi.model.asked("and then"), 20)
+    (second,) = retry_until(lambda: with_pi.model.find_requests("and then"), 20)
     with_pi.shows(launched.pane, "A second answer.")
 
     thread = get_harness("pi").read(Path(wanted.thread_path))
 
-    assert second.count(MARKER) == 1
+    assert second.count_text(MARKER) == 1
     assert wanted.thread_id == thread.id
     texts = [entry.text for entry in thread.entries]
     assert MARKER in texts[0]

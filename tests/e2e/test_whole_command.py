@@ -41,8 +41,8 @@ def run(world: World, *arguments: str) -> str:
 def started(world: World) -> dict[str, str]:
     """Events of the newest handoff by kind."""
     vault = world.vault
-    newest = vault.all()[0]
-    return {e.kind: e.detail.get("harness", "") for e in vault.events(newest.id)}
+    newest = vault.list_handoffs()[0]
+    return {e.kind: e.detail.get("harness", "") for e in vault.load_events(newest.id)}
 
 
 def test_from_claude_to_pi_through_the_review(with_pi: World) -> None:
@@ -62,10 +62,10 @@ def test_from_claude_to_pi_through_the_review(with_pi: World) -> None:
     assert with_pi.model.log == []
     with_pi.terminal.keys(pane, "Enter")
 
-    (request,) = retry_until(lambda: with_pi.model.asked("login timeout"), 20)
+    (request,) = retry_until(lambda: with_pi.model.find_requests("login timeout"), 20)
     assert request.prompt == GOAL
-    assert request.count(WISH) == 1
-    assert request.count(FACT) == 1
+    assert request.count_text(WISH) == 1
+    assert request.count_text(FACT) == 1
     with_pi.shows(pane, ANSWER)
     assert source.read_bytes() == before
     assert started(with_pi)["started"] == "pi"
@@ -95,8 +95,8 @@ def test_from_claude_to_claude_sent_at_once(with_claude: World) -> None:
     predecessor(with_claude)
     pane = run(with_claude, "--yes", "--send", GOAL)
 
-    (request,) = retry_until(lambda: with_claude.model.asked("login timeout"), 30)
+    (request,) = retry_until(lambda: with_claude.model.find_requests("login timeout"), 30)
     assert request.prompt.endswith(f"## Next Goal (verbatim)\n{GOAL}")
-    assert request.count(WISH) == 1
+    assert request.count_text(WISH) == 1
     with_claude.shows(pane, ANSWER)
     assert started(with_claude)["started"] == "claude"

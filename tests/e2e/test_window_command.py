@@ -75,7 +75,7 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(ta
     """The command never reaches the model; the successor's first prompt holds brief and goal, once it is sent."""
     world = talk.world
     draft = review(world, talk.pane, f"/handoff {GOAL}")
-    assert WISH[:30] in " ".join(world.terminal.screen(draft).text.split())
+    assert WISH[:30] in " ".join(world.terminal.capture_screen(draft).text.split())
     world.shows(talk.pane, talk.way.told)
     assert not any("handoff" in request.prompt for request in world.model.log)
 
@@ -83,12 +83,12 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(ta
     for sign in (*talk.way.ready[1:], talk.way.pasted):
         world.shows(successor, sign, 120)
     world.until_quiet(successor)
-    assert world.sent(GOAL) == world.model.asked(GOAL) == []
+    assert world.sent(GOAL) == world.model.find_requests(GOAL) == []
     world.terminal.keys(successor, "Enter")
     request = retry_until(lambda: world.sent(GOAL), 30)[0]
     assert f"## Next Goal (verbatim)\n{GOAL}" in request.prompt
     assert WISH in request.prompt
-    (handoff,) = world.vault.all()
+    (handoff,) = world.vault.list_handoffs()
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "user")
 
 
@@ -99,14 +99,14 @@ def test_a_vague_goal_gets_the_guidance(talk: Talk) -> None:
 
     talk.world.shows(talk.pane, talk.way.guidance)
     assert len(talk.world.model.log) == asked
-    assert talk.world.vault.all() == []
+    assert talk.world.vault.list_handoffs() == []
 
 
 def test_a_goal_of_several_lines_is_kept_to_the_letter(talk: Talk) -> None:
     """Line ends, blanks, quotes and signs that the program itself or a shell would expand."""
     review(talk.world, talk.pane, f"/handoff {LETTERS}")
 
-    (handoff,) = talk.world.vault.all()
+    (handoff,) = talk.world.vault.list_handoffs()
     assert handoff.goal.text == LETTERS
 
 
@@ -128,7 +128,7 @@ def test_in_gemini_a_full_context_is_told_once(with_gemini: World) -> None:
     world.shows(pane, "Hand off while all of it is known: /handoff GOAL")
     world.until_quiet(pane)
     typed(world, pane, "fill it again")
-    retry_until(lambda: len(world.model.asked("again")) == 1, 20)
+    retry_until(lambda: len(world.model.find_requests("again")) == 1, 20)
     world.shows(pane, "fill it again")
     screen = world.until_quiet(pane)
 
