@@ -78,7 +78,7 @@ def test_without_tmux_the_draft_is_kept(with_claude: World) -> None:
         world.until_quiet(pane)
     world.terminal.keys(pane, "Enter")
 
-    (handoff,) = retry_until(world.vault.all, 20)
+    (handoff,) = retry_until(world.vault.list_handoffs, 20)
     short = handoff.id[:8]
     told = (
         f"Handoff {short} is drafted. Review and start it in another terminal: tasuki start {short}"

@@ -78,7 +78,7 @@ def test_without_tmux_the_draft_is_kept_and_a_full_context_is_told(with_codex: W
     world.shows(pane, "Be specific: what should the next thread accomplish?")
     typed(world, pane, f"$handoff {GOAL}")
 
-    (handoff,) = retry_until(world.vault.all, 20)
+    (handoff,) = retry_until(world.vault.list_handoffs, 20)
     world.shows(pane, f"Handoff {handoff.id[:8]} is drafted.")
     assert handoff.goal.text == GOAL
     assert world.model.find_requests("missing test") == []
