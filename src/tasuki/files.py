@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -32,6 +33,26 @@ def create_private_folder(path: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
+    """Write a file whole or not at all; an older one, or a link of that name, is replaced.
+
+    `synced` waits until the content is on the disk. Raises OSError; the old file then stays.
+    """
+    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(number, "wb") as file:
+            os.fchmod(number, mode)
+            file.write(content)
+            file.flush()
+            if synced:
+                os.fsync(number)
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

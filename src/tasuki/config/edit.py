@@ -1,7 +1,6 @@
 """Change the user's own settings file: some keys, and nothing else in it."""
 
 import os
-import secrets
 import stat
 import threading
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tasuki.config import settings
 from tasuki.config.validation import describe_parse_error
 from tasuki.errors import ConfigInvalid, StoreFailed
-from tasuki.files import create_private_folder, explain_error
+from tasuki.files import create_private_folder, explain_error, replace_file
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -70,20 +69,10 @@ def _read_document(path: Path, name: str) -> "TOMLDocument":
 
 def _replace_file(path: Path, text: str, name: str) -> None:
     """Replace the old file by a whole new one; its mode is kept."""
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
         create_private_folder(path.parent)
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-        number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, path)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
+        replace_file(path, text.encode(), mode)
     except OSError as error:
         raise StoreFailed(
             f"{name} cannot be written: {explain_error(error)}. Nothing was changed."

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, NotPossible, PaneGone, TasukiError
-from tasuki.files import explain_error
+from tasuki.files import explain_error, replace_file
 from tasuki.fleet.agents import personas
 from tasuki.fleet.alerts import alerts
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
@@ -288,8 +288,4 @@ def check_hooks(data: Path, name: str) -> None:
 def _write_private(path: Path, content: bytes) -> None:
     """Write a file that holds keys: for its owner alone, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_suffix(".new")
-    number = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(number, "wb") as file:
-        file.write(content)
-    os.replace(new, path)
+    replace_file(path, content, synced=False)

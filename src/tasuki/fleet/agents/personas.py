@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
-from tasuki.files import create_private_folder, explain_error, sync_folder
+from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetHandoff, Persona
@@ -322,16 +322,7 @@ def _create_folder(root: Path, slug: str, content: bytes) -> Path:
 def _write_file(persona_folder: Path, name: str, content: bytes) -> None:
     """Write a file of a persona, whole or not at all; a link of that name is replaced."""
     try:
-        number, new = tempfile.mkstemp(prefix=f".{name}-", dir=persona_folder)
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(number)
-            os.replace(new, persona_folder / name)
-        except BaseException:
-            Path(new).unlink(missing_ok=True)
-            raise
+        replace_file(persona_folder / name, content)
     except OSError as error:
         raise StoreFailed(
             f"{persona_folder / name} could not be written: {explain_error(error)}."

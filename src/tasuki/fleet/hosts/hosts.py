@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tasuki import __version__
 from tasuki.errors import OtherHost, ServerRuns, StoreFailed
-from tasuki.files import explain_error
+from tasuki.files import explain_error, replace_file
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import clean_text, shorten_to_line
@@ -131,16 +131,10 @@ def _read_known(path: Path) -> dict[str, KnownHost]:
 
 
 def _write_known(path: Path, hosts: dict[str, KnownHost]) -> None:
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    content = json.dumps(msgspec.to_builtins(hosts), indent=1).encode()
     try:
-        number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            json.dump(msgspec.to_builtins(hosts), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
+        replace_file(path, content)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise StoreFailed(
             f"The list of hosts {path} cannot be written: {explain_error(error)}."
         ) from error

@@ -7,7 +7,6 @@ begins with is kept there until it has arrived.
 """
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed, TasukiError
-from tasuki.files import sync_folder
+from tasuki.files import replace_file, sync_folder
 from tasuki.paths import get_data_folder
 from tasuki.session.acp.conversation import AcpConversation
 from tasuki.session.acp.recorder import RecordedThread
@@ -65,19 +64,11 @@ class ChainStore:
     def save_chain(self, chain: AcpChain) -> None:
         """Save a chain; it is readable by the user alone. Raises StoreFailed."""
         path = self._get_path(chain.client)
-        unfinished = path.with_suffix(f".new-{os.getpid()}")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(file, "wb") as stream:
-                stream.write(msgspec.json.encode(chain))
-                stream.flush()
-                os.fsync(stream.fileno())
-            unfinished.replace(path)
+            replace_file(path, msgspec.json.encode(chain))
             sync_folder(self.folder)
         except (OSError, UnicodeEncodeError) as error:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
             reason = (isinstance(error, OSError) and error.strerror) or error
             raise StoreFailed(
                 f"{path} could not be written: {reason}. TASUKI_DATA can name another folder."

@@ -2,14 +2,13 @@
 
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from tasuki.errors import ServerRuns, StoreFailed
-from tasuki.files import FULL, create_private_folder, explain_error
+from tasuki.files import FULL, create_private_folder, explain_error, replace_file
 from tasuki.launch.processes import find_start_time, is_alive
 from tasuki.paths import describe_fault, find_fault
 from tasuki.text_safety import shorten_to_line
@@ -124,12 +123,8 @@ def publish_address(folder: Path, address: str, proof: str = "") -> Iterator[Non
     See `format_address_file`. Without a proof hooks send nothing. Raises StoreFailed.
     """
     path = folder / ADDRESS_FILE
-    new = path.with_name(f".{ADDRESS_FILE}-{secrets.token_hex(4)}")
     try:
-        number = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(number, "w") as file:
-            file.write(format_address_file(address, proof))
-        os.replace(new, path)
+        replace_file(path, format_address_file(address, proof).encode(), synced=False)
     except OSError as error:
         raise StoreFailed(
             f"The address {path} cannot be written: {explain_error(error)}."
