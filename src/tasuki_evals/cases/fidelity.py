@@ -10,7 +10,7 @@ folder and not the thread.
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -405,8 +405,3 @@ def _contains_whole(
     if end is None:
         end = _PAST_WORD if _WORD.match(parts[-1][-1:]) else ""
     return bool(re.search(begin + hidden.join(map(re.escape, parts)) + end, text))
-
-
-def format_summary(found: Iterable[InventedClaim]) -> str:
-    """Return inventions in one line, for a message."""
-    return "; ".join(f"{one.kind} {one.text!r} under {one.section!r}" for one in found)

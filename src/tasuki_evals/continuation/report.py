@@ -218,21 +218,6 @@ def _escape_markdown(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
 
 
-def format_methods_markdown(rows: Iterable[ContinuationRow], *, intervals: bool = False) -> str:
-    """Return the methods in every kind of case, as Markdown."""
-    rows = list(rows)
-    parts = []
-    for kind in dict.fromkeys(r.kind for r in rows):
-        methods_table = build_methods_table(rows, (), kind)
-        parts.append(
-            format_markdown_table(
-                FigureTable(f"at {kind}s", methods_table.columns, methods_table.rows),
-                intervals=intervals,
-            )
-        )
-    return "\n\n".join(parts)
-
-
 def format_report(
     report: ContinuationReport, rows: Sequence[ContinuationRow], *, markdown: bool, every: bool
 ) -> str:

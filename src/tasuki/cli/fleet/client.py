@@ -73,10 +73,6 @@ class FleetClient:
         """Send `DELETE /api/PATH`."""
         return self._send_request("DELETE", path)
 
-    def read_address(self) -> str:
-        """Read the server's address, as `host:port`. Raises ServerAway."""
-        return self._read_file("address").partition("\n")[0]
-
     def get_patiently(self, *path: object, seconds: float, on_away: Any) -> JsonObject:
         """Send `GET /api/PATH`; retry for `seconds` while the server is away.
 

@@ -89,11 +89,6 @@ class HandoffDocument(Struct, frozen=True):
     """Sections that it has, with at least one line in them."""
     goal: str = ""
 
-    def find_line(self, words: str) -> int:
-        """Return the first line that contains some words, or 0."""
-        index = self.text.find(words)
-        return self.text.count("\n", 0, index) + 1 if index >= 0 else 0
-
 
 def find_section_kinds(title: str) -> frozenset[str]:
     """Return what a title may mean; nothing if it is not known."""
