@@ -38,7 +38,7 @@ for hard in HARD:
     for command in (hard, f"mv {hard}", f"pnpm {hard} test", f"git commit{hard}", f"ls{hard}x", f"make {hard[:3_900]}"):
         runs = commands.list_runs([tool(1, kind="shell", command=command)])
         commands.build_command_facts(runs), commands.list_commit_subjects(runs), commands.split_steps(command)
-        command_kinds.asks_about_itself(command), commands.find_last_checks(runs)
+        command_kinds.is_help_or_version(command), commands.find_last_checks(runs)
 """,
     "files": """
 for hard in HARD:
