@@ -23,7 +23,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from evaluation import PAGE, put_block  # noqa: E402
 
-sys.path.insert(0, str(ROOT / "tests"))  # Before the program of the same name in bench/.
+# Before the program of the same name in bench/.
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 from planted import judging  # noqa: E402
 
 from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
 from acp_client import HELLO, WRITES  # noqa: E402
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep  # noqa: E402

@@ -3,7 +3,7 @@
     python bench/state_labels.py CORPUS            print the table, and every wrong line
     python bench/state_labels.py CORPUS --write    into docs/evaluation.md
 
-CORPUS is the folder of threads that tests/state_labels.json names. Figures alone are written.
+CORPUS is the folder of threads that tests/support/state_labels.json names. Figures alone are written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
 import state_judging  # noqa: E402
 from state_judging import Judgement  # noqa: E402

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dashboard import Fleet
     from playwright.sync_api import Page
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 WIDE, NARROW = 1280, 360
 HIGH = 1100
 """Pixels of a picture of the README at most."""

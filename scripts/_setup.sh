@@ -30,7 +30,7 @@ has_postgres() {
   return 1
 }
 
-# The same names as in tests/browser.py.
+# The same names as in tests/support/browser.py.
 has_chromium() {
   for program in chromium chromium-browser google-chrome; do
     command -v "$program" >/dev/null 2>&1 && return 0

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from tasuki.fleet.store.database import FleetDatabase
     from tasuki.launch.tmux.panes import TmuxPanes
 
-TOGETHER = ("tests/test_author_small_model.py", "tests/test_planted.py", "tests/test_wheel.py")
+TOGETHER = (
+    "tests/cli/test_author_small_model.py",
+    "tests/unit/draft/test_planted.py",
+    "tests/repository/test_wheel.py",
+)
 """Files that one worker runs whole: what their tests share is costly, or is there for one at a time."""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run in the background of a shell: programs under test would be deaf to Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-BROWSER = "tests/test_browser_"
+BROWSER = "tests/browser/test_browser_"
 """Files of tests in a browser begin so: each runs whole in one worker, with one Chromium."""
 
 

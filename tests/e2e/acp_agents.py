@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-import install
+import npm_programs
 import pytest
 from agents import PROGRAMS
 
@@ -41,7 +41,7 @@ class AcpAgent:
             world.set(**program.env)
         world.set(**self.env)
         if self.adapter:
-            _, path, *command = install.command(self.name)
+            _, path, *command = npm_programs.command(self.name)
             own = path.replace("PATH=", f"PATH={world.programs}:", 1)  # adapters start programs
             world.program(self.name, ["env", own, *command])
         return [str(world.programs / self.name), *self.arguments]

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import install
+import npm_programs
 from fakes.model_server import ScriptedCall
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Program:
         """Set it up: past its first-start questions, talking to the scripted model."""
         self.configure(world)
         world.set(**self.env)
-        world.program(self.name, install.command(self.name))
+        world.program(self.name, npm_programs.command(self.name))
 
     def configure(self, world: "World") -> None:
         """Write its configuration, and set what depends on the world."""

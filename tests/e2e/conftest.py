@@ -5,22 +5,18 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from agents import PROGRAMS
+from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep
+from terminals import Terminal
+from waiting import retry_until
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-from agents import PROGRAMS  # noqa: E402
-from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep  # noqa: E402
-from terminals import Terminal  # noqa: E402
-from waiting import retry_until  # noqa: E402
-
-from tasuki.launch.tmux.server import wait_until_settled  # noqa: E402
-from tasuki.vault import Vault  # noqa: E402
+from tasuki.launch.tmux.server import wait_until_settled
+from tasuki.vault import Vault
 
 ANSWER = "The scripted answer."
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml  # of our own test run
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support"), str(Path(__file__).parent)]
 
-import install  # noqa: E402
+import npm_programs  # noqa: E402
 from agents import PROGRAMS  # noqa: E402
 from handoffs import made  # noqa: E402
 
@@ -58,7 +58,7 @@ def cells(found: dict[tuple[str, str, str], str]) -> str:
 
 def ways() -> str:
     """How each successor gets its first prompt, from its plan."""
-    versions = install.versions()
+    versions = npm_programs.versions()
     lines = ["| successor | version | sent | unsent | in every run |", "|---|---|---|---|---|"]
     for name in PROGRAMS:
         harness = harnesses.get_harness(name)
@@ -66,7 +66,7 @@ def ways() -> str:
             way(harness.plan(LaunchRequest(made(goal=GOAL), BRIEF, "", str(ROOT), send=send)))
             for send in (True, False)
         )
-        every = "yes" if install.in_every_run(name) else "`TASUKI_E2E=all`"
+        every = "yes" if npm_programs.in_every_run(name) else "`TASUKI_E2E=all`"
         row = (harness.title, versions[name], sent, unsent, every)
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import install
+import npm_programs
 import pytest
 from acp_agents import AGENTS
 from acp_client import DOCUMENT, Client, outcome
@@ -235,7 +235,7 @@ async def test_after_a_restart(open_world: World, name: str) -> None:
 def test_acpx(open_world: World) -> None:
     """acpx, a client of others, drives the proxy without knowing of it."""
     agent = AGENTS["pi-acp"].prepare(open_world)
-    open_world.program("acpx", install.command("acpx"))
+    open_world.program("acpx", npm_programs.command("acpx"))
     command = shlex.join([sys.executable, "-m", "tasuki", "acp", "--", *agent])
 
     def acpx(*arguments: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import install
+import npm_programs
 import pytest
 from agents import PROGRAMS, digest
 from conftest import World
@@ -47,7 +47,7 @@ NAMES = [
     name
     for name in PROGRAMS
     if get_harness(name).can_ask
-    and (install.in_every_run(name) or os.environ.get("TASUKI_E2E") == "all")
+    and (npm_programs.in_every_run(name) or os.environ.get("TASUKI_E2E") == "all")
 ]
 NO_TOOLS = [{"functionDeclarations": []}]
 STARTED = {"gemini": 15, "omp": 15, "opencode": 25}

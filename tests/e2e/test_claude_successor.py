@@ -9,6 +9,7 @@ from conftest import ANSWER, World
 from fakes.model_server import ModelRequest
 from handoffs import made
 from msgspec import structs
+from tree import PROGRAMS
 from waiting import retry_until
 
 from tasuki.errors import LaunchFailed, ThreadUnreadable
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.e2e
 GOAL = "Fix the login timeout in src/auth.py;\nthen run the tests again ✓"
 MARKER = "HANDOFF-MARKER-8"
 BRIEF = f"# Handoff Context\n\n- {MARKER}: the timeout is 30 s [#3]\n\n## Goal\n\n{GOAL}"
-STARTER = str(Path(__file__).parents[1] / "programs" / "start_here.py")
+STARTER = str(PROGRAMS / "start_here.py")
 
 
 def plan(world: World, send: bool = False, brief: str = BRIEF) -> LaunchPlan:

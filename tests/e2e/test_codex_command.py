@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-import install
+import npm_programs
 import pytest
 from conftest import ANSWER, World
 from fakes.model_server import ModelRule, ModelStep, ScriptedCall
@@ -17,8 +17,8 @@ GOAL = "add the missing test for the parser\nand keep:\n  - the API, `id` and $H
 
 def without_daemon(world: World) -> None:
     """Start no background server, which would outlive the test; nor does what the hooks start."""
-    script = Path(install.command("codex")[-1]).resolve()
-    world.program("codex", [str(install.node()), str(script), "--no-daemon"])
+    script = Path(npm_programs.command("codex")[-1]).resolve()
+    world.program("codex", [str(npm_programs.node()), str(script), "--no-daemon"])
 
 
 def talking(world: World) -> str:

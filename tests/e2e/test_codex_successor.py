@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from conftest import ANSWER, World
 from handoffs import made
+from tree import PROGRAMS
 from waiting import retry_until
 
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.e2e
 GOAL = "Fix the login timeout in src/auth.py"
 MARKER = "HANDOFF-MARKER-9"
 BRIEF = f"# Handoff Context\n\n- {MARKER}: the timeout is 30 s [#3] ✓\n\n## Goal\n\n{GOAL}"
-STARTER = str(Path(__file__).parents[1] / "programs" / "start_here.py")
+STARTER = str(PROGRAMS / "start_here.py")
 
 
 def plan(world: World) -> LaunchPlan:

@@ -1,16 +1,16 @@
 """The commands of `docs/fleet.md`, typed as they stand there, with the real Claude Code."""
 
 import re
-from pathlib import Path
 
 import pytest
 from conftest import World
 from real_fleet import SECONDS, SKILL, RealFleet, tooled
+from tree import ROOT
 from waiting import retry_until
 
 pytestmark = pytest.mark.e2e
 
-PAGE = Path(__file__).parents[2] / "docs" / "fleet.md"
+PAGE = ROOT / "docs" / "fleet.md"
 
 
 def commands() -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-import install
+import npm_programs
 import pytest
 from agents import PROGRAMS, Program
 from conftest import ANSWER, World
@@ -28,7 +28,9 @@ SECONDS = 120
 CACHES = shutil.ignore_patterns(".cache", ".npm", ".bun", "*.sock", "*.ipc")
 """What a program makes anew, and what cannot be copied."""
 
-NAMES = [n for n in PROGRAMS if install.in_every_run(n) or os.environ.get("TASUKI_E2E") == "all"]
+NAMES = [
+    n for n in PROGRAMS if npm_programs.in_every_run(n) or os.environ.get("TASUKI_E2E") == "all"
+]
 CELLS = [
     pytest.param(source, to, marks=[] if source in ("claude", to) else [pytest.mark.long])
     for source in NAMES
@@ -95,7 +97,7 @@ def cell(world: World, recorded: Recorder) -> Iterator[Callable[[str, str], Worl
     def made(source: str, to: str) -> World:
         home, world.project = recorded(source)
         if to in SLOW:
-            waiting.enter_context(install.locked(f"run-{to}"))
+            waiting.enter_context(npm_programs.locked(f"run-{to}"))
         shutil.copytree(home, world.home, symlinks=True, ignore=CACHES, dirs_exist_ok=True)
         PROGRAMS[to].prepare(world)
         world.set(TASUKI_DATA=str(world.folder / "data"))

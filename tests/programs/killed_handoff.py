@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from fakes.session_backend import ScriptedBackend
 from sessions import DOCUMENT, WORKED, Desk, says

@@ -1,0 +1,83 @@
+"""The built wheel, installed the ways users install it."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from tree import ROOT
+
+from tasuki import __version__
+from tasuki.testing import story
+
+GOAL = "cover the login timeout with a test"
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    out = tmp_path_factory.mktemp("dist")
+    command = (
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "-o",
+        str(out),
+        str(ROOT),
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return next(out.glob("*.whl"))
+
+
+def test_the_wheel_holds_the_package_and_its_licence(wheel: Path) -> None:
+    """Only the two packages are inside, typed, with their licence."""
+    names = zipfile.ZipFile(wheel).namelist()
+
+    assert "tasuki/py.typed" in names
+    assert "tasuki/draft/pipeline.py" in names
+    assert "tasuki/draft/prompts/system.md" in names
+    assert any(n.endswith("licenses/LICENSE") for n in names)
+    assert not [
+        n
+        for n in names
+        if not n.startswith(("tasuki/", "tasuki_evals/", f"tasuki-{__version__}.dist-info/"))
+    ]
+
+
+@pytest.mark.parametrize("installer", ["uv", "pipx"])
+def test_an_installed_wheel_hands_off(wheel: Path, installer: str, tmp_path: Path) -> None:
+    """`uv tool install` and `pipx install` give a program that hands a thread off."""
+    programs = tmp_path / "bin"
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path), "TASUKI_DATA": str(tmp_path / "data"), "TASUKI_CONFIG": str(tmp_path / "none"),
+        "UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(programs), "UV_PYTHON_DOWNLOADS": "never",
+        "PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(programs), "PIPX_MAN_DIR": str(tmp_path / "man"),
+    }  # fmt: skip
+    command = {
+        "uv": [str(BIN / "uv"), "tool", "install", "--python", sys.executable, str(wheel)],
+        "pipx": [sys.executable, "-m", "pipx", "install", "--python", sys.executable, str(wheel)],
+    }[installer]
+    installed = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    if installed.returncode and os.environ.get("CI") != "true":
+        pytest.skip(f"{installer} could not install: {installed.stderr[-200:]}")
+    assert installed.returncode == 0, installed.stderr
+
+    program = str(programs / "tasuki")
+    version = subprocess.run(
+        (program, "--version"), env=env, capture_output=True, text=True, timeout=60
+    )
+    assert version.stdout == f"tasuki {__version__}\n"
+    path = story("claude").write(tmp_path)
+    done = subprocess.run(
+        (program, "handoff", "--print", "--from", str(path), GOAL),
+        env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"## Next Goal (verbatim)\n{GOAL}\n")

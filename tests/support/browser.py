@@ -1,0 +1,186 @@
+"""Pages in Debian's Chromium, driven by Playwright, and what axe-core finds in them.
+
+A page that is opened here is watched: an error in its console, an uncaught exception, a request
+that fails and a request to another origin each fail the test, unless it said that it expects it.
+What a Content-Security-Policy stops, Chromium tells in the console.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from npm_programs import axe
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    FloatRect,
+    Page,
+    Request,
+    sync_playwright,
+)
+from tree import ROOT
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+SECONDS = 15
+"""What an action or an expectation is given."""
+HEIGHT = 900
+TALLEST = 12_000
+"""Pixels of a page that are kept as a picture; Chromium makes none of more than 16,384."""
+WIDTHS = (360, 820, 1280, 2560)
+PORTRAYED = (360, 1280)
+Scheme = Literal["light", "dark"]
+_AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.flatMap(
+    rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary}`))"""
+_SIZE = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+_LEFT = "net::ERR_ABORTED"  # a request that its page no longer waits for: it was left or reloaded
+
+
+def missing() -> str:
+    """Why no page can be opened; empty where it can."""
+    return "" if _program() else f"no Chromium is installed (one of {', '.join(PROGRAMS)})"
+
+
+def _program() -> str | None:
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
+@contextmanager
+def chromium() -> Iterator[Chromium]:
+    """Chromium without a window."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=_program(), headless=True, chromium_sandbox=os.getuid() != 0
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Browsing:
+    """The pages that a test has open, and what went wrong in them."""
+
+    def __init__(self, browser: Chromium) -> None:
+        self.browser = browser
+        self.faults: list[str] = []
+        self._expected: list[str] = []
+        self._contexts: list[BrowserContext] = []
+
+    def page(
+        self,
+        origin: str,
+        *,
+        width: int = 1280,
+        scheme: Scheme = "light",
+        javascript: bool = True,
+        still: bool = False,
+    ) -> Page:
+        """An empty page in a browser of its own: without the cookies of the others.
+
+        `origin` is the server's, `http://127.0.0.1:4720`: what `page.goto("/personas")` is asked
+        of, and the only one that may be asked. `still` is what people set who want no movement.
+        """
+        context = self.browser.new_context(
+            base_url=origin,
+            color_scheme=scheme,
+            java_script_enabled=javascript,
+            locale="en-GB",
+            reduced_motion="reduce" if still else "no-preference",
+            timezone_id="UTC",
+            viewport={"width": width, "height": HEIGHT},
+        )
+        self._contexts.append(context)
+        context.set_default_timeout(SECONDS * 1000)
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self._fault(f"exception: {error.error}"))
+        context.on("requestfailed", self._failed)
+        context.on("request", lambda request: self._asked(request, origin))
+        return context.new_page()
+
+    def expect(self, pattern: str) -> None:
+        """Faults in which this regular expression is found are no faults, before and after."""
+        self._expected.append(pattern)
+
+    def leave(self) -> None:
+        """Close every page; what goes wrong from here on is no fault of theirs."""
+        for context in self._contexts:
+            context.close()
+        self._contexts.clear()
+
+    def unexpected(self) -> list[str]:
+        """The faults that the test did not say it expects."""
+        return [it for it in self.faults if not any(re.search(one, it) for one in self._expected)]
+
+    def _fault(self, sentence: str) -> None:
+        self.faults.append(sentence)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._fault(f"console: {message.text} ({message.location.get('url', '')})")
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != _LEFT:
+            self._fault(f"failed: {request.method} {request.url}: {request.failure}")
+
+    def _asked(self, request: Request, origin: str) -> None:
+        asked = urlsplit(request.url)
+        if asked.scheme not in ("data", "blob") and f"{asked.scheme}://{asked.netloc}" != origin:
+            self._fault(f"another origin: {request.method} {request.url}")
+
+
+def operator(page: Page, link: str) -> Page:
+    """The page, signed in by the link that `tasuki serve` prints; it shows the fleet."""
+    page.goto(link)
+    page.wait_for_url(lambda url: urlsplit(url).path == "/")
+    return page
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds in a page that runs scripts, as it stands: a rule, the element, what to do.
+
+    The script is evaluated by the browser, not by the page, so that the page's own
+    Content-Security-Policy stays as it is.
+    """
+    page.evaluate(_axe())
+    found: list[str] = page.evaluate(_AXE)
+    return found
+
+
+@cache
+def _axe() -> str:
+    return axe().read_text("utf-8")
+
+
+def shot(page: Page, name: str) -> Path:
+    """Save a picture of a page as an artefact of the run: `$TASUKI_ARTEFACTS/{name}.png`."""
+    folder = Path(os.environ.get("TASUKI_ARTEFACTS") or ROOT / ".cache" / "artefacts" / "dashboard")
+    path = folder.absolute() / f"{name}.png"
+    width, height = page.evaluate(_SIZE)
+    clip = FloatRect(x=0, y=0, width=width, height=min(height, TALLEST))
+    page.screenshot(path=path, full_page=True, clip=clip, animations="disabled")
+    return path
+
+
+def portraits(page: Page, name: str) -> list[str]:
+    """Save a page in light, dark and narrow; what axe-core finds there, and at which width it is too wide."""
+    found = []
+    looks: list[tuple[Scheme, int]] = [("light", width) for width in WIDTHS]
+    for scheme, width in [*looks, ("dark", 1280)]:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": HEIGHT})
+        look = f"{scheme}-{width}"
+        if width in PORTRAYED:
+            shot(page, f"{name}-{look}")
+            found += [f"{look}: {one}" for one in violations(page)]
+        if (wide := page.evaluate(_SIZE)[0]) > width:
+            found.append(f"{look}: the page is {wide} wide and scrolls sideways")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": HEIGHT})
+    return found

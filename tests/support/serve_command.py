@@ -1,0 +1,67 @@
+"""`tasuki serve` as tests start it: one server for a folder, in a process of its own."""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TASUKI = Path(sys.executable).with_name("tasuki")
+
+
+class Server:
+    """`tasuki serve` in a process of its own, with a home and data of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self.fleet = self.data / "fleet"
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TASUKI_DATA": str(self.data),
+                    "TASUKI_CONFIG": os.devnull, "LANG": "C.UTF-8"}  # fmt: skip
+        self.folder = folder
+        self.started: list[subprocess.Popen[str]] = []
+
+    def popen(self, *options: str) -> subprocess.Popen[str]:
+        """Start it."""
+        made = subprocess.Popen(
+            [str(TASUKI), "serve", *options], env=self.env, cwd=self.folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.started.append(made)
+        return made
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """Start it on a free port, once it answers."""
+        made = self.popen("--port", "0", *options)
+        assert made.stdout
+        self.said = made.stdout.readline()
+        assert self.said, made.communicate()[1]
+        return made
+
+    def refused(self, *options: str) -> tuple[int, str]:
+        """The exit code and the words of one that does not start."""
+        made = self.popen(*options)
+        _, said = made.communicate(timeout=30)
+        return made.returncode, said
+
+    @property
+    def address(self) -> str:
+        """Where it answers."""
+        return (self.fleet / "address").read_text().splitlines()[0]
+
+    def health(self) -> str:
+        """What it says of itself."""
+        host, _, port = self.address.rpartition(":")
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=10)
+        try:
+            connection.request("GET", "/health")
+            return str(json.loads(connection.getresponse().read())["status"])
+        finally:
+            connection.close()
+
+    def end(self) -> None:
+        """End all that was started."""
+        for one in self.started:
+            if one.poll() is None:
+                one.kill()
+            one.communicate()
