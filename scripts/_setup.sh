@@ -6,18 +6,27 @@ cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "$*" >&2; }
 
+# Root and CI install at once; anybody else is asked first, and only in a terminal.
 as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null 2>&1 && [ -t 0 ]; then sudo "$@"; else return 1; fi
+  [ "$(id -u)" = 0 ] && { "$@"; return; }
+  command -v sudo >/dev/null 2>&1 && [ -t 0 ] || return 1
+  printf 'Run sudo %s? [y/N] ' "$*" >&2
+  read -r answer
+  case $answer in [yY]*) sudo "$@" ;; *) return 1 ;; esac
 }
 
-# apt_or_brew PROGRAM DEBIAN_PACKAGE BREW_PACKAGE: install a missing program where that is possible.
-apt_or_brew() {
-  command -v "$1" >/dev/null 2>&1 && return 0
+# install_packages DEBIAN_PACKAGES BREW_PACKAGES: install them where that is possible. A list of one is a word.
+install_packages() {
   if command -v apt-get >/dev/null 2>&1; then
-    as_root apt-get update -qq >&2 && as_root apt-get install -y -qq --no-install-recommends "$2" >&2 || true
+    as_root sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $1" >&2 || true
   elif command -v brew >/dev/null 2>&1; then
-    brew install "$3" >&2 || true
+    brew install $2 >&2 || true
   fi
+}
+
+# need_program PROGRAM DEBIAN_PACKAGE BREW_PACKAGE: install a missing program where that is possible.
+need_program() {
+  command -v "$1" >/dev/null 2>&1 || install_packages "$2" "$3"
   command -v "$1" >/dev/null 2>&1
 }
 
@@ -38,6 +47,33 @@ has_chromium() {
   return 1
 }
 
+# A line for each program that tests need and that is missing: DEBIAN_PACKAGE BREW_PACKAGE WHAT_IS_SKIPPED
+list_missing() {
+  command -v git >/dev/null 2>&1 || echo "git git what reads a repository"
+  command -v tmux >/dev/null 2>&1 || echo "tmux tmux agents in panes, the whole fleet"
+  command -v npm >/dev/null 2>&1 || echo "npm node the real programs"
+  has_postgres || echo "postgresql postgresql the fleet's database on PostgreSQL"
+  has_chromium || echo "chromium chromium the pages in a browser"
+}
+
+# Install what list_missing lists, where that is possible.
+install_missing() {
+  missing="$(list_missing)"
+  [ -n "$missing" ] || return 0
+  debian="$(printf '%s\n' "$missing" | cut -d' ' -f1 | tr '\n' ' ')"
+  say "Installing $debian…"
+  install_packages "$debian" "$(printf '%s\n' "$missing" | cut -d' ' -f2 | tr '\n' ' ')"
+}
+
+# Say what is missing and what it costs; fail if anything is.
+report_missing() {
+  missing="$(list_missing)"
+  [ -n "$missing" ] || return 0
+  printf '%s\n' "$missing" | while read -r package _ skipped; do say "$package is missing. Not tested: $skipped."; done
+  say "scripts/setup installs it."
+  return 1
+}
+
 find_python() {
   for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3 python3.14; do
     [ -n "$candidate" ] || continue
@@ -55,7 +91,7 @@ make_venv() {
   rm -rf .venv
   if command -v apt-get >/dev/null 2>&1; then
     say "python3-venv is missing; installing it."
-    as_root apt-get update -qq >&2 && as_root apt-get install -y -qq --no-install-recommends python3-venv >&2 || true
+    install_packages python3-venv ""
   fi
   "$python" -m venv .venv || { say "Could not make .venv. Debian: apt install python3-venv"; return 1; }
 }

@@ -15,8 +15,9 @@ from typing import Any
 import fleet_records as records
 import pytest
 import sqlalchemy as sa
-from fleet_desk import TASUKI, Desk
+from fleet_desk import Desk
 from fleets import World
+from forked import TASUKI
 from waiting import retry_until
 from web_servers import serving
 

@@ -3,8 +3,9 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from forked import run_tasuki
 
 from tasuki.harness.claude.head import build_folder_name
 from tasuki.testing import ThreadBuilder, story
@@ -32,10 +33,7 @@ class World:
 
     def run(self, *arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
         """Run tasuki in the project."""
-        return subprocess.run(
-            (sys.executable, "-m", "tasuki", *arguments),
-            cwd=self.project, env={**self.env, **env}, input=stdin, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        return run_tasuki(arguments, env={**self.env, **env}, cwd=self.project, input=stdin)
 
     def thread(self, builder: ThreadBuilder | None = None) -> Path:
         """A thread of Claude Code of this project, where Claude Code keeps it."""

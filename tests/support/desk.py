@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from fakes.model_server import ModelRequest
+from forked import MODELS, run_tasuki
 
 from tasuki.cli.main import cli
 from tasuki.testing import ThreadBuilder, story
@@ -71,14 +72,8 @@ class Desk:
         self, *arguments: str, seconds: float = 100, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Run tasuki in the project."""
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.project,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
+        return run_tasuki(
+            arguments, env={**self.env, **env}, cwd=self.project, timeout=seconds, modules=MODELS
         )
 
     def handoff(self, path: Path, *more: str) -> dict[str, Any]:

@@ -1,16 +1,13 @@
 """The command line beside a server of the test's own."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from forked import run_tasuki
 from web_servers import Served
 
 from tasuki.fleet.agents import personas
-
-TASUKI = Path(sys.executable).with_name("tasuki")
 
 
 class Desk:
@@ -25,8 +22,7 @@ class Desk:
 
     def run(self, *arguments: str, text: str = "") -> tuple[int, str, str]:
         """Exit code, output and errors of one command."""
-        done = subprocess.run([str(TASUKI), *arguments], env=self.env, cwd=self.folder, input=text,
-                              capture_output=True, text=True, timeout=60)  # fmt: skip
+        done = run_tasuki(arguments, env=self.env, cwd=self.folder, input=text)
         return done.returncode, done.stdout, done.stderr
 
     def out(self, *arguments: str, text: str = "") -> str:

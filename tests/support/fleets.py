@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import forked
 import sqlalchemy as sa
 from fakes.scripted_harness import install_scripted
+from forked import ForkedProgram, run_tasuki, start_forked
 from tree import PROGRAMS
 from waiting import retry_until
 
@@ -65,7 +67,7 @@ class World:
             "TMUX_TMPDIR": str(self.sockets), "SCRIPTED_HARNESS": str(self.script_file),
             "SCRIPTED_LOG": str(self.journal),
         }  # fmt: skip
-        self.server: subprocess.Popen[bytes] | None = None
+        self.server: subprocess.Popen[bytes] | ForkedProgram | None = None
         self.prefix: list[str] = []
         """Words before the server's command."""
         self._address = ""
@@ -81,10 +83,7 @@ class World:
 
     def tasuki(self, *arguments: str, code: int | None = 0, cwd: Path | None = None) -> str:
         """Run tasuki; what it prints."""
-        done = subprocess.run(
-            [str(TASUKI), *arguments], env=self.env, cwd=cwd or self.work, capture_output=True,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = run_tasuki(arguments, env=self.env, cwd=cwd or self.work)
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
@@ -146,11 +145,18 @@ class World:
         url += options
         env = {**self.env, "FLEET_STOP_AT": at, "FLEET_REACHED": str(self.reached),
                "FLEET_LIMITS": limits, "FLEET_LATER": later}  # fmt: skip
-        with self.output.open("ab") as output:
-            self.server = subprocess.Popen(
-                [*self.prefix, sys.executable, str(SERVER), "serve", "--port", str(port), *url],
-                env=env, cwd=self.folder, stdout=output, stderr=output,
-            )  # fmt: skip
+        words = ("serve", "--port", str(port), *url)
+        if not self.prefix:
+            files = (Path(os.devnull), self.output, self.output)
+            self.server = start_forked(
+                SERVER, words, env=env, cwd=self.folder, files=files, modules=forked.SERVER
+            )
+        else:
+            with self.output.open("ab") as output:
+                self.server = subprocess.Popen(
+                    [*self.prefix, sys.executable, str(SERVER), *words],
+                    env=env, cwd=self.folder, stdout=output, stderr=output,
+                )  # fmt: skip
         retry_until(self._answers, 30)
 
     def refused(self, *options: str) -> str:

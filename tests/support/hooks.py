@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from forked import run_tasuki
 from terminals import Terminal
 from waiting import retry_until
 
@@ -91,6 +92,9 @@ class Session:
         before: Callable[[], None] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run tasuki in the project, without a terminal; `before` is called in its process."""
+        if not before:
+            given = {**self.env, **(env or {})}
+            return run_tasuki(arguments, env=given, cwd=self.project, input=text)
         return subprocess.run(
             [sys.executable, "-m", "tasuki", *arguments], cwd=self.project,
             env={**self.env, **(env or {})}, input=text, capture_output=True, text=True, timeout=60,

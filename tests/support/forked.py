@@ -1,0 +1,124 @@
+"""Programs of tests, forked from a process that has imported them: a start takes milliseconds, not seconds.
+
+A forked program is a process of its own, with its own environment, folder and files; it can be
+killed and waited for. Only its command line is not its own. What a test is about is how
+a program starts, it is started with `subprocess` as everywhere.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tree import PROGRAMS
+
+TASUKI = Path(sys.executable).with_name("tasuki")
+COMMAND = ("tasuki.cli.main", "tasuki.draft.pipeline", "rich.console")
+"""What most commands import. A module that is missing in these lists costs each start its import, and nothing else."""
+SERVER = (
+    *COMMAND, "alembic.command", "anyio._backends._asyncio", "attrs", "dbos._sys_db_sqlite", "encodings.idna", "litestar.middleware.allowed_hosts",
+    "litestar.middleware._internal.exceptions", "litestar.plugins.attrs", "litestar.plugins.pydantic", "mako.template", "psycopg",
+    "tasuki.cli.fleet.serve", "tasuki.fleet.service", "tasuki.web.application", "tasuki.web.server", "uvicorn.lifespan.on",
+    "uvicorn.loops.uvloop", "uvloop",
+)  # fmt: skip
+"""What `tasuki serve` imports."""
+MODELS = (*COMMAND, "pydantic_ai.direct", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "pydantic_ai.models.google")  # fmt: skip
+"""What an author that is a model imports."""
+
+
+class ForkServer:
+    """The process from which programs are forked; `programs/fork_server.py` says how it is asked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loaded: set[str] = set()
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("LC_")}
+        self._process = subprocess.Popen(
+            [sys.executable, str(PROGRAMS / "fork_server.py")], env={**clean, "LANG": "C.UTF-8"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def ask(self, **request: Any) -> Any:
+        """Send a request; the answer."""
+        assert self._process.stdin
+        assert self._process.stdout
+        with self._lock:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+
+    def load(self, modules: tuple[str, ...]) -> None:
+        """Import modules once."""
+        if new := [name for name in modules if name not in self._loaded]:
+            self._loaded.update(new)
+            self.ask(load=new)
+
+
+@cache
+def fork_server() -> ForkServer:
+    """The one of this process; it ends with it."""
+    return ForkServer()
+
+
+class ForkedProgram:
+    """A running program, to be used like a `subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        if self.returncode is None:
+            self.returncode = fork_server().ask(poll=self.pid)["code"]
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float = 60) -> int:
+        """Wait for its end; the exit code. Raises TimeoutExpired."""
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(f"forked {self.pid}", timeout)
+            time.sleep(0.003)
+        return code
+
+
+def start_forked(
+    script: Path, arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, files: tuple[Path, Path, Path],
+    modules: tuple[str, ...] = COMMAND,
+) -> ForkedProgram:  # fmt: skip
+    """Start `python SCRIPT ARGUMENTS`; `files` become its input, and get its output and its errors at their ends."""
+    fork_server().load(modules)
+    answer = fork_server().ask(
+        script=str(script), arguments=arguments, env=env, cwd=str(cwd), files=[str(f) for f in files]
+    )  # fmt: skip
+    return ForkedProgram(answer["pid"])
+
+
+def run_tasuki(
+    arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, input: str = "", timeout: float = 60,
+    modules: tuple[str, ...] = COMMAND,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Run `tasuki ARGUMENTS` without a terminal, as `subprocess.run` does. Raises TimeoutExpired."""
+    with tempfile.TemporaryDirectory(prefix="forked-") as folder:
+        files = tuple(Path(folder, name) for name in ("in", "out", "err"))
+        files[0].write_text(input)
+        program = start_forked(TASUKI, arguments, env=env, cwd=cwd, files=files, modules=modules)  # type: ignore[arg-type]
+        try:
+            code = program.wait(timeout)
+        finally:
+            program.send_signal(signal.SIGKILL)
+        out, err = (file.read_text() if file.exists() else "" for file in files[1:])
+    return subprocess.CompletedProcess(["tasuki", *arguments], code, out, err)
