@@ -6,6 +6,7 @@ import sys
 import pytest
 
 SETUP = """
+import sys
 from tasuki.draft import brief
 from tasuki.draft.facts import command_kinds, commands, derive as facts, files, mentions, repository, state, statements
 from tasuki.draft.rank import block_worth, blocks, excerpts, rulings, steps
@@ -18,7 +19,7 @@ from tasuki_evals.cases import fidelity
 from tasuki.harness.reading import jsonl
 from tasuki.model import Draft, Entry, FileChange, Goal, Item, Thread, ToolCall
 from tasuki.shell import split_commands, strip_assignments
-M = 200_000
+M = int(sys.argv[1])
 LIMITS = {"files": 20, "commands": 20, "context": 20, "decisions": 20, "questions": 20}
 def user(ref, said, origin="typed"): return Entry(ref=ref, kind="user", text=said, origin=origin)
 def agent(ref, said): return Entry(ref=ref, kind="assistant", text=said)
@@ -161,10 +162,11 @@ for hard in HARD:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_hard_text_ends(name: str) -> None:
-    """Spaces, quotes, digits, brackets and unfinished commands, hundreds of thousands of each, are got through."""
+@pytest.mark.parametrize("length", [40_000, pytest.param(200_000, marks=pytest.mark.long)])
+def test_a_hard_text_ends(name: str, length: int) -> None:
+    """Spaces, quotes, digits, brackets and unfinished commands, tens of thousands of each, are got through."""
     done = subprocess.run(
-        (sys.executable, "-c", SETUP + CASES[name]), capture_output=True, text=True, timeout=120
-    )
+        (sys.executable, "-c", SETUP + CASES[name], str(length)), capture_output=True, text=True, timeout=120
+    )  # fmt: skip
 
     assert done.returncode == 0, done.stderr[-500:]
