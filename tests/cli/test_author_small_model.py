@@ -110,7 +110,13 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.mark.parametrize(
-    ("harness", "json_schema"), [*((harness, True) for harness in THREADS), ("pi", False)]
+    ("harness", "json_schema"),
+    [
+        pytest.param(
+            harness, schema, marks=[] if (harness, schema) == ("pi", True) else pytest.mark.long
+        )
+        for harness, schema in (*((harness, True) for harness in THREADS), ("pi", False))
+    ],
 )
 def test_a_real_model_invents_nothing(
     desk: Desk, small_model: str, harness: str, json_schema: bool

@@ -158,7 +158,9 @@ def test_an_agent_answers_and_its_thread_stays(
     assert list((world.folder / "tmp").glob("tasuki-*")) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "claude" else pytest.mark.long) for n in NAMES]
+)
 def test_an_agent_that_fails_leaves_nothing(
     name: str, world: World, recorded: Callable[[str], Thread]
 ) -> None:

@@ -129,7 +129,15 @@ def test_another_claude_in_the_same_home(claude: RealFleet) -> None:
     assert claude.agent(agent)["session"] != told["session"]
 
 
-@pytest.mark.parametrize("fleet", sorted(n for n in KINDS if KINDS[n].escaped), indirect=True)
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        pytest.param(n, marks=[] if n == "claude" else pytest.mark.long)
+        for n in sorted(KINDS)
+        if KINDS[n].escaped
+    ],
+    indirect=True,
+)
 def test_escape_in_the_middle_of_the_document(fleet: RealFleet) -> None:
     """The turn is broken off by the operator: a failure by name, and the agent goes on living."""
     fleet.world.model.rules = (ModelRule(INSTRUCTED, (held(threading.Event()),)),)
