@@ -61,6 +61,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two workers for each core: most tests of the fleet and of terminals wait for something."""
+    return 2 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Each test goes to the worker that is free. Marks of groups are lost on the way (xdist 3.8, pytest 9.2)."""
     from xdist.scheduler import LoadScopeScheduling

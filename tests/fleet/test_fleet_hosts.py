@@ -128,6 +128,7 @@ def test_an_order_for_another_hosts_agent_is_refused(
     of = one.hand_off(agent)
     one.ends(of, "failed")
     two.serve()
+    retry_until(lambda: one.agent_rows()[0]["context_source"])
     before = [one.agent_rows(), one.sql("SELECT * FROM handoffs"), len(one.seen("prompt"))]
     orders = [
         (f"/api/agents/{agent}/send", {"text": "hello"}), (f"/api/agents/{agent}/stop", {}),

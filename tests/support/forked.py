@@ -5,6 +5,7 @@ killed and waited for. Only its command line is not its own. What a test is abou
 a program starts, it is started with `subprocess` as everywhere.
 """
 
+import atexit
 import json
 import os
 import signal
@@ -54,6 +55,14 @@ class ForkServer:
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
 
+    def close(self) -> None:
+        """End it; what it has started goes on."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(10)
+
     def load(self, modules: tuple[str, ...]) -> None:
         """Import modules once."""
         if new := [name for name in modules if name not in self._loaded]:
@@ -64,7 +73,9 @@ class ForkServer:
 @cache
 def fork_server() -> ForkServer:
     """The one of this process; it ends with it."""
-    return ForkServer()
+    made = ForkServer()
+    atexit.register(made.close)
+    return made
 
 
 class ForkedProgram:

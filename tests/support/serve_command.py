@@ -4,10 +4,9 @@ import http.client
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-TASUKI = Path(sys.executable).with_name("tasuki")
+from forked import SERVER, TASUKI, run_tasuki
 
 
 class Server:
@@ -40,9 +39,8 @@ class Server:
 
     def refused(self, *options: str) -> tuple[int, str]:
         """The exit code and the words of one that does not start."""
-        made = self.popen(*options)
-        _, said = made.communicate(timeout=30)
-        return made.returncode, said
+        done = run_tasuki(("serve", *options), env=self.env, cwd=self.folder, modules=SERVER)
+        return done.returncode, done.stderr
 
     @property
     def address(self) -> str:
