@@ -207,7 +207,7 @@ async def test_put_back(setting: Setting) -> None:
         ((AcpStep(error="model overloaded"),), "failed", "The agent answered with an error: model overloaded."),
         ((AcpStep(say=DOCUMENT), AcpStep(stop="max_tokens")), "failed", "(max_tokens)"),
         ((AcpStep(say=DOCUMENT), AcpStep(stop="refusal")), "failed", "(refusal)"),
-        ((AcpStep(say="  \n"),), "empty", "The agent answered without text, also when it was asked again."),
+        ((AcpStep(say="  \n"),), "empty", "The agent answered without text, even when asked again."),
         ((AcpStep(say=DOCUMENT), AcpStep(stop="cancelled")), "cancelled", "Handoff cancelled"),
     ],
 )  # fmt: skip

@@ -565,7 +565,7 @@ def test_a_data_folder_that_is_none_is_told(world: World, command: str, kind: st
     place = world.project / "place"
     data, reason = {
         "file": (place, "it is a file"), "below a file": (place / "data", f"{place} is a file"),
-        "circle": (place, "its links lead in a circle"), "link to nothing": (place, "it is a link to nothing"),
+        "circle": (place, "its links form a loop"), "link to nothing": (place, "it is a link to nothing"),
     }[kind]  # fmt: skip
     if "file" in kind:
         place.write_text("")

@@ -13,7 +13,7 @@ import msgspec
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
-from tasuki.draft.facts import drift, git
+from tasuki.draft.facts import git
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
 from tasuki.harness import registry as harnesses
@@ -343,7 +343,7 @@ def _record_outcome(
 
 
 def _report_drift(prepared: PreparedHandoff, cwd: str, tell: Tell) -> None:
-    changed = drift.describe_snapshot_drift(
+    changed = git.describe_snapshot_drift(
         cwd, prepared.handoff.snapshot, git.GitProbe(cwd).read_revision()
     )
     if changed:

@@ -67,7 +67,7 @@ def is_possible(path: str | Path) -> bool:
 VARIABLE = "TASUKI_DATA"
 _REASONS = {
     errno.EACCES: "you have no permission to read it, or a folder above it",
-    errno.ELOOP: "its links lead in a circle",
+    errno.ELOOP: "its links form a loop",
     errno.ENAMETOOLONG: "the name is too long",
 }
 

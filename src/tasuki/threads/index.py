@@ -427,8 +427,7 @@ class ThreadIndex:
             return thread.path
         for length in (8, 13, 18, 23):
             (count,) = self._db.execute(
-                "SELECT count(*) FROM thread WHERE substr(id, 1, ?) = ?",
-                (length, id[:length]),
+                "SELECT count(*) FROM thread WHERE substr(id, 1, ?) = ?", (length, id[:length])
             ).fetchone()
             if count <= 1 and not id[:length].endswith(("-", "_")):
                 return id[:length]

@@ -17,7 +17,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.harness.reading.jsonl import extract_words_after_handoff, find_occurring
+from tasuki.harness.reading.jsonl import find_occurring
+from tasuki.harness.reading.typed_prompts import extract_words_after_handoff
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.text_safety import clean_for_display
 

@@ -10,10 +10,7 @@ from tasuki_evals.cli import options as evaluating
 from tasuki_evals.cli.options import ProgressBar
 
 if TYPE_CHECKING:
-    from tasuki_evals.continuation.benchmark import (
-        ContinuationReport,
-        ContinuationRow,
-    )
+    from tasuki_evals.continuation.benchmark import ContinuationReport, ContinuationRow
 
 EPILOG = """
 \b

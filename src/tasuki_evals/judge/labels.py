@@ -133,10 +133,7 @@ def hash_answer(item: AnsweredProbe) -> str:
 def create_empty_label(item: AnsweredProbe) -> JudgeLabel:
     """Return the line for a person to fill in."""
     return JudgeLabel(
-        item.case,
-        item.probe.id,
-        brief_sha256=item.brief_sha256,
-        answer_sha256=hash_answer(item),
+        item.case, item.probe.id, brief_sha256=item.brief_sha256, answer_sha256=hash_answer(item)
     )
 
 

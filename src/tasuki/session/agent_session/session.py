@@ -22,7 +22,7 @@ from tasuki.draft.goal import check_goal
 from tasuki.errors import AgentFailed, Cancelled, NothingToHandOff, TasukiError, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.harness.reading.jsonl import is_own_prompt
+from tasuki.harness.reading.typed_prompts import is_typed_by_tasuki
 from tasuki.model import Goal
 from tasuki.session.agent_session.backend import (
     AgentPlan,
@@ -362,7 +362,7 @@ class AgentSession:
             e["message"] for e in reversed(self.manager.get_branch()) if e["type"] == "message"
         )
         texts = (messages.extract_text(m) for m in messages_newest_first if m.get("role") == "user")
-        return next((text for text in texts if not is_own_prompt(text)), "")
+        return next((text for text in texts if not is_typed_by_tasuki(text)), "")
 
     def _list_files_and_todos(self) -> tuple[str, ...]:
         """List the newest files that were made, and the todos, for the successor to open."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from rich.text import Text
 
-from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.session.agent_session.backend import (
     AgentPlan,
     AgentTodo,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tasuki.draft.facts import drift, git
+from tasuki.draft.facts import git
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound
 from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, CommandItem, Entry, FileItem, Handoff, HandoffEvent, Item
@@ -124,7 +124,7 @@ def _describe_drift(handoff: Handoff) -> Sequence[str]:
     cwd = handoff.predecessor.cwd
     if not cwd or not os.path.isdir(cwd):
         return [f"Its folder {cwd} is not there"] if cwd else []
-    return drift.describe_snapshot_drift(cwd, handoff.snapshot, git.GitProbe(cwd).read_revision())
+    return git.describe_snapshot_drift(cwd, handoff.snapshot, git.GitProbe(cwd).read_revision())
 
 
 # -- a cited entry ---------------------------------------------------------------------
