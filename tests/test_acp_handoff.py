@@ -239,7 +239,7 @@ async def test_no_new_session(setting: Setting) -> None:
         _, after = await client.prompt(session, "go on")
 
     assert outcome(ended) == "failed"
-    assert "Handoff failed: The agent opened no new session: Authentication required." in text
+    assert "Handoff failed: The agent did not open a new session: Authentication required." in text
     assert "[session-1 " in after
 
 

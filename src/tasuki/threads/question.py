@@ -120,7 +120,7 @@ def answer_question(
         g for link in reversed(links) for g in link.select_passages(question, clean, PASSAGES)
     ]
     if not passages:
-        raise AuthorFailed(f"No passage of {source.label} has a word of the question.")
+        raise AuthorFailed(f"No passage of {source.label} contains a word of the question.")
     thread = source.thread
     endpoint = providers.resolve_endpoint(
         loaded, thread.model if thread else "", thread.harness if thread else ""

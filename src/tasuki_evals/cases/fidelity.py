@@ -77,7 +77,7 @@ class BriefLine(Struct, frozen=True):
     text: str
     refs: tuple[int, ...]
     excerpt: bool = False
-    """A line of a quoted block, which must stand in the thread as it is."""
+    """A line of a quoted block, which must be in the thread as it is."""
 
 
 def parse_lines(brief: str) -> Iterator[BriefLine]:

@@ -41,15 +41,13 @@ from tasuki.session.agent_session.backend import (
     TurnStarted,
     build_reminder,
 )
-from tasuki.session.agent_session.document_request import (
-    HandoffWriter,
-    choose_refusal,
-    run_unless_aborted,
-)
 from tasuki.session.agent_session.handoff import (
+    HandoffWriter,
     SessionHandoff,
+    choose_refusal,
     contains_prompt,
     limit_lines,
+    run_unless_aborted,
     write_handoff,
 )
 from tasuki.session.agent_session.recorder import TurnRecorder
@@ -218,9 +216,9 @@ class AgentSession:
 
     def _refuse_while_busy(self) -> None:
         if self.is_generating_handoff:
-            raise UsageError("A handoff is under way; wait for it, or cancel it.")
+            raise UsageError("A handoff is in progress; wait for it, or cancel it.")
         if self.is_streaming:
-            raise UsageError("A turn is still running; wait for its end, or cancel it.")
+            raise UsageError("A turn is still running; wait until it ends, or cancel it.")
 
     async def _send_prompt(self, text: str, *, is_queued: bool = False) -> Stop:
         notes = self.queues.take_notes()

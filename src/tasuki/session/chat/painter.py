@@ -172,7 +172,7 @@ def _count_hidden(count: int, noun: str) -> Iterator[PaintedLine]:
 
 
 TODO_MARKS = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
-DOCUMENT_REQUESTED = "The session is asked for a handoff document."
+DOCUMENT_REQUESTED = "The session is writing its handoff document."
 
 
 class EventPainter:

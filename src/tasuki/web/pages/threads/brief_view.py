@@ -13,7 +13,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, CommandItem, Entry, FileItem, Handoff, HandoffEvent, Item
 from tasuki.text_safety import clean_for_display
 from tasuki.threads import references
-from tasuki.threads.safe import EntryCleaner
+from tasuki.threads.passages import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
