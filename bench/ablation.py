@@ -30,7 +30,7 @@ from planted import judging  # noqa: E402
 from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
 from tasuki.draft import pipeline  # noqa: E402
 from tasuki.draft.authors import choices, offline  # noqa: E402
-from tasuki.draft.rank import block_worth, excerpts, relevance, rulings  # noqa: E402
+from tasuki.draft.rank import block_worth, excerpts, history, relevance  # noqa: E402
 from tasuki.draft.text import language_cues  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
@@ -54,9 +54,9 @@ PARTS: dict[str, tuple[Change, ...]] = {
     "without the topic of the last messages": ((block_worth, "NEAR", 0.0),),
     "without `told once`": ((excerpts, "TOLD_AGAIN", 1.0),),
     "names worth as much as words": ((excerpts, "NAME_WEIGHT", 1.0),),
-    "user: without the last messages first": ((rulings, "LATE", 0.0),),
-    "user: with every yes": ((rulings, "is_approval", lambda text: False),),
-    "user: without answered questions last": ((rulings, "ANSWERED", 0.0),),
+    "user: without the last messages first": ((history, "LATE", 0.0),),
+    "user: with every yes": ((history, "is_approval", lambda text: False),),
+    "user: without answered questions last": ((history, "ANSWERED", 0.0),),
     "files: by edits and reads alone": (
         (relevance.FileRanks, "terms", lambda self, file: {"touched": len(file.edits) + len(file.reads)}),
     ),

@@ -87,7 +87,7 @@ def prepare_handoff(
     loaded = load_with_sources(here)
     checked = check_goal(goal, min_length=loaded.settings.min_goal_length)
     if secrets := handoffs.describe_secrets(checked.text):
-        raise GoalHasSecret(f"{secrets} Take it out.")
+        raise GoalHasSecret(f"{secrets} Remove it.")
     return handoffs.prepare_handoff(
         harness,
         path,

@@ -186,8 +186,8 @@ def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     if _is_closed(data):
-        yield DiagnosedProblem(f"tasuki cannot read {folder}, where it keeps handoffs and what it installed.",
-                      "give yourself the right to, or: export TASUKI_DATA=/some/folder")  # fmt: skip
+        yield DiagnosedProblem(f"tasuki cannot read {folder}, where it stores handoffs and what it installed.",
+                      "get the permission, or: export TASUKI_DATA=/some/folder")  # fmt: skip
         return
     record = data / RECORD
     try:
@@ -195,9 +195,9 @@ def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
             msgspec.json.decode(content)
     except (TasukiError, *UNDECODABLE) as error:
         yield DiagnosedProblem(f"The record of what tasuki installed cannot be read: {record}: {error}.",
-                      "tasuki install (keeps the damaged one beside it)")  # fmt: skip
+                      "tasuki install (keeps a copy of the damaged one)")  # fmt: skip
     if not os.access(folder, os.W_OK):
-        yield DiagnosedProblem(f"tasuki cannot write to {data}, where it keeps handoffs.",
+        yield DiagnosedProblem(f"tasuki cannot write to {data}, where it stores handoffs.",
                       "export TASUKI_DATA=/some/folder")  # fmt: skip
 
 
@@ -323,7 +323,7 @@ def _inspect_harness(
 def _build_unreadable_problem(harness: str, sentence: str) -> DiagnosedProblem:
     """Build the problem of a harness's own file, which the user alone can fix."""
     what = sentence.replace(" Nothing was written.", "")
-    return DiagnosedProblem(what, f"mend that file, then: tasuki doctor {harness}")
+    return DiagnosedProblem(what, f"fix that file, then: tasuki doctor {harness}")
 
 
 def _list_parts(
@@ -336,7 +336,9 @@ def _list_parts(
     installer, mend = Installer(get_data_folder()), f"tasuki install {arguments}"
     parts = [_build_part(standing) for standing in installer.list_states(record, additions)]
     problems += [
-        DiagnosedProblem(f"Still installed, though this tasuki cannot do it: {what}.", mend)
+        DiagnosedProblem(
+            f"Still installed, but not supported by this version of tasuki: {what}.", mend
+        )
         for what in installer.find_leftovers(record, additions)
     ]
     problems += _find_part_problems(mend, parts)
@@ -375,10 +377,10 @@ def _find_part_problems(mend: str, parts: Sequence[InstalledPart]) -> Iterator[D
 
 
 def _describe_foreign_parts(programs: set[str]) -> str:
-    """Describe a part of ours that is not what would be installed now."""
+    """Describe an installed part that is not what would be installed now."""
     if others := sorted(programs - {find_own_command()[0]}):
         return f"What is installed runs another tasuki: {', '.join(others)}."
-    return "What is installed is an older version's, or names other folders of tasuki."
+    return "The installed parts are from an older version, or name other folders of tasuki."
 
 
 # -- the fleet -------------------------------------------------------------------------
@@ -404,15 +406,15 @@ def _find_fleet_problems(
         mend = f"tasuki install {' '.join(hooked)} --fleet"
         if fleet.script == "missing":
             yield DiagnosedProblem(
-                "The script that the fleet's hooks run is gone: agents are not seen.", mend
+                "The script that the fleet's hooks run is missing: agents are not reported.", mend
             )
         elif fleet.script == "older":
             yield DiagnosedProblem(
-                "The script that the fleet's hooks run is another version's.", mend
+                "The script that the fleet's hooks run is from another version.", mend
             )
         if not fleet.curl:
             yield DiagnosedProblem(
-                "There is no curl: what agents do is told late, and they get no skill at their start.",
+                "curl is missing: what agents do is reported late, and they get no skill when they start.",
                 "Install curl, for example: apt install curl; or brew install curl",
             )
     if _is_older(tmux, TMUX_NEEDED):

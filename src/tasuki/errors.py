@@ -42,7 +42,7 @@ class UsageError(TasukiError):
 
 
 class Refused(TasukiError):
-    """tasuki could do it, but should not without being told to."""
+    """tasuki could do it, but not without being asked."""
 
     exit_code = 3
 

@@ -13,7 +13,7 @@ import msgspec
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
-from tasuki.draft.facts import drift, git
+from tasuki.draft.facts import git
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
 from tasuki.harness import registry as harnesses
@@ -87,7 +87,7 @@ class PreparedHandoff:
                 briefs.format_thread_reference(self.thread),
             )
             self.warnings.append(
-                f"{error} The brief is complete, but not kept: its references open the thread itself."
+                f"{error} The brief is complete, but was not stored: its references open the thread itself."
             )
 
     def record_printed(self, way: str) -> None:
@@ -194,7 +194,7 @@ def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
     if handoff.goal.text not in brief:
         raise HandoffNotFound(
             f"The brief of handoff {handoff.id[:8]} is damaged: its goal is not in it. "
-            f"What is left: tasuki show {handoff.id[:8]}"
+            f"The rest: tasuki show {handoff.id[:8]}"
         )
     successor, warnings = harnesses.get_harness(name), []
     predecessor = references.open_predecessor(handoff)
@@ -202,7 +202,7 @@ def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
         thread = Thread(
             harness=origin.harness, id=origin.thread_id, path=origin.path, cwd=origin.cwd
         )
-        warnings = [f"The thread cannot be read any more: {predecessor.problem}"]
+        warnings = [f"The thread can no longer be read: {predecessor.problem}"]
     skill = handoff.draft.skill
     prefix = _build_prefix(handoff.to, skill) if skill else ""
     if name != handoff.to:
@@ -225,7 +225,7 @@ def build_brief(handoff: Handoff, context: str, prefix: str = "") -> str:
 
 
 FIRST_GUESS = {"model": 30.0, "agent": 60.0}
-"""Seconds that an author is expected to take before one of its drafts is stored."""
+"""Seconds that an author is expected to take before one of its drafts is kept."""
 
 
 def estimate_seconds(vault: Vault, author: str) -> float:
@@ -242,7 +242,7 @@ def describe_secrets(goal: str) -> str:
     """Describe in a sentence the secrets that a goal seems to hold; empty for none."""
     secret_kinds = sorted({span.kind for span in Redactor().find_secrets(goal)})
     kinds = ", ".join(secret_kinds)
-    sentence = f"The goal seems to hold a secret ({kinds}); it would be handed on to the letter."
+    sentence = f"The goal seems to contain a secret ({kinds}); it would be handed on verbatim."
     return sentence if secret_kinds else ""
 
 
@@ -295,8 +295,8 @@ def prepare_session_file(prepared: PreparedHandoff, tell: Tell) -> LaunchPlan:
     plan = _plan_successor(prepared, tell)
     if not plan.thread_path:
         raise UsageError(
-            f"A successor in {prepared.successor.title} has no file that could be prepared; "
-            f"start it: tasuki start {prepared.handoff.id[:8]}"
+            f"A successor in {prepared.successor.title} has no file that can be prepared; start "
+            f"it: tasuki start {prepared.handoff.id[:8]}"
         )
     with write_planned_files(plan):
         _record_event(prepared, tell, "started", harness=prepared.successor.name, where="inside",
@@ -315,7 +315,7 @@ def _plan_successor(
     """Plan the successor, in the predecessor's folder if that exists; drift is reported."""
     cwd = prepared.thread.cwd if os.path.isdir(prepared.thread.cwd) else os.getcwd()
     if cwd != prepared.thread.cwd:
-        tell(f"{prepared.thread.cwd} is not here; starting in {cwd}.")
+        tell(f"{prepared.thread.cwd} does not exist here; starting in {cwd}.")
     _report_drift(prepared, cwd, tell)
     return prepared.successor.plan(
         LaunchRequest(
@@ -343,7 +343,7 @@ def _record_outcome(
 
 
 def _report_drift(prepared: PreparedHandoff, cwd: str, tell: Tell) -> None:
-    changed = drift.describe_snapshot_drift(
+    changed = git.describe_snapshot_drift(
         cwd, prepared.handoff.snapshot, git.GitProbe(cwd).read_revision()
     )
     if changed:
@@ -388,13 +388,13 @@ def collect_warnings(result: pipeline.HandoffResult) -> list[str]:
         warnings.append(skipped)
     if report.truncated_tail:
         warnings.append(
-            "The last line of the thread is incomplete and was left out; it may be under way."
+            "The last line of the thread is incomplete and was skipped; it may still be being written."
         )
     if report.unknown:
         kinds = ", ".join(f"{k} ×{n}" for k, n in list(report.unknown.items())[:6])
-        warnings.append(f"Line types this version does not know: {kinds}")
+        warnings.append(f"Line types unknown to this version: {kinds}")
     for item in result.facts.running[-3:]:
-        warnings.append(f"Not seen to end: {item.kind} {item.label!r} (#{item.ref})")
+        warnings.append(f"No end recorded: {item.kind} {item.label!r} (#{item.ref})")
     if handoff.redactions:
         kinds = ", ".join(f"{n} {k}" for k, n in sorted(handoff.redactions.items()))
         warnings.append(f"Redacted: {kinds}")
@@ -425,7 +425,9 @@ def describe_authorship(result: pipeline.HandoffResult) -> list[str]:
         f"Written by the {authorship.author}{model} in {authorship.seconds:.1f} s: {cost}."
     )
     if authorship.whole_from > 1:
-        sentences.append(f"Entries before #{authorship.whole_from} went in as facts and excerpts.")
+        sentences.append(
+            f"Entries before #{authorship.whole_from} were included as facts and excerpts."
+        )
     return sentences
 
 

@@ -45,8 +45,8 @@ from tasuki.harness.protocol import CallerIdentity, Harness
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads import catalog, references, search
 from tasuki.threads.index import ThreadIndex
+from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import parse_query
-from tasuki.threads.safe import EntryCleaner
 from tasuki.vault import Vault, draw_lineage, get_data_folder
 from tasuki.vault import build_lineage as chains
 from tasuki.vault.fleet_records import read_fleet_file
@@ -130,7 +130,7 @@ def _explain_arguments(tool: str, error: ValidationError) -> str:
         if details["type"] == "missing":
             sentences.append(f"The argument `{name}` is missing.")
         else:
-            sentences.append(f"The argument `{name}` does not fit: {details['msg']}.")
+            sentences.append(f"The argument `{name}` is invalid: {details['msg']}.")
     return f"{tool}: {' '.join(sentences)}"
 
 
@@ -177,7 +177,7 @@ def _wrap_tool(function: Callable[P, str]) -> Callable[P, str]:
         except Exception as error:  # A tool is a boundary: the agent goes on, with a message.
             if os.environ.get("TASUKI_TRACEBACK"):
                 traceback.print_exception(error)
-            message = f"This is a defect of tasuki: {type(error).__name__}: {str(error)[:300]}."
+            message = f"This is a bug in tasuki: {type(error).__name__}: {str(error)[:300]}."
             raise ToolError(
                 EntryCleaner().clean_text(f"{message} No thread was changed.")
             ) from error
@@ -288,7 +288,7 @@ def handoff(
     settings = loaded.settings
     checked_goal = check_goal(goal, min_length=settings.min_goal_length, said_by_model=True)
     if secret := handoffs.describe_secrets(goal):
-        raise GoalHasSecret(f"{secret} Take it out.")
+        raise GoalHasSecret(f"{secret} Remove it.")
     if not thread and (by_fleet := _hand_off_by_fleet(goal, context)):
         return by_fleet
     harness, path = catalog.find_thread(thread, Path.cwd()) if thread else _find_own_thread(context)
@@ -310,8 +310,8 @@ def handoff(
         launched = handoffs.start_successor(offer, where="tmux", tell=messages.append)
         attach = f" Attach: {' '.join(launched.attach)}." if launched.attach else ""
         head += (
-            f" It was started in tmux {launched.target}; its first prompt stands there unsent, "
-            f"for the user to review and send.{attach}"
+            f" It was started in tmux {launched.target}; its first prompt is in the input, "
+            f"unsent, for the user to review and send.{attach}"
         )
     else:
         head += f" Nothing was started. The user reviews and starts it with: tasuki start {id}"
@@ -344,7 +344,7 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
     """Return what `read_thread` answers."""
     source, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
     note = (
-        f"{cleaner.clean_text(source.problem)} Reading what the handoff kept.\n"
+        f"{cleaner.clean_text(source.problem)} Reading what the handoff stored.\n"
         if source.problem
         else ""
     )
@@ -356,7 +356,7 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
             for p in passages
         ]
         if not texts:
-            return f"{note}No passage of {source.label} has a word of the question."
+            return f"{note}No passage of {source.label} contains a word of the question."
         return note + _join_within_limit(iter(texts), "Ask something more specific.")
     return note + _join_within_limit(
         (
@@ -417,7 +417,7 @@ def lineage(
 def brief(id: str) -> str:
     """Return the brief of a handoff."""
     if not re.fullmatch(r"[0-9a-f]{4,32}", id):
-        raise ResourceNotFoundError(f"{id!r} is no handoff id.")
+        raise ResourceNotFoundError(f"{id!r} is not a handoff id.")
     try:
         return clean_text(Vault().load_brief(id))
     except TasukiError as error:
@@ -429,7 +429,7 @@ def ask_for_handoff(
 ) -> UserMessage:
     """Ask the agent to hand this thread off with a goal."""
     return UserMessage(
-        "Hand this conversation off to a fresh thread: call the tool `handoff` of tasuki with the "
-        "goal below to the letter, then show me the brief it returns and how to start it. Do "
+        "Hand this conversation off to a fresh thread: call the tool `handoff` of tasuki with the goal "
+        "below verbatim, then show me the brief it returns and how to start it. Do "
         f"nothing else.\n\nGoal: {goal}"
     )

@@ -55,7 +55,7 @@ def send_notification(targets: str, title: str, body: str) -> list[str]:
     )
     problems = []
     if DESKTOP in named and not _show_on_desktop(title, body):
-        problems.append("There is no notify-send nor osascript here for a notification.")
+        problems.append("Notifications need notify-send or osascript, and neither is installed.")
     if addresses := [place for place in named if place != DESKTOP]:
         problems += _send_by_apprise(addresses, title, body)
     return problems
@@ -88,7 +88,7 @@ def _send_by_apprise(addresses: list[str], title: str, body: str) -> list[str]:
     for number, address in enumerate(addresses, 1):
         sender, address_name = Apprise(), f"Address {number} of the setting notify"
         if not sender.add(address):
-            problems.append(f"{address_name} is none that apprise knows.")
+            problems.append(f"{address_name} is not an address that apprise supports.")
         elif not sender.notify(title=title, body=body):
             failure = "notification could not be delivered."
             problems.append(

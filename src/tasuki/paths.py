@@ -16,9 +16,13 @@ def find_home_folder() -> Path:
     if not os.path.isabs(home):
         value = os.environ.get("HOME", "")
         reason = (
-            f"HOME={value} is no whole path" if value else f"no HOME, and no user {os.getuid()}"
+            f"HOME={value} is not an absolute path"
+            if value
+            else f"no HOME, and no user {os.getuid()}"
         )
-        raise HomeUnknown(f"Your home folder is not known ({reason}). Set HOME to its whole path.")
+        raise HomeUnknown(
+            f"Your home folder is not known ({reason}). Set HOME to its absolute path."
+        )
     return Path(home)
 
 
@@ -37,7 +41,7 @@ def expand_user(path: str, variable: str = "") -> Path:
     if not os.path.isabs(expanded):
         origin = f"{variable}={path}" if variable else path
         raise UsageError(
-            f"{origin} names the home folder of {name}, who is no user here. Give the whole path, or ./{path}."
+            f"{origin} names the home folder of {name}, who is not a user here. Give the absolute path, or ./{path}."
         )
     return Path(expanded) / rest.lstrip(os.sep)
 
@@ -67,7 +71,7 @@ def is_possible(path: str | Path) -> bool:
 VARIABLE = "TASUKI_DATA"
 _REASONS = {
     errno.EACCES: "you have no permission to read it, or a folder above it",
-    errno.ELOOP: "its links lead in a circle",
+    errno.ELOOP: "its links form a loop",
     errno.ENAMETOOLONG: "the name is too long",
 }
 
@@ -100,7 +104,7 @@ def require_text_path() -> Path:
     except UnicodeEncodeError as error:
         raise StoreFailed(
             f"The name of the data folder {folder} is not UTF-8, so no settings file and no database can hold it. "
-            f"Name another: {VARIABLE}=/some/folder"
+            f"Choose another: {VARIABLE}=/some/folder"
         ) from error
     return folder
 
@@ -122,5 +126,5 @@ def find_fault(folder: Path) -> str:
 def describe_fault(folder: Path, reason: str) -> str:
     """Describe in a sentence why a data folder cannot be used, and how to name another."""
     if os.environ.get(VARIABLE):
-        return f"The data folder {folder}, which {VARIABLE} names, cannot be used: {reason}. Name another: {VARIABLE}=/some/folder"
-    return f"The data folder {folder} cannot be used: {reason}. Mend that, or name another: {VARIABLE}=/some/folder"
+        return f"The data folder {folder}, which {VARIABLE} names, cannot be used: {reason}. Choose another: {VARIABLE}=/some/folder"
+    return f"The data folder {folder} cannot be used: {reason}. Fix that, or choose another: {VARIABLE}=/some/folder"

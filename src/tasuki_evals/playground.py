@@ -320,7 +320,7 @@ def append_note(note: PlayNote, path: Path) -> str:
             os.close(file)
     except (OSError, ValueError) as error:  # ValueError: a name that holds a NUL
         reason = getattr(error, "strerror", None) or error
-        raise StoreFailed(f"The note could not be added to {path}: {reason}. Name another file: --notes FILE.") from error  # fmt: skip
+        raise StoreFailed(f"The note could not be added to {path}: {reason}. Choose another file: --notes FILE.") from error  # fmt: skip
     return id
 
 
@@ -333,13 +333,13 @@ def _append_text(file: int, path: Path, text: str) -> None:
         tomllib.loads(before.decode())
     except ValueError as error:
         raise StoreFailed(
-            f"{path} is not valid TOML: {error}. Nothing was added. Mend it, or name another file: --notes FILE."
+            f"{path} is not valid TOML: {error}. Nothing was added. Correct it, or choose another file: --notes FILE."
         ) from error
     gap = "\n" if before and not before.endswith(b"\n") else ""
     added = f"{gap or _HEAD * (not before)}{text}".encode()
     try:
         if os.write(file, added) != len(added):
-            raise OSError(errno.ENOSPC, "only a part could be written, and was taken back")
+            raise OSError(errno.ENOSPC, "only a part could be written, and was removed again")
         os.fsync(file)
     except OSError:
         os.ftruncate(file, size)

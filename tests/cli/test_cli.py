@@ -135,7 +135,7 @@ def test_references_can_be_opened_from_the_handoff(world: World) -> None:
     assert f"── #{ref} " in shown.stdout
     path.unlink()
     kept = world.run("read", f"{handoff['id'][:8]}#{ref}")
-    assert "(as kept with the handoff)" in kept.stdout
+    assert "(as stored with the handoff)" in kept.stdout
     assert kept.stdout.partition("\n")[2].strip() in shown.stdout
 
 
@@ -480,8 +480,8 @@ def test_a_data_folder_of_no_user_is_told(world: World, command: str) -> None:
 
     assert done.returncode == 2, done.stderr
     assert done.stderr == (
-        "tasuki: TASUKI_DATA=~nosuch/x names the home folder of nosuch, who is no user here. "
-        "Give the whole path, or ./~nosuch/x.\n"
+        "tasuki: TASUKI_DATA=~nosuch/x names the home folder of nosuch, who is not a user here. "
+        "Give the absolute path, or ./~nosuch/x.\n"
     )
 
 
@@ -501,11 +501,14 @@ def test_a_path_of_no_user_is_wrong_usage(world: World, arguments: tuple[str, ..
     "command", ["threads --all", "doctor", "handoff --print GOAL", "install claude -y", "find x"]
 )
 def test_a_home_folder_that_nobody_knows_is_told(world: World, command: str) -> None:
-    """`HOME` that is no whole path is a sentence with what to set."""
+    """`HOME` that is not an absolute path is a sentence with what to set."""
     done = world.run(*command.split(), HOME="~nosuch")
 
     assert done.returncode == 1
-    assert "Your home folder is not known (HOME=~nosuch is no whole path). Set HOME" in done.stderr
+    assert (
+        "Your home folder is not known (HOME=~nosuch is not an absolute path). Set HOME"
+        in done.stderr
+    )
     assert "defect" not in done.stderr
 
 
@@ -521,7 +524,7 @@ def test_a_user_whom_the_system_does_not_know_is_told(world: World, command: str
     assert done.returncode == 1
     assert done.stderr == (
         f"tasuki: Your home folder is not known (no HOME, and no user {os.getuid()}). "
-        "Set HOME to its whole path.\n"
+        "Set HOME to its absolute path.\n"
     )
 
 
@@ -532,7 +535,7 @@ def test_a_data_folder_that_is_none_is_told(world: World, command: str, kind: st
     place = world.project / "place"
     data, reason = {
         "file": (place, "it is a file"), "below a file": (place / "data", f"{place} is a file"),
-        "circle": (place, "its links lead in a circle"), "link to nothing": (place, "it is a link to nothing"),
+        "circle": (place, "its links form a loop"), "link to nothing": (place, "it is a link to nothing"),
     }[kind]  # fmt: skip
     if "file" in kind:
         place.write_text("")

@@ -66,10 +66,14 @@ def test_what_is_installed_is_seen(session: Session) -> None:
     ("old", "new", "what"),
     [
         ("RUNS", "/gone/bin/tasuki", "What is installed runs /gone/bin/tasuki, which is gone."),
-        ("UserPromptSubmit", "UserPromptSent", "A part is missing: a hook that takes /handoff out"),
+        (
+            "UserPromptSubmit",
+            "UserPromptSent",
+            "A part is missing: a hook that intercepts /handoff",
+        ),
         ('"timeout": 300', '"timeout": 3', "What is installed is an older version's"),
         ('{\n  "hooks"', '{\n  "disableAllHooks": true, "hooks"', "Hooks are switched off."),
-        ('"hooks"', '"hooks', "was left alone, and nothing was written"),
+        ('"hooks"', '"hooks', "was not changed, and nothing was written"),
     ],
 )
 def test_what_is_broken_is_told_with_what_mends_it(

@@ -82,7 +82,9 @@ def test_a_file_that_cannot_be_used_fails_its_harness_alone(session: Session) ->
     done = session.run("install", "claude", "codex", "--yes")
 
     assert done.returncode == 1
-    assert f"tasuki: Claude Code: {settings} was left alone, and nothing was written" in done.stderr
+    assert (
+        f"tasuki: Claude Code: {settings} was not changed, and nothing was written" in done.stderr
+    )
     assert settings.read_text() == "{ no json"
     assert not (session.home / ".claude" / "commands").exists()
     assert (session.home / ".codex" / "hooks.json").exists()

@@ -212,8 +212,12 @@ async def test_codex_names_its_thread_in_the_call(world: World) -> None:
         ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
         ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
         ("read_thread", {"thread": "~nosuch/x"}, "the home folder of nosuch, who is no user here"),
-        ("read_thread", {"thread": "/a" * 5_000}, "No file can be named /a/a"),
-        ("read_thread", {"thread": "../../etc/passwd\0"}, "No file can be named ../../etc/passwd"),
+        ("read_thread", {"thread": "/a" * 5_000}, "Not a possible file name: /a/a"),
+        (
+            "read_thread",
+            {"thread": "../../etc/passwd\0"},
+            "Not a possible file name: ../../etc/passwd",
+        ),
     ],
 )
 async def test_errors_are_tool_errors_in_the_words_of_the_command_line(
@@ -253,7 +257,7 @@ def test_a_defect_inside_a_tool_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
         raise KeyError("odd")
 
     monkeypatch.setattr(mcp, "_read_entries", fail)
-    with pytest.raises(ToolError, match="This is a defect of tasuki: KeyError"):
+    with pytest.raises(ToolError, match="This is a bug in tasuki: KeyError"):
         mcp.read_thread("x")
 
 

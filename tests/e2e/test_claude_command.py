@@ -110,7 +110,7 @@ def test_a_handoff_is_suggested_when_the_context_fills_up(with_claude: World) ->
     assert "Hand off while" not in world.terminal.capture_screen(pane).text
     typed(world, pane, "Look at this log. " + "Nothing happened here at all. " * 4000)
 
-    world.shows(pane, "Hand off while all of it is known: /handoff GOAL")
+    world.shows(pane, "Hand off while the agent still has all of it: /handoff GOAL")
     world.shows(pane, "% · /handoff GOAL")
     typed(world, pane, "and then?")
     world.shows(pane, "A second answer.")

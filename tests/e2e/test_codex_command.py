@@ -73,7 +73,7 @@ def test_without_tmux_the_draft_is_kept_and_a_full_context_is_told(with_codex: W
     pane = world.run(["codex"])
     trusted(world, pane)
     typed(world, pane, "Look at this log. " + "Nothing happened here at all. " * 4000)
-    world.shows(pane, "Hand off while all of it is known: $handoff GOAL")
+    world.shows(pane, "Hand off while the agent still has all of it: $handoff GOAL")
     typed(world, pane, "$handoff fix")
     world.shows(pane, "Be specific: what should the next thread accomplish?")
     typed(world, pane, f"$handoff {GOAL}")

@@ -149,7 +149,7 @@ def test_a_full_context_is_told_once(with_pi: World) -> None:
     world.model.rules = (ModelRule("fill it", (filled,)), *world.model.rules)
     pane = talking(world)
     typed(world, pane, "fill it")
-    world.shows(pane, "Hand off while all of it is known: /handoff GOAL")
+    world.shows(pane, "Hand off while the agent still has all of it: /handoff GOAL")
     typed(world, pane, "fill it again")
     retry_until(lambda: len(world.model.find_requests("again")) == 1, 20)
     screen = world.until_quiet(pane)

@@ -125,7 +125,7 @@ def test_in_gemini_a_full_context_is_told_once(with_gemini: World) -> None:
     filled(world, 450_000)  # from a half on Gemini compacts by itself
     pane = talking(world, "gemini").pane
     typed(world, pane, "fill it")
-    world.shows(pane, "Hand off while all of it is known: /handoff GOAL")
+    world.shows(pane, "Hand off while the agent still has all of it: /handoff GOAL")
     world.until_quiet(pane)
     typed(world, pane, "fill it again")
     retry_until(lambda: len(world.model.find_requests("again")) == 1, 20)

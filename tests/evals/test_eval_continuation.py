@@ -149,12 +149,12 @@ def test_a_thread_in_a_database_is_left_out_with_the_reason(tmp_path: Path) -> N
     thread = adapter("opencode").read(path)
     (first, *_) = cuts.find_cuts(thread)
 
-    with pytest.raises(ValueError, match="it lies in a database; export it to a file first"):
+    with pytest.raises(ValueError, match="it is in a database; export it to a file first"):
         cuts.write_predecessor_copy(adapter("opencode"), first, tmp_path)
     report = run(path.parent)
     assert report.cases == ()
     assert {one.reason for one in report.left_out} == {
-        "it lies in a database; export it to a file first"
+        "it is in a database; export it to a file first"
     }
 
 
@@ -168,9 +168,9 @@ def test_a_copy_that_reads_differently_is_left_out(tmp_path: Path) -> None:
     nothing = replace(first, at=replace(first.at, offset=3))
 
     for cut, reason in (
-        (late, "the copy that ends there reads differently from the thread"),
-        (elsewhere, "it stands in the file of the thread that this one was forked from"),
-        (nothing, "the document is no JSON"),
+        (late, "the copy that ends there differs from the thread"),
+        (elsewhere, "it is in the file of the thread that this one was forked from"),
+        (nothing, "the document is not JSON"),
     ):
         with pytest.raises(ValueError, match=reason):
             cuts.write_predecessor_copy(adapter_, cut, tmp_path / "..")

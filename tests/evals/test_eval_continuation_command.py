@@ -65,7 +65,7 @@ def test_what_is_no_thread_is_left_out_with_its_reason(tmp_path: Path) -> None:
     }  # fmt: skip
     assert told["empty.jsonl"] == "it is empty"
     assert told["cut.jsonl.gz"] == "the gzip file is cut off"
-    assert told["not.jsonl.gz"] == "it is no gzip file, or a broken one"
+    assert told["not.jsonl.gz"] == "it is not a gzip file, or it is damaged"
     assert told["binary.jsonl"].startswith("it is not a thread of a known harness")
     assert told["half.jsonl"] == "no message of the user with enough work before and after"
     assert str(tmp_path) not in json.dumps(told)
@@ -102,7 +102,7 @@ def test_a_defect_of_the_tool_costs_one_case(
 
     assert len(report.cases) == 2
     assert [o.reason for o in report.left_out] == [
-        "a defect of tasuki, please tell us: RecursionError: too deep"
+        "a bug in tasuki, please report it: RecursionError: too deep"
     ]
 
 

@@ -640,7 +640,7 @@ def test_a_judge_below_nine_of_ten_is_not_to_be_trusted(world: World) -> None:
     assert "THE JUDGE IS NOT TO BE TRUSTED: it agrees with 5/6" in text
     assert "    judge: pass: It says so of: What holds in piece 1?" in text
     assert "    Ada: fail: It turns it round." in text
-    assert text.index("Its figures, not to be trusted:") < text.index("recall")
+    assert text.index("Its figures, which cannot be trusted:") < text.index("recall")
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_labels_by_a_model_do_not_count(world: World, by: str) -> None:
     document = world.document(world.cases, "--labels", world.labelled(label(PROBES[0], by=by)))
 
     assert document["agreement"] is None
-    assert "1 by nobody or by a model" in document["agreement_reason"]
+    assert "1 not by a person" in document["agreement_reason"]
     assert document["ignored_labels"]["not_by_a_person"] == 1
 
 

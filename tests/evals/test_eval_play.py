@@ -97,7 +97,7 @@ def test_a_vague_goal_is_let_through_and_none_is_not(path: Path) -> None:
     code, out, _ = run(str(path), "fix it")
 
     assert code == 0
-    assert "Let through all the same: The goal 'fix it' does not say what to do." in out
+    assert "Accepted all the same: The goal 'fix it' does not say what to do." in out
     assert (3, "") == run(str(path), "  ")[:2]
 
 

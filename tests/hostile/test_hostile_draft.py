@@ -8,8 +8,8 @@ import pytest
 SETUP = """
 import sys
 from tasuki.draft import brief
-from tasuki.draft.facts import command_kinds, commands, derive as facts, files, mentions, repository, state, statements
-from tasuki.draft.rank import block_worth, blocks, excerpts, rulings, steps
+from tasuki.draft.facts import command_kinds, commands, derive as facts, files, mentions, open_statements, repository, state, statements
+from tasuki.draft.rank import block_worth, blocks, excerpts, history
 from tasuki.draft.text import language_cues as said, entries as turns, split as text
 from tasuki.draft.authors import offline
 from tasuki.draft.authors.author import AuthorTask
@@ -79,14 +79,14 @@ for hard in HARD:
     entries = agent(1, hard), user(2, hard), tool(3, "refused", kind="shell", command=hard), user(4, f"no, never {hard}"), user(5, f'"Which?"="{hard}"', "answer")
     read = thread(*entries)
     derived = facts.derive_facts(read, None, hard)
-    rulings.quote_rulings(turns.split_turns(entries), derived.statements, build_relevance(read, derived, Goal(hard)), 6_000)
+    history.quote_rulings(turns.split_turns(entries), derived.statements, build_relevance(read, derived, Goal(hard)), 6_000)
 """,
     "steps": """
 for hard in HARD:
     changed = tool(1, kind="edit", changes=(FileChange(path=hard[:5_000], kind="edit", old=hard, new=hard),))
     entries = changed, *(tool(n, status, kind="shell", command=c, output=hard) for n, (status, c) in enumerate(
         [("ok", hard), ("error", f"make {hard}"), ("aborted", "make"), ("ok", f"pytest {hard}")], 2))
-    steps.list_last_steps(thread(*entries), commands.list_runs(entries), {}, 9)
+    history.list_last_steps(thread(*entries), commands.list_runs(entries), {}, 9)
 """,
     "shell": """
 for hard in HARD:
@@ -116,7 +116,7 @@ for hard in HARD:
     "user": """
 for hard in HARD:
     stated = statements.extract_user_statements([agent(1, hard), user(2, hard), user(3, f"no, not 1 {hard}"), user(4, "option 1")])
-    statements.find_superseded(stated), said.is_approval(hard), said.strip_announcement(hard), list(map(statements._SentenceNumbers(hard).take_number, (hard, hard)))
+    open_statements.find_superseded(stated), said.is_approval(hard), said.strip_announcement(hard), list(map(statements._SentenceNumbers(hard).take_number, (hard, hard)))
     said.is_order(hard), said.is_small_talk(hard), statements.find_answered("1.", hard), statements.find_answered(hard, hard)
 """,
     "agent": """
@@ -127,9 +127,9 @@ statements.extract_assistant_statements([agent(1, points_back)], ["foo_bar"])
 """,
     "questions": """
 for hard in HARD:
-    talk = statements.LaterMessages([agent(1, "Which one?"), user(2, f"yes {hard}"), agent(3, f"x {hard}")])
+    talk = open_statements.LaterMessages([agent(1, "Which one?"), user(2, f"yes {hard}"), agent(3, f"x {hard}")])
     for by_user in (False, True):
-        statements.is_unanswered(statements.Statement("Which one?", 1 + by_user, "question", 1.0, by_user), talk)
+        open_statements.is_unanswered(statements.Statement("Which one?", 1 + by_user, "question", 1.0, by_user), talk)
 """,
     "earlier handoffs": """
 for hard in HARD:
@@ -147,7 +147,7 @@ for hard in HARD:
 for hard in HARD:
     for pattern in (block_worth._ERROR_NAME, block_worth._OFFERS, block_worth._FINDING, block_worth._CODE_SPAN, block_worth._FILE_NAME, offline._AGAINST, jsonl._CLIPPED, excerpts._OFFER):
         pattern.search(hard)
-    for pattern in (state._CODE_LINE, statements._PICK, statements._PICKED, statements._OPTION, statements._CHOICE):
+    for pattern in (state._CODE_LINE, statements.PICK, statements._PICKED, statements._OPTION, statements._CHOICE):
         pattern.match(hard)
     read = thread(user(1, hard[:90_000]), agent(2, hard[:90_000]), tool(3, "error", kind="shell", command="make", output=hard[:90_000]), agent(4, hard[:90_000]))
     task = AuthorTask(read, facts.derive_facts(read, None, hard), Goal(hard), LIMITS)

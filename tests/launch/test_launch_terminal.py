@@ -20,7 +20,7 @@ from waiting import retry_until
 
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
 from tasuki.launch import LaunchResult
-from tasuki.launch.terminal.relay import ProgramOutput
+from tasuki.launch.relay import ProgramOutput
 from tasuki.launch.tmux.server import wait_until_settled
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")

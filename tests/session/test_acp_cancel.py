@@ -78,7 +78,7 @@ async def test_prompts_wait(setting: Setting) -> None:
         await asyncio.wait_for(asyncio.gather(handed, first, dropped, again), 10)
 
     assert (await dropped)["error"]["code"] == -32800
-    assert "Handoff not started: one is under way." in client.said()
+    assert "Handoff not started: another one is in progress." in client.said()
     (sent,) = setting.prompts("session-2")
     assert sent.endswith("|typed first")
 

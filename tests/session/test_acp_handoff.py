@@ -207,7 +207,7 @@ async def test_put_back(setting: Setting) -> None:
         ((AcpStep(error="model overloaded"),), "failed", "The agent answered with an error: model overloaded."),
         ((AcpStep(say=DOCUMENT), AcpStep(stop="max_tokens")), "failed", "(max_tokens)"),
         ((AcpStep(say=DOCUMENT), AcpStep(stop="refusal")), "failed", "(refusal)"),
-        ((AcpStep(say="  \n"),), "empty", "The agent answered without text, also when it was asked again."),
+        ((AcpStep(say="  \n"),), "empty", "The agent answered without text, even when asked again."),
         ((AcpStep(say=DOCUMENT), AcpStep(stop="cancelled")), "cancelled", "Handoff cancelled"),
     ],
 )  # fmt: skip
@@ -239,7 +239,7 @@ async def test_no_new_session(setting: Setting) -> None:
         _, after = await client.prompt(session, "go on")
 
     assert outcome(ended) == "failed"
-    assert "Handoff failed: The agent opened no new session: Authentication required." in text
+    assert "Handoff failed: The agent did not open a new session: Authentication required." in text
     assert "[session-1 " in after
 
 

@@ -288,7 +288,7 @@ async def test_resume_of_nothing(folder: Path) -> None:
     await chat.said("/resume", "/resume 1234")
 
     assert [text for _, text in chat.view.shown] == [
-        "There is no other session of this folder yet.",
+        "This folder has no other session yet.",
         "No session of this folder begins with '1234'. See them all: /resume",
     ]
 

@@ -24,7 +24,15 @@ from tasuki.session.agent_session.backend import (
     TurnEnded,
     TurnStarted,
 )
-from tasuki.session.chat.controllers import build_question, find_careful_option
+from tasuki.session.chat.controllers import (
+    CommandCompleter,
+    build_question,
+    build_status_line,
+    find_careful_option,
+    find_hint,
+    format_context_use,
+    open_history,
+)
 from tasuki.session.chat.painter import (
     EventPainter,
     MarkdownPainter,
@@ -32,14 +40,7 @@ from tasuki.session.chat.painter import (
     build_tool_lines,
     replay_messages,
 )
-from tasuki.session.chat.prompt_line import (
-    CommandCompleter,
-    build_status_line,
-    find_hint,
-    format_context_use,
-    open_history,
-)
-from tasuki.session.chat.scroll import fit_line
+from tasuki.session.chat.view import fit_line
 from tasuki.session.pi_store.messages import (
     build_assistant_message,
     build_text_block,

@@ -17,7 +17,7 @@ from waiting import retry_until
 from tasuki.harness.claude.hooks import ClaudeIntegration
 from tasuki.harness.codex.hooks import CodexIntegration
 from tasuki.harness.integration import JsonEntry, parse_goal
-from tasuki.session.hooks.drafts import wait_for_thread
+from tasuki.session.hook_drafts import wait_for_thread
 from tasuki.vault import Vault
 
 GOAL = "add the missing test for the parser"

@@ -10,7 +10,7 @@ from session_files import lines, say, session
 
 from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.harness.pi import Pi
-from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.session.pi_store.manager import SessionManager, get_default_folder, list_sessions
 from tasuki.session.pi_store.messages import (
     Json,

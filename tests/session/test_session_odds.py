@@ -19,7 +19,7 @@ from tasuki.errors import (
     UsageError,
 )
 from tasuki.harness import registry
-from tasuki.session.agent_session import document_request
+from tasuki.session.agent_session import handoff as session_handoff
 from tasuki.session.agent_session.backend import (
     HandoffPhase,
     QueueChanged,
@@ -158,7 +158,7 @@ async def test_an_agent_that_cannot_be_told_to_stop_does_not_hold_up_the_cancell
     desk: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe that nobody reads is left to itself."""
-    monkeypatch.setattr(document_request, "CANCEL_SECONDS", 0.05)
+    monkeypatch.setattr(session_handoff, "CANCEL_SECONDS", 0.05)
     at = await desk(BackendRule(REQUEST, (ScriptedTurn(hold=True),))).worked()
 
     async def stuck() -> None:

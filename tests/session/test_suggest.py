@@ -15,7 +15,7 @@ from terminals import Terminal
 
 from tasuki.vault import Vault
 
-ADVICE = "Hand off while all of it is known: /handoff GOAL"
+ADVICE = "Hand off while the agent still has all of it: /handoff GOAL"
 
 
 @pytest.fixture

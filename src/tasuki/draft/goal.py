@@ -124,10 +124,7 @@ _SHAPES: tuple[tuple[frozenset[str], tuple[frozenset[str], ...]], ...] = (
     # The plan, its next step
     (_split_words(""), (_DOING, _PLAN)),
     # The list of tasks
-    (
-        _split_words("list lists items item liste lista listas da fare"),
-        (_ENDING, _LIST),
-    ),
+    (_split_words("list lists items item liste lista listas da fare"), (_ENDING, _LIST)),
     # To an end, and into a commit
     (
         _split_words("changes push pushe pousse fais haz faça faz fai il un le hacer"),

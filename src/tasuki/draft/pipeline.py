@@ -14,7 +14,7 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import assemble
 from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.facts import drift, git
+from tasuki.draft.facts import git
 from tasuki.draft.facts.derive import DerivedFacts, add_values, derive_facts
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NothingToHandOff
@@ -62,7 +62,7 @@ class AnalyzedThread:
 
     def take_snapshot(self, draft: Draft) -> dict[str, str]:
         """Return the state that drift is checked against when the successor starts."""
-        return drift.take_snapshot(self.thread.cwd, draft.files, self.revision)
+        return git.take_snapshot(self.thread.cwd, draft.files, self.revision)
 
 
 def make_handoff(
@@ -134,7 +134,7 @@ def analyze_thread(
         metadata=assemble.build_metadata_lines(thread, revision)
         if settings.include_metadata
         else (),
-        drift=() if replay else tuple(drift.find_thread_drift(thread, derived.facts)),
+        drift=() if replay else tuple(git.find_thread_drift(thread, derived.facts)),
         skill=derived.facts.skill,
     )
     return AnalyzedThread(

@@ -1,1 +1,1 @@
-"""Harness adapters: one folder or file for each harness, behind the protocol that all keep."""
+"""Harness adapters: one folder or file for each harness, all with the same protocol."""

@@ -300,7 +300,7 @@ def list_handoff_hooks(
     prompt, turn = events
     return [
         build_command_hook(path, prompt, build_prompt_hook(tasuki, harness, command, patterns), PROMPT_SECONDS * unit,
-                           f"a hook that takes {command} out before it reaches the model", name=name),
+                           f"a hook that intercepts {command} before it reaches the model", name=name),
         build_command_hook(path, turn, build_turn_hook(tasuki, harness), TURN_SECONDS * unit,
                            "a hook that suggests a handoff when the context fills up", name=name),
     ]  # fmt: skip

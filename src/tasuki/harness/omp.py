@@ -31,8 +31,8 @@ from tasuki.paths import find_home_folder
 
 _READY = r"^\s*π > "
 OWN_COMMAND = (
-    "oh-my-pi has a /handoff of its own, which compacts the session in place and cannot be replaced: "
-    "tasuki's command is /tasuki there."
+    "oh-my-pi already has a /handoff, which compacts the session in place and cannot be replaced: there tasuki's command "
+    "is /tasuki."
 )
 
 
@@ -127,9 +127,9 @@ class Omp:
         )
 
     def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
-        from tasuki.harness.pi_v3 import answers
+        from tasuki.harness.pi_v3.hooks import parse_answer
 
-        return answers.parse_answer(request)
+        return parse_answer(request)
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.path)

@@ -91,9 +91,9 @@ class Pi:
         )
 
     def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
-        from tasuki.harness.pi_v3 import answers
+        from tasuki.harness.pi_v3.hooks import parse_answer
 
-        return answers.parse_answer(request)
+        return parse_answer(request)
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--session", thread.path)

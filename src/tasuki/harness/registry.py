@@ -1,14 +1,23 @@
-"""Harness adapters, by name. Other packages add theirs under the entry point `tasuki.harness`."""
+"""Harness adapters, by name: built-in ones, and those that other installed packages add.
 
+Packages add theirs under the entry point group `tasuki.harness`. A mistake in one of them costs
+its own threads and a warning, but never affects the others.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.harness import plugins
 from tasuki.harness.integration import HarnessIntegration
-from tasuki.harness.protocol import AgentControl, Harness
+from tasuki.harness.protocol import AgentControl, Harness, ThreadFile
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
+from tasuki.model import Thread, ThreadHead
 
 BUILT_IN = {
     "claude": "tasuki.harness.claude.adapter:Claude",
@@ -26,15 +35,15 @@ BUILT_IN = {
 
 def list_names() -> tuple[str, ...]:
     """Return the names of all harnesses in the order they are tried: built-in ones first."""
-    return (*BUILT_IN, *(name for name in plugins.list_names() if name not in BUILT_IN))
+    return (*BUILT_IN, *(name for name in list_plugin_names() if name not in BUILT_IN))
 
 
 @cache
 def get_harness(name: str) -> Harness:
     """Return the adapter of one harness. Raises UsageError for an unknown name."""
     if name not in BUILT_IN:
-        if name in plugins.list_targets():
-            return plugins.load_adapter(name)
+        if name in list_plugin_targets():
+            return load_plugin(name)
         raise UsageError(f"Unknown harness {name!r}. Known: {', '.join(list_names())}.")
     module, _, attribute = BUILT_IN[name].partition(":")
     harness: Harness = getattr(import_module(module), attribute)()
@@ -91,3 +100,124 @@ def detect_harness(path: Path) -> Harness:
         f"{path} is not a thread of a known harness ({', '.join(list_names())}). "
         "Name the thread's own file, or list threads with: tasuki threads --all"
     )
+
+
+GROUP = "tasuki.harness"
+
+
+@cache
+def list_plugin_targets() -> dict[str, str]:
+    """Return the names that packages add, and the target of each: `package.module:Class`.
+
+    The entry points are read only where some package mentions the group: importing their reader
+    takes longer than the rest of a start.
+    """
+    if not any(map(_mentions_group, sys.path)):
+        return {}
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+@cache
+def list_plugin_names() -> tuple[str, ...]:
+    """Return the names of those that can be loaded; warn once about each of the others."""
+    found = []
+    for name in list_plugin_targets():
+        try:
+            load_plugin(name)
+        except UsageError as error:
+            _warn_once(str(error))
+        else:
+            found.append(name)
+    return tuple(found)
+
+
+@cache
+def load_plugin(name: str) -> Harness:
+    """Load the adapter that a package adds. Raises UsageError if it cannot be loaded."""
+    target = list_plugin_targets()[name]
+    module, _, attribute = target.partition(":")
+    try:
+        attribute_value: Any = getattr(import_module(module), attribute)
+        adapter = attribute_value() if isinstance(attribute_value, type) else attribute_value
+        if adapter.name != name:
+            raise AttributeError(f"it calls itself {adapter.name!r}")
+    except Exception as error:
+        raise UsageError(
+            f"The harness {name!r} cannot be loaded from {target}: {error}. "
+            "Fix or uninstall the package that adds it."
+        ) from error
+    guarded: Any = _GuardedAdapter(adapter)
+    harness: Harness = guarded
+    return harness
+
+
+class _GuardedAdapter:
+    """An adapter whose mistakes become sentences."""
+
+    def __init__(self, adapter: Harness) -> None:
+        self._adapter = adapter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        try:
+            yield from self._adapter.list_files(cwd)
+        except Exception as error:
+            self._report_mistake("list its threads", error)
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        try:
+            return self._adapter.is_thread_file(path, first)
+        except Exception as error:
+            self._report_mistake(f"look at {path}", error)
+            return False
+
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        try:
+            return self._adapter.read_head(file)
+        except Exception as error:
+            self._report_mistake(f"read the head of {file.path}", error)
+            return None
+
+    def read(self, path: Path) -> Thread:
+        try:
+            return self._adapter.read(path)
+        except ThreadUnreadable:
+            raise
+        except Exception as error:
+            raise ThreadUnreadable(
+                f"The harness {self._adapter.name!r} failed on {path}: {_describe_error(error)}. "
+                "Report it to the maintainers of the package that adds it."
+            ) from error
+
+    def _report_mistake(self, action: str, error: Exception) -> None:
+        _warn_once(
+            f"The harness {self._adapter.name!r} could not {action}: {_describe_error(error)}."
+        )
+
+
+def _describe_error(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    """Write a sentence to standard error, once."""
+    import logging
+
+    logging.getLogger("tasuki").warning("tasuki: %s", sentence)
+
+
+def _mentions_group(folder: str) -> bool:
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.endswith((".dist-info", ".egg-info")):
+                with suppress(OSError), open(f"{entry.path}/entry_points.txt", "rb") as file:
+                    if GROUP.encode() in file.read():
+                        return True
+    except OSError:
+        pass
+    return False

@@ -5,7 +5,7 @@ from typing import Literal
 from tasuki.harness.protocol import LaunchPlan
 from tasuki.launch.clipboard import copy_text
 from tasuki.launch.prepare import LaunchResult
-from tasuki.launch.terminal.runner import find_running_programs
+from tasuki.launch.processes import find_running_programs
 
 Where = Literal["here", "tmux"]
 
@@ -25,7 +25,7 @@ def start(
         from tasuki.launch.tmux.server import start_in_tmux
 
         return start_in_tmux(plan, name, socket, brief)
-    from tasuki.launch.terminal.program import start_here
+    from tasuki.launch.terminal import start_here
 
     return start_here(plan)
 

@@ -31,7 +31,7 @@ def copy_text(text: str) -> str:
     if _copy_by_terminal(data):
         return "the terminal (OSC 52)"
     raise LaunchFailed(
-        "Nothing here can copy to a clipboard. Install wl-clipboard or xclip, or redirect the "
+        "No program here can copy to the clipboard. Install wl-clipboard or xclip, or redirect the "
         "brief into a file: --print > brief.md"
     )
 

@@ -54,7 +54,9 @@ def build_command(plan: LaunchPlan) -> list[str]:
     """
     name = plan.argv[0]
     if not os.path.isdir(plan.cwd):
-        raise LaunchFailed(f"The folder {plan.cwd} is gone. Make it again, or name another: --cwd.")
+        raise LaunchFailed(
+            f"The folder {plan.cwd} is gone. Create it again, or choose another: --cwd."
+        )
     if not (program := shutil.which(name, path=build_environment(plan).get("PATH"))):
         package = PACKAGES.get(name)
         advice = f"Install it: npm install -g {package}" if package else "Install it first."
@@ -93,7 +95,7 @@ def _write_file(file: PlannedFile) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except FileExistsError as error:
-        raise LaunchFailed(f"{path} exists already and is not overwritten. Try again.") from error
+        raise LaunchFailed(f"{path} already exists and is not overwritten. Try again.") from error
     except OSError as error:
         if created:
             path.unlink(missing_ok=True)

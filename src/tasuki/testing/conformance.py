@@ -11,10 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tasuki.harness.protocol import Harness
-from tasuki.testing import (  # noqa: F401  they fill CONTRACTS
-    contracts,
-    plan_contracts,
-)
+from tasuki.testing import contracts, plan_contracts  # noqa: F401  they fill CONTRACTS
 from tasuki.testing.builder import story
 from tasuki.testing.forms import Form, JsonLines
 from tasuki.testing.trial import CONTRACTS, Trial

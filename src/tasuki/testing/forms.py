@@ -18,7 +18,7 @@ class Form(Protocol):
     """How the threads of a harness are stored in files."""
 
     strange: bytes
-    """A unit of a type that nobody knows."""
+    """A unit of an unknown type."""
     broken: bytes
     """A unit that cannot be read."""
 

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.harness.control import FLEET_MARK
 from tasuki.harness.install import edits
 from tasuki.harness.integration import Addition, HookAnswer, HookCall, JsonEntry, OwnFile
+from tasuki.harness.plans import FLEET_MARK
 from tasuki.harness.protocol import (
     AgentControl,
     AgentEvent,

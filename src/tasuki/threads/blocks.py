@@ -146,3 +146,36 @@ def _read_thread(harness: Harness, file: ThreadFile) -> Thread | TasukiError:
         return read_whole_thread(harness, file.path)
     except TasukiError as error:
         return error
+
+
+class IndexedThread(Struct, frozen=True, gc=False):
+    """What the index stores about a thread. `modified` is in seconds since the epoch."""
+
+    harness: str
+    id: str
+    path: str
+    cwd: str
+    name: str
+    first_words: str
+    modified: float
+    bytes: int
+    updated: str
+    entries: int
+
+
+class IndexHit(Struct, frozen=True):
+    """A thread that matches: its score, higher is better, and its ranges of matching entries."""
+
+    thread: IndexedThread
+    score: float
+    ranges: tuple[tuple[int, int], ...]
+
+
+class IndexUpdate(Struct):
+    """The result of an update. `problems` are sentences about unreadable threads."""
+
+    threads: int = 0
+    gone: int = 0
+    busy: bool = False
+    """Another process builds the index: its present content was left as it is."""
+    problems: list[str] = []

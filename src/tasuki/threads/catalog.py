@@ -100,7 +100,7 @@ def read_whole_thread(adapter: Harness, path: Path) -> Thread:
 def _describe_defect(adapter: Harness, path: Path, error: Exception) -> str:
     return (
         f"{path} cannot be read as a thread of {adapter.title}: {type(error).__name__}: {error}. "
-        "This is a defect of tasuki, please report it. The file was not changed."
+        "This is a bug in tasuki, please report it. The file was not changed."
     )
 
 
@@ -141,7 +141,7 @@ def describe_folder(folder: Path, cwd: Path) -> str:
     """Return a sentence if threads are of another folder of the project; else empty."""
     if is_same_folder(str(folder), os.path.realpath(cwd)):
         return ""
-    return f"No thread was run in {cwd}; this is of its project, from {folder}."
+    return f"No thread was run in {cwd}; this one is from {folder}, in the same project."
 
 
 def is_same_folder(recorded: str, here: str) -> bool:
@@ -200,7 +200,7 @@ def find_thread(spec: str, cwd: Path) -> tuple[Harness, Path]:
         path = Path(os.path.abspath(expand_user(spec)))
         if not is_possible(path):
             raise ThreadNotFound(
-                f"No file can be named {shorten_to_line(spec, 80)}. List threads with: tasuki threads --all"
+                f"Not a possible file name: {shorten_to_line(spec, 80)}. List threads with: tasuki threads --all"
             )
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ThreadUnreadable(

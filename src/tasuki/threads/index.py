@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.harness import registry as harnesses
@@ -27,6 +25,9 @@ from tasuki.model import Thread
 from tasuki.paths import describe_fault, find_fault, get_data_folder
 from tasuki.threads.blocks import (
     IndexBlock,
+    IndexedThread,
+    IndexHit,
+    IndexUpdate,
     extract_first_words,
     list_touched_paths,
     read_ahead_threads,
@@ -73,53 +74,17 @@ PRAGMA application_id = {APPLICATION};
 _PLAIN_ID = re.compile(r"[0-9A-Za-z][\w.:-]{3,}")
 
 
-class IndexedThread(Struct, frozen=True, gc=False):
-    """What the index stores about a thread. `modified` is in seconds since the epoch."""
-
-    harness: str
-    id: str
-    path: str
-    cwd: str
-    name: str
-    first_words: str
-    modified: float
-    bytes: int
-    updated: str
-    entries: int
-
-
-class IndexHit(Struct, frozen=True):
-    """A thread that matches: its score, higher is better, and its ranges of matching entries."""
-
-    thread: IndexedThread
-    score: float
-    ranges: tuple[tuple[int, int], ...]
-
-
-class IndexUpdate(Struct):
-    """The result of an update. `problems` are sentences about unreadable threads."""
-
-    threads: int = 0
-    gone: int = 0
-    busy: bool = False
-    """Another process builds the index: its present content was left as it is."""
-    problems: list[str] = []
-
-
-def get_default_path() -> Path:
-    """Return the path of the index: `<data>/index.db`."""
-    return get_data_folder() / "index.db"
-
-
 class ThreadIndex:
-    """The index in one file; created when it is first opened. Use as a context manager.
+    """The index in one file, `<data>/index.db`; created when it is first opened.
+
+    Use as a context manager.
 
     Raises StoreFailed where the file cannot be created or written. A file that is damaged, or
     of another version, is replaced by a new one.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path or get_default_path()
+        self.path = path or get_data_folder() / "index.db"
         self.rebuilt = ""
         """Why an existing index had to be deleted, empty if that was not necessary."""
         self._db = self._open()
@@ -164,7 +129,7 @@ class ThreadIndex:
             (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if tables and application != APPLICATION:
                 raise StoreFailed(
-                    f"{self.path} is a database of another program; it was not touched. Name a "
+                    f"{self.path} is a database of another program; it was not changed. Name a "
                     "folder for tasuki's data: TASUKI_DATA=/some/folder"
                 )
             if version == VERSION:
@@ -192,8 +157,8 @@ class ThreadIndex:
 
     def _build_access_error(self, error: OSError) -> StoreFailed:
         return StoreFailed(
-            f"The thread index {self.path} cannot be opened and replaced: {error.strerror}. It holds nothing of its "
-            "own: give yourself the right to write it and its folder, or name another folder: TASUKI_DATA=/some/folder"
+            f"The thread index {self.path} cannot be opened and replaced: {error.strerror}. It is only a copy: get "
+            "the permission to write it and its folder, or name another folder: TASUKI_DATA=/some/folder"
         )
 
     def _handle_failure(self, error: sqlite3.Error) -> StoreFailed:
@@ -202,12 +167,12 @@ class ThreadIndex:
         if "malformed" in str(error) or "not a database" in str(error):
             self._delete_files(str(error))
             return StoreFailed(
-                f"The thread index {self.path} was damaged ({error}) and was thrown away; it holds "
-                "nothing of its own. Try again: it is built anew."
+                f"The thread index {self.path} was damaged ({error}) and was deleted; it is only a "
+                "copy. Try again: it will be rebuilt."
             )
         return StoreFailed(
-            f"The thread index {self.path} cannot be used: {error}. It holds nothing of its own: "
-            "make room, or delete it, and try again."
+            f"The thread index {self.path} cannot be used: {error}. It is only a copy: make room, "
+            "or delete it, and try again."
         )
 
     # -- updating ----------------------------------------------------------------------
@@ -427,8 +392,7 @@ class ThreadIndex:
             return thread.path
         for length in (8, 13, 18, 23):
             (count,) = self._db.execute(
-                "SELECT count(*) FROM thread WHERE substr(id, 1, ?) = ?",
-                (length, id[:length]),
+                "SELECT count(*) FROM thread WHERE substr(id, 1, ?) = ?", (length, id[:length])
             ).fetchone()
             if count <= 1 and not id[:length].endswith(("-", "_")):
                 return id[:length]

@@ -1,4 +1,7 @@
-"""Passages of a thread that match some words: for a search, and for a question."""
+"""Passages of a thread that match some words, and entries made safe to leave the program.
+
+Secrets are redacted, and nothing that moves a cursor is left.
+"""
 
 import math
 import re
@@ -7,10 +10,54 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import extract_terms, shorten
-from tasuki.model import Entry, EntryKind, Origin
+from tasuki.model import Entry, EntryKind, FileChange, Origin, Todo, ToolCall
+from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads.query import fold_accents, is_cjk, split_tokens
+
+
+class EntryCleaner:
+    """Cleans the entries of one answer; a secret that was found once is known in all of them."""
+
+    def __init__(self) -> None:
+        self._redactor = Redactor()
+
+    def clean_text(self, text: str) -> str:
+        """Return a text without secrets and control characters."""
+        return self._redactor.redact(clean_text(text)) if text else text
+
+    def clean_entry(self, entry: Entry) -> Entry:
+        """Return an entry with every text in it cleaned."""
+        tool = self._clean_call(entry.tool) if entry.tool else None
+        return replace(
+            entry, text=self.clean_text(entry.text), at=self.clean_line(entry.at, 40), tool=tool
+        )
+
+    def clean_line(self, text: str, width: int = 400) -> str:
+        """Return a short text, such as a folder or a time, on one line."""
+        return shorten_to_line(self.clean_text(text), width)
+
+    def _clean_call(self, call: ToolCall) -> ToolCall:
+        return replace(
+            call,
+            command=self.clean_text(call.command),
+            detail=self.clean_text(call.detail),
+            paths=tuple(map(self.clean_text, call.paths)),
+            changes=tuple(
+                FileChange(
+                    self.clean_text(c.path), c.kind, self.clean_text(c.old), self.clean_text(c.new)
+                )
+                for c in call.changes
+            ),
+            todos=None
+            if call.todos is None
+            else tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
+            output=self.clean_text(call.output),
+        )
+
 
 LINE = 200
 """Characters of a matching line that are shown, around its first match."""

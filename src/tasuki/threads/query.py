@@ -110,7 +110,7 @@ def parse_query(text: str) -> Query:
         harnesses.get_harness(name)
     if not (words or files or filters):
         raise UsageError(
-            'Say what to look for, for example: tasuki find "retry budget" harness:codex'
+            'Give words to search for, for example: tasuki find "retry budget" harness:codex'
         )
     return Query(
         words=tuple(words),
@@ -129,7 +129,7 @@ def _parse_moment(name: str, value: str) -> float:
     try:
         return datetime.fromisoformat(value).astimezone().timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"{name}:{value} is no date; write it as {name}:2026-11-01.") from error
+        raise UsageError(f"{name}:{value} is not a date; write it as {name}:2026-11-01.") from error
 
 
 def split_tokens(text: str) -> list[str]:

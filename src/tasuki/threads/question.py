@@ -21,8 +21,7 @@ from tasuki.draft.checks.support import is_supported_by
 from tasuki.draft.models import providers
 from tasuki.draft.models.client import ModelClient
 from tasuki.draft.prompts import render_prompt
-from tasuki.draft.text.entries import join_entry_text
-from tasuki.draft.text.match import contains_claim
+from tasuki.draft.text.entries import contains_claim, join_entry_text
 from tasuki.errors import AuthorFailed
 from tasuki.model import Entry
 from tasuki.threads.passages import Clean, Passage, find_passages
@@ -121,7 +120,7 @@ def answer_question(
         g for link in reversed(links) for g in link.select_passages(question, clean, PASSAGES)
     ]
     if not passages:
-        raise AuthorFailed(f"No passage of {source.label} has a word of the question.")
+        raise AuthorFailed(f"No passage of {source.label} contains a word of the question.")
     thread = source.thread
     endpoint = providers.resolve_endpoint(
         loaded, thread.model if thread else "", thread.harness if thread else ""
@@ -173,7 +172,7 @@ class _QuestionSession:
         unanswered = unanswered.strip() if isinstance(unanswered, str) else ""
         if not sentences and not unanswered:
             reasons = "; ".join(why for _, why in dropped[:2]) or "it was empty"
-            raise AuthorFailed(f"Nothing of the model's answer stood up to the checks: {reasons}.")
+            raise AuthorFailed(f"Nothing of the model's answer passed the checks: {reasons}.")
         return CheckedAnswer(
             tuple(sentences), unanswered, tuple(dropped), (self._describe_model(),)
         )

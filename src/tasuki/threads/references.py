@@ -14,8 +14,7 @@ from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound, UsageErr
 from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, Entry, Handoff, Thread
 from tasuki.threads import catalog
-from tasuki.threads.passages import Clean, Passage, find_passages
-from tasuki.threads.safe import EntryCleaner
+from tasuki.threads.passages import Clean, EntryCleaner, Passage, find_passages
 from tasuki.vault import Vault
 
 MAX_REFS = 200
@@ -66,9 +65,9 @@ def split_spec(spec: str) -> tuple[str, list[int] | None]:
     for part in match["refs"].replace("#", "").split(","):
         first, _, last = part.strip().partition("-")
         if not all(map(_NUMBER.fullmatch, (first, last.strip() or first))):
-            raise UsageError(f"{part.strip()!r} is no entry; write 12 or 12-15.")
+            raise UsageError(f"{part.strip()!r} is not an entry; write 12 or 12-15.")
         if int(last or first) < int(first):
-            raise UsageError(f"{part.strip()!r} runs backwards; write the smaller first.")
+            raise UsageError(f"{part.strip()!r} runs backwards; put the smaller number first.")
         refs.extend(range(int(first), min(int(last or first), int(first) + MAX_REFS - 1) + 1))
     return match["thread"].strip(), refs[:MAX_REFS]
 
@@ -164,7 +163,7 @@ def read_entries(source: OpenedThread, refs: Sequence[int] | None = None) -> Ite
 def render_entry(reading: EntryReading, cleaner: EntryCleaner) -> str:
     """Format an entry for `tasuki read`: a line with ref, kind and time, then its text."""
     entry = reading.entry
-    note = "(as kept with the handoff)" if reading.kept else cleaner.clean_line(entry.at, 40)
+    note = "(as stored with the handoff)" if reading.kept else cleaner.clean_line(entry.at, 40)
     head = f"── #{entry.ref} {name_speaker(reading)} {note}".rstrip()
     return f"{head}\n{cleaner.clean_text(reading.text)}\n"
 
@@ -179,9 +178,7 @@ def name_speaker(reading: EntryReading) -> str:
 def _describe_missing(source: OpenedThread, ref: int, last: int) -> str:
     if source.thread is None:
         kept_refs = ", ".join(f"#{n}" for n in sorted(source.citations_by_ref)[:12])
-        return (
-            f"#{ref} is not among what handoff {source.label} kept ({kept_refs}). {source.problem}"
-        )
+        return f"#{ref} is not among the entries stored with handoff {source.label} ({kept_refs}). {source.problem}"
     return f"There is no entry #{ref} in {source.label}; the last one is #{last}."
 
 

@@ -90,7 +90,9 @@ class Vault:
         the id is already stored.
         """
         if not _ID.fullmatch(handoff.id):
-            raise StoreFailed(f"{handoff.id!r} is no handoff id: 32 hexadecimal digits are needed.")
+            raise StoreFailed(
+                f"{handoff.id!r} is not a handoff id: 32 hexadecimal digits are needed."
+            )
         encoded = _encode(handoff)
         target = self.root / handoff.id
         with self._report_failure(f"The handoff could not be stored in {self.root}"):
@@ -209,7 +211,7 @@ class Vault:
     def _find_folder(self, prefix: str) -> Path:
         if not _PREFIX.fullmatch(wanted := prefix.strip().lower()):
             raise HandoffNotFound(
-                f"{prefix!r} is no handoff id. Give at least its first 4 digits (0-9, a-f)."
+                f"{prefix!r} is not a handoff id. Give at least its first 4 digits (0-9, a-f)."
             )
         if _ID.fullmatch(wanted) and (self.root / wanted).is_dir():
             return self.root / wanted
@@ -256,7 +258,7 @@ class Vault:
                     f"{failure}. {describe_fault(self.root.parent, fault)}"
                 ) from error
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                reason = "it is there already, and what is stored is never rewritten"
+                reason = "it already exists, and what is stored is never rewritten"
             else:
                 reason = explain_error(error)
             advice = "TASUKI_DATA can name another folder."
@@ -282,7 +284,7 @@ def _encode(handoff: Handoff) -> bytes:
         return msgspec.json.format(msgspec.json.encode(handoff))
     except UnicodeEncodeError as error:
         raise StoreFailed(
-            f"The handoff holds a character that no file can: {error}. Take it out of the goal."
+            f"The handoff contains a character that no file can contain: {error}. Remove it from the goal."
         ) from error
 
 

@@ -17,7 +17,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.harness.reading.jsonl import extract_words_after_handoff, find_occurring
+from tasuki.harness.reading.jsonl import find_occurring
+from tasuki.harness.reading.typed_prompts import extract_words_after_handoff
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.text_safety import clean_for_display
 
@@ -76,7 +77,7 @@ class BriefLine(Struct, frozen=True):
     text: str
     refs: tuple[int, ...]
     excerpt: bool = False
-    """A line of a quoted block, which must stand in the thread as it is."""
+    """A line of a quoted block, which must be in the thread as it is."""
 
 
 def parse_lines(brief: str) -> Iterator[BriefLine]:

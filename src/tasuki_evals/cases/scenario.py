@@ -133,7 +133,7 @@ def load_cases(paths: Iterable[Path] = ()) -> list[ScenarioCase]:
     for path in _list_files(tuple(paths) or (CASES_FOLDER,)):
         case = read_case(path)
         if (known := found.get(case.id)) and known[1].resolve() != path.resolve():
-            raise UsageError(f"{path}: id: {case.id!r} is the id of {known[1]} too.")
+            raise UsageError(f"{path}: id: {case.id!r} is also the id of {known[1]}.")
         found[case.id] = case, path
     return [case for _, (case, _) in sorted(found.items())]
 
@@ -145,7 +145,7 @@ def _list_files(paths: Sequence[Path]) -> Iterator[Path]:
         elif inside := sorted(p for p in path.glob("*.toml") if p.name[0] != "."):
             yield from inside
         else:
-            raise UsageError(f"{path} holds no case: no file in it ends in .toml.")
+            raise UsageError(f"{path} contains no case: none of its files ends in .toml.")
 
 
 def read_case(path: Path) -> ScenarioCase:
@@ -179,16 +179,16 @@ def _find_problems(case: ScenarioCase, path: Path) -> Iterator[str]:
     if case.harness not in FORMATS:
         yield f"harness: {case.harness!r} is not one of {', '.join(sorted(FORMATS))}."
     if not case.cwd.startswith("/"):
-        yield f"cwd: {case.cwd!r} must be a whole path."
+        yield f"cwd: {case.cwd!r} must be an absolute path."
     for name in case.__struct_fields__:
         if getattr(case, name) in ("", ()) and name in ("id", "about", "goal", "thread"):
-            yield f"{name}: it is empty."
+            yield f"{name}: empty."
     for name in ("expected_context", "forbidden"):
         for number, fact in enumerate(getattr(case, name)):
             yield from (f"{name}[{number}].{said}" for said in _find_fact_problems(fact))
     for where, steps in _list_step_places(case):
         if not steps:
-            yield f"{where}: it holds no step."
+            yield f"{where}: contains no step."
         for number, step in enumerate(steps):
             yield from (
                 f"{where}[{number}]{said}" for said in _find_step_problems(step, case.harness)
@@ -209,9 +209,9 @@ def _find_fact_problems(fact: CaseFact) -> Iterator[str]:
         try:
             re.compile(pattern, re.IGNORECASE)
         except re.error as error:
-            yield f"{key}: {pattern!r} is no regular expression: {error}."
+            yield f"{key}: {pattern!r} is not a regular expression: {error}."
     if any(re.search(need, "", re.IGNORECASE) for need in fact.needs if _is_valid_pattern(need)):
-        yield "needs: an expression that an empty line satisfies says nothing."
+        yield "needs: an expression that matches an empty line proves nothing."
 
 
 def _is_valid_pattern(pattern: str) -> bool:
@@ -238,7 +238,7 @@ def _find_step_problems(step: CaseStep, harness: str) -> Iterator[str]:
     if kind == "filler" and not 1 <= (step.filler or 0) <= MAX_FILLER:
         yield f".filler: {step.filler} must be between 1 and {MAX_FILLER}."
     if kind not in ("filler", "handoff") and harness in FORMATS and not _can_write(step, harness):
-        yield f".{kind}: threads of {harness} have no such thing."
+        yield f".{kind}: threads of {harness} do not support it."
 
 
 def _can_write(step: CaseStep, harness: str) -> bool:

@@ -45,16 +45,16 @@ _TITLES = {
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @options.author_option
 @click.option("--smoke", is_flag=True, help="Only the few cases that are marked as smoke.")
-@click.option("--only", multiple=True, metavar="ID", help="Only this case; may be given again.")
+@click.option("--only", multiple=True, metavar="ID", help="Only this case; repeatable.")
 @click.option(
-    "--chains/--no-chains", default=True, show_default=True, help="With the chains of handoffs."
+    "--chains/--no-chains", default=True, show_default=True, help="Include the chains of handoffs."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Leave threads and briefs there, a folder for each case.",
+    help="Keep threads and briefs there, a folder for each case.",
 )
 @click.option(
     "--fail-under",
@@ -74,9 +74,9 @@ def cases(
 ) -> int:
     """Hand off made-up threads and judge the briefs.
 
-    PATH is a file or folder with cases of your own; without it, the project's cases are run. Each
+    PATH is a file or folder with your own cases; without it, the project's cases are run. Each
     thread is written in the format of its harness, and the handoff is made from that file with
-    1,500 tokens. A case passes when all expected files, commands and facts stand in the brief,
+    1,500 tokens. A case passes when all expected files, commands and facts are in the brief,
     nothing forbidden does, and nothing in it is invented. Nothing is kept in the vault.
     """
     from tasuki_evals.cases import case_runs, scenario
@@ -127,7 +127,7 @@ def _select_cases(
     ]
     if not selected:
         raise UsageError(
-            f"None of the {len(all_cases)} cases is left to run; leave out --smoke, --only or --no-chains."
+            f"None of the {len(all_cases)} cases is left to run; omit --smoke, --only or --no-chains."
         )
     return selected
 
@@ -229,7 +229,7 @@ def _print_chains(results: "Sequence[CaseResult]", chains: "Sequence[ChainFigure
     if not chains:
         return
     count = sum(bool(r.case.chain) for r in results)
-    click.echo(f"\nconstraints of the first thread that stand in the brief, {count} chains")
+    click.echo(f"\nconstraints of the first thread that are in the brief, {count} chains")
     for figure in chains:
         handoffs = "handoff " if figure.depth == 1 else "handoffs"
         click.echo(f"after {figure.depth} {handoffs}  {_format_share(figure.survived)}")

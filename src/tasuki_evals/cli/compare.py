@@ -25,7 +25,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("a", metavar="A.json", type=click.Path(path_type=Path))
 @click.argument("b", metavar="B.json", type=click.Path(path_type=Path))
-@click.option("--method", default="", metavar="NAME", help="Another method than the tool.")
+@click.option("--method", default="", metavar="NAME", help="A method other than the tool.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def compare(a: Path, b: Path, method: str, as_json: bool) -> int:
     """Compare two saved runs of the continuation benchmark, case by case.
@@ -53,7 +53,7 @@ def _format_comparison(comparison: "RunComparison", a: Path, b: Path) -> "Iterat
     yield f"A  {_describe_report(comparison.a, a)}"
     yield f"B  {_describe_report(comparison.b, b)}"
     if comparison.only_a or comparison.only_b:
-        yield f"Left out: {format_amount(comparison.only_a, 'case')} that only A has, {comparison.only_b} that only B has"
+        yield f"Left out: {format_amount(comparison.only_a, 'case')} only in A, {comparison.only_b} only in B"
     for one in comparison.compared:
         yield f"\n{format_text_table(_build_table(one))}"
     yield ""

@@ -10,10 +10,7 @@ from tasuki_evals.cli import options as evaluating
 from tasuki_evals.cli.options import ProgressBar
 
 if TYPE_CHECKING:
-    from tasuki_evals.continuation.benchmark import (
-        ContinuationReport,
-        ContinuationRow,
-    )
+    from tasuki_evals.continuation.benchmark import ContinuationReport, ContinuationRow
 
 EPILOG = """
 \b
@@ -35,7 +32,7 @@ Examples:
     help="Tokens of a brief at a cut.  [default: 2000]",
 )  # fmt: skip
 @click.option(
-    "--intervals", is_flag=True, help="The interval of every figure, not the tool's alone."
+    "--intervals", is_flag=True, help="The interval of every figure, not only of the tool's."
 )
 @click.option("--markdown", is_flag=True, help="The tables as Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
@@ -63,8 +60,7 @@ def continuation(
     """Measure handoffs by how much of what came after they hold.
 
     PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the
-    handoff is made from what stands before, and compared with what the agent did next, beside
-    trivial briefs of the same size. Where the harness compacted by itself, its summary is compared
+    handoff is made from what comes before, and compared with what the agent did next, next to trivial briefs of the same size. Where the harness compacted automatically, its summary is compared
     too: the tool gets half its length. No model judges, and nothing is kept in the vault.
     """
     from tasuki.errors import UsageError
@@ -106,7 +102,7 @@ def _compute_exit_code(report: "ContinuationReport", rows: "list[ContinuationRow
     if not report.cases:
         click.echo(
             "tasuki: Nothing was measured. A case needs a message of the user with 20 tool calls before "
-            "it and 5 after it, or a compaction; why nothing was one is told under: left out.",
+            "it and 5 after it, or a compaction; the reasons are listed under: left out.",
             err=True,
         )
         return 1

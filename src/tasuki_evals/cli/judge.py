@@ -37,20 +37,20 @@ Examples:
 )
 @click.option(
     "--labels", "labels_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="What people said of the same answers: measures how far the judge agrees with them.",
+    help="Labels by people for the same answers: measures how far the judge agrees with them.",
 )  # fmt: skip
 @author_option
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most N briefs, the first ones."
+    "--limit", type=click.IntRange(min=1), metavar="N", help="At most the first N briefs."
 )
 @click.option(
     "--only", multiple=True, metavar="ID",
-    help="Only this case, or this cut, THREAD#ENTRY; may be given again.",
+    help="Only this case, or this cut, THREAD#ENTRY; repeatable.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.option(
     "--keep", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
-    help="Leave briefs, questions, answers and verdicts there, and labels to be filled in.",
+    help="Keep briefs, questions, answers and verdicts there, with labels to fill in.",
 )  # fmt: skip
 def judge(
     paths: tuple[Path, ...],
@@ -112,7 +112,7 @@ def _read_kept(paths: tuple[Path, ...], only: tuple[str, ...]) -> "list[SavedBri
     if folder is None:
         return None
     if len(paths) > 1:
-        raise UsageError(f"{folder} holds answers that were kept. Name no other path beside it.")
+        raise UsageError(f"{folder} holds saved answers. Name no other path with it.")
     all_kept = labels.read_saved_run(folder)
     selected = [kept for kept in all_kept if not only or kept.brief.case in only]
     if not selected:
@@ -143,8 +143,8 @@ def _print_notes(report: "JudgeReport") -> None:
     reasons = [why for brief in report.briefs for why in brief.by.fell]
     if reasons:
         click.echo(
-            f"{len(reasons)} of {len(report.briefs)} briefs were not written by the author that was "
-            f"asked. The first reason: {make_visible(reasons[0])}",
+            f"{len(reasons)} of {len(report.briefs)} briefs were not written by the requested "
+            f"author. The first reason: {make_visible(reasons[0])}",
             err=True,
         )
     if report.stopped:
@@ -181,7 +181,7 @@ def _format_report(report: "JudgeReport", result: "MeasuredAgreement") -> "Itera
     from tasuki_evals.judge import judge
 
     figures = judge.compute_figures(report.judged)
-    authors = ", ".join(sorted({brief.by.author for brief in report.briefs})) or "nobody"
+    authors = ", ".join(sorted({brief.by.author for brief in report.briefs})) or "no author"
     yield f"Judge: {report.judge}. Briefs: {len(report.briefs)}, by {authors}."
     yield ""
     yield from _format_agreement(result)
@@ -212,9 +212,9 @@ def _format_agreement(result: "MeasuredAgreement") -> "Iterator[str]":
     if agreement.is_trusted:
         yield f"The judge can be used: {summary}."
         if agreement.share.low < 0.9:
-            yield "The interval reaches below 90 %: more labels would tell."
+            yield "The interval reaches below 90 %: more labels are needed."
     else:
-        yield f"THE JUDGE IS NOT TO BE TRUSTED: {summary}, and 90 % are needed."
+        yield f"DO NOT TRUST THE JUDGE: {summary}, and 90 % are needed."
     kappa = "not defined" if agreement.kappa is None else f"{agreement.kappa:.2f}"
     yield f"Cohen's kappa: {kappa}."
     yield ""
@@ -232,7 +232,7 @@ def _format_agreement(result: "MeasuredAgreement") -> "Iterator[str]":
         summary = ", ".join(f"{n} {what}" for what, n in _count_ignored(result).items() if n)
         yield f"{sum(ignored)} labels were not compared: {summary}."
     yield ""
-    yield "Its figures:" if agreement.is_trusted else "Its figures, not to be trusted:"
+    yield "Its figures:" if agreement.is_trusted else "Its figures, which cannot be trusted:"
 
 
 def _count_ignored(result: "MeasuredAgreement") -> dict[str, int]:

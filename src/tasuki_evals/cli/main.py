@@ -12,7 +12,7 @@ from tasuki_evals.cli.questions import questions
 
 @click.group()
 def eval() -> None:  # the field's own word
-    """Measure handoffs: on threads of your own, by questions, on made-up cases, by a judge, by hand."""
+    """Measure handoffs: on your own threads, by questions, on made-up cases, by a judge, by hand."""
 
 
 for command in (continuation, compare, questions, cases, judge, play):

@@ -47,7 +47,7 @@ def print_other_authors(reasons: Sequence[str], briefs: int) -> None:
 
     if reasons:
         click.echo(
-            f"{len(reasons)} of {briefs} briefs were not written by the author that was asked. "
+            f"{len(reasons)} of {briefs} briefs were not written by the requested author. "
             f"The first reason: {shorten_to_line(reasons[0], 400)}",
             err=True,
         )
@@ -100,7 +100,7 @@ class EvalStatus:
 class ProgressBar:
     """Shows how many files are done on standard error, if that is a terminal.
 
-    It moves when a file is done and not by itself: a thread of its own would be copied, half at
+    It moves when a file is done, not continuously: its own thread would be copied, half at
     work, into the processes.
     """
 

@@ -40,7 +40,7 @@ Examples:
 @click.argument("spec", metavar="THREAD")
 @click.argument("goal")
 @click.option(
-    "--author", type=click.Choice(["offline", "model", "agent"]), help="Who writes. Default: as the settings say."
+    "--author", type=click.Choice(["offline", "model", "agent"]), help="Who writes. Default: the author in the settings."
 )  # fmt: skip
 @click.option(
     "--against", multiple=True, metavar="AUTHOR|KEY=VALUE",
@@ -48,7 +48,7 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--note", default=None, metavar="TEXT",
-    help="Note what the brief lacks, and keep the handoff: the note can become a case.",
+    help="Note what the brief lacks, and store the handoff: the note can become a case.",
 )  # fmt: skip
 @click.option(
     "--notes", type=click.Path(dir_okay=False), metavar="FILE",
@@ -98,7 +98,7 @@ def play(
         for line in lines:
             click.echo(line)
     if saved_note:
-        click.echo(f"Noted as {saved_note['id']} in {saved_note['file']}; handoff {saved_note['handoff'][:8]} is kept.", err=True)  # fmt: skip
+        click.echo(f"Noted as {saved_note['id']} in {saved_note['file']}; handoff {saved_note['handoff'][:8]} is stored.", err=True)  # fmt: skip
 
 
 class _PlayRun:
@@ -108,7 +108,7 @@ class _PlayRun:
         from tasuki.config import settings
         from tasuki.draft.goal import check_goal, explain_vagueness
         from tasuki.threads import catalog
-        from tasuki.threads.safe import EntryCleaner
+        from tasuki.threads.passages import EntryCleaner
         from tasuki.vault import create_handoff_id
 
         self.cleaner: EntryCleaner = EntryCleaner()
@@ -186,7 +186,7 @@ class _PlayRun:
         thread = result.thread
         yield f"{thread.harness} {line(thread.id, 8)}, {len(thread.entries)} entries"
         if self.vague:
-            yield f"Let through all the same: {line(self.vague)}"
+            yield f"Accepted all the same: {line(self.vague)}"
         if second:
             label, other = second
             differing = playground.compare_drafts(result.handoff.draft, other.handoff.draft)
@@ -229,7 +229,7 @@ class _PlayRun:
                     f"- {line(f'{label}{item.text}')}{_format_refs(item.refs)}", "  ", width
                 )
         if draft.dropped:
-            yield f"\n== Taken out by the checks ({len(draft.dropped)})"
+            yield f"\n== Removed by the checks ({len(draft.dropped)})"
             for dropped in draft.dropped:
                 text = f"- {dropped.section}: {line(dropped.text)} — {line(dropped.reason)}"
                 yield _wrap_text(text, "  ", width)

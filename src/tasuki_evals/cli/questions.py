@@ -78,7 +78,7 @@ def questions(
     folders with the threads that it names, also gzipped. Each thread is cut where the set says, and
     a brief is made for the goal that came next. A question is answered directly if all its patterns
     match the brief without the goal, and with one hop if they match once the entries are opened that
-    the brief cites. Next to it stand simple briefs of the same size, and the harness's own summary.
+    the brief cites. It is compared with simple briefs of the same size and the harness's own summary.
     No model judges, and nothing is kept in the vault.
     """
     from tasuki.config import settings

@@ -139,7 +139,7 @@ def run_benchmark(
 
 
 def _report_lost(source: ThreadSource) -> MeasuredThread:
-    return [], [UnmeasuredItem(source.display_name, "its process was ended from outside, perhaps for want of memory")]  # fmt: skip
+    return [], [UnmeasuredItem(source.display_name, "its process was ended by another program, perhaps for want of memory")]  # fmt: skip
 
 
 def measure_thread(
@@ -236,7 +236,7 @@ class _Measurement:
 
 
 def _describe_defect(error: Exception) -> str:
-    return f"a defect of tasuki, please tell us: {type(error).__name__}: {error}"
+    return f"a bug in tasuki, please report it: {type(error).__name__}: {error}"
 
 
 def _compute_figures(

@@ -91,7 +91,7 @@ def read_report(path: Path) -> ContinuationReport:
         raise UsageError(f"{path} is not a report of the continuation benchmark. {how}") from error
     if report.version != LAYOUT:
         raise UsageError(
-            f"{path} has the layout {report.version}; this tasuki reads {LAYOUT}. Measure again."
+            f"{path} has the layout {report.version}; this version of tasuki reads {LAYOUT}. Measure again."
         )
     return report
 
@@ -108,14 +108,14 @@ def compare_reports(
         older, version = ("A", b.metric) if a.metric < b.metric else ("B", a.metric)
         raise UsageError(
             f"A was counted by version {a.metric} of the metric, B by version {b.metric}. They cannot "
-            "be compared: each version counts other things, so a difference would not be one of the "
+            "be compared: each version counts different things, so a difference would not come from the "
             f"handoffs. Measure {older} again with a tasuki whose metric has version {version}: "
             "tasuki eval continuation PATH --save FILE"
         )
     ours, theirs = {c.name: c for c in a.cases}, {c.name: c for c in b.cases}
     both = [name for name in ours if name in theirs]
     if not both:
-        raise UsageError("The two reports have no case in common: they are of different threads.")
+        raise UsageError("The two reports have no case in common: they measure different threads.")
     pairs = [(ours[name], theirs[name]) for name in both]
     known = list(dict.fromkeys(m for pair in pairs for c in pair for m in c.methods))
     if method and method not in known:

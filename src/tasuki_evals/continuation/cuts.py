@@ -134,9 +134,9 @@ def write_predecessor_copy(harness: Harness, cut: ThreadCut, folder: Path) -> Pa
     """
     path = Path(cut.predecessor.path)
     if not path.is_file():
-        raise ValueError("it lies in a database; export it to a file first")
+        raise ValueError("it is in a database; export it to a file first")
     if cut.at.source != len(cut.predecessor.sources) - 1:
-        raise ValueError("it stands in the file of the thread that this one was forked from")
+        raise ValueError("it is in the file of the thread that this one was forked from")
     copy = folder / path.name
     if cut.at.offset and not _is_document(path, cut.at.offset):
         with path.open("rb") as whole, copy.open("wb") as part:
@@ -149,7 +149,7 @@ def write_predecessor_copy(harness: Harness, cut: ThreadCut, folder: Path) -> Pa
         raise ValueError("the copy that ends there cannot be read") from error
     expected = [(e.kind, e.text) for e in cut.predecessor.entries]
     if [(e.kind, e.text) for e in read.entries] != expected:
-        raise ValueError("the copy that ends there reads differently from the thread")
+        raise ValueError("the copy that ends there differs from the thread")
     return copy
 
 
@@ -180,7 +180,7 @@ def cut_document(data: bytes, entry: Entry) -> bytes:
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError("the document is no JSON") from error
+        raise ValueError("the document is not JSON") from error
     if isinstance(document, dict):
         for value in document.values():
             if isinstance(value, list):

@@ -223,7 +223,7 @@ _FONT = re.compile(r"font: ([\d.]+)px [^;\"]+")
 
 
 def _inline_svg(svg: str) -> str:
-    """Return a drawing as a part of a page: without addresses, colours or fonts of its own."""
+    """Return a drawing as a part of a page: without its own addresses, colours or fonts."""
     svg = _METADATA.sub("", svg[svg.index("<svg") :])
     head, end, rest = svg.partition(">")
     svg = _SIZE.sub("", _ADDRESSES.sub("", head)) + end + rest
@@ -269,7 +269,7 @@ def _render_plots(report: ContinuationReport, rows: Sequence[ContinuationRow]) -
 
     yield _render_section(
         "Recall against budget",
-        "Share of what came after that a brief holds, by the tokens it really has.",
+        "Share of what came after that a brief holds, by its real number of tokens.",
         plot_curves(report),
         (OWN_METHOD, *CURVE_BASELINES),
     )
@@ -278,13 +278,13 @@ def _render_plots(report: ContinuationReport, rows: Sequence[ContinuationRow]) -
         own = HALF_METHOD if kind == "compaction" else OWN_METHOD
         yield _render_section(
             f"Each target at {kind}s",
-            "Means over threads with 95 % intervals. The figures count only together.",
+            "Means over threads with 95 % intervals. Read the figures together.",
             plot_targets(rows, kind),
         )
         yield _render_section(
             f"Differences at {kind}s",
-            f"{own} minus another method on the same cases, with 95 % intervals. Filled: the interval "
-            "does not hold 0. Right of the line, the tool is better.",
+            f"{own} minus another method on the same cases, with 95 % intervals. Filled: the interval does "
+            "not contain 0. Right of the line, the tool is better.",
             plot_differences(rows, kind),
         )
     yield _render_section(

@@ -229,7 +229,7 @@ def format_report(
     parts = [format_markdown_table(t) if markdown else format_text_table(t) for t in figure_tables]
     if any(cell.strong for t in figure_tables for _, cells in t.rows for cell in cells):
         mark = "Bold" if markdown else "*"
-        parts.append(f"{mark}: the 95 % interval of the difference does not hold 0.")
+        parts.append(f"{mark}: the 95 % interval of the difference does not contain 0.")
     if left := group_reasons(report.left_out):
         parts.append(
             "\n".join((f"Left out: {len(report.left_out)}", *_format_left_out(left, markdown)))

@@ -57,7 +57,7 @@ def list_sources(paths: Iterable[Path]) -> list[ThreadSource]:
         elif path.is_file():
             found.setdefault(os.path.realpath(path), ThreadSource(path))
         elif path.exists():
-            raise UsageError(f"{path} is neither a file nor a folder, so it cannot be cut.")
+            raise UsageError(f"{path} is neither a file nor a folder, so it cannot be measured.")
         else:
             raise ThreadNotFound(f"No file or folder {path}.")
     if not found:
@@ -130,7 +130,7 @@ def unpack_source(source: ThreadSource, folder: Path) -> Path:
     except EOFError as error:
         raise OSError("the gzip file is cut off") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise OSError("it is no gzip file, or a broken one") from error
+        raise OSError("it is not a gzip file, or it is damaged") from error
     return target
 
 

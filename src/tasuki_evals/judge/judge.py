@@ -247,7 +247,7 @@ class JudgeFigures(Struct, frozen=True):
     uncited: int
     """Answers without a reference, though their brief has some."""
     invented_in_answers: int
-    """References of answers that do not stand in the brief."""
+    """References of answers that are not in the brief."""
     invented_in_verdicts: int
     """References of verdicts that the judge was not shown."""
 

@@ -21,7 +21,7 @@ from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable, Us
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Authorship, Entry, Facts, Goal, Thread, tokens
-from tasuki.threads.safe import EntryCleaner
+from tasuki.threads.passages import EntryCleaner
 from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import ScenarioCase
 from tasuki_evals.continuation import metric
@@ -117,7 +117,7 @@ class BriefSource:
         if missing := [id for id in self.only if id not in self._seen]:
             if len(missing) == len(self.only):
                 names = ", ".join(self._seen[:60]) or "nothing"
-                raise UsageError(f"Nothing is called {missing[0]!r}. There is: {names}.")
+                raise UsageError(f"Nothing is called {missing[0]!r}. Known names: {names}.")
             self.left_out += [UnjudgedItem(id, "nothing is called that") for id in missing]
 
     def _is_wanted(self, name: str) -> bool:

@@ -75,7 +75,7 @@ def choose_endpoint(loaded: LoadedSettings) -> ModelEndpoint:
     if not name.model:
         own = " ".join(notes)
         raise ModelUnavailable(
-            f"No model to judge with. {own} Name one: --model provider/model-id, or model = "
+            f"No model for the judge. {own} Name one: --model provider/model-id, or model = "
             '"provider/model-id" in your settings (tasuki config), or TASUKI_MODEL. '
             "Without a model: tasuki eval cases.".replace("  ", " ")
         )

@@ -133,10 +133,7 @@ def hash_answer(item: AnsweredProbe) -> str:
 def create_empty_label(item: AnsweredProbe) -> JudgeLabel:
     """Return the line for a person to fill in."""
     return JudgeLabel(
-        item.case,
-        item.probe.id,
-        brief_sha256=item.brief_sha256,
-        answer_sha256=hash_answer(item),
+        item.case, item.probe.id, brief_sha256=item.brief_sha256, answer_sha256=hash_answer(item)
     )
 
 
@@ -181,10 +178,10 @@ def _is_label_of(label: JudgeLabel, item: AnsweredProbe) -> bool:
 
 def _explain_ignored(ignored: IgnoredLabels) -> str:
     reasons = {
-        "not_by_a_person": "by nobody or by a model",
+        "not_by_a_person": "not by a person",
         "empty": "not filled in",
-        "unmatched": "of something that was not judged",
-        "stale": "of another brief or answer",
+        "unmatched": "for something that was not judged",
+        "stale": "for another brief or answer",
         "disputed": "disputed between people",
     }
     parts = [f"{n} {what}" for name, what in reasons.items() if (n := getattr(ignored, name))]

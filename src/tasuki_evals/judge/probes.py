@@ -14,8 +14,7 @@ from msgspec import Struct
 from tasuki.draft.checks.support import is_supported_by
 from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.quality.needed_facts import list_edited_files
-from tasuki.draft.text.entries import format_entry, join_entry_text
-from tasuki.draft.text.match import contains_verbatim
+from tasuki.draft.text.entries import contains_verbatim, format_entry, join_entry_text
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import CommandFact, Entry
 from tasuki_evals.cases.scenario import CaseFact

@@ -24,8 +24,8 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Thread
 from tasuki.text_safety import shorten_to_line
+from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.references import MAX_REFS, OpenedThread, read_entries, render_entry
-from tasuki.threads.safe import EntryCleaner
 from tasuki_evals.continuation.benchmark import OWN_METHOD, UnmeasuredItem
 from tasuki_evals.continuation.thread_sources import ThreadSource, list_sources, unpack_source
 from tasuki_evals.questions.question_baselines import QUESTION_BASELINES
@@ -111,7 +111,9 @@ def ask_questions(
             partial(ask_case, options=options, scratch=scratch),
             items,
             min(workers or os.cpu_count() or 1, len(items)),
-            on_lost=lambda item: UnmeasuredItem(item[0].name, "its process was ended from outside"),
+            on_lost=lambda item: UnmeasuredItem(
+                item[0].name, "its process was ended by another program"
+            ),
             on_done=lambda count: on_progress(count, len(items)),
         )
     return QuestionReport(
@@ -165,8 +167,8 @@ def choose_source(case: QuestionCase, named: Sequence[ThreadSource]) -> ThreadSo
     if len(fitting) > 1:
         found = ", ".join(str(source.path) for source in fitting[:3])
         raise UsageError(
-            f"{len(fitting)} files can be meant by {case.file}: {found}. Name the folder that the "
-            "paths of the set begin in, or one file."
+            f"{len(fitting)} files match {case.file}: {found}. Name the folder in which the "
+            "paths of the set begin, or one file."
         )
     return fitting[0] if fitting else None
 
@@ -187,7 +189,7 @@ def ask_case(item: _Item, options: QuestionOptions, scratch: str | None = None) 
         except (TasukiError, OSError, ValueError) as error:
             reason = _format_reason(error, folder, source)
         except Exception as error:
-            reason = f"a defect of tasuki, please tell us: {type(error).__name__}: {error}"
+            reason = f"a bug in tasuki, please report it: {type(error).__name__}: {error}"
     return UnmeasuredItem(case.name, shorten_to_line(reason, 200))
 
 
@@ -240,7 +242,7 @@ def copy_beginning(path: Path, copy: Path, lines: int) -> int:
             count, size = count + 1, size + len(line)
             part.write(line)
     if count < lines:
-        raise ValueError(f"the thread has {count} lines, and the set cuts it after {lines}")
+        raise ValueError(f"the thread has {count} lines, but the set cuts it after {lines}")
     return size
 
 
@@ -249,7 +251,7 @@ def _find_summary_after(thread: Thread, offset: int) -> str:
     for entry in thread.entries:
         if entry.kind == "compaction" and entry.offset >= offset and entry.text.strip():
             return entry.text
-    raise ValueError("the set names a summary of the harness, and there is none after the cut")
+    raise ValueError("the set names a summary of the harness, but none follows the cut")
 
 
 def _answer_by_tool(

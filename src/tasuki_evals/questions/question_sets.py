@@ -72,7 +72,7 @@ def load_questions(path: Path) -> QuestionSet:
     except msgspec.ValidationError as error:
         raise UsageError(f"{path} is not a question set: {error}. {FORMAT_HINT}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not a question set: it is no JSON. {FORMAT_HINT}") from error
+        raise UsageError(f"{path} is not a question set: it is not JSON. {FORMAT_HINT}") from error
     names = Counter((case.name, case.file) for case in found.threads)
     for case in found.threads:
         if names[case.name, case.file] > 1:

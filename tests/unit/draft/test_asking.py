@@ -16,8 +16,8 @@ import pytest
 from fixture_threads import adapter
 from waiting import retry_until, runs
 
-from tasuki.draft.authors import agent
-from tasuki.draft.authors.agent import ask_agent
+from tasuki.draft.authors import asked_authors
+from tasuki.draft.authors.asked_authors import ask_agent
 from tasuki.errors import AuthorFailed, Cancelled, TasukiError
 from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, PlannedFile
 from tasuki.model import Thread
@@ -291,7 +291,7 @@ def test_what_could_not_be_taken_away_is_said(folder: Path) -> None:
     script(folder, "sys.exit(3)")
     error = fails(folder, harness=Leaving())
 
-    note = "Asking left something behind. Take it away with: sweep fork-1"
+    note = "The question left something behind. Remove it with: sweep fork-1"
     assert (answer.text, answer.note) == ("hello\n", note)
     assert str(error).endswith(note)
 
@@ -316,7 +316,7 @@ def test_the_scratch_folder_is_private(folder: Path) -> None:
     """Whatever the umask says."""
     before = os.umask(0)
     try:
-        with agent._create_scratch() as scratch:
+        with asked_authors._create_scratch() as scratch:
             assert stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
     finally:
         os.umask(before)

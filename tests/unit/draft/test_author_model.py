@@ -21,8 +21,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
+from tasuki.draft.authors.asked_authors import ModelAsker
 from tasuki.draft.authors.author import AuthorTask, AuthorTurn
-from tasuki.draft.authors.model import ModelAsker
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.models import client
 from tasuki.draft.models.providers import ModelEndpoint

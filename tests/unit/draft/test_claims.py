@@ -3,7 +3,7 @@
 import pytest
 
 from tasuki.draft.checks.claims import extract_claims
-from tasuki.draft.text.match import TextClaim, contains_claim
+from tasuki.draft.text.entries import TextClaim, contains_claim
 
 
 @pytest.mark.parametrize(

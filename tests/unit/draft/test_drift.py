@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tasuki.draft.facts import drift, git
+from tasuki.draft.facts import git
 from tasuki.model import FileItem, Revision
 
 
@@ -11,12 +11,12 @@ def test_files_gone_changed_and_new_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("1")
     (tmp_path / "b.py").write_text("1")
     files = [FileItem(path=p) for p in ("a.py", "b.py", "c.py")]
-    taken = drift.take_snapshot(str(tmp_path), files, Revision())
+    taken = git.take_snapshot(str(tmp_path), files, Revision())
     (tmp_path / "a.py").write_text("2")
     (tmp_path / "b.py").unlink()
     (tmp_path / "c.py").write_text("new")
 
-    assert drift.describe_snapshot_drift(str(tmp_path), taken, Revision()) == [
+    assert git.describe_snapshot_drift(str(tmp_path), taken, Revision()) == [
         "changed: a.py",
         "gone: b.py",
         "new: c.py",
@@ -27,13 +27,13 @@ def test_a_moved_head_and_a_switched_branch_are_told() -> None:
     """HEAD and branch are compared where there is a repository."""
     before = Revision(repository=True, head_now="a" * 40, branch_now="main")
     after = Revision(repository=True, head_now="b" * 40, branch_now="feature")
-    taken = drift.take_snapshot("/nowhere", [], before)
+    taken = git.take_snapshot("/nowhere", [], before)
 
-    assert drift.describe_snapshot_drift("/nowhere", taken, after) == [
+    assert git.describe_snapshot_drift("/nowhere", taken, after) == [
         "HEAD moved: aaaaaaaaa → bbbbbbbbb",
         "branch switched: main → feature",
     ]
-    assert drift.describe_snapshot_drift("/nowhere", taken, before) == []
+    assert git.describe_snapshot_drift("/nowhere", taken, before) == []
 
 
 def test_git_status_is_read_with_odd_names() -> None:

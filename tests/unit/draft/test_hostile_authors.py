@@ -9,11 +9,11 @@ from test_extraction import Bench, item, kinds, said
 from tasuki.draft.authors import answer
 from tasuki.draft.authors.answer import build_proposal
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks import checker
+from tasuki.draft.checks import checker, lookup
 from tasuki.draft.checks.claims import extract_claims, extract_names, is_attributed_to_user
 from tasuki.draft.checks.support import SupportFinder
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.draft.text.match import contains_claim
+from tasuki.draft.text.entries import contains_claim
 from tasuki.model import Authorship, Draft, Goal, Item
 from tasuki.testing import ThreadBuilder
 
@@ -280,8 +280,8 @@ def test_a_command_in_a_command_line_was_run(command: str, run: bool) -> None:
 
     assert (
         any(
-            checker.contains_command(line, command, is_cut=False)
-            or checker.matches_shortened(command, line)
+            lookup.contains_command(line, command, is_cut=False)
+            or lookup.matches_shortened(command, line)
             for line in lines
         )
         is run

@@ -123,7 +123,7 @@ def test_no_model_is_an_error_that_says_what_to_set(project: Path) -> None:
         "llama3": "does not say whose it is. Write provider/model-id",
         "gpt-5.5": "no key for openai was found: OPENAI_API_KEY is not set",
         "claude-x": "ANTHROPIC_API_KEY is not set, ANTHROPIC_AUTH_TOKEN is not set",
-        "openai-codex/gpt-5.5": 'its tokens are not used. With a key of your own: model = "openai/gpt-5.5"',
+        "openai-codex/gpt-5.5": 'its tokens are not used. With your own key: model = "openai/gpt-5.5"',
         "opneai/gpt-5.5": "Did you mean openai?",
         "anthropic/../../x": "no model can be called that",
         "evil]\n/x": "does not say whose it is",

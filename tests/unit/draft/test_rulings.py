@@ -8,7 +8,7 @@ from making import thread_of
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.facts.statements import Statement
-from tasuki.draft.rank.rulings import JOINED, LAST_WHOLE, is_only_question, quote_rulings
+from tasuki.draft.rank.history import JOINED, LAST_WHOLE, is_only_question, quote_rulings
 from tasuki.draft.text.entries import split_turns
 from tasuki.model import Entry, Goal, Item, Thread, ToolCall
 from tasuki.testing import ThreadBuilder

@@ -6,14 +6,13 @@ import pytest
 from making import derived, thread_of
 
 from tasuki.draft.facts import statements
-from tasuki.draft.facts.statements import (
+from tasuki.draft.facts.open_statements import (
     LaterMessages,
-    Statement,
-    extract_user_statements,
-    find_answered,
     find_done_at_once,
     find_superseded,
+    is_unanswered,
 )
+from tasuki.draft.facts.statements import Statement, extract_user_statements, find_answered
 from tasuki.draft.text import language_cues
 from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
@@ -37,7 +36,7 @@ def is_open(question: str, *after: tuple[str, str], by_user: bool = False) -> bo
     """Whether a question is open after what was said."""
     asked = Statement(question, 1, "question", 1.0, by_user)
     entries = [Entry(ref=n, kind=kind, text=text) for n, (kind, text) in enumerate(after, 2)]  # type: ignore[arg-type]
-    return statements.is_unanswered(asked, LaterMessages(entries))
+    return is_unanswered(asked, LaterMessages(entries))
 
 
 @pytest.mark.parametrize(

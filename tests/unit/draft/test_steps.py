@@ -6,7 +6,13 @@ import pytest
 from making import thread_of
 
 from tasuki.draft.facts.commands import list_runs
-from tasuki.draft.rank.steps import MAX_COMMAND, MAX_NAMES, MAX_RESULT, STEP_WINDOW, list_last_steps
+from tasuki.draft.rank.history import (
+    MAX_COMMAND,
+    MAX_NAMES,
+    MAX_RESULT,
+    STEP_WINDOW,
+    list_last_steps,
+)
 from tasuki.model import Entry, FileChange, Thread, ToolCall, ToolStatus
 from tasuki.testing import ThreadBuilder
 

@@ -7,7 +7,7 @@ from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
 
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts import statements
-from tasuki.draft.text.match import TextClaim
+from tasuki.draft.text.entries import TextClaim
 from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
 

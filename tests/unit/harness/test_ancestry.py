@@ -11,7 +11,7 @@ from tasuki.model import Thread
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
 
-ASK = "import json; from tasuki.session.hooks.agent_environment import find_withheld_variables; print(json.dumps(find_withheld_variables()))"
+ASK = "import json; from tasuki.launch.processes import find_withheld_variables; print(json.dumps(find_withheld_variables()))"
 AGENT = f"import subprocess, sys; subprocess.run(['env', '-u', 'AGENT_KEY', sys.executable, '-c', {ASK!r}])"
 
 

@@ -8,8 +8,8 @@ import pytest
 from controls import NAMES, control, payloads, told
 
 from tasuki.harness import registry as harnesses
-from tasuki.harness.control import FLEET_MARK
 from tasuki.harness.integration import JsonEntry, OwnFile
+from tasuki.harness.plans import FLEET_MARK
 from tasuki.harness.protocol import AgentEvent, AgentRequest, HookReply, Screenshot
 
 SILENT = ("copilot",)

@@ -491,7 +491,7 @@ def _gone(path: Path) -> None:
 @pytest.mark.parametrize(
     ("break_it", "reason"),
     [
-        (_cut, "malformed"), (_text, "no database"), (_zeros, "not a database"),
+        (_cut, "malformed"), (_text, "not a database"), (_zeros, "not a database"),
         (_no_parts, "no such table"), (_no_session, "no thread"), (_other_schema, "no such column"),
         (_gone, "vanished"),
     ],

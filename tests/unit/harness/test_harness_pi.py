@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tasuki.harness.pi import Pi, build_folder_name
 from tasuki.harness.pi_v3.format import create_id
 from tasuki.harness.protocol import LaunchRequest
-from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Predecessor, Thread, ToolCall
 from tasuki.testing import ThreadBuilder

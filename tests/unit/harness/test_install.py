@@ -232,7 +232,7 @@ def test_a_file_that_cannot_be_understood_stops_it_all(
     path: Path = getattr(place, name)
     path.write_text(broken)
     before = place.everything()
-    with pytest.raises(InstallFailed, match=f"{path} was left alone, and nothing was written"):
+    with pytest.raises(InstallFailed, match=f"{path} was not changed, and nothing was written"):
         place.install()
 
     assert place.everything() == before
@@ -333,7 +333,7 @@ def test_a_change_between_showing_and_writing_is_noticed(place: Place) -> None:
     """What would be done now must be what was shown."""
     plan = place.installer.plan("x", place.additions())
     place.toml.unlink()
-    with pytest.raises(InstallFailed, match="changed while they were looked at"):
+    with pytest.raises(InstallFailed, match="changed while they were being read"):
         place.installer.apply_plan("x", place.additions(), plan)
 
     assert place.settings.read_text() == SETTINGS

@@ -10,8 +10,8 @@ import pytest
 from hooks import Session, program
 
 from tasuki.harness import registry as harnesses
-from tasuki.harness.control import FLEET_MARK
 from tasuki.harness.integration import HOOK_MARK
+from tasuki.harness.plans import FLEET_MARK
 
 SETTINGS = """{
     "model": "opus",   // the large one

@@ -11,7 +11,7 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.facts.earlier_handoffs import LABELS, fold_earlier_handoffs
 from tasuki.fleet.handoff import documents
 from tasuki.fleet.handoff.thread_documents import write_from_thread
-from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
 

@@ -18,7 +18,7 @@ from tasuki.cli.output import print_json
 from tasuki.cli.threads.thread_list import format_age, make_visible
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_text, shorten_to_line
-from tasuki.threads.handoff_search import find_prunable
+from tasuki.threads.search import find_prunable
 from tasuki.vault import Vault
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tasuki.cli.fleet.stored_handoffs import PersonaDocument
     from tasuki.model import Handoff
-    from tasuki.threads.handoff_search import Candidate
+    from tasuki.threads.search import Candidate
     from tasuki.vault import Vault
 
 
@@ -148,7 +148,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     Searched are the briefs that were kept, and the documents of the fleet's personas.
     """
     from tasuki.cli.fleet.stored_handoffs import PersonaDocument
-    from tasuki.threads.handoff_search import rank_candidates
+    from tasuki.threads.search import rank_candidates
     from tasuki.vault import Vault
 
     vault = Vault()
@@ -178,7 +178,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
 def _find_candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDocument]]":
     """Yield what can be searched: kept briefs, and documents of personas that are no such brief."""
     from tasuki.cli.fleet.stored_handoffs import find_documents, read_fleet_history
-    from tasuki.threads.handoff_search import list_candidates
+    from tasuki.threads.search import list_candidates
 
     briefs = list(list_candidates(vault))
     yield from briefs

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasuki.errors import ServerAway, TasukiError
-from tasuki.harness.control import TOKEN
+from tasuki.harness.plans import TOKEN
 
 REQUEST_REASON = "asked for in the agent"
 MOST_REASON_CHARACTERS = 4000

@@ -121,7 +121,7 @@ def hook(harness: str) -> None:
     Harnesses call this; `tasuki install HARNESS` puts it into their hooks.
     """
     from tasuki.cli.handoff.inside_fleet import hand_off_caller
-    from tasuki.session.hooks.hook import MOST_PAYLOAD_BYTES, answer_hook
+    from tasuki.session.hook import MOST_PAYLOAD_BYTES, answer_hook
 
     output = answer_hook(harness, sys.stdin.buffer.read(MOST_PAYLOAD_BYTES), hand_off_caller)
     if output:
@@ -138,7 +138,7 @@ def status(harness: str) -> None:
     """
     from tasuki.harness.install.hook_script import send_status
     from tasuki.paths import get_data_folder
-    from tasuki.session.hooks.hook import build_status_line
+    from tasuki.session.hook import build_status_line
 
     payload = sys.stdin.buffer.read(1 << 20)
     send_status(get_data_folder() / "fleet", harness, payload)

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tasuki.model import Thread
-    from tasuki.threads.passages import Passage
+    from tasuki.threads.passages import EntryCleaner, Passage
     from tasuki.threads.references import EntryReading, OpenedThread
-    from tasuki.threads.safe import EntryCleaner
 
 EPILOG = """
 \b
@@ -67,7 +66,7 @@ def read(
     Secrets are redacted.
     """
     from tasuki.threads import references
-    from tasuki.threads.safe import EntryCleaner
+    from tasuki.threads.passages import EntryCleaner
 
     if as_json and markdown:
         raise click.UsageError("Choose --json or --markdown, not both.")
@@ -77,7 +76,7 @@ def read(
     opened_thread, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
     if opened_thread.problem:
         click.echo(
-            f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what the handoff kept.",
+            f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what the handoff stored.",
             err=True,
         )
     if opened_thread.thread is not None and (note := _describe_damage(opened_thread.thread)):
@@ -121,7 +120,7 @@ def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
     entry = reading.entry
     head = f"## #{entry.ref} {name_speaker(reading)}"
     if reading.kept:
-        head += " (as kept with the handoff)"
+        head += " (as stored with the handoff)"
     words = cleaner.clean_text(reading.text)
     if entry.kind == "tool":
         longest = max((len(run) for run in _find_backtick_runs(words)), default=0)

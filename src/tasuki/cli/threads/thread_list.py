@@ -8,7 +8,8 @@ import click
 from tasuki.cli.output import print_json
 from tasuki.config import settings
 from tasuki.harness import registry as harnesses
-from tasuki.harness.reading.jsonl import collect_unreadable, is_handoff_prompt
+from tasuki.harness.reading.jsonl import collect_unreadable
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import ThreadHead
 
 FIRST_WORDS_CHARACTERS = 120

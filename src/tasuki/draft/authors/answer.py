@@ -9,10 +9,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.authors.inventory import FactInventory
+from tasuki.draft.authors.author import AuthorTask, FactInventory
 from tasuki.draft.facts.commands import shorten_command
-from tasuki.draft.text.match import strip_hidden
+from tasuki.draft.text.entries import strip_hidden
 from tasuki.draft.text.split import shorten
 from tasuki.model import CommandItem, Draft, FileItem, Item
 

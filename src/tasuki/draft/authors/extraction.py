@@ -152,4 +152,4 @@ def _list_dropped_once(dropped: Iterable[Dropped]) -> tuple[Dropped, ...]:
 def _describe_failure(asker: Asker, draft: Draft) -> str:
     reasons = Counter(d.reason for d in draft.dropped).most_common(3)
     why = "; ".join(f"{n}× {reason}" for reason, n in reasons) or "it was empty"
-    return f"Nothing of the {asker.name}'s answer stood up to the checks: {why}."
+    return f"Nothing in the {asker.name}'s answer passed the checks: {why}."

@@ -91,19 +91,19 @@ def _ask_author(
 
 
 def _create_agent_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Asker, list[str]]":
-    from tasuki.draft.authors.agent import AgentAsker
+    from tasuki.draft.authors.asked_authors import AgentAsker
 
     settings = loaded.settings
     name = task.thread.harness
     if name not in harnesses.list_names():
-        raise AuthorFailed(f"No harness {name!r} is known whose agent could be asked.")
+        raise AuthorFailed(f"No harness {name!r} is known, so no agent can be asked.")
     return AgentAsker(
         task, harnesses.get_harness(name), settings.agent_format, settings.author_seconds
     ), []
 
 
 def _create_model_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Asker, list[str]]":
-    from tasuki.draft.authors.model import ModelAsker
+    from tasuki.draft.authors.asked_authors import ModelAsker
     from tasuki.draft.models import providers
 
     endpoint = providers.resolve_endpoint(loaded, task.thread.model, task.thread.harness)

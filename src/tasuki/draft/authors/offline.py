@@ -36,8 +36,7 @@ from tasuki.draft.rank.excerpts import (
     quote_blocks,
     weigh_cue,
 )
-from tasuki.draft.rank.rulings import quote_rulings
-from tasuki.draft.rank.steps import list_last_steps
+from tasuki.draft.rank.history import list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
 from tasuki.draft.text.split import extract_own_words, shorten, split_sentences
@@ -203,17 +202,9 @@ class DraftComposer:
 
     def _fit_items(self, section: str, items: Sequence[Any]) -> tuple[Any, ...]:
         """Return the first items that fit into the remaining room."""
-        fitting: list[Any] = []
-        room = self.room - HEADING_COST
-        for item in items:
-            cost = len(_format_line(item)) + 1
-            if cost <= room:
-                room -= cost
-                fitting.append(item)
-            else:
-                self.left_out.append(convert_to_item(item))
+        fitting = _fit_room(items, self.room - HEADING_COST, self.left_out)
         if fitting:
-            self.room = room
+            self.room -= HEADING_COST + sum(len(_format_line(item)) + 1 for item in fitting)
         return tuple(fitting)
 
     # -- sections ----------------------------------------------------------------------

@@ -33,7 +33,7 @@ from tasuki.draft.authors.extraction import SECTIONS, AuthoredDraft, join_drafts
 from tasuki.draft.checks.checker import CAPS, DraftChecker
 from tasuki.draft.checks.lookup import fold_quote
 from tasuki.draft.prompts import render_prompt
-from tasuki.draft.text.match import contains_verbatim
+from tasuki.draft.text.entries import contains_verbatim
 from tasuki.errors import AuthorFailed
 from tasuki.model import DOCUMENT, Authorship, Draft, Dropped
 from tasuki.text_safety import clean_text
@@ -44,7 +44,7 @@ interrupted.
 """
 
 MIN_ADDED_TOKENS = 600
-"""Tokens for facts after a document that fills the budget by itself."""
+"""Tokens for facts after a document that alone fills the budget."""
 UNLIMITED_ITEMS = 6 * MAX_ITEMS
 """Items of a section that are checked. The document still contains what exceeds the caps
 of a draft.
@@ -144,9 +144,11 @@ def _request_text(talk: AuthorDialogue, question: str) -> str:
     if not text.strip():
         text = talk.ask_question(render_prompt("session_empty", request=question))
     if not text.strip():
-        raise AuthorFailed("The agent answered without text, also when it was asked again.")
+        raise AuthorFailed("The agent answered without text, even when asked again.")
     if len(text) > MAX_ANSWER:
-        raise AuthorFailed(f"The agent's document is {len(text):,} characters long: that is none.")
+        raise AuthorFailed(
+            f"The agent's document is {len(text):,} characters long: too long for a handoff."
+        )
     return clean_text(text).strip()
 
 

@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tasuki.draft.checks.lookup import ThreadLookup, fold_quote
+from tasuki.draft.checks.lookup import (
+    ThreadLookup,
+    contains_command,
+    fold_quote,
+    is_unique_tail,
+    matches_shortened,
+)
 from tasuki.draft.facts import state
 from tasuki.draft.facts.derive import DerivedFacts
-from tasuki.draft.text.match import TextClaim, contains_verbatim
+from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
 from tasuki.model import CommandItem, Draft, Dropped, FileItem, Goal, Item, Thread
 
@@ -414,45 +420,3 @@ def _choose_cap(section: str, item: Item | FileItem | CommandItem) -> str:
 def normalize_path(path: str) -> str:
     """Return a path without a leading `@`, quotes and `./`."""
     return path.strip().strip("`\"'").removeprefix("@").removeprefix("./")
-
-
-_BEFORE = re.compile(
-    r"(?:^|[;&|(]|\s--|['\"]|\bsudo|\btime|\btimeout \S+|\bexec|(?<!\S)\w+=\S*) $|^$|['\"(]$"
-)
-_AFTER = re.compile(r"\s*(?:$|[;&|)'\"<>]|\d?>)")
-
-
-def contains_command(command: str, part: str, *, is_cut: bool) -> bool:
-    """Return whether a command line runs a command, perhaps with others.
-
-    If `is_cut`, more arguments may follow it.
-    """
-    index = command.find(part) if part else -1
-    while index >= 0:
-        rest = command[index + len(part) :]
-        whole = not (is_cut and rest[:1] in ("", " ")) and not _AFTER.match(rest)
-        if not whole and _BEFORE.search(command[:index]):
-            return True
-        index = command.find(part, index + 1)
-    return False
-
-
-def matches_shortened(shortened: str, command: str) -> bool:
-    """Return whether `shortened` shows a command from its start with parts left out.
-
-    For example `git commit -m "…"`.
-    """
-    head, left_out, _ = shortened.partition("…")
-    return (
-        bool(left_out and head.strip())
-        and command.startswith(head)
-        and contains_verbatim(shortened, command)
-    )
-
-
-def is_unique_tail(path: str, known_paths: Sequence[str]) -> bool:
-    """Return whether a path of two parts or more is the end of exactly one known path."""
-    if "/" not in path:
-        return False
-    counts = Counter(k for k in known_paths if k.endswith("/" + path))
-    return len(counts) == 1

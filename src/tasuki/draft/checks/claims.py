@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tasuki.draft.text.match import TextClaim, strip_hidden
+from tasuki.draft.text.entries import TextClaim, strip_hidden
 from tasuki.draft.text.split import PATH
 
 MAX_CLAIM = 600

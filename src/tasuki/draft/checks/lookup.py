@@ -6,16 +6,28 @@ is still missing, since long results are cut in memory.
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 
-from tasuki.draft.text.entries import extract_user_words, join_entry_text
-from tasuki.draft.text.match import QUOTE_WINDOW, TextClaim, contains_verbatim, strip_hidden
+from tasuki.draft.text.entries import (
+    QUOTE_WINDOW,
+    TextClaim,
+    contains_verbatim,
+    extract_user_words,
+    join_entry_text,
+    strip_hidden,
+)
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Goal, Thread
+
+_BEFORE = re.compile(
+    r"(?:^|[;&|(]|\s--|['\"]|\bsudo|\btime|\btimeout \S+|\bexec|(?<!\S)\w+=\S*) $|^$|['\"(]$"
+)
+_AFTER = re.compile(r"\s*(?:$|[;&|)'\"<>]|\d?>)")
 
 _MEMBER = re.compile(r"[A-Za-z_]\w{2,}(?:(?:\.|::|#|->)[A-Za-z_]\w{2,})+(?:\(\))?")
 _JOINTS = re.compile(r"\.|::|#|->|\(\)")
@@ -50,7 +62,7 @@ class ThreadLookup:
         self._file_matches: dict[str, bool] = {}
         self._text_matches: dict[TextClaim, bool] = {}
         self._extents = dict(_list_sizes(thread.sources))
-        """What is written behind it from now on, an author's answer perhaps, bears nothing out."""
+        """What is written after it from now on, perhaps an author's answer, supports nothing."""
 
     def get_text(self, ref: int) -> str:
         """Return everything in an entry, or an empty string for an unknown ref."""
@@ -267,3 +279,39 @@ def _strip_marks(text: str) -> str:
 def _is_searchable(claim: TextClaim) -> bool:
     """Return whether a claim is long enough to be looked for in a file's bytes, and no number."""
     return len(claim.text) >= MIN_SEARCHED and any(character.isalpha() for character in claim.text)
+
+
+def contains_command(command: str, part: str, *, is_cut: bool) -> bool:
+    """Return whether a command line runs a command, perhaps with others.
+
+    If `is_cut`, more arguments may follow it.
+    """
+    index = command.find(part) if part else -1
+    while index >= 0:
+        rest = command[index + len(part) :]
+        whole = not (is_cut and rest[:1] in ("", " ")) and not _AFTER.match(rest)
+        if not whole and _BEFORE.search(command[:index]):
+            return True
+        index = command.find(part, index + 1)
+    return False
+
+
+def matches_shortened(shortened: str, command: str) -> bool:
+    """Return whether `shortened` shows a command from its start with parts left out.
+
+    For example `git commit -m "…"`.
+    """
+    head, left_out, _ = shortened.partition("…")
+    return (
+        bool(left_out and head.strip())
+        and command.startswith(head)
+        and contains_verbatim(shortened, command)
+    )
+
+
+def is_unique_tail(path: str, known_paths: Sequence[str]) -> bool:
+    """Return whether a path of two parts or more is the end of exactly one known path."""
+    if "/" not in path:
+        return False
+    counts = Counter(k for k in known_paths if k.endswith("/" + path))
+    return len(counts) == 1

@@ -16,8 +16,7 @@ from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, UNQUOTED
 from tasuki.draft.facts import statements
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
-from tasuki.harness.reading.typed_prompts import find_named_document
+from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING, find_named_document
 from tasuki.model import Entry, Quote, ToolCall
 
 SectionKind = Literal["", "line", "ruled", "decided", "open"]

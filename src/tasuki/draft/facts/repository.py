@@ -26,7 +26,7 @@ _COMMIT = re.compile(
     re.MULTILINE,
 )
 _AIDER_COMMIT = re.compile(r"Commit (?P<hash>[0-9a-f]{7,40}) (?P<subject>.+)")
-"""How aider, which commits by itself, reports a commit."""
+"""How aider, which commits automatically, reports a commit."""
 _SWITCHED = re.compile(
     r"^(?:Switched to (?:a new |and reset )?branch|Already on) '([^'\n]+)'", re.MULTILINE
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.usage import RequestUsage
 
-    from tasuki.draft.models.provider_files import ProviderApi
+    from tasuki.draft.models.known_providers import ProviderApi
 
 MAX_OUTPUT_TOKENS = 8_000
 """Tokens of an answer, including those of thinking."""
@@ -37,8 +37,8 @@ MAX_WAIT = 20.0
 """Seconds; an endpoint that asks for more has failed for now."""
 _PHASES = {
     "connect": "nothing answers there.",
-    "read": "the connection was broken off.",
-    "write": "the connection was broken off.",
+    "read": "the connection was interrupted.",
+    "write": "the connection was interrupted.",
 }
 _TOO_LONG = ("context length", "context_length", "context size", "too long", "too many tokens",
              "maximum context", "exceeds the limit", "prompt is too", "exceed_context")  # fmt: skip
@@ -205,7 +205,7 @@ class ModelClient:
             )
         if not text.strip() and response.finish_reason == "length":
             raise AuthorFailed(
-                f"{self._describe_model()} used up {self.output} tokens and said nothing."
+                f"{self._describe_model()} used up {self.output} tokens and returned no text."
             )
         return AuthorReply(
             text=text,

@@ -15,16 +15,17 @@ from msgspec.structs import replace
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, ModelChoice, Provider
 from tasuki.config.validation import is_open_http
-from tasuki.draft.models import provider_files as files
 from tasuki.draft.models.known_providers import (
     KNOWN_PROVIDERS,
     SUBSCRIPTIONS,
     KnownProvider,
+    ProviderApi,
+    ProviderPlace,
     find_table,
     list_places,
+    read_codex_provider,
     resolve_alias,
 )
-from tasuki.draft.models.provider_files import ProviderApi, ProviderPlace
 from tasuki.errors import ModelUnavailable
 
 NO_MODEL = "No model selected."
@@ -138,12 +139,10 @@ def _list_allowed(loaded: LoadedSettings, thread_model: ModelName) -> set[str]:
 def _describe_refusal(choice: ModelChoice, name: ModelName) -> str:
     wish = f"the model {name.model!r}" if choice.model else THREAD_MODEL
     if not name.provider:
-        return (
-            f"{choice.source} asks for {wish}, and that is not used: it does not say whose it is."
-        )
+        return f"{choice.source} asks for {wish}, which is not used: it names no provider."
     return (
-        f"{choice.source} asks for {wish} of {name.provider}, and that is not used: a repository may "
-        "only choose among the providers that you use, the thread's own and those of your file. "
+        f"{choice.source} asks for {wish} of {name.provider}, which is not used: a repository may only choose "
+        "among the providers that you use, the thread's own and those in your file. "
         f"To allow it, write [providers.{name.provider}] in {_describe_own_file()}."
     )
 
@@ -157,7 +156,7 @@ def _find_thread_model(current: str, harness: str, loaded: LoadedSettings) -> Mo
 
     Codex records no provider, so the one in its settings counts.
     """
-    provider = files.read_codex_provider() if harness == "codex" and current else ""
+    provider = read_codex_provider() if harness == "codex" and current else ""
     if provider and provider != "openai":
         return ModelName(provider, current, THREAD_MODEL)
     return split_model_name(
@@ -183,13 +182,15 @@ def _check_name(name: ModelName, loaded: LoadedSettings) -> None:
     """Raise ModelUnavailable if this names no model."""
     message = f"{NO_MODEL} {_capitalize(name.why)} is {name.model[:80]!r}"
     if not name.why:
-        message = f"{NO_MODEL} The thread's own model is not wanted, and no other is named."
+        message = f"{NO_MODEL} The thread's own model is excluded, and no other is named."
     elif not name.model and name.why == THREAD_MODEL:
-        message = f"{NO_MODEL} The thread does not record which model it had."
+        message = f"{NO_MODEL} The thread does not record which model it used."
     elif not name.provider:
-        message += ", and that does not say whose it is. Write provider/model-id, such as anthropic/claude-3-haiku."
+        message += (
+            ", which names no provider. Write provider/model-id, such as anthropic/claude-3-haiku."
+        )
     elif not _ID.fullmatch(name.model):
-        message += f" of {name.provider}, and no model can be called that."
+        message += f" of {name.provider}, which cannot be the name of a model."
     else:
         return
     raise ModelUnavailable(f"{message} {_explain_setting(loaded)}")
@@ -243,7 +244,7 @@ def _explain_missing(name: ModelName, loaded: LoadedSettings, missing: list[str]
     looked = "; ".join(filter(None, missing))
     if provider in SUBSCRIPTIONS and not looked:
         same = SUBSCRIPTIONS[provider]
-        instead = f' With a key of your own: model = "{same}/{name.model}".' if same else ""
+        instead = f' With your own key: model = "{same}/{name.model}".' if same else ""
         return f"{begin}, and {provider} is a subscription: its tokens are not used.{instead} {_explain_setting(loaded)}"
     if looked:
         return f"{begin}, and no key for {provider} was found: {looked}. {_explain_setting(loaded)}"
@@ -252,7 +253,7 @@ def _explain_missing(name: ModelName, loaded: LoadedSettings, missing: list[str]
     near = difflib.get_close_matches(provider, (*KNOWN_PROVIDERS, *loaded.settings.providers), n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return (
-        f"{begin}, and nothing says where {provider} is.{hint} Write base_url and key_env under "
+        f"{begin}, and no address of {provider} is known.{hint} Write base_url and key_env under "
         f"[providers.{provider}] in {_describe_own_file()}. {_explain_setting(loaded)}"
     )
 

@@ -72,11 +72,11 @@ class DocumentLine(Struct, frozen=True):
     """Of the line in the document that it begins on, from 1."""
     text: str
     kinds: frozenset[str] = frozenset()
-    """What the section it stands in is: keys of `TITLES`."""
+    """Which section it is in: keys of `TITLES`."""
     refs: tuple[int, ...] = ()
     label: str = ""
     mark: str = ""
-    """What stands in its box: a blank, or x."""
+    """The content of its box: a blank, or x."""
     code: bool = False
 
 

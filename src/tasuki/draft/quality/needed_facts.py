@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.authors.inventory import LASTING_WEIGHT
+from tasuki.draft.authors.author import LASTING_WEIGHT, AuthorTask
 from tasuki.draft.checks.support import weigh_stems
 from tasuki.draft.facts.commands import normalize_command, shorten_command
 from tasuki.draft.facts.files import is_noise
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.quality.document_reader import HandoffDocument
-from tasuki.draft.text.match import contains_verbatim
+from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace, shorten
 from tasuki.model import CommandFact, Facts, FileFact
 

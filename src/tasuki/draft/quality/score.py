@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.authors.author import AuthorTask
-from tasuki.draft.checks.checker import PLACEHOLDERS, contains_command, is_unique_tail
+from tasuki.draft.checks.checker import PLACEHOLDERS
 from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
-from tasuki.draft.checks.lookup import ThreadLookup
+from tasuki.draft.checks.lookup import ThreadLookup, contains_command, is_unique_tail
 from tasuki.draft.checks.support import SupportFinder, weigh_stems
 from tasuki.draft.facts import state
 from tasuki.draft.prompts import list_examples
@@ -28,7 +28,7 @@ from tasuki.draft.quality.document_reader import (
     parse_handoff_document,
 )
 from tasuki.draft.redact.redactor import Redactor, SecretSpan
-from tasuki.draft.text.match import TextClaim, contains_verbatim, strip_hidden
+from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.model import Goal, Thread, tokens
 
@@ -63,7 +63,7 @@ class QualityPoint(Struct, frozen=True):
     text: str
     ok: bool
     line: int = 0
-    """Of the document, from 1; 0 where it stands nowhere in it."""
+    """Of the document, from 1; 0 where it is not in the document."""
     refs: tuple[int, ...] = ()
     """Entries of the thread that bear it."""
     why: str = ""

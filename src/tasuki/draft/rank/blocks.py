@@ -43,7 +43,7 @@ class MessageBlock(Struct, frozen=True, gc=False):
     lead: int = -1
     """Place of the paragraph ending in a colon that introduces it, -1 if there is none."""
     begins: bool = True
-    """Nothing stands between it and its heading."""
+    """Nothing is between it and its heading."""
 
 
 def split_blocks(text: str, ref: int) -> list[MessageBlock]:

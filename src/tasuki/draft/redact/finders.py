@@ -12,6 +12,8 @@ from typing import NamedTuple
 from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact.patterns import compile_pattern
 
+_SCHEME = r"(?i:(?P<scheme>[a-z][\w-]{1,20})[ ]+)?(?P<v>[A-Za-z0-9._~+/=:-]{8,4096})"
+
 
 class SecretSpan(NamedTuple):
     """The position of a secret, in characters, and its kind."""
@@ -368,3 +370,18 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
     ("--from-literal", 14, _find_literal),
     ("sudo -s", 7, find_piped_secret),
 )
+
+
+def find_authorization(value: str, position: int, name: str) -> list[SecretSpan]:
+    """Return the credentials of an Authorization header or a registry's `auth` field."""
+    found = compile_pattern(_SCHEME).match(value)
+    if not found:
+        return []
+    if name.strip("-_").lower() == "auth" and not is_basic_auth(found["v"]):
+        return []
+    scheme = (found["scheme"] or "").lower()
+    if scheme.startswith("aws4") or not (
+        is_basic_auth(found["v"]) or shapes.is_bare_secret(found["v"])
+    ):
+        return []
+    return [SecretSpan(position + found.start("v"), position + found.end("v"), "authorization")]

@@ -11,6 +11,8 @@ from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact.finders import SecretSpan
 from tasuki.draft.redact.patterns import compile_pattern
 
+_BELOW = r"[ \t]{0,9}(?:\r?\n|\\n)[ \t]{0,40}(?P<v>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
+
 _MOST_LINES = 50  # lines of a block or a table that are read
 _LONGEST = 4096  # characters of a line
 
@@ -196,3 +198,17 @@ def _judge_cell(cell: str, position: int, kind: str) -> list[SecretSpan]:
         if good and " " not in value
         else []
     )
+
+
+def find_below(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
+    """Return AWS's secret on the line under the words for it."""
+    if kind != "key" or not text[max(0, start - 14) : start].lower().endswith("secret access "):
+        return []
+    found = compile_pattern(_BELOW).match(text, end)
+    if (
+        not found
+        or not shapes.is_random(found["v"], often=10)
+        or compile_pattern(shapes.HASH).match(found["v"])
+    ):
+        return []
+    return [SecretSpan(*found.span("v"), "aws-secret-key")]

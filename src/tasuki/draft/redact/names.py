@@ -13,11 +13,11 @@ from tasuki.draft.redact.calls import (
 from tasuki.draft.redact.finders import (
     BY_NAME,
     SecretSpan,
+    find_authorization,
     find_command_secret,
     find_piped_secret,
-    is_basic_auth,
 )
-from tasuki.draft.redact.lines import read_block, read_column, read_manifest
+from tasuki.draft.redact.lines import find_below, read_block, read_column, read_manifest
 from tasuki.draft.redact.patterns import compile_pattern
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
@@ -118,7 +118,7 @@ def _find_value(text: str, start: int, end: int, name: str, kind: str) -> list[S
     found = _find_assigned(text, start, end, name, kind) or _find_reversed(text, start, kind)
     found = found or find_element_secrets(text, end, kind) or find_fallback_secret(text, end, kind)
     found = found or read_block(text, end, kind) or read_column(text, start, end, kind)
-    found = found or _find_below(text, start, end, kind)
+    found = found or find_below(text, start, end, kind)
     if not found and kind != "weak-key":
         found = _find_in_sentence(text, end, kind) or _find_spaced(text, start, end, name, kind)
     return found
@@ -178,23 +178,6 @@ def _find_bytes_kind(text: str, end: int, name: str) -> str:
     """
     given = name.lower() == "key" and compile_pattern(_BYTES).match(text, end)
     return "weak-key" if given else ""
-
-
-_BELOW = r"[ \t]{0,9}(?:\r?\n|\\n)[ \t]{0,40}(?P<v>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
-
-
-def _find_below(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
-    """Return AWS's secret on the line under the words for it."""
-    if kind != "key" or not text[max(0, start - 14) : start].lower().endswith("secret access "):
-        return []
-    found = compile_pattern(_BELOW).match(text, end)
-    if (
-        not found
-        or not shapes.is_random(found["v"], often=10)
-        or compile_pattern(shapes.HASH).match(found["v"])
-    ):
-        return []
-    return [SecretSpan(*found.span("v"), "aws-secret-key")]
 
 
 # ---- name = value --------------------------------------------------------------------------------------------------
@@ -257,7 +240,7 @@ def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | Non
 def _judge_literal(value: str, position: int, name: str, kind: str) -> list[SecretSpan]:
     """Return a span for a quoted value, if it is a secret."""
     if kind == "authorization" and not (shapes.is_placeholder(value) or shapes.is_reference(value)):
-        return _find_authorization(value, position, name)
+        return find_authorization(value, position, name)
     good = shapes.is_literal_secret(value, kind)
     return [SecretSpan(position, position + len(value), shapes.simplify_kind(kind))] if good else []
 
@@ -279,7 +262,7 @@ def _judge_bare(
     the code's `name = value`.
     """
     if kind == "authorization":
-        return _find_authorization(
+        return find_authorization(
             text[position : text.find("\n", position) % (len(text) + 1)][:2048], position, name
         )
     if shapes.is_run_on(value):
@@ -313,24 +296,6 @@ def _cut_value(value: str, *, shell: bool, query: bool) -> str:
     )
     found = stop.search(value)
     return (value[: found.start()] if found else value).rstrip(".,;:)]}")
-
-
-_SCHEME = r"(?i:(?P<scheme>[a-z][\w-]{1,20})[ ]+)?(?P<v>[A-Za-z0-9._~+/=:-]{8,4096})"
-
-
-def _find_authorization(value: str, position: int, name: str) -> list[SecretSpan]:
-    """Return the credentials of an Authorization header or a registry's `auth` field."""
-    found = compile_pattern(_SCHEME).match(value)
-    if not found:
-        return []
-    if name.strip("-_").lower() == "auth" and not is_basic_auth(found["v"]):
-        return []
-    scheme = (found["scheme"] or "").lower()
-    if scheme.startswith("aws4") or not (
-        is_basic_auth(found["v"]) or shapes.is_bare_secret(found["v"])
-    ):
-        return []
-    return [SecretSpan(position + found.start("v"), position + found.end("v"), "authorization")]
 
 
 # ---- sentences -----------------------------------------------------------------------------------------------------
@@ -469,14 +434,6 @@ def _find_next_line(text: str, before: str, end: int, name: str, kind: str) -> l
         return []
     group = next(g for g in ("v1", "v2", "v3", "v4", "bare") if found[g])
     if group == "bare":
-        return _judge_bare(
-            text,
-            found.start(group),
-            found[group],
-            name,
-            kind,
-            compact=False,
-            loose=True,
-            query=False,
-        )
+        value, at = found[group], found.start(group)
+        return _judge_bare(text, at, value, name, kind, compact=False, loose=True, query=False)
     return _judge_literal(found[group], found.start(group), name, kind)

@@ -1,12 +1,16 @@
-"""Texts of an entry, and the turns of a thread."""
+"""Texts of an entry, the turns of a thread, and whether a text contains a claim verbatim."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
-from tasuki.harness.reading.jsonl import extract_words_after_handoff
-from tasuki.harness.reading.typed_prompts import extract_human_words
+from tasuki.draft.redact.redactor import MARK
+from tasuki.draft.text.split import fold_whitespace
+from tasuki.harness.reading.typed_prompts import extract_human_words, extract_words_after_handoff
 from tasuki.model import Entry
+from tasuki.text_safety import clean_for_display
 
 BY_HAND = ("typed", "queued", "answer")
 """Origins of what the user wrote with their own hands."""
@@ -116,3 +120,121 @@ def find_concluding_refs(turns: Iterable[ThreadTurn]) -> set[int]:
 def find_newest_conclusion(turns: Iterable[ThreadTurn]) -> Entry | None:
     """Return the agent's last message of all."""
     return next((t.conclusion for t in reversed(list(turns)) if t.conclusion), None)
+
+
+ClaimKind = Literal["path", "command", "quote", "value"]
+WINDOW = 400
+"""Characters between two parts of a claim with a part left out."""
+QUOTE_WINDOW = 4_000
+"""The same in a person's words."""
+MAX_ATTEMPTS = 500
+"""Places at which the first part of a claim is tried."""
+_NUMBER = re.compile(r"\d[\d.,]*")
+_HASH = re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,40}")
+_LEFT_OUT = re.compile(rf"{MARK.pattern}|…|\[\.\.\.\]|(?<![\w./])\.\.\.(?![\w./])|(?<=\w/)\.\.\.$")
+_MIN_LETTERS = 5
+"""Letters and digits that must be left of a claim with a part left out."""
+
+_HIDDEN = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+class TextClaim(Struct, frozen=True):
+    """Characters that, according to a sentence, are in the thread."""
+
+    kind: ClaimKind
+    text: str
+
+
+def strip_hidden(text: str) -> str:
+    """Return a text on one line without escape sequences, zero-width and direction marks."""
+    return fold_whitespace(_HIDDEN.sub("", clean_for_display(text)))
+
+
+def contains_claim(claim: str, text: str) -> bool:
+    """Whether a text contains a claim, apart from white space, and not as part of a longer name."""
+    return contains_verbatim(claim, fold_whitespace(text))
+
+
+def contains_verbatim(claim: str, folded: str, window: int = WINDOW) -> bool:
+    """The same for a text whose lines are folded; several entries are separated by newlines.
+
+    `window` is the number of characters that may be left out where a claim marks an omission.
+    """
+    wanted = fold_whitespace(claim)
+    if _NUMBER.fullmatch(wanted):
+        return any(_has_number(form, folded) for form in {wanted, wanted.replace(",", "")})
+    if any(True for _ in _find_whole(wanted, folded)):
+        return True
+    if wanted.endswith("()"):
+        return any(True for _ in _find_whole(wanted[:-2], folded))
+    if _LEFT_OUT.search(wanted):
+        return _has_parts_in_order(wanted, folded, window)
+    return "*" in wanted and " " not in wanted and _matches_wildcard(wanted, folded)
+
+
+def _find_whole(wanted: str, text: str, *, open_end: bool = False) -> Iterator[int]:
+    """Yield where a text occurs and is not part of a longer name; a hash may be the start of one."""
+    open_end = open_end or bool(_HASH.fullmatch(wanted))
+    index = text.find(wanted) if wanted else -1
+    while index >= 0:
+        end = index + len(wanted)
+        inside_left = index > 0 and _is_word(wanted[0]) and _is_word(text[index - 1])
+        inside_right = _is_word(wanted[-1]) and _is_word(text[end : end + 1])
+        if not inside_left and (open_end or not inside_right):
+            yield index
+        index = text.find(wanted, index + 1)
+
+
+def _has_number(wanted: str, text: str) -> bool:
+    """Return whether a number occurs in a text, perhaps after a `v` or before a unit."""
+    index = text.find(wanted)
+    while index >= 0:
+        end = index + len(wanted)
+        left, right = text[max(0, index - 2) : index], text[end : end + 2]
+        inside = left[-1:].isalpha() and right[:1].isalpha()
+        goes_on = _is_number_continued(right) if wanted.isdigit() else right[:1].isdigit()
+        if not (inside or goes_on or _is_number_continued(left[::-1])):
+            return True
+        index = text.find(wanted, index + 1)
+    return False
+
+
+def _is_number_continued(neighbours: str) -> bool:
+    """Return whether a number continues in the two characters next to it, the nearer one first."""
+    return neighbours[:1].isdigit() or (neighbours[:1] in (".", ",") and neighbours[1:].isdigit())
+
+
+def _has_parts_in_order(wanted: str, text: str, window: int) -> bool:
+    """Return whether the parts of a text with marked omissions occur one after the other."""
+    parts = [part.strip() for part in _LEFT_OUT.split(wanted)]
+    open_end = not parts[-1]
+    parts = [part for part in parts if part]
+    if sum(map(str.isalnum, "".join(parts))) < _MIN_LETTERS:
+        return False
+    for n, index in enumerate(_find_whole(parts[0], text, open_end=len(parts) == 1 and open_end)):
+        if n >= MAX_ATTEMPTS:
+            return False
+        if _has_parts_after(parts[1:], text, index + len(parts[0]), window):
+            return True
+    return False
+
+
+def _has_parts_after(parts: Sequence[str], text: str, start: int, window: int) -> bool:
+    for part in parts:
+        found = text.find(part, start, start + window + len(part))
+        if found < 0 or "\n" in text[start:found]:
+            return False
+        start = found + len(part)
+    return True
+
+
+def _matches_wildcard(wanted: str, text: str) -> bool:
+    """Return whether a name in which `*` means anything occurs: `tests/test_*.py`."""
+    if sum(map(str.isalnum, wanted)) < _MIN_LETTERS:
+        return False
+    shape = r"[^\s/]{0,80}".join(re.escape(part) for part in re.split(r"\*+", wanted))
+    return bool(re.search(rf"(?<!\w){shape}(?!\w)", text))
+
+
+def _is_word(character: str) -> bool:
+    return character.isascii() and (character.isalnum() or character == "_")

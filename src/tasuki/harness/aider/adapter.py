@@ -79,7 +79,7 @@ class Aider(ReadOnlyHarness):
         has_start = any(START.match(line) for line in text.lines)
         if not has_start and not (path.name == FILE and _SAID.search(path.read_bytes())):
             raise ThreadUnreadable(
-                f"{path} holds no chat of aider: no line `# aider chat started at …` stands in it."
+                f"{path} holds no chat of aider: it has no line `# aider chat started at …`."
             )
         return AiderReader(text, derive_thread_id(path)).read()
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr as put
 
 from tasuki.harness.reading import markdown
-from tasuki.harness.reading.jsonl import is_handoff_prompt, mark_compacted
+from tasuki.harness.reading.jsonl import mark_compacted
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, FileChange, Notice, Origin, Thread, ToolCall, ToolStatus
 
 START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*\Z")

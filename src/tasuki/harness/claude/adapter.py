@@ -216,7 +216,7 @@ def _find_error(end: _ClaudeAnswerLine) -> str:
         return CUT_OFF
     if not end.is_error:
         return ""
-    return end.result or "; ".join(end.errors) or end.subtype or "an error without words"
+    return end.result or "; ".join(end.errors) or end.subtype or "an error without a message"
 
 
 def _compute_price(total: float | None, path: Path) -> float | None:

@@ -12,12 +12,6 @@ from msgspec.structs import replace
 
 from tasuki.harness.claude.format import remove_paste_marks
 from tasuki.harness.claude.head import get_projects_folder
-from tasuki.harness.control import (
-    BaseControl,
-    format_start_context,
-    list_fleet_hooks,
-    parse_claude_event,
-)
 from tasuki.harness.integration import (
     HOOK_MARK,
     SKILL,
@@ -35,6 +29,12 @@ from tasuki.harness.integration import (
     parse_tokens,
     read_setting,
 )
+from tasuki.harness.plans import (
+    BaseControl,
+    format_start_context,
+    list_fleet_hooks,
+    parse_claude_event,
+)
 from tasuki.harness.protocol import (
     AgentEvent,
     AgentRequest,
@@ -49,8 +49,8 @@ ASSETS = Path(__file__).with_name("assets")
 PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""
 """What the shell sees of a command that was pasted together with its goal."""
 OWN_STATUS = (
-    "To show tasuki's part in yours, pass its standard input on to `tasuki status claude` and "
-    "print what that prints."
+    "To include tasuki's part in yours, pass its standard input to `tasuki status claude` and print its "
+    "output."
 )
 
 KINDS: Mapping[str, EventKind] = {
@@ -89,7 +89,7 @@ class ClaudeIntegration(BaseIntegration):
     """The command `/handoff`, hooks, a skill, the tools and a part of the status line."""
 
     notes: tuple[str, ...] = (
-        "Sessions of Claude Code that are open now take the command and the hooks over when they are started again.",
+        "Open sessions of Claude Code get the command and the hooks when they are restarted.",
     )
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
@@ -137,12 +137,12 @@ class ClaudeIntegration(BaseIntegration):
     def find_blockers(self) -> tuple[str, ...]:
         path = get_projects_folder().parent / "settings.json"
         if read_setting(path, "disableAllHooks") is True:
-            return (f'Hooks are switched off. Take "disableAllHooks" out of {path}.',)
+            return (f'Hooks are switched off. Remove "disableAllHooks" from {path}.',)
         return ()
 
 
 def _is_unattended() -> bool:
-    """Tell whether the session has no screen (`claude -p`), so that nobody sees a message."""
+    """Tell whether the session has no screen (`claude -p`), so that a message would not be seen."""
     return os.environ.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")
 
 

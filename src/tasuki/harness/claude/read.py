@@ -25,21 +25,17 @@ from tasuki.harness.claude.format import (
     remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import ClaudeTree, list_sidechains
-from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested, is_handoff_prompt
+from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
 NO_INPUT = ClaudeInput()
 
-_UUID = rb'"([0-9a-f-]{36})"'
-_HEAD_PARENT = re.compile(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
-_TAIL_UUID = re.compile(rb'"uuid": ?' + _UUID)
 _SKIM_TYPE = re.compile(rb'\A\{"type": ?"([a-z-]+)"')
-_PROGRESS = re.compile(rb'"type": ?"progress"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
-_MAIN = b'","isSidechain":false,'
 _RESULT = b',"toolUseResult":'
 _REMINDER = re.compile(
     r"<system-reminder>(?:(?!<system-reminder>).)*?</system-reminder>\s*", re.DOTALL
@@ -85,7 +81,7 @@ class ClaudeReader:
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
             b'user","me': self._read_result_line,
-            b'progress"': self._read_link_line,
+            b'progress"': self.tree.read_link_line,
         }
         """The key is the first type that a line names: its own, or that of its message."""
         self.handlers: dict[str, Callable[[ClaudeLine], None]] = {
@@ -110,22 +106,6 @@ class ClaudeReader:
         return self._build_thread()
 
     # -- the fast paths: True if they read the line ------------------------------------
-
-    def _read_link_line(self, line: bytes) -> bool:
-        """Read a line of which only its place in the tree counts.
-
-        It begins with `{"parentUuid":"<36 characters>"…`.
-        """
-        start = line.rfind(b'"uuid":"') + 8
-        if line[51:73] != _MAIN or start < 8 or line[start + 36 : start + 37] != b'"':
-            return False
-        try:
-            self.tree.add_line(
-                line[start : start + 36].decode("ascii"), line[15:51].decode("ascii")
-            )
-        except UnicodeDecodeError:
-            return False
-        return True
 
     def _read_reply_line(self, line: bytes) -> bool:
         try:
@@ -216,7 +196,7 @@ class ClaudeReader:
         if line.startswith(b'{"type"'):
             if (skim := _SKIM_TYPE.match(line)) and skim[1] in _SKIPPED_BYTES:
                 return None
-        elif self._has_only_link(line) and self._read_link_ends(line):
+        elif has_only_link(line) and self.tree.read_link_ends(line):
             return None
         try:
             if (cut := line.find(b'"toolUseResult":')) > 0:
@@ -226,33 +206,6 @@ class ClaudeReader:
             return LINE.decode(line)
         except UNDECODABLE:
             return self.lines.decode(LINE, line)
-
-    def _has_only_link(self, line: bytes) -> bool:
-        """Tell whether only the link of a tree line counts.
-
-        That is so for progress, and for a reply that only thinks.
-        """
-        head = line[:600]
-        if b'"progress"' in head:
-            return bool(_PROGRESS.search(head))
-        if b'"thinking","thinking"' not in head and b'"thinking", "thinking"' not in head:
-            return False
-        return b'"text"' not in line and b'"tool_use"' not in line
-
-    def _read_link_ends(self, line: bytes) -> bool:
-        """Read the link of a line from both its ends.
-
-        False if they are not where they should be.
-        """
-        parent = _HEAD_PARENT.match(line)
-        start = line.rfind(b'"uuid":')
-        uuid = _TAIL_UUID.match(line, start) if start >= 0 else None
-        if not parent or not uuid:
-            return False
-        head = line[:600]
-        if b'"isSidechain":true' not in head and b'"isSidechain": true' not in head:
-            self.tree.add_line(uuid[1].decode(), parent[1].decode() if parent[1] else None)
-        return True
 
     def _record_meta(self, line: ClaudeLine) -> None:
         """Keep what the head of the thread needs: mostly the first line and the last."""
@@ -275,9 +228,7 @@ class ClaudeReader:
         tool: ToolCall | None = None,
     ) -> Entry:
         ref = len(self.log.entries) + 1
-        return Entry(
-            ref, kind, text, line.timestamp, line.uuid, origin, tool, False, 0, 0, self.offset
-        )
+        return Entry(ref, kind, text, line.timestamp, line.uuid, origin, tool, offset=self.offset)
 
     def _add_entry(self, entry: Entry, message: str = "") -> None:
         self.log.add_entry(entry, len(self.uuids) - 1, message)

@@ -1,9 +1,16 @@
 """The tree of lines in a Claude Code thread, and the files next to it."""
 
+import re
 from bisect import bisect_right
 from pathlib import Path
 
 from tasuki.model import Sidechain
+
+_UUID = rb'"([0-9a-f-]{36})"'
+_HEAD_PARENT = re.compile(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
+_TAIL_UUID = re.compile(rb'"uuid": ?' + _UUID)
+_PROGRESS = re.compile(rb'"type": ?"progress"')
+_MAIN = b'","isSidechain":false,'
 
 
 class ClaudeTree:
@@ -25,6 +32,35 @@ class ClaudeTree:
         if parent and not (uuids and uuids[-1] == parent):
             self.jumps[len(uuids)] = parent
         uuids.append(uuid)
+
+    def read_link_line(self, line: bytes) -> bool:
+        """Read a line of which only its place in the tree counts.
+
+        It begins with `{"parentUuid":"<36 characters>"…`.
+        """
+        start = line.rfind(b'"uuid":"') + 8
+        if line[51:73] != _MAIN or start < 8 or line[start + 36 : start + 37] != b'"':
+            return False
+        try:
+            self.add_line(line[start : start + 36].decode("ascii"), line[15:51].decode("ascii"))
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def read_link_ends(self, line: bytes) -> bool:
+        """Read the link of a line from both its ends.
+
+        False if they are not where they should be.
+        """
+        parent = _HEAD_PARENT.match(line)
+        start = line.rfind(b'"uuid":')
+        uuid = _TAIL_UUID.match(line, start) if start >= 0 else None
+        if not parent or not uuid:
+            return False
+        head = line[:600]
+        if b'"isSidechain":true' not in head and b'"isSidechain": true' not in head:
+            self.add_line(uuid[1].decode(), parent[1].decode() if parent[1] else None)
+        return True
 
     def find_branch(self) -> bytearray:
         """Return which nodes lead to the last one, as flags."""
@@ -52,6 +88,19 @@ class ClaudeTree:
         for node in jumps.keys() - parents.keys():
             parents[node] = index.get(jumps[node], node - 1)
         return parents
+
+
+def has_only_link(line: bytes) -> bool:
+    """Tell whether only the link of a tree line counts.
+
+    That is so for progress, and for a reply that only thinks.
+    """
+    head = line[:600]
+    if b'"progress"' in head:
+        return bool(_PROGRESS.search(head))
+    if b'"thinking","thinking"' not in head and b'"thinking", "thinking"' not in head:
+        return False
+    return b'"text"' not in line and b'"tool_use"' not in line
 
 
 def list_sidechains(path: Path) -> tuple[Sidechain, ...]:

@@ -10,7 +10,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from tasuki.harness.codex.head import find_rollout, get_home
-from tasuki.harness.control import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
 from tasuki.harness.install import toml_text
 from tasuki.harness.integration import (
     TOOLS,
@@ -25,6 +24,7 @@ from tasuki.harness.integration import (
     list_handoff_hooks,
     parse_claude_hook_call,
 )
+from tasuki.harness.plans import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
 
 ASSETS = Path(__file__).with_name("assets")
@@ -60,7 +60,7 @@ class CodexIntegration(BaseIntegration):
     command = "$handoff GOAL"
     notes: tuple[str, ...] = (
         "Codex runs hooks only once you have approved them: start codex, type /hooks and trust "
-        "both hooks of tasuki. Until then $handoff reaches the model, which can do it by the tools.",
+        "both hooks of tasuki. Until then $handoff reaches the model, which can do it with the tools.",
     )
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
@@ -133,7 +133,7 @@ class CodexControl(BaseControl):
     starts_at_prompt = True
     notes: tuple[str, ...] = (
         "Codex runs hooks only once you have approved them: start codex, type /hooks and trust those "
-        "of tasuki. Until then the fleet hears nothing of its agents.",
+        "of tasuki. Until then the fleet gets no events from its agents.",
     )
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:

@@ -26,10 +26,10 @@ from tasuki.harness.reading.jsonl import (
     choose_keep_limit,
     clip,
     decode_nested,
-    is_handoff_prompt,
     mark_compacted,
     merge_reports,
 )
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 
 SKIM = re.compile(

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasuki.harness.control import FLEET_MARK, BaseControl, build_fleet_hook
 from tasuki.harness.copilot.head import get_home
 from tasuki.harness.integration import (
     HOOK_MARK,
@@ -28,6 +27,7 @@ from tasuki.harness.integration import (
     copy_asset,
     get_text,
 )
+from tasuki.harness.plans import FLEET_MARK, BaseControl, build_fleet_hook
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
 
 ASSETS = Path(__file__).with_name("assets")
@@ -72,8 +72,8 @@ class CopilotIntegration(BaseIntegration):
     """The skill `/handoff`, hooks and the tools."""
 
     notes: tuple[str, ...] = (
-        "Copilot shows nothing of what a hook says at the end of a turn: a handoff is suggested by "
-        "notification alone there (setting `notify`).",
+        "Copilot does not show what a hook prints at the end of a turn: a handoff is suggested only by "
+        "notification (setting `notify`).",
     )
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
@@ -85,7 +85,7 @@ class CopilotIntegration(BaseIntegration):
                 "agentStop": (build_turn_hook(tasuki, "copilot"), TURN_SECONDS),
             }
         )
-        purpose = "hooks: they take /handoff out before it reaches the model, and watch the context"
+        purpose = "hooks that intercept /handoff before it reaches the model, and watch the context"
         server = {"type": "local", **build_tools_server(tasuki), "tools": ["*"]}
         return (
             copy_asset(
@@ -120,8 +120,8 @@ class CopilotControl(BaseControl):
     interrupt_keys: tuple[str, ...] = ("Escape", "Escape")
     starts_at_prompt = True
     notes: tuple[str, ...] = (
-        "Copilot asks before it writes a file, also the handoff document, unless its agents are "
-        "started with --allow-tool=write. That it waits for an answer is not told by a hook.",
+        "Copilot asks before it writes a file, including the handoff document, unless its agents are "
+        "started with --allow-tool=write. No hook reports that it waits for an answer.",
     )
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:

@@ -28,17 +28,22 @@ from tasuki.harness.copilot.format import (
     decode_data,
     read_workspace,
 )
-from tasuki.harness.copilot.todos import CopilotTodoTable, is_todo_change
-from tasuki.harness.copilot.tool_calls import build_tool_call, extract_answer, parse_shell_result
+from tasuki.harness.copilot.tool_calls import (
+    CopilotTodoTable,
+    build_tool_call,
+    extract_answer,
+    is_todo_change,
+    parse_shell_result,
+)
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import (
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
     clip,
-    is_handoff_prompt,
     mark_compacted,
 )
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
 FAMILIES = frozenset({
@@ -238,7 +243,7 @@ class CopilotReader:
         message = decode_data(line, CopilotUserMessage)
         text = message.content.strip()
         if not text:
-            return  # Autopilot goes on by itself with an empty message.
+            return  # Autopilot continues automatically with an empty message.
         origin: Origin = "typed"
         if is_handoff_prompt(text):
             origin = "handoff"

@@ -120,7 +120,7 @@ class Gemini:
             elif event.type == "result":
                 end = event
         if end and end.status != "success":
-            error = (end.error or _GeminiAnswerError()).message or "an error without words"
+            error = (end.error or _GeminiAnswerError()).message or "an error without a message"
         stats = (end.stats if end else None) or _GeminiAnswerStats()
         return AskAnswer(
             text="" if error else "".join(pieces),

@@ -9,9 +9,13 @@ both.
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 from msgspec import Raw, Struct
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
 
 CONTEXT = "<session_context>"
 SNAPSHOT = "<state_snapshot>"
@@ -194,6 +198,32 @@ _LIST = re.compile(rb'"messages"\s*:\s*\[')
 _NEXT = re.compile(r'\n {0,4}(?=\{\s*"(?:id|type|timestamp)")')
 _BLANK = re.compile(r"[\s,]*")
 _SCANNER = json.JSONDecoder()
+
+
+def merge_fields(old: GeminiSessionFields, new: GeminiSessionFields) -> GeminiSessionFields:
+    """Merge later fields of a session into earlier ones: what identifies it stays."""
+    return GeminiSessionFields(
+        old.sessionId or new.sessionId,
+        old.projectHash or new.projectHash,
+        old.startTime or new.startTime,
+        new.lastUpdated or old.lastUpdated,
+        new.kind or old.kind,
+        new.summary or old.summary,
+        new.directories or old.directories,
+    )
+
+
+def read_document(path: Path) -> bytes:
+    """Return the bytes of a document; a byte order mark becomes spaces, so offsets stay.
+
+    Raises ThreadUnreadable if it cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as exc:
+        raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
+    marked = data.startswith(BYTE_ORDER_MARK)
+    return b"   " + data[len(BYTE_ORDER_MARK) :] if marked else data
 
 
 def is_document(line: bytes) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import structs
 
-from tasuki.harness.control import BaseControl, format_start_context, list_fleet_hooks
 from tasuki.harness.gemini.head import get_home
 from tasuki.harness.integration import (
     SKILL,
@@ -27,6 +26,7 @@ from tasuki.harness.integration import (
     parse_goal,
     read_setting,
 )
+from tasuki.harness.plans import BaseControl, format_start_context, list_fleet_hooks
 from tasuki.harness.protocol import (
     AgentEvent,
     AgentRequest,
@@ -68,9 +68,7 @@ _EMPTY = re.compile(r"\s*Type your message.*")
 class GeminiIntegration(BaseIntegration):
     """The command `/handoff`, hooks, a skill and the tools."""
 
-    notes: tuple[str, ...] = (
-        "Sessions of Gemini CLI that are open now take it over when they are started again.",
-    )
+    notes: tuple[str, ...] = ("Open sessions of Gemini CLI get it when they are restarted.",)
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder = get_home()
@@ -109,7 +107,7 @@ class GeminiIntegration(BaseIntegration):
         if not isinstance(hooks, Mapping):
             return ()
         if hooks.get("enabled") is False:
-            return (f'Hooks are switched off. Take "hooksConfig.enabled" out of {path}.',)
+            return (f'Hooks are switched off. Remove "hooksConfig.enabled" from {path}.',)
         off = hooks.get("disabled")
         if isinstance(off, list) and "tasuki" in off:
             return ("The hooks of tasuki are switched off. In gemini: /hooks enable tasuki",)
@@ -130,7 +128,7 @@ class GeminiControl(BaseControl):
     skill_at_start = True
     queues_prompts = True
     notes: tuple[str, ...] = (
-        "Gemini CLI asks before it writes a file, also the handoff document, unless its agents are "
+        "Gemini CLI asks before it writes a file, including the handoff document, unless its agents are "
         "started with --approval-mode=auto_edit.",
     )
 

@@ -23,6 +23,8 @@ from tasuki.harness.gemini.format import (
     list_elements,
     list_parts,
     list_texts,
+    merge_fields,
+    read_document,
 )
 from tasuki.harness.gemini.head import HEAD_BYTES, find_folder, list_sidechains
 from tasuki.harness.gemini.view import (
@@ -33,23 +35,9 @@ from tasuki.harness.gemini.view import (
     parse_message,
 )
 from tasuki.harness.reading import tools
-from tasuki.harness.reading.jsonl import (
-    BYTE_ORDER_MARK,
-    ThreadLines,
-    choose_keep_limit,
-    clip,
-    is_handoff_prompt,
-    mark_compacted,
-)
-from tasuki.model import (
-    Entry,
-    EntryKind,
-    Notice,
-    Origin,
-    Thread,
-    ToolCall,
-    ToolStatus,
-)
+from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit, clip, mark_compacted
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
 CANCELLED = "Request cancelled."
 _ACKNOWLEDGED = "Got it. Thanks for the additional context!"
@@ -96,7 +84,7 @@ class GeminiReader:
         lines = iter(self.lines)
         for offset, raw in lines:
             if not self.first and is_document(raw):
-                self._read_document(self._read_whole())
+                self._read_document(read_document(self.path))
                 break
             if len(self.first) < HEAD_BYTES:
                 self.first += raw
@@ -104,14 +92,6 @@ class GeminiReader:
                 self.offset = offset
                 self._take_line(line)
         return self._build_thread()
-
-    def _read_whole(self) -> bytes:
-        try:
-            data = self.path.read_bytes()
-        except OSError as exc:
-            raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
-        marked = data.startswith(BYTE_ORDER_MARK)
-        return b"   " + data[len(BYTE_ORDER_MARK) :] if marked else data  # offsets stay
 
     def _read_document(self, data: bytes) -> None:
         """Read a whole document; its parts count as lines: the fields, then each message."""
@@ -148,16 +128,7 @@ class GeminiReader:
             self.lines.unknown[line.type or "(no type)"] += 1
 
     def _patch_fields(self, new: GeminiSessionFields) -> None:
-        old = self.fields
-        self.fields = GeminiSessionFields(
-            old.sessionId or new.sessionId,
-            old.projectHash or new.projectHash,
-            old.startTime or new.startTime,
-            new.lastUpdated or old.lastUpdated,
-            new.kind or old.kind,
-            new.summary or old.summary,
-            new.directories or old.directories,
-        )
+        self.fields = merge_fields(self.fields, new)
         self._update_time(new.lastUpdated or new.startTime)
 
     def _update_time(self, time: str | None) -> None:
@@ -170,19 +141,9 @@ class GeminiReader:
         origin: Origin = "typed",
         tool: ToolCall | None = None,
     ) -> Entry:
-        message = self.message
+        ref, message = len(self.entries) + 1, self.message
         entry = Entry(
-            len(self.entries) + 1,
-            kind,
-            text,
-            message.timestamp,
-            message.id,
-            origin,
-            tool,
-            False,
-            0,
-            0,
-            self.offset,
+            ref, kind, text, message.timestamp, message.id, origin, tool, offset=self.offset
         )
         self.entries.append(entry)
         return entry
@@ -259,11 +220,13 @@ class GeminiReader:
 
     def _read_reply(self, node: ViewedMessage, parsed: ParsedMessage) -> None:
         message, text = parsed.message, parsed.text
+        # Gemini CLI writes these answers itself, so that turns alternate.
+        fillers = (_PLACEHOLDER, _ACKNOWLEDGED) if self.after_summary else (_PLACEHOLDER,)
         reply_index = next((i for i in node.entries if self.entries[i].kind == "assistant"), None)
         if reply_index is not None and text.strip():
             put(self.entries[reply_index], "text", text)
             node.text = text
-        elif text.strip() and not self._is_filler(text.strip()):
+        elif text.strip() and text.strip() not in fillers:
             self._add_entry("assistant", text)
         self.after_summary = False
         for call in message.toolCalls or ():
@@ -288,15 +251,10 @@ class GeminiReader:
         elif text.startswith(_IMPORTED):
             self.parent = text.removeprefix(_IMPORTED)
         elif not text and not self.log and kind == "info" and self.entries:
-            self._add_entry(
-                "compaction", "", "harness"
-            )  # All that a document records of `/compress`.
+            # This is all that a document records of `/compress`.
+            self._add_entry("compaction", "", "harness")
         elif text:
             self._add_notice("error" if kind == "error" else "note", text)
-
-    def _is_filler(self, text: str) -> bool:
-        """Tell whether Gemini CLI wrote an answer itself, so that turns alternate."""
-        return text == _PLACEHOLDER or (self.after_summary and text == _ACKNOWLEDGED)
 
     # -- calls -------------------------------------------------------------------------
 

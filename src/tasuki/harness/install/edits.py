@@ -219,7 +219,7 @@ def _narrow_to_own_part(
 ) -> tuple[json_text.JsonNode, json_text.JsonNode]:
     """Return only our part of an element and the list that holds it.
 
-    The user may have added to an element of ours.
+    The user may have added to an element of tasuki's.
     """
     for child in node.children:
         own_nodes = _find_marked(text, child, mark)

@@ -23,7 +23,7 @@ _REASONS = {
     errno.EROFS: "the file system is read-only",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
     errno.EISDIR: "it is a folder",
-    errno.ELOOP: "its links lead in a circle",
+    errno.ELOOP: "its links form a loop",
 }
 
 
@@ -136,7 +136,9 @@ def _replace_prepared(
     """Put every file in its place; if one fails, restore the content of those before it."""
     for path, _, _ in prepared:
         if read_content(path) != before[path]:
-            raise InstallFailed(f"{path} changed meanwhile. Nothing was written; run it again.")
+            raise InstallFailed(
+                f"{path} changed in the meantime. Nothing was written; run the command again."
+            )
     done: list[tuple[str, str]] = []
     try:
         for path, target, temporary in prepared:

@@ -49,7 +49,7 @@ class InstallRecord(Struct):
 class InstallStep(Struct, frozen=True):
     """What happens to one addition; `text` is what is put into the file, or removed from it.
 
-    `action` is add, replace (an older one of ours), remove, there (nothing to do), foreign
+    `action` is add, replace (an older one of tasuki's), remove, there (nothing to do), foreign
     (something that is not ours has its place, and is kept).
     """
 
@@ -183,7 +183,7 @@ class Installer:
             plan = (self.plan_removal if remove else self.plan)(harness, additions)
             if plan.steps != expected.steps:
                 raise InstallFailed(
-                    "The files changed while they were looked at. Nothing was written; run it again."
+                    "The files changed while they were being read. Nothing was written; run the command again."
                 )
             replace_files(plan.files, plan.before)
             remove_empty_folders(plan.folders)
@@ -232,7 +232,7 @@ class _InstallWork:
                 self.texts[path] = None if content is None else content.decode()
             except UnicodeDecodeError as error:
                 raise InstallFailed(
-                    f"{path} is not UTF-8 text. It was left alone, and nothing was written."
+                    f"{path} is not UTF-8 text. It was not changed, and nothing was written."
                 ) from error
         return self.texts[path]
 
@@ -309,5 +309,5 @@ def _report_parse_errors(path: str) -> Iterator[None]:
         yield
     except (NotJson, NotToml) as error:
         raise InstallFailed(
-            f"{path} was left alone, and nothing was written, because {error}. Mend it, then run it again."
+            f"{path} was not changed, and nothing was written, because {error}. Correct it, then run the command again."
         ) from error

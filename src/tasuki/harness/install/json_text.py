@@ -86,7 +86,7 @@ def insert_member(text: str, keys: Sequence[str], name: str, content: Any) -> tu
     if not rest:
         wanted = "object" if name else "list"
         if node.kind != wanted:
-            raise NotJson(f"{'.'.join(keys)} is no {wanted}")
+            raise NotJson(f"{'.'.join(keys)} is not {'an object' if name else 'a list'}")
         return _insert_child(text, node, name, content)
     nested: Any = {name: content} if name else [content]
     for key in reversed(rest[1:]):
@@ -117,7 +117,7 @@ def remove_child(text: str, node: JsonNode, holder: JsonNode) -> str:
 
 def _require_object(text: str, node: JsonNode, keys: Sequence[str]) -> JsonNode:
     if node.kind != "object":
-        raise NotJson(f"{'.'.join(keys)}: {_format_line(text, node.start)} is no object")
+        raise NotJson(f"{'.'.join(keys)}: {_format_line(text, node.start)} is not an object")
     return node
 
 
@@ -233,4 +233,4 @@ def _describe_position(text: str, position: int) -> str:
         if position >= len(text)
         else f"{_format_line(text, position)}: {text[position : position + 20]!r}"
     )
-    return f"it is no JSON: {what}"
+    return f"it is not JSON: {what}"

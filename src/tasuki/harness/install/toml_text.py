@@ -19,7 +19,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise NotToml(f"it is no TOML: {describe_parse_error(error)}") from error
+        raise NotToml(f"it is not TOML: {describe_parse_error(error)}") from error
 
 
 def find_value(text: str, keys: Sequence[str]) -> Any:

@@ -150,7 +150,9 @@ class Opencode:
             elif event.type == "error":
                 failed = event.error or _OpencodeAnswerError()
         cut = bool(steps) and steps[-1].reason == "length"
-        error = (failed.data.message or failed.name or "an error without words") if failed else ""
+        error = (
+            (failed.data.message or failed.name or "an error without a message") if failed else ""
+        )
         price = sum(step.cost for step in steps)
         fork = fork or _find_fork(request)
         return AskAnswer(
@@ -188,7 +190,7 @@ def _split_path(path: Path) -> tuple[Path | None, str]:
     """
     if path.parent.is_file():
         if not store.is_database(path.parent):
-            raise ThreadUnreadable(f"{path}: {path.parent} is no database of opencode.")
+            raise ThreadUnreadable(f"{path}: {path.parent} is not a database of opencode.")
         return path.parent, path.name
     return (path, "") if store.is_database(path) else (None, "")
 

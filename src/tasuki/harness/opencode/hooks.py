@@ -11,7 +11,6 @@ from typing import Any, get_args
 from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.control import FLEET_MARK, BaseControl
 from tasuki.harness.integration import (
     Addition,
     BaseIntegration,
@@ -27,6 +26,7 @@ from tasuki.harness.integration import (
 )
 from tasuki.harness.opencode import store
 from tasuki.harness.opencode.head import get_config_folder, get_data_folder, list_databases
+from tasuki.harness.plans import FLEET_MARK, BaseControl
 from tasuki.harness.protocol import (
     AgentEvent,
     AgentRequest,

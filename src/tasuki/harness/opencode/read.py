@@ -19,9 +19,9 @@ from tasuki.harness.reading.jsonl import (
     ThreadLines,
     clip,
     decode_nested,
-    is_handoff_prompt,
     mark_compacted,
 )
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 The database is SQLite. opencode 1.18 leaves its write-ahead log in place. Opening a
 database read-only writes to the shared memory file next to it, or creates both again,
-unless SQLite is told that nothing changes (`immutable`, which does not read the log) or
+unless SQLite is opened with the promise that nothing changes (`immutable`, which does not read the log) or
 that this file must not be written (`readonly_shm`).
 """
 
@@ -379,8 +379,8 @@ def load_export(path: Path) -> StoredSession:
         export = decode_nested(record.EXPORT, raw)
     except UNDECODABLE as exc:
         raise ThreadUnreadable(
-            f"{path} is no whole export of opencode ({exc}). Make it again: "
-            "opencode export SESSION > thread.json"
+            f"{path} is not a complete export of opencode ({exc}). Export it again: opencode "
+            "export SESSION > thread.json"
         ) from exc
     info = export.info
     return StoredSession(

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from tasuki.harness.plans import MAX_ARGUMENT
 from tasuki.harness.protocol import LaunchPlan, LaunchRequest, PlannedFile
-from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 
 _NOTE = "The session holds the handoff; the goal is pasted into its input."
 

@@ -28,9 +28,9 @@ from tasuki.harness.reading.jsonl import (
     ThreadLines,
     choose_keep_limit,
     clip,
-    is_handoff_prompt,
     mark_compacted,
 )
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
 SKIPPED = frozenset({

@@ -21,7 +21,6 @@ from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.typed_prompts import is_typed_by_tasuki
 from tasuki.model import BrokenLine, Entry, ReadReport
 
 T = TypeVar("T")
@@ -52,13 +51,6 @@ _LONE_SURROGATE = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 _RAW_BYTES = re.compile("[\udc80-\udcff]")
-_HANDOFF = re.compile(r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\b|<handoff-context>)")
-HANDOFF_CLOSING = (
-    "The above is a handoff document from a previous session. "
-    "Use this context to continue the work seamlessly."
-)
-"""Exactly the seed's sentence after a handoff that is in a session's context."""
-_CLOSED = re.compile(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
 
 
 class ThreadLines:
@@ -386,28 +378,6 @@ def mark_compacted(entries: list[Entry]) -> list[Entry]:
     for entry in entries[:last]:
         force_setattr(entry, "compacted", True)
     return entries
-
-
-def is_handoff_prompt(text: str) -> bool:
-    """Tell whether a prompt is the brief of a handoff or begins with one.
-
-    The name of a skill may come first.
-    """
-    return bool(_HANDOFF.match(text))
-
-
-def extract_words_after_handoff(text: str) -> str:
-    """Return what the user wrote after a handoff that a program put before it; else empty.
-
-    The closing mark is in no document that was handed on; the sentence after it may be.
-    """
-    closed = _CLOSED.search(text)
-    return text[closed.end() :].strip() if closed else ""
-
-
-def is_own_prompt(text: str) -> bool:
-    """Tell whether a prompt was typed by tasuki itself, and not by the user."""
-    return is_typed_by_tasuki(text)
 
 
 def find_occurring(

@@ -9,6 +9,14 @@ import re
 
 from msgspec import Struct
 
+_HANDOFF = re.compile(r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\b|<handoff-context>)")
+HANDOFF_CLOSING = (
+    "The above is a handoff document from a previous session. "
+    "Use this context to continue the work seamlessly."
+)
+"""Exactly the seed's sentence after a handoff that is in a session's context."""
+_CLOSED = re.compile(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
+
 GOAL_LABEL = "What it was asked to do:"
 NEXT_LABEL = "What the user wants next:"
 OPERATOR_LABEL = "From the operator:"
@@ -200,3 +208,20 @@ def find_named_document(text: str) -> str:
     while prompt and not path:
         path, prompt = prompt.document, find_typed_prompt(text, prompt.end)
     return path
+
+
+def is_handoff_prompt(text: str) -> bool:
+    """Tell whether a prompt is the brief of a handoff or begins with one.
+
+    The name of a skill may come first.
+    """
+    return bool(_HANDOFF.match(text))
+
+
+def extract_words_after_handoff(text: str) -> str:
+    """Return what the user wrote after a handoff that a program put before it; else empty.
+
+    The closing mark is in no document that was handed on; the sentence after it may be.
+    """
+    closed = _CLOSED.search(text)
+    return text[closed.end() :].strip() if closed else ""

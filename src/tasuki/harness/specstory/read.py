@@ -14,7 +14,8 @@ from typing import Literal
 from msgspec import Struct
 
 from tasuki.harness.reading import markdown, tools
-from tasuki.harness.reading.jsonl import is_handoff_prompt, mark_compacted
+from tasuki.harness.reading.jsonl import mark_compacted
+from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 

@@ -36,7 +36,7 @@ def _read_pipe(pipe: str) -> bytes:
     with open(pipe, "rb") as stream:
         if data := stream.read():
             return data
-    sys.exit("tasuki ended before it could say what to start.")
+    sys.exit("tasuki ended before it said what to start.")
 
 
 def _take_order(path: str) -> bytes:
@@ -51,7 +51,7 @@ def _take_order(path: str) -> bytes:
     except FileNotFoundError:
         sys.exit(0)
     except OSError as error:
-        sys.exit(f"The order {path} cannot be taken: {error}")
+        sys.exit(f"The order {path} cannot be read: {error}")
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class ControlMode:
                 if words[0] == "%begin" and words[-1] == flags and len(words) == 4:
                     guard = words[1:]
                 elif words[0] == "%exit":
-                    raise TmuxUnanswered("tmux let the client go")
+                    raise TmuxUnanswered("tmux disconnected the client")
             elif words[0] in ("%end", "%error") and words[1:] == guard:
                 return words[0] == "%end", "".join(f"{one}\n" for one in lines)
             else:

@@ -133,15 +133,15 @@ class TmuxPanes(PaneInput):
         started), PaneGone where the program was started and has ended.
         """
         if not TAG.fullmatch(tag):
-            raise LaunchFailed(f"{tag!r} is no tag of a pane: letters, digits, - and _ alone.")
+            raise LaunchFailed(
+                f"{tag!r} is not a tag of a pane: use only letters, digits, - and _."
+            )
         self._make_window(tag, _build_label(name), order_file, cwd)
         self._await_order_taken(order_file, tag)
         time.sleep(AT_ONCE_SECONDS)
         if opened_pane := self.find(tag):
             return opened_pane
-        raise PaneGone(
-            f"What was started in a tmux window for {tag} ended at once, and said nothing."
-        )
+        raise PaneGone(f"What was started in a tmux window for {tag} ended at once without output.")
 
     def find(self, tag: str) -> OpenedPane | None:
         """Find the pane that was opened for a tag, one with a living program first; or None."""
@@ -254,7 +254,7 @@ class TmuxPanes(PaneInput):
             except LaunchFailed as error:
                 if time.monotonic() > deadline:
                     raise
-                is_doubled = "duplicate session" in str(error)  # It was made meanwhile.
+                is_doubled = "duplicate session" in str(error)  # It was created in the meantime.
                 if is_doubled or _NO_SESSION.search(str(error)):
                     has_session = is_doubled
                 elif not (EXITING.search(str(error)) and order_file.exists()):
@@ -281,9 +281,7 @@ class TmuxPanes(PaneInput):
         for state in tagged:
             self.close(state.pane)
         if order_file.exists():  # Otherwise it was taken just now.
-            raise LaunchFailed(
-                f"A new tmux window did not come up, nothing was started.{last_words}"
-            )
+            raise LaunchFailed(f"A new tmux window did not open; nothing was started.{last_words}")
 
 
 def _quote_command(command: Sequence[str]) -> str:
@@ -336,7 +334,7 @@ def attach(pane: str, socket: str) -> None:
         Tmux().run(*selection, ("switch-client", *target))  # $TMUX_PANE identifies the client
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise LaunchFailed(f"This is no terminal. In one: {command}")
+        raise LaunchFailed(f"This is not a terminal. In one: {command}")
     tmux.run(*selection)
     os.execvp("tmux", (*tmux.base, "attach-session", *target))
 

@@ -168,7 +168,7 @@ class PaneInput:
     def press_keys(self, pane: str, *names: str, pid: int = 0) -> None:
         """Press keys by tmux's names (`Escape`, `C-u`); a pane that is scrolled back is reset."""
         if bad := [name for name in names if not _KEY.fullmatch(name)]:
-            raise LaunchFailed(f"{bad[0]!r} is no key of tmux.")
+            raise LaunchFailed(f"{bad[0]!r} is not a key of tmux.")
         words = " ".join(names)
         self._run_if(
             pane, pid, (), f"copy-mode -q -t {pane} ; send-keys -t {pane} {words}" if names else ""
@@ -209,11 +209,11 @@ class PaneInput:
         if id != pane or dead == "1" or (pid and process != str(pid)):
             raise PaneGone(
                 f"The agent's tmux pane {pane} is gone, or its program has ended. "
-                "Look at what is there: tmux list-panes -a"
+                "List the panes: tmux list-panes -a"
             )
         if off == "1":
             raise LaunchFailed(
-                f"The tmux pane {pane} takes no input. Switch it on: tmux select-pane -e -t {pane}"
+                f"The tmux pane {pane} takes no input. Enable it: tmux select-pane -e -t {pane}"
             )
         return PaneMarks(*marks)
 
@@ -221,13 +221,13 @@ class PaneInput:
 def check_pane(pane: str) -> str:
     """Return a pane's id, or raise LaunchFailed: it is used in commands to tmux."""
     if not PANE.fullmatch(pane):
-        raise LaunchFailed(f"{pane!r} is no id of a tmux pane, which looks like %3.")
+        raise LaunchFailed(f"{pane!r} is not the id of a tmux pane; those look like %3.")
     return pane
 
 
 def _name_buffer(id: str) -> str:
     if not _ID.fullmatch(id):
-        raise LaunchFailed(f"{id!r} is no id of a text: letters, digits, - and _ alone.")
+        raise LaunchFailed(f"{id!r} is not the id of a text: use only letters, digits, - and _.")
     return f"tasuki-{id}"
 
 

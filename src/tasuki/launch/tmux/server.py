@@ -99,7 +99,7 @@ class Tmux:
         if not shutil.which("tmux"):
             raise LaunchFailed(
                 "tmux is not installed. Install it (apt install tmux, brew install tmux), "
-                "or start the successor in this terminal: leave out --tmux."
+                "or omit --tmux to start the successor in this terminal."
             )
         try:
             done = subprocess.run(
@@ -282,7 +282,7 @@ def _read_error(program: subprocess.Popen[bytes]) -> str:
     output = program.stderr.read() if program.stderr else b""
     return (
         clean_for_display(output.decode(errors="replace")).strip()
-        or "it was closed, or did not come up"
+        or "it was closed, or did not open"
     )
 
 
@@ -341,7 +341,7 @@ def _hand_over_order(tmux: Tmux, pane: str, pipe: str, order: bytes) -> None:
     while not _write_order(pipe, order):
         if (screen := tmux.capture_screen(pane)).dead or time.monotonic() > deadline:
             _close_pane(tmux, pane)
-            raise LaunchFailed(f"The new tmux window did not come up: {screen.get_last_lines()}")
+            raise LaunchFailed(f"The new tmux window did not open: {screen.get_last_lines()}")
         time.sleep(POLL_SECONDS / 5)
 
 
@@ -373,8 +373,8 @@ def _await_ready(tmux: Tmux, pane: str, plan: LaunchPlan, brief: str) -> None:
     where = f"The brief is in {brief}: " if brief else ""
     raise LaunchFailed(
         f"{plan.argv[0]} runs in the tmux pane {pane}, but was not ready for text within "
-        f"{READY_SECONDS:.0f} s, so nothing was pasted. {where}paste it there yourself. "
-        f"Its screen says:\n{screen.get_last_lines(6)}"
+        f"{READY_SECONDS:.0f} s, so nothing was pasted. {where}paste it there yourself. Its "
+        f"screen shows:\n{screen.get_last_lines(6)}"
     )
 
 
@@ -385,8 +385,8 @@ def _require_alive(tmux: Tmux, pane: str, plan: LaunchPlan) -> PaneScreen:
         last_lines = tmux.capture_screen(pane, above=20).get_last_lines() or "(nothing)"
         _close_pane(tmux, pane)
         raise LaunchFailed(
-            f"{shlex.quote(plan.argv[0])} ended at once with status {screen.status or '?'}. "
-            f"It said:\n{last_lines}"
+            f"{shlex.quote(plan.argv[0])} ended at once with status {screen.status or '?'}. Its "
+            f"output:\n{last_lines}"
         )
     return screen
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, NothingToHandOff, TasukiError
-from tasuki.session.acp.connection import AcpConnection
+from tasuki.session.acp.connection import AcpConnection, AcpTurn
 from tasuki.session.acp.process import run_in_thread, wait_for_first
 from tasuki.session.acp.recorder import find_thread
-from tasuki.session.acp.requests import AcpTurn
 from tasuki.session.acp.sessions import AcpChain, AcpSession, append_event
 from tasuki.session.acp.wire import Json, RpcMessage
 from tasuki.session.agent_session.backend import TurnEnded
@@ -31,7 +30,7 @@ CANCELLED_MESSAGE = "Handoff cancelled"
 FAILED_MESSAGE = "Handoff failed: {} This session goes on unchanged."
 DIED_MESSAGE = "Handoff failed: {}"
 STARTED_MESSAGE = "New session started with handoff context"
-AGAIN_MESSAGE = "\n\n(The agent is asked once more, for what was missing.)\n\n"
+AGAIN_MESSAGE = "\n\n(The agent is asked again for what was missing.)\n\n"
 LEAST_MESSAGES = 2
 OPENING_SECONDS = 120.0
 """How long the agent may take to open a session."""
@@ -94,8 +93,7 @@ class AcpHandoff:
     async def _write_handoff(self) -> "SessionHandoff":
         """Write the handoff and keep it in the vault."""
         from tasuki.config import settings
-        from tasuki.session.agent_session.document_request import HandoffWriter
-        from tasuki.session.agent_session.handoff import write_handoff
+        from tasuki.session.agent_session.handoff import HandoffWriter, write_handoff
 
         loaded = await self._run_abortable(lambda: settings.load_with_sources(Path(self._cwd)))
         agent = self.session.agent
@@ -209,7 +207,7 @@ class AcpHandoff:
             raise
         agent = answer.opened_session
         if agent is None:
-            raise AuthorFailed(f"The agent opened no new session: {format_reason(answer)}.")
+            raise AuthorFailed(f"The agent did not open a new session: {format_reason(answer)}.")
         return agent
 
     async def _copy_settings(self, agent: str) -> list[str]:
@@ -225,7 +223,9 @@ class AcpHandoff:
             answer = await self._await_answer(request, method)
             if answer.failed and "sessionId" in params:  # the client set it, not the agent
                 subject = f"{method} {option}" if option else method
-                refused.append(f"The new session did not take {subject}: {format_reason(answer)}.")
+                refused.append(
+                    f"The new session did not accept {subject}: {format_reason(answer)}."
+                )
         return refused
 
     async def _await_answer(self, request: "asyncio.Future[RpcMessage]", method: str) -> RpcMessage:

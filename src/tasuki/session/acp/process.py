@@ -18,7 +18,7 @@ from tasuki.errors import HarnessMissing, UsageError
 from tasuki.session.acp.wire import LineSplitter
 
 GRACE_SECONDS = 3.0
-"""Seconds for an agent to end by itself once its input is closed."""
+"""Seconds for an agent to end once its input is closed."""
 HASTE_SECONDS = 0.3
 """The same where the proxy itself is ordered to end."""
 TERMINATION_SECONDS = 2.0
@@ -41,7 +41,7 @@ def _check_pollable(number: int) -> None:
         try:
             selector.register(number, selectors.EVENT_READ)
         except OSError as error:
-            raise ValueError(f"standard input cannot be waited for: {error.strerror}") from error
+            raise ValueError(f"cannot wait for standard input: {error.strerror}") from error
 
 
 @contextmanager
@@ -50,8 +50,8 @@ def _require_pipes() -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         raise UsageError(
-            "tasuki acp is started by an editor, which speaks to it over pipes; standard input "
-            "or output is a file or a device here. How to set it up: tasuki docs acp"
+            "tasuki acp is started by an editor, which talks to it over pipes; here standard input "
+            "or output is a file or a device. How to set it up: tasuki docs acp"
         ) from error
 
 
@@ -150,8 +150,8 @@ class ProxiedAgent(asyncio.SubprocessProtocol):
             )
         except OSError as error:
             raise HarnessMissing(
-                f"{command[0]} could not be started: {error.strerror}. Name the agent's own command "
-                "behind --, as you would run it: tasuki acp -- gemini --acp"
+                f"{command[0]} could not be started: {error.strerror}. Give the agent's command after --, "
+                "as you would run it: tasuki acp -- gemini --acp"
             ) from error
         agent._transport = transport
         with suppress(AttributeError):

@@ -41,8 +41,8 @@ from tasuki.session.acp.wire import (
 
 OPENING_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
 ENDING_METHODS = ("session/close", "session/delete")
-BUSY_MESSAGE = "Handoff not started: a turn is still running. Wait for its end, or cancel it."
-UNDER_WAY_MESSAGE = "Handoff not started: one is under way."
+BUSY_MESSAGE = "Handoff not started: a turn is still running. Wait until it ends, or cancel it."
+UNDER_WAY_MESSAGE = "Handoff not started: another one is in progress."
 
 
 class ClientRequest(Struct):
@@ -434,4 +434,4 @@ class AcpProxy:
 
     def _answer_ended(self, id: Id, request: ClientRequest) -> None:
         self._client_requests.pop(id, None)
-        self.replies.send_error(id, f"{self.end_reason} It was asked for {request.method}.")
+        self.replies.send_error(id, f"{self.end_reason} The request was {request.method}.")

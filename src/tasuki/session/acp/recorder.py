@@ -61,7 +61,7 @@ class RecordedThread:
         self._closing = False
         self._file: LockedSessionFile | None = None
         self._is_unshared = False
-        """The file was created here, and no one knows of it."""
+        """The file was created here, and nothing refers to it yet."""
         self._count, self._leaf = 0, ""
         conversation.end_turn()
         self._earlier_messages = [] if has_own_thread else list(conversation.messages)

@@ -39,8 +39,8 @@ from tasuki.session.acp.wire import (
 AGENT_ID_PREFIX = "tasuki:agent:"
 """Prefix of the agent's request ids towards the client: both sides' ids share one pipe."""
 NO_AGENT_MESSAGE = (
-    "tasuki acp was started without a command, so it waits for a conductor (proxy/initialize), and "
-    "this client speaks to it as to an agent. Name the agent's command: tasuki acp -- gemini --acp"
+    "tasuki acp was started without a command, so it waits for a conductor (proxy/initialize), but this "
+    "client talks to it as if it were an agent. Give the agent's command: tasuki acp -- gemini --acp"
 )
 
 
@@ -59,7 +59,7 @@ class AcpConductor:
         """Take a line of the conductor."""
         message = parse_message(raw)
         if message is None:
-            print("tasuki acp: a line is no JSON object and was left out", file=sys.stderr)
+            print("tasuki acp: skipped a line that is not a JSON object", file=sys.stderr)
         elif not self.envelope:
             self._detect_envelope(message)
         elif message.method == self.envelope:
@@ -77,7 +77,7 @@ class AcpConductor:
         id, method = read_head(raw)
         if method and method == self.envelope:
             if id is not None:
-                text = "The message is too long to be passed on."
+                text = "The message is too long to pass on."
                 error = {"code": INVALID_REQUEST, "message": text}
                 self.send(encode_line({"id": id, "error": error}))
         else:

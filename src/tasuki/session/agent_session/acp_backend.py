@@ -202,7 +202,7 @@ class AcpBackend:
         """Format why a program is not an ACP agent: it failed before it spoke the protocol."""
         reason = str(error).removesuffix(f" {_ACP_QUESTION} {' '.join(self.program.command)}")
         return (
-            f"{reason}\nIt did not begin to speak ACP, the Agent Client Protocol. It was started as: "
+            f"{reason}\nIt does not speak ACP, the Agent Client Protocol. It was started as: "
             f"{' '.join(self.program.command)}\nPrograms that speak it: tasuki chat --help"
         )
 
@@ -267,7 +267,7 @@ class AcpBackend:
         details = data.get("details") or data.get("message") if isinstance(data, dict) else data
         text = f"{error}: {details}" if details and str(details) not in str(error) else str(error)
         if error.code == SIGN_IN_CODE:
-            return f"{self.title} wants you to sign in first ({text}). Start it by itself once: {self.program.command[0]}"
+            return f"{self.title} wants you to sign in first ({text}). Start it alone once: {self.program.command[0]}"
         return f"{self.title} failed: {text}"
 
     # -- calls of the agent ----------------------------------------------------------------

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tasuki.errors import AgentFailed, HarnessMissing, UsageError
 from tasuki.harness import registry as harnesses
-from tasuki.session.hooks.agent_environment import AGENT_VARIABLES
+from tasuki.launch.processes import AGENT_VARIABLES
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 GRACE_SECONDS = 2.0
@@ -129,7 +129,7 @@ class MessageReader(asyncio.StreamReader):
                 return line
             self._noise += len(line)
             if self._noise > MOST_NOISE_BYTES:
-                self._refuse("writes what is no message", line)
+                self._refuse("writes something that is not a message", line)
 
     def is_at_end(self) -> bool:
         """Whether nothing more will come."""
@@ -146,7 +146,7 @@ class MessageReader(asyncio.StreamReader):
                 parts.append(await self._output.readexactly(error.consumed))
             size += len(parts[-1])
             if size > MOST_NOISE_BYTES and not _can_be_message(parts[0]):
-                self._refuse("writes what is no message", parts[0])
+                self._refuse("writes something that is not a message", parts[0])
             if size > MOST_MESSAGE_BYTES:
                 self._refuse(
                     f"writes a message of more than {MOST_MESSAGE_BYTES >> 20} MiB", parts[0]

@@ -1,12 +1,16 @@
-"""Writes a handoff from a running session to the message of its successor, kept in the vault.
+"""Write a handoff from a running session to the message of its successor, stored in the vault.
 
     read the thread → the session writes → the document is checked → vault
 
-Every way into a session uses this: AgentSession, `tasuki chat`, the ACP proxy.
+Every way into a session uses this: AgentSession, `tasuki chat`, the ACP proxy. A signal can
+cancel the request for the document at any time.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,17 +20,136 @@ from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import assemble, pipeline
 from tasuki.draft import brief as briefs
 from tasuki.draft.authors import session_document
+from tasuki.draft.authors.author import AuthorReply
 from tasuki.draft.authors.session_document import AskSession, SessionDocument
 from tasuki.draft.checks.lookup import fold_quote
 from tasuki.draft.pipeline import AnalyzedThread, HandoffResult
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import GoalHasSecret, TasukiError
+from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, GoalHasSecret, TasukiError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.pi_v3.format import wrap_handoff
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Handoff
+from tasuki.session.agent_session.backend import PermissionOption, TurnEnded
 from tasuki.text_safety import clean_text
 from tasuki.vault import Vault, create_handoff_id
+
+T = TypeVar("T")
+CANCEL_SECONDS = 5.0
+"""How long an agent that was ordered to stop may take to confirm it."""
+
+
+class HandoffWriter:
+    """Writes one handoff: its questions run as turns of the session.
+
+    `run_turn` sends a question and waits for the whole answer, `cancel` breaks that off,
+    `seconds` limits each answer. The checks between the questions run in a thread of their own.
+    """
+
+    def __init__(
+        self,
+        run_turn: Callable[[str], Awaitable[TurnEnded]],
+        cancel: Callable[[], Awaitable[None]],
+        abort: asyncio.Event,
+        seconds: float,
+    ) -> None:
+        self.run_turn = run_turn
+        self.cancel = cancel
+        self.abort = abort
+        self.seconds = seconds
+        self.loop = asyncio.get_running_loop()
+
+    async def run(self, work: Callable[[AskSession], T]) -> T:
+        """Run `work` in a thread, with a function that asks the session; return its result.
+
+        Where the task is cancelled from outside, the signal is set and the agent stopped first.
+        """
+        task = asyncio.ensure_future(asyncio.to_thread(work, self.ask))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self.abort.set()
+            with suppress(TasukiError):
+                await task
+            raise
+
+    def build_reporter(self, report: Callable[[str], None]) -> Callable[[str], None]:
+        """Build a function that reports a phase from the thread to the session's event loop."""
+
+        def report_phase(phase: str) -> None:
+            self.loop.call_soon_threadsafe(report, phase)
+
+        return report_phase
+
+    def ask(self, question: str) -> AuthorReply:
+        """Return the answer of the session; called in the thread.
+
+        Raises Cancelled, AuthorFailed, AgentFailed.
+        """
+        return asyncio.run_coroutine_threadsafe(self._get_answer(question), self.loop).result()
+
+    async def _get_answer(self, question: str) -> AuthorReply:
+        if self.abort.is_set():
+            raise Cancelled("The handoff was cancelled.")
+        turn_task = asyncio.ensure_future(self.run_turn(question))
+        aborted = asyncio.ensure_future(self.abort.wait())
+        await asyncio.wait(
+            {turn_task, aborted}, timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        is_late = not turn_task.done() and not aborted.done()
+        if not turn_task.done():
+            await self._stop_turn(turn_task)
+        aborted.cancel()
+        if self.abort.is_set():
+            raise Cancelled("The handoff was cancelled.")
+        if is_late:
+            raise AuthorFailed(
+                f"The agent did not finish within {self.seconds:g} s. Allow "
+                "more time with author_seconds in your settings."
+            )
+        return _build_reply(turn_task.result())
+
+    async def _stop_turn(self, turn: "asyncio.Future[TurnEnded]") -> None:
+        """Stop the agent; one that does not stop is left alone."""
+        with suppress(AgentFailed, TimeoutError):
+            await asyncio.wait_for(self.cancel(), CANCEL_SECONDS)
+        with suppress(AgentFailed, TimeoutError):
+            await asyncio.wait_for(turn, CANCEL_SECONDS)
+
+
+async def run_unless_aborted(abort: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of some work, unless the signal comes first and cancels it.
+
+    Raises Cancelled.
+    """
+    task, aborted = asyncio.ensure_future(work), asyncio.ensure_future(abort.wait())
+    try:
+        await asyncio.wait({task, aborted}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        if task.cancelled():
+            raise Cancelled("The handoff was cancelled.")
+        return task.result()
+    finally:
+        task.cancel()
+        aborted.cancel()
+
+
+def _build_reply(turn_ended: TurnEnded) -> AuthorReply:
+    if turn_ended.stop == "cancelled":
+        raise Cancelled("The agent interrupted the turn.")
+    if turn_ended.stop != "end_turn":
+        raise AuthorFailed(f"The agent stopped before it finished ({turn_ended.stop}).")
+    return AuthorReply(turn_ended.text)
+
+
+def choose_refusal(options: Sequence[PermissionOption]) -> str | None:
+    """Choose the option that refuses, this once if possible; None if there is none."""
+    refusing = [option for option in options if option.kind.startswith("reject")]
+    once = [option for option in refusing if option.kind == "reject_once"]
+    return next((option.id for option in (*once, *refusing)), None)
+
 
 WRITING_PHASE = "Writing handoff document..."
 MOST_LINES = 20
@@ -74,7 +197,7 @@ def write_handoff(
     vault = vault or Vault()
     effective_goal = goal or Goal(text=Redactor().redact(clean_text(focus)))
     if goal and not goal.forced and (secret := handoffs.describe_secrets(goal.text)):
-        raise GoalHasSecret(f"{secret} Take it out.")
+        raise GoalHasSecret(f"{secret} Remove it.")
     if find_configured_author(loaded):
         return _write_by_author(
             harness, path, effective_goal, loaded, successor_name, vault, report

@@ -22,7 +22,7 @@ from tasuki.draft.goal import check_goal
 from tasuki.errors import AgentFailed, Cancelled, NothingToHandOff, TasukiError, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.harness.reading.jsonl import is_own_prompt
+from tasuki.harness.reading.typed_prompts import is_typed_by_tasuki
 from tasuki.model import Goal
 from tasuki.session.agent_session.backend import (
     AgentPlan,
@@ -41,15 +41,13 @@ from tasuki.session.agent_session.backend import (
     TurnStarted,
     build_reminder,
 )
-from tasuki.session.agent_session.document_request import (
-    HandoffWriter,
-    choose_refusal,
-    run_unless_aborted,
-)
 from tasuki.session.agent_session.handoff import (
+    HandoffWriter,
     SessionHandoff,
+    choose_refusal,
     contains_prompt,
     limit_lines,
+    run_unless_aborted,
     write_handoff,
 )
 from tasuki.session.agent_session.recorder import TurnRecorder
@@ -218,9 +216,9 @@ class AgentSession:
 
     def _refuse_while_busy(self) -> None:
         if self.is_generating_handoff:
-            raise UsageError("A handoff is under way; wait for it, or cancel it.")
+            raise UsageError("A handoff is in progress; wait for it, or cancel it.")
         if self.is_streaming:
-            raise UsageError("A turn is still running; wait for its end, or cancel it.")
+            raise UsageError("A turn is still running; wait until it ends, or cancel it.")
 
     async def _send_prompt(self, text: str, *, is_queued: bool = False) -> Stop:
         notes = self.queues.take_notes()
@@ -362,7 +360,7 @@ class AgentSession:
             e["message"] for e in reversed(self.manager.get_branch()) if e["type"] == "message"
         )
         texts = (messages.extract_text(m) for m in messages_newest_first if m.get("role") == "user")
-        return next((text for text in texts if not is_own_prompt(text)), "")
+        return next((text for text in texts if not is_typed_by_tasuki(text)), "")
 
     def _list_files_and_todos(self) -> tuple[str, ...]:
         """List the newest files that were made, and the todos, for the successor to open."""

@@ -20,16 +20,20 @@ from tasuki.session.acp.process import run_in_thread
 from tasuki.session.agent_session.acp_backend import START_SECONDS, AcpBackend
 from tasuki.session.agent_session.acp_program import ACP_PROGRAMS, AcpProgram, find_acp_program
 from tasuki.session.agent_session.backend import PermissionRequest, SessionEvent, TurnEnded
-from tasuki.session.chat.controllers import CommandController, InputController, PermissionDialog
+from tasuki.session.chat.controllers import (
+    CommandController,
+    InputController,
+    PermissionDialog,
+    is_full,
+)
 from tasuki.session.chat.conversation import AGENT_TYPE, ChatConversation
-from tasuki.session.chat.prompt_line import is_full
 from tasuki.session.chat.screen import TerminalScreen
 from tasuki.session.chat.view import ChatView, PlainView
 from tasuki.session.pi_store.manager import SessionManager, list_sessions
 
 GREETING = "Talking to {}. /handoff for a fresh session, /help for the rest."
-SUGGESTION = "The context is {} % full. /handoff goes on in a fresh session."
-WAITING_MESSAGE = "Waiting for {} to answer, for {:.0f} seconds at most. It was started as: {}"
+SUGGESTION = "The context is {} % full. /handoff continues in a fresh session."
+WAITING_MESSAGE = "Waiting for {} to answer, at most {:.0f} seconds. It was started as: {}"
 SILENT_SECONDS = 4.0
 """How long an agent may take to begin before the user sees that it is waited for."""
 
@@ -184,7 +188,7 @@ def find_session_file(session_id: str, cwd: Path) -> Path:
     matches = heads[:1] if session_id == NEWEST_ID else by_id
     if not matches:
         which = "" if session_id == NEWEST_ID else f" that begins with {session_id!r}"
-        raise ThreadNotFound(f"There is no session{which} of {cwd}. Begin one: tasuki chat")
+        raise ThreadNotFound(f"There is no session{which} of {cwd}. Start one: tasuki chat")
     if len(matches) > 1:
         raise UsageError(f"{len(matches)} sessions begin with {session_id!r}; give more of the id.")
     return Path(matches[0].path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from rich.text import Text
 
-from tasuki.harness.reading.jsonl import HANDOFF_CLOSING
+from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.session.agent_session.backend import (
     AgentPlan,
     AgentTodo,
@@ -172,7 +172,7 @@ def _count_hidden(count: int, noun: str) -> Iterator[PaintedLine]:
 
 
 TODO_MARKS = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
-DOCUMENT_REQUESTED = "The session is asked for a handoff document."
+DOCUMENT_REQUESTED = "The session is writing its handoff document."
 
 
 class EventPainter:

@@ -31,16 +31,15 @@ from tasuki.session.agent_session.backend import (
     TurnEnded,
     TurnStarted,
 )
-from tasuki.session.chat.conversation import ChatConversation
-from tasuki.session.chat.painter import TODO_MARKS, EventPainter, format_tool_title, replay_messages
-from tasuki.session.chat.prompt_line import (
+from tasuki.session.chat.controllers import (
     CommandCompleter,
     build_inline_hint,
     build_status_line,
     open_history,
 )
-from tasuki.session.chat.scroll import ScrollWriter
-from tasuki.session.chat.view import NumberedChoice
+from tasuki.session.chat.conversation import ChatConversation
+from tasuki.session.chat.painter import TODO_MARKS, EventPainter, format_tool_title, replay_messages
+from tasuki.session.chat.view import NumberedChoice, ScrollWriter
 from tasuki.session.pi_store.messages import Json
 from tasuki.text_safety import shorten_to_line
 

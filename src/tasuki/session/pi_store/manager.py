@@ -16,9 +16,14 @@ from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import build_folder_name, list_session_files, read_head
 from tasuki.model import ThreadHead
 from tasuki.paths import get_data_folder
-from tasuki.session.pi_store.messages import Json, convert_time
+from tasuki.session.pi_store.messages import (
+    EntryTree,
+    Json,
+    SessionContext,
+    build_context,
+    convert_time,
+)
 from tasuki.session.pi_store.session_file import LockedSessionFile, read_records
-from tasuki.session.pi_store.tree import EntryTree, SessionContext, build_context
 
 HARNESS_NAME = "tasuki"
 """The harness name in the heads of these sessions."""
@@ -334,12 +339,12 @@ class SessionManager:
     def create_artifact_path(self, name: str) -> Path:
         """Return the path for an artifact; create the folder. Raises UsageError, StoreFailed."""
         if not _NAME.fullmatch(name) or name in (".", ".."):
-            raise UsageError(f"{name!r} is no name for an artifact: a plain file name is needed.")
+            raise UsageError(f"{name!r} is not a name for an artifact: use a plain file name.")
         try:
             self.artifacts_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreFailed(
-                f"{self.artifacts_folder} could not be made: {error.strerror}."
+                f"{self.artifacts_folder} could not be created: {error.strerror}."
             ) from error
         return self.artifacts_folder / name
 

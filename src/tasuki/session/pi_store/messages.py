@@ -1,12 +1,15 @@
-"""Messages of a session in pi's form: how they are built, and how the model sees them.
+"""Messages of a session in pi's form: how they are built, their tree, and what the model sees.
 
-Source: pi 1.5, `docs/message-types.md` and `docs/session-format.md` of its package.
+Source: pi 1.5, `docs/message-types.md` and `docs/session-format.md` of its package, and its
+`buildSessionContext`.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 Json = dict[str, Any]
 """A record of a session file, a message or a block of one, with the field names of pi."""
@@ -142,3 +145,160 @@ def _format_command(message: Json) -> str:
     if message.get("truncated") and (full := message.get("fullOutputPath")):
         text += f"\n\n[Output truncated. Full output: {full}]"
     return text
+
+
+_EDITABLE = frozenset({"user", "assistant", "toolResult", "custom"})
+
+
+class SessionContext(Struct, frozen=True):
+    """What the model sees at a point of a session."""
+
+    messages: list[Json]
+    """In pi's roles: also `custom`, `bashExecution`, `compactionSummary`, `branchSummary`."""
+    model: str = ""
+    """`provider/id`; empty where the branch names none."""
+    thinking: str = ""
+
+
+class EntryTree:
+    """Entries by id, in the order of the file; each has a parent, and the newest is the leaf."""
+
+    def __init__(self, entries: Iterable[Json] = ()) -> None:
+        self.entries: list[Json] = []
+        self.by_id: dict[str, Json] = {}
+        self.leaf: str | None = None
+        for entry in entries:
+            self.add_entry(entry)
+
+    def add_entry(self, entry: Json) -> None:
+        """Add an entry, which becomes the leaf.
+
+        An entry whose id is known is a repetition, as pi 0.73 writes them: it is not added again,
+        but it becomes the leaf.
+        """
+        id = str(entry.get("id") or "")
+        if id not in self.by_id:
+            self.entries.append(entry)
+            self.by_id[id] = entry
+        self.leaf = id
+
+    def get_branch(self, leaf: str | None) -> list[Json]:
+        """Return the entries from the root to `leaf`; none for no leaf.
+
+        Raises KeyError if unknown.
+        """
+        entries: dict[str, Json] = {}
+        id = leaf
+        while id and id not in entries and (entry := self.by_id.get(id)) is not None:
+            entries[id] = entry
+            id = entry.get("parentId")
+        if leaf is not None and not entries:
+            raise KeyError(leaf)
+        return list(entries.values())[::-1]
+
+
+def build_context(branch: Sequence[Json]) -> SessionContext:
+    """Build what the model sees of a branch.
+
+    That is the newest compaction's summary and what it kept, then what came after it, with the
+    edits of the context applied.
+    """
+    selected = _select_entries(branch)
+    edits = {e["targetId"]: e for e in selected if e.get("type") == "context_edit"}
+    messages = [
+        message
+        for index, entry in enumerate(selected)
+        if not (index and entry.get("type") == "compaction")
+        for message in _apply_edit(_convert_entry(entry), edits.get(entry.get("id")))
+    ]
+    model, thinking = _find_settings(branch)
+    return SessionContext(messages, model, thinking)
+
+
+def _select_entries(branch: Sequence[Json]) -> list[Json]:
+    """Select the entries that a compaction left, itself first; all of them where there is none."""
+    index = max((i for i, e in enumerate(branch) if e.get("type") == "compaction"), default=-1)
+    if index < 0:
+        return list(branch)
+    first = branch[index].get("firstKeptEntryId")
+    start = next((i for i, e in enumerate(branch[:index]) if e.get("id") == first), index)
+    kept_entries = [e for e in branch[start:index] if _get_role(e) != "system"]
+    return [branch[index], *kept_entries, *branch[index + 1 :]]
+
+
+def _get_message(entry: Json) -> Json:
+    message = entry.get("message")
+    return message if isinstance(message, dict) else {}
+
+
+def _get_role(entry: Json) -> str:
+    return str(_get_message(entry).get("role", ""))
+
+
+def _convert_entry(entry: Json) -> Iterator[Json]:
+    """Yield the messages that an entry represents: none for what is no part of the conversation."""
+    kind, timestamp = entry.get("type"), convert_time(str(entry.get("timestamp") or "-"))
+    if kind == "message":
+        yield _complete_message(_get_message(entry))
+    elif kind == "custom_message":
+        yield _build_message(
+            "custom", entry, ("customType", "content", "display", "details"), timestamp
+        )
+    elif kind == "branch_summary" and entry.get("summary"):
+        yield _build_message("branchSummary", entry, ("summary", "fromId"), timestamp)
+    elif kind == "compaction":
+        if isinstance(system := entry.get("systemMessage"), dict):
+            yield system
+        yield _build_message("compactionSummary", entry, ("summary", "tokensBefore"), timestamp)
+
+
+def _build_message(role: str, entry: Json, fields: Iterable[str], timestamp: int) -> Json:
+    """Build a message with those fields that an entry has."""
+    return {"role": role, **{k: entry[k] for k in fields if k in entry}, "timestamp": timestamp}
+
+
+def _complete_message(message: Json) -> Json:
+    """Complete a message of a file, which may lack its content, or be of version 2."""
+    if message.get("role") == "hookMessage":
+        return {**message, "role": "custom"}
+    if message.get("content") is None and message.get("role") != "bashExecution":
+        return {**message, "content": "" if message.get("role") == "system" else []}
+    return message
+
+
+def _apply_edit(messages: Iterable[Json], edit: Json | None) -> Iterator[Json]:
+    """Apply a `context_edit` to its messages: remove them, or replace their content."""
+    if edit is None:
+        yield from messages
+        return
+    replacement = edit.get("replacement")
+    if replacement is None:
+        return
+    content = replacement.get("content") if isinstance(replacement, dict) else replacement
+    for message in messages:
+        role = message.get("role")
+        if role not in _EDITABLE:
+            yield message
+        elif isinstance(content, str) and role in ("assistant", "toolResult"):
+            yield {**message, "content": [{"type": "text", "text": content}]}
+        else:
+            yield {**message, "content": content}
+
+
+def _find_settings(branch: Iterable[Json]) -> tuple[str, str]:
+    """Find the model and the thinking level at the end of a branch."""
+    model = thinking = ""
+    for entry in branch:
+        kind = entry.get("type")
+        if kind == "thinking_level_change":
+            thinking = str(entry.get("thinkingLevel") or "")
+        elif kind == "model_change":
+            model = _format_model(entry.get("provider"), entry.get("modelId") or entry.get("model"))
+        elif kind == "message" and _get_role(entry) == "assistant":
+            message = _get_message(entry)
+            model = _format_model(message.get("provider"), message.get("model")) or model
+    return model, thinking
+
+
+def _format_model(provider: object, model: object) -> str:
+    return f"{provider}/{model}" if provider and model else str(model or "")

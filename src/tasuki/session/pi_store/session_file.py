@@ -62,7 +62,7 @@ def read_records(path: Path) -> SessionRecords:
 
 def _check_records(header: Json | None, entries: list[Json], path: Path) -> Json:
     if header is None:
-        raise ThreadUnreadable(f"{path} holds no header of a session. Sessions: tasuki threads")
+        raise ThreadUnreadable(f"{path} has no session header. List sessions: tasuki threads")
     if not all(isinstance(entry.get("id"), str) for entry in entries):
         raise ThreadUnreadable(
             f"{path} is a session of version 1, whose entries have no ids. "
@@ -77,8 +77,8 @@ def _describe_damage(lines: ThreadLines, size: int) -> Iterator[str]:
     if lines.truncated:
         torn = lines.bytes - size
         yield (
-            f"The last line of {lines.path} is torn ({torn} bytes of it were written): a program was"
-            " ended while it wrote. It will be cut off when something is added."
+            f"The last line of {lines.path} is incomplete ({torn} bytes of it were written): a program ended "
+            "while it was writing. It will be removed when something is added."
         )
 
 
@@ -108,7 +108,7 @@ class LockedSessionFile:
                     stream.flush()
                     os.fsync(fd)
                 if self.path.exists():
-                    raise FileExistsError(errno.EEXIST, "a file of that name is there already")
+                    raise FileExistsError(errno.EEXIST, "a file of that name already exists")
                 os.rename(name, self.path)
             except BaseException:
                 os.unlink(name)
@@ -173,8 +173,8 @@ class LockedSessionFile:
         except OSError as error:
             os.close(fd)
             raise StoreFailed(
-                f"{self.path} is being written by another process. Close the session there, or"
-                " begin a new one: tasuki chat"
+                f"{self.path} is being written by another process. Close the session there, or "
+                "start a new one: tasuki chat"
             ) from error
         return fd
 
@@ -195,7 +195,7 @@ class LockedSessionFile:
             reason = explain_error(error)
             raise StoreFailed(
                 f"The session could not be written to {self.path}: {reason}. "
-                "What was kept before is safe; mend this, then go on."
+                "What was stored before is safe; fix this, then continue."
             ) from error
 
 

@@ -24,9 +24,9 @@ function run(payload) {
 }
 
 export const TasukiFleet = async ({ client, directory }) => {
-  let last = Promise.resolve(); // one event after the other: they are told in order
+  let last = Promise.resolve(); // events are reported one by one, in order
   let current; // the session that was prompted last
-  const sessions = new Map(); // of the user's own: what is known of each
+  const sessions = new Map(); // sessions of the user: what is known about each
   const parents = new Map(); // sub-agents: the session that began each
   const windows = new Map(); // tokens that each model takes, as far as that was asked
 
@@ -38,7 +38,7 @@ export const TasukiFleet = async ({ client, directory }) => {
     return last;
   }
 
-  /** A session of the user's own; its start is told once, also of one that the program only goes on with. */
+  /** A session of the user's own; its start is reported once, also where the program only continues it. */
   function known(session, source) {
     if (!sessions.has(session)) {
       sessions.set(session, { text: "", turn: "", error: undefined });
@@ -85,7 +85,7 @@ export const TasukiFleet = async ({ client, directory }) => {
     "session.idle": ({ sessionID }) => {
       if (parents.has(sessionID)) return void tell("child_ended", root(sessionID), { child: sessionID });
       const state = sessions.get(sessionID);
-      if (!state?.turn) return; // the second of two, or behind a compaction
+      if (!state?.turn) return; // the second of two, or after a compaction
       const { turn, error } = state;
       const aborted = error?.name === "MessageAbortedError";
       const text = aborted ? state.text : error?.data?.message || state.text;
@@ -111,7 +111,7 @@ export const TasukiFleet = async ({ client, directory }) => {
     event: async ({ event }) => {
       try {
         if (event?.properties) events[event.type]?.(event.properties);
-      } catch {} // tasuki's trouble is none of the program's
+      } catch {} // a failure of tasuki must not affect the program
     },
     "chat.message": async (input, output) => {
       try {

@@ -42,7 +42,7 @@ export const TasukiHandoff = async ({ client, directory }) => {
     } catch {} // there is no screen
   };
   return {
-    // What is thrown here ends the command before the model sees it; nobody is shown what it says.
+    // An error thrown here ends the command before the model sees it; its text is not shown.
     "command.execute.before": async (input) => {
       if (input.command !== "handoff") return;
       const call = { event: "handoff", session: input.sessionID, cwd: directory, goal: input.arguments ?? "" };

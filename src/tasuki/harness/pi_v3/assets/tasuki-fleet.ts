@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 
 const HOOK: string = "hook.sh";
 const HARNESS: string = "pi";
-const SETTLES: boolean = true; // the program says when a run is really over; else its end is all there is
+const SETTLES: boolean = true; // the program says when a run is really over; otherwise only its end is known
 const ANSWER_MILLISECONDS = 1500; // the script itself ends within about a second
 const MAX_OUTPUT = 1 << 20;
 
@@ -43,7 +43,7 @@ function words(content: any): string {
 }
 
 export default function (pi: any) {
-  let last: Promise<string> = Promise.resolve(""); // one event after the other: they are told in order
+  let last: Promise<string> = Promise.resolve(""); // events are reported one by one, in order
   let turn = "";
   let ended: any; // the last message of the run, as far as it has come
 
@@ -69,10 +69,10 @@ export default function (pi: any) {
     pi.on(name, async (event: any, ctx: any) => {
       try {
         return await handler(event, ctx);
-      } catch {} // tasuki's trouble is none of the program's
+      } catch {} // a failure of tasuki must not affect the program
     });
 
-  // What the server says at a session's start stands before the first prompt: it is waited for, where
+  // The server's answer at a session's start goes before the first prompt, so it is awaited where
   // tasuki started the program.
   async function started(reason: string, previous: string, ctx: any): Promise<void> {
     const answer = tell("started", ctx, { reason, previous });

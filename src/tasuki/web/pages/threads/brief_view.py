@@ -7,13 +7,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tasuki.draft.facts import drift, git
+from tasuki.draft.facts import git
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound
 from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, CommandItem, Entry, FileItem, Handoff, HandoffEvent, Item
 from tasuki.text_safety import clean_for_display
 from tasuki.threads import references
-from tasuki.threads.safe import EntryCleaner
+from tasuki.threads.passages import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
@@ -124,7 +124,7 @@ def _describe_drift(handoff: Handoff) -> Sequence[str]:
     cwd = handoff.predecessor.cwd
     if not cwd or not os.path.isdir(cwd):
         return [f"Its folder {cwd} is not there"] if cwd else []
-    return drift.describe_snapshot_drift(cwd, handoff.snapshot, git.GitProbe(cwd).read_revision())
+    return git.describe_snapshot_drift(cwd, handoff.snapshot, git.GitProbe(cwd).read_revision())
 
 
 # -- a cited entry ---------------------------------------------------------------------

@@ -24,8 +24,9 @@ from tasuki.harness import registry as harnesses
 from tasuki.launch import LaunchResult, find_running_programs
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display
-from tasuki.threads import handoff_search, references
-from tasuki.threads.safe import EntryCleaner
+from tasuki.threads import references
+from tasuki.threads.passages import EntryCleaner
+from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
 from tasuki.web.api import bodies
 from tasuki.web.pages.fleet import handoffs
@@ -143,7 +144,7 @@ def show_briefs(
     """Show the kept handoffs, newest first, or those that have some words."""
     vault = Vault()
     matches = (
-        handoff_search.search_handoffs(vault, q, MOST_LISTED)
+        search_handoffs(vault, q, MOST_LISTED)
         if q.strip()
         else [(h, ()) for h in vault.list_handoffs()]
     )
@@ -201,7 +202,7 @@ def _find_prunable(vault: Vault, fleet: Fleet, values: dict[str, str]) -> list[H
             "Say which: those older than some days, drafts alone, or all but the newest."
         )
     needed = queries.find_needed_handoffs(fleet.database)
-    prunable = handoff_search.find_prunable(
+    prunable = find_prunable(
         vault, days=days, keep=keep, only_drafts=only_drafts, now=time.time(), needed=needed
     )
     if vault.problems:

@@ -21,8 +21,8 @@ from tasuki.model import Thread, ThreadHead
 from tasuki.text_safety import clean_for_display
 from tasuki.threads import catalog, references, search
 from tasuki.threads.index import ThreadIndex
+from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
-from tasuki.threads.safe import EntryCleaner
 from tasuki.web.api import bodies
 from tasuki.web.pages.fleet import handoffs
 from tasuki.web.pages.threads import drafts, view

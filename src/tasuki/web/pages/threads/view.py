@@ -12,8 +12,8 @@ from tasuki.draft.text.entries import format_entry
 from tasuki.harness import registry as harnesses
 from tasuki.model import Entry, Thread, ToolCall
 from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import fold_accents, is_cjk
-from tasuki.threads.safe import EntryCleaner
 from tasuki.web.views.markdown import render_markdown
 
 ENTRIES_PER_PAGE = 100

@@ -7,7 +7,7 @@ const TASUKI: string[] = ["tasuki"];
 const HARNESS: string = "pi";
 const COMMAND: string = "handoff";
 const LAST_SKILL = "handoff:last-skill";
-const TOLD_AFTER = 150; // milliseconds: what is told during the switch, the program overwrites with words of its own
+const TOLD_AFTER = 150; // milliseconds: the program overwrites messages shown during the switch
 const WORTH_ASKING = 10; // percent of the context: below it tasuki is not started to be asked
 const HANDOFF_SECONDS = 600; // an author may write for as long
 const TURN_SECONDS = 60;
@@ -16,7 +16,7 @@ const PROGRESS = "progress: "; // what such a line of tasuki's standard error be
 
 type Ran = { code: number; stdout: string; stderr: string };
 
-/** Runs tasuki with a text on its standard input; `phase` is told what it is doing. Never throws. */
+/** Runs tasuki with a text on its standard input; `phase` gets what it is doing. Never throws. */
 function tasuki(args: string[], input: string, cwd: string, seconds = HANDOFF_SECONDS, phase?: (now: string) => void): Promise<Ran> {
   return new Promise((resolve) => {
     let stdout = "";
@@ -62,7 +62,7 @@ function printed(ran: Ran, texts: string[]): any {
     const found = JSON.parse(ran.stdout);
     if (texts.every((name) => typeof found[name] === "string")) return found;
   } catch {}
-  throw new Error(`${TASUKI.join(" ")} answered with something else than was asked for. In a terminal: tasuki doctor`);
+  throw new Error(`${TASUKI.join(" ")} gave an unexpected answer. In a terminal: tasuki doctor`);
 }
 
 export default function (pi: any) {
@@ -127,7 +127,7 @@ async function handOff(goal: string, ctx: any): Promise<void> {
   const id: string = draft.id.slice(0, 8);
   const edited = await ctx.ui.editor(`Handoff ${id}: look it over. Nothing is sent yet.`, draft.brief);
   if (!edited?.trim()) {
-    const why = edited === undefined ? "Handoff cancelled." : "Nothing was left of the brief, so nothing was started.";
+    const why = edited === undefined ? "Handoff cancelled." : "The brief is empty, so nothing was started.";
     ctx.ui.notify(`${why} The draft is kept: tasuki start ${id}`, "info");
     return;
   }
@@ -167,7 +167,7 @@ async function goOver(id: string, edited: string, ctx: any): Promise<void> {
   try {
     const result = await ctx.switchSession(ready.thread, { withSession: async (fresh: any) => fill(fresh.ui) });
     if (result?.cancelled) ui.notify(`Handoff cancelled. ${later}`, "warning");
-    else if (!filled) fill(ui); // oh-my-pi knows no withSession
+    else if (!filled) fill(ui); // oh-my-pi has no withSession
   } catch (error: any) {
     ui.notify(`Handoff failed: ${error?.message ?? error}\n${later}`, "error");
   }

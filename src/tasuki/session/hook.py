@@ -20,7 +20,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
 from tasuki.paths import is_possible
-from tasuki.session.hooks.drafts import create_draft, find_folder, open_window, wait_for_thread
+from tasuki.session.hook_drafts import create_draft, find_folder, open_window, wait_for_thread
 
 MOST_PAYLOAD_BYTES = 64 << 20
 OUTSIDE_FLAG = "--no-fleet"
@@ -50,7 +50,7 @@ def answer_hook(
         if call.kind == "handoff":
             answer = _hand_off(harness, call, hand_off_in_fleet)
         else:
-            from tasuki.session.hooks.suggestion import suggest_at_turn_end
+            from tasuki.session.hook_drafts import suggest_at_turn_end
 
             answer = HookAnswer(suggest_at_turn_end(harness, call, integration))
     except TasukiError as error:
@@ -69,7 +69,7 @@ def answer_hook(
 
 def _report_once(harness: Harness, call: HookCall, problem: str) -> str:
     """Return a problem at the end of a turn once for a thread; empty for later turns."""
-    from tasuki.session.hooks.suggestion import ThreadMemory
+    from tasuki.session.hook_drafts import ThreadMemory
 
     memory = ThreadMemory(harness.name, call.thread_id or call.path)
     return problem if memory.is_first("problem") else ""
@@ -131,7 +131,7 @@ def _open_in_window(path: Path, goal: str, cwd: str, loaded: LoadedSettings) -> 
         os.unlink(file)
         os.rmdir(folder)
         raise
-    return f"The draft of the handoff is in a {place}: look at it there and start its successor."
+    return f"The draft of the handoff is in a {place}: review it there and start its successor."
 
 
 def _draft_here(harness: Harness, path: Path, goal: str, loaded: LoadedSettings) -> str:
@@ -139,7 +139,7 @@ def _draft_here(harness: Harness, path: Path, goal: str, loaded: LoadedSettings)
     from tasuki import handoffs
 
     if message := handoffs.describe_secrets(goal):
-        raise GoalHasSecret(f"{message} Take it out, or hand off in a terminal: tasuki handoff")
+        raise GoalHasSecret(f"{message} Remove it, or hand off in a terminal: tasuki handoff")
     id = create_draft(harness, path, goal, loaded)
     return f"Handoff {id} is drafted. Review and start it in another terminal: tasuki start {id}"
 
@@ -155,7 +155,7 @@ def build_status_line(name: str, payload: bytes) -> str:
         return ""
     call = drop_impossible_paths(call)
     if call.window:
-        from tasuki.session.hooks.suggestion import ThreadMemory
+        from tasuki.session.hook_drafts import ThreadMemory
 
         ThreadMemory(name, call.thread_id).note_window(call.window)
     if call.used is None:

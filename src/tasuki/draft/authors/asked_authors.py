@@ -1,4 +1,8 @@
-"""The author that is the outgoing agent: it is asked without a screen, and its thread is not touched."""
+"""The authors that are asked: the outgoing agent in a fork, and a language model.
+
+The agent runs without a screen, and its thread is not changed. The model extracts from the
+bounded view of the thread.
+"""
 
 import json
 import os
@@ -17,7 +21,9 @@ from msgspec.structs import replace
 
 from tasuki.draft.authors import answer
 from tasuki.draft.authors.author import AuthorReply, AuthorTask, AuthorTurn
-from tasuki.draft.authors.view import create_fence, format_entry_list
+from tasuki.draft.authors.view import RequestView, build_view, create_fence, format_entry_list
+from tasuki.draft.models.client import ModelClient, RequestTooLong
+from tasuki.draft.models.providers import ModelEndpoint
 from tasuki.draft.prompts import render_prompt
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import AuthorFailed, Cancelled, UsageError
@@ -35,7 +41,7 @@ _POLL_SECONDS = 0.05
 _TAIL_BYTES = 8_000
 _MAX_WORDS = 300
 _STOP_CODES = {-signal.SIGINT, -signal.SIGTERM, 130, 143}
-"""Exit codes of a program that was told to stop."""
+"""Exit codes of a program that received a signal to stop."""
 _TRACE = re.compile(
     r"^[ \t]*(?:Stack backtrace:|\d+: <unknown>|at .+[:)]\d*\)?)[ \t]*$\n?", re.MULTILINE
 )
@@ -215,7 +221,7 @@ def _remove_leftovers(answer: AskAnswer, plan: AskPlan) -> AskAnswer:
     if is_removed:
         return replace(answer, remove=())
     command = " ".join(answer.remove)
-    return replace(answer, note=f"Asking left something behind. Take it away with: {command}")
+    return replace(answer, note=f"The question left something behind. Remove it with: {command}")
 
 
 def _check_answer(
@@ -231,13 +237,13 @@ def _check_answer(
         why = f"wrote more than {MAX_OUTPUT >> 20} MB, and was ended"
         raise AuthorFailed(f"{title} {why}. {_WITHOUT_AGENT}{leftover_note}")
     if answer.aborted or code in _STOP_CODES:
-        raise Cancelled(f"The question to {title} was broken off.{leftover_note}")
+        raise Cancelled(f"The question to {title} was interrupted.{leftover_note}")
     if answer.error:
         raise AuthorFailed(
             f"{title} gave no answer: {_shorten_words(answer.error)} {_WITHOUT_AGENT}{leftover_note}"
         )
     if code:
-        complaint = _shorten_words(_TRACE.sub("", run.read_error_tail())) or "it said nothing."
+        complaint = _shorten_words(_TRACE.sub("", run.read_error_tail())) or "it printed nothing."
         raise AuthorFailed(
             f"{title} ended with exit code {code}: {complaint} {_WITHOUT_AGENT}{leftover_note}"
         )
@@ -319,3 +325,70 @@ class AgentAsker:
     def first_whole(self) -> int:
         """Always 1: the agent has all that it ever had."""
         return 1
+
+
+CHARACTERS_PER_TOKEN = 3
+"""Fewer than the usual four: code and paths take more tokens than prose."""
+RETRY_SHARE = 0.4
+"""Share of the room for the retry of a request that the endpoint found too long."""
+FRAME_CHARACTERS = 1_000
+"""Characters of a request around the goal, the facts and the thread."""
+
+
+class ModelAsker:
+    """Asks one model. `seconds` limits each answer."""
+
+    name = "model"
+    shape: Literal["structured", "markdown"] = "structured"
+
+    def __init__(self, task: AuthorTask, endpoint: ModelEndpoint, seconds: float) -> None:
+        self.task = task
+        self.client = ModelClient(endpoint, seconds)
+        self.view: RequestView | None = None
+        self._room_share = 1.0
+        self.system = render_prompt("system", **task.get_prompt_limits())
+
+    def build_opening(self) -> str:
+        """Return the goal, and the facts and the thread in a fence, as far as the window allows."""
+        task = self.task
+        room = (self.client.endpoint.window - self.client.output) * CHARACTERS_PER_TOKEN
+        room = int(
+            (room - len(self.system) - len(task.goal.text) - FRAME_CHARACTERS) * self._room_share
+        )
+        inventory = task.inventory.render_list(task.clean, max(600, min(16_000, room // 4)))
+        left = max(400, room - len(inventory))
+        seen = build_view(task, left)
+        self.view = seen
+        coverage = (
+            render_prompt("coverage_whole")
+            if seen.whole
+            else render_prompt("coverage_part", first=seen.first)
+        )
+        return render_prompt(
+            "extract",
+            goal=task.clean(task.goal.text),
+            inventory=inventory,
+            thread=seen.text,
+            coverage=coverage,
+            fence=create_fence(seen.text, inventory),
+        )
+
+    def ask(self, turns: Sequence[AuthorTurn]) -> AuthorReply:
+        """The answer to the last turn; retry with less of the thread if that was too long."""
+        try:
+            return self.client.ask(self.system, turns, answer.build_schema())
+        except RequestTooLong:
+            if self._room_share < 1.0:
+                raise
+        self._room_share = RETRY_SHARE
+        shorter = [AuthorTurn("user", self.build_opening()), *turns[1:]]
+        return self.client.ask(self.system, shorter, answer.build_schema())
+
+    def close(self) -> None:
+        """End the connections."""
+        self.client.close()
+
+    @property
+    def first_whole(self) -> int:
+        """The first entry that the request contains whole."""
+        return 1 if self.view is None or self.view.whole else self.view.first

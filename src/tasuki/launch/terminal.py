@@ -18,7 +18,7 @@ from tasuki.launch.prepare import (
     build_environment,
     write_planned_files,
 )
-from tasuki.launch.terminal.relay import start_relay
+from tasuki.launch.relay import start_relay
 
 LEFT_ON = (
     "\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[0m"
@@ -38,8 +38,8 @@ def start_here(plan: LaunchPlan) -> LaunchResult:
     """
     if not (sys.__stdin__ and sys.__stdout__ and os.isatty(0) and os.isatty(1)):
         raise LaunchFailed(
-            f"There is no terminal here that {plan.argv[0]} could run in. "
-            "Start it in tmux (--tmux), or take the brief alone (--print)."
+            f"There is no terminal here for {plan.argv[0]}. Start it in tmux "
+            "(--tmux), or print the brief (--print)."
         )
     argv, env = build_command(plan), build_environment(plan)
     if plan.paste:

@@ -1,0 +1,237 @@
+"""Which statements are still open: not answered, not done at once, not taken back or replaced."""
+
+import re
+import sys
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from tasuki.draft.facts.statements import MAX_SENTENCE, PICK, SHORT_REPLY, Statement
+from tasuki.draft.text import language_cues
+from tasuki.draft.text.split import STOP_WORDS, split_sentences
+from tasuki.model import Entry
+
+REVERSAL_WINDOW = 300
+"""Newest statements of the user among which reversals are looked for."""
+COMMON_COUNT = 20
+"""A word in more statements than this distinguishes nothing."""
+RARE_COUNT = 4
+"""Maximum statements that contain a word which identifies the subject."""
+REFUSAL_WINDOW = 3
+"""Messages of the user in which a refusal of a proposal is looked for."""
+SMALL_WEIGHT, LAST_MESSAGES = 1.0, 3
+"""Weight under which a request is small, and messages of the user that are still in progress."""
+ANSWER_WINDOW = 4
+"""Texts after a question in which an answer is looked for."""
+DIRECT_REPLY = 100
+"""A message up to this length answers the question just before it, unless it defers that."""
+_DEFERS = re.compile(
+    r"\b(?:first|later|not now|another time|park|skip|next week|monday)\b", re.IGNORECASE
+)
+_TAKES_BACK = re.compile(
+    r"\b(?:forget|drop|scrap|cancel|undo|revert|skip|remove|without|vergiss|lass|olvida)\s+(?:about\s+)?"
+    r"(?:the\s+|that\s+|this\s+|those\s+|my\s+|die\s+|das\s+|den\s+|el\s+|la\s+)?([\w-]{3,})(?:\s+([\w-]{4,}))?",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"\b(?:no|not|nope|nah|don'?t|never|rather|without|skip|nicht|kein\w*|lieber|non|pas|sin)\b|不",
+    re.IGNORECASE,
+)
+_FIGURE = re.compile(r"\d[\d.,]*")
+_TOKEN = re.compile(r"[^\W_]{3,}")
+_MEASURE = re.compile(r"(\d[\d.,]*)((?:[ ][^\s.;:!?]+){1,3})")
+"""A figure and the words after it, which say what it counts: `60 requests a second`."""
+_INSTEAD = re.compile(
+    r"\b(?:instead|rather|make it|make that|raise|lower|change|no longer|now|after all|statt|lieber|mejor)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
+class LaterMessages:
+    """Who said what after an entry: the texts of each side, in order, ready for searching."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._refs: dict[str, list[int]] = {"user": [], "assistant": []}
+        self._texts: dict[str, list[str]] = {"user": [], "assistant": []}
+        for entry in entries:
+            if entry.kind in ("user", "assistant"):
+                self._refs[entry.kind].append(entry.ref)
+                self._texts[entry.kind].append(entry.text)
+
+    def list_after(self, ref: int, side: str, count: int) -> list[str]:
+        """Return the next few texts of one side."""
+        index = bisect_right(self._refs[side], ref)
+        return self._texts[side][index : index + count]
+
+    def list_replies(self, ref: int) -> list[str]:
+        """Return what the agent said between a message of the user and the next one."""
+        refs, users = self._refs["assistant"], self._refs["user"]
+        index = bisect_right(users, ref)
+        end = users[index] if index < len(users) else sys.maxsize
+        return self._texts["assistant"][bisect_right(refs, ref) : bisect_right(refs, end)]
+
+
+def is_unanswered(question: Statement, messages: LaterMessages) -> bool:
+    """Return whether a question was not taken up in what was said after it.
+
+    A question of the user is open if the agent's reply leaves it so, or if there is none. A
+    question of the agent is answered by a short reply, by one that picks an option, and by
+    words that share a third of its terms. A question without a chance of an answer is open.
+    """
+    if question.by_user:
+        replies = messages.list_replies(question.ref)
+        return not replies or any(_is_left_open(reply) for reply in replies)
+    about = _extract_telling_words(question.text)
+    after = messages.list_after(question.ref, "user", ANSWER_WINDOW)
+    if after and _is_reply(after[0]):
+        unsure = bool(
+            language_cues.detect_cues(after[0][:MAX_SENTENCE]) & language_cues.OPEN
+        ) and not after[0].endswith("?")
+        return unsure or bool(_DEFERS.search(after[0]))
+    said_after = " ".join(after).lower()
+    return sum(t in said_after for t in about) * 3 < max(len(about), 1)
+
+
+def _is_reply(message: str) -> bool:
+    """Return whether a message of the user answers the question just before it."""
+    if len(message) <= SHORT_REPLY or PICK.match(message):
+        return True
+    return len(message) <= DIRECT_REPLY and not language_cues.is_order(message)
+
+
+def _is_left_open(reply: str) -> bool:
+    """Return whether a reply of the agent says that something is not known."""
+    return any(
+        language_cues.detect_cues(s[:MAX_SENTENCE]) & language_cues.OPEN and not s.endswith("?")
+        for s in split_sentences(reply)
+    )
+
+
+def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry]) -> set[Statement]:
+    """Return small requests of the user that the edits before the next message carried out.
+
+    A request is carried out if at least half of its telling words are in the paths and texts of
+    those edits. Wishes, rulings and the user's last messages are never small.
+    """
+    users = [e.ref for e in entries if e.kind == "user"]
+    edits = [e for e in entries if e.tool and e.tool.changes]
+    refs = [e.ref for e in edits]
+    done: set[Statement] = set()
+    for statement in statements:
+        words = _extract_telling_words(statement.text)
+        small = (
+            statement.by_user and statement.kind == "request" and statement.weight < SMALL_WEIGHT
+        )
+        if not (small and len(words) > 1 and users and statement.ref < users[-LAST_MESSAGES:][0]):
+            continue
+        index = bisect_right(users, statement.ref)
+        end = users[index] if index < len(users) else sys.maxsize
+        turn = edits[bisect_right(refs, statement.ref) : bisect_right(refs, end)]
+        text = " ".join(f"{c.path} {c.old} {c.new}" for e in turn for c in e.tool.changes).lower()  # type: ignore[union-attr]
+        if sum(w in text for w in words) * 2 >= len(words):
+            done.add(statement)
+    return done
+
+
+def find_superseded(statements: Sequence[Statement]) -> set[int]:
+    """Return positions of statements that the user later took back, refused or replaced.
+
+    A reversal takes back the newest earlier statement of the user that it shares two telling
+    words with, or the thing it names ("forget the toggle"). A statement with other figures
+    replaces an earlier one that shares half of its words. A proposal of the agent is refused by
+    one of the user's next messages that refuses and names the same thing.
+    """
+    by_user = [i for i, s in enumerate(statements) if s.by_user][-REVERSAL_WINDOW:]
+    own = [_UserStatement(i, statements[i]) for i in by_user]
+    gone: set[int] = set()
+    for later, others in _list_related(own):
+        if later.statement.kind == "reversal":
+            taken = (e.position for e, shared in others if later.has_taken_back(e, shared))
+            gone.update(islice(taken, 1))
+        if later.figures:
+            gone.update(e.position for e, shared in others if later.has_replaced(e, shared))
+            gone.update(e.position for e, _ in others if later.has_ruled_out(e))
+    return gone | _find_refused_proposals(statements, own)
+
+
+class _UserStatement:
+    """A statement of the user, prepared for comparing."""
+
+    def __init__(self, position: int, statement: Statement) -> None:
+        self.position = position
+        self.statement = statement
+        self.words = _extract_telling_words(statement.text)
+        self.tokens = set(_TOKEN.findall(statement.text.lower()))
+        self.figures = set(_FIGURE.findall(statement.text))
+        self.measures = {
+            (m[1], word)
+            for m in _MEASURE.finditer(statement.text)
+            for word in _TOKEN.findall(m[2].lower())
+        }
+        self.units = {unit for _, unit in self.measures}
+        self.named = {
+            w.lower() for m in _TAKES_BACK.finditer(statement.text) for w in m.groups() if w
+        }
+
+    def has_taken_back(self, earlier: "_UserStatement", shared: int) -> bool:
+        alike = shared >= 2 and shared * 3 >= min(len(self.words), len(earlier.words))
+        return alike or bool(self.named & earlier.tokens)
+
+    def has_replaced(self, earlier: "_UserStatement", shared: int) -> bool:
+        if not earlier.figures or self.figures == earlier.figures:
+            return False
+        if shared >= 2 and shared * 2 >= max(len(earlier.words), 4):
+            return True
+        if shared >= 2 and self.statement.kind == "constraint" and self.units & earlier.units:
+            return True
+        return bool(_INSTEAD.search(self.statement.text) and self.units & earlier.units)
+
+    def has_ruled_out(self, earlier: "_UserStatement") -> bool:
+        """Return whether this rules out what an earlier statement set, by its own figure.
+
+        For example "not after 90 days".
+        """
+        if not _REFUSES.search(self.statement.text) or not (self.measures & earlier.measures):
+            return False
+        return not _REFUSES.search(earlier.statement.text)
+
+
+def _list_related(
+    own: Sequence[_UserStatement],
+) -> Iterator[tuple[_UserStatement, list[tuple[_UserStatement, int]]]]:
+    """Yield each statement with the earlier ones it shares telling words with, the newest first."""
+    holding: dict[str, list[int]] = {}
+    for n, later in enumerate(own):
+        shared: Counter[int] = Counter()
+        for word in later.words:
+            found = holding.setdefault(word, [])
+            if len(found) <= COMMON_COUNT:
+                shared.update(found)
+            found.append(n)
+        if shared:
+            yield later, [(own[i], shared[i]) for i in sorted(shared, reverse=True)]
+
+
+def _find_refused_proposals(
+    statements: Sequence[Statement], own: Sequence[_UserStatement]
+) -> set[int]:
+    words = [_extract_telling_words(s.text) for s in statements]
+    seen = Counter(w for found in words for w in found)
+    refusals = [o for o in own if _REFUSES.search(o.statement.text)]
+    later = {o.statement.ref: n for n, o in enumerate(own)}
+    gone = set()
+    for i, statement in enumerate(statements):
+        if statement.by_user or statement.kind not in ("next", "decision"):
+            continue
+        rare = {w for w in words[i] if seen[w] <= RARE_COUNT}
+        first = next((n for ref, n in later.items() if ref > statement.ref), len(own))
+        near = {o.position for o in own[first : first + REFUSAL_WINDOW]}
+        if any(o.position in near and rare & o.words for o in refusals):
+            gone.add(i)
+    return gone
+
+
+def _extract_telling_words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower())) - STOP_WORDS

@@ -1,1 +1,0 @@
-"""Start programs in this terminal."""

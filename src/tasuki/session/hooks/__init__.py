@@ -1,1 +1,0 @@
-"""Answer the hooks of a harness."""
