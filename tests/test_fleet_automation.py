@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasuki.fleet.alerts.alerts import AutomationGuard
+from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 

@@ -15,7 +15,7 @@ from databases import Postgres
 from fleets import TASUKI, World, once, refusal
 from waiting import retry_until
 
-from tasuki.fleet.hosts.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, identify_host
+from tasuki.fleet.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, identify_host
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 
 NAMES = ["Anns-MacBook-Pro.local", "web1.example.com", "x" * 200, "büro-höhle-日本", "A"]

@@ -97,7 +97,7 @@ def test_hostile_words_are_refused(word: str, tmp_path: Path) -> None:
 )
 def test_hostile_slugs_are_no_paths(slug: str, tmp_path: Path) -> None:
     """A slug is looked at before it becomes a path."""
-    with pytest.raises(PersonaNotFound, match="is no slug of a persona"):
+    with pytest.raises(PersonaNotFound, match="is not the slug of a persona"):
         personas.build_skill(tmp_path, slug)
 
 

@@ -214,7 +214,7 @@ def test_a_database_that_is_none(server: Server) -> None:
     """A sentence, without the password that was in it."""
     code, said = server.refused("--port", "0", "--database-url", "mysql://me:hunter2secret@h/x")
 
-    assert (1, True) == (code, "'mysql' is no kind of database that tasuki uses" in said)
+    assert (1, True) == (code, "'mysql' is not a kind of database that tasuki supports" in said)
     assert "hunter2secret" not in said
 
 

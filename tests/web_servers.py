@@ -12,7 +12,7 @@ import uvicorn
 from waiting import retry_until
 
 from tasuki.config.settings import LoadedSettings, Settings
-from tasuki.fleet.hosts.hosts import HOSTS_FILE, identify_host
+from tasuki.fleet.hosts import HOSTS_FILE, identify_host
 from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.fleet.store import schema
 from tasuki.web.application import create_application

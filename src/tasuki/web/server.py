@@ -19,8 +19,8 @@ from litestar.concurrency import set_asyncio_executor
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import ServerFailed, UsageError
-from tasuki.fleet.hosts.start_errors import describe_os_error
 from tasuki.fleet.service import open_fleet
+from tasuki.fleet.store.start_errors import describe_os_error
 from tasuki.web.application import create_application
 from tasuki.web.connections import limit_protocol, set_file_limit
 from tasuki.web.listener import BACKLOG, build_address, check_address, listen, log_to

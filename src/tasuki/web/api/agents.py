@@ -6,7 +6,7 @@ from litestar import Router, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
-from tasuki.fleet.agents.lost_agents import find_lost_agents
+from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.hooks.correlator import find_caller
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries

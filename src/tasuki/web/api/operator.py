@@ -16,7 +16,7 @@ from litestar.response import Stream
 from msgspec import UNSET
 
 from tasuki import notify
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent

@@ -71,7 +71,7 @@ async def take_hook_event(
     event = spool.build_post({**fields, "harness": harness}, body, spooled=False)
     if event is None:
         raise NotPossible("That is no event of a hook.")
-    output = await fleet.take_hook_event(event)
+    output = await fleet.intake.take(event)
     metrics.hooks.observe(time.perf_counter() - began)
     return output, {"X-Tasuki": state.tokens.proof}
 

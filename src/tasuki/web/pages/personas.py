@@ -12,7 +12,7 @@ from msgspec import Struct
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents import persona_files, personas
-from tasuki.fleet.handoff.lessons import decide_lessons, list_lessons
+from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona

@@ -15,7 +15,7 @@ from litestar.params import FromPath
 from markupsafe import Markup
 from msgspec import Struct
 
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.text_safety import clean_for_display
 from tasuki.web.views import markdown
 

@@ -10,8 +10,8 @@ from litestar.params import FromPath, FromQuery
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.lost_agents import LostAgent, find_lost_agents
-from tasuki.fleet.agents.messages import KEYS
+from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
+from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetHandoff

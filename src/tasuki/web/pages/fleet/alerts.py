@@ -6,7 +6,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert

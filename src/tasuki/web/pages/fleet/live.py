@@ -11,7 +11,7 @@ from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 
 from tasuki.errors import TasukiError
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
 from tasuki.web.live.pages import LivePages, PageNews, PagePiece
 from tasuki.web.pages.fleet import cards, timeline

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 from msgspec import Struct
 
-from tasuki.fleet.agents.lost_agents import find_lost_agents
+from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
 from tasuki.harness import registry as harnesses
 from tasuki.web.pages.fleet import alerts, cards
