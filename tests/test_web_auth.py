@@ -10,8 +10,7 @@ import pytest
 from web_servers import Served, serving
 
 from tasuki.errors import StoreFailed
-from tasuki.web.security.auth import ServerTokens, load_tokens
-from tasuki.web.security.gate import ServerHosts, is_loopback
+from tasuki.web.security.access import ServerHosts, ServerTokens, is_loopback, load_tokens
 
 
 @pytest.fixture(scope="module")

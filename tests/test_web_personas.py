@@ -46,7 +46,7 @@ def test_without_a_persona_the_page_says_what_one_is(visitor: Visitor) -> None:
     """The first thing to do is the form itself."""
     page = visitor.page("/personas")
 
-    assert "Make the first persona" in page
+    assert "Create the first persona" in page
     assert 'action="/personas"' in page
 
 

@@ -17,8 +17,8 @@ from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.fleet.store import schema
 from tasuki.web.application import create_application
 from tasuki.web.connections import ConnectionLimits, limit_protocol
-from tasuki.web.live.log import LiveEvents
-from tasuki.web.security.auth import ServerTokens, load_tokens
+from tasuki.web.live import LiveEvents
+from tasuki.web.security.access import ServerTokens, load_tokens
 from tasuki.web.security.sessions import BrowserSessions
 
 

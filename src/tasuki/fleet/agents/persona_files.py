@@ -40,11 +40,6 @@ class DocumentFile(Struct, frozen=True):
     changed_at: float
 
 
-def get_experience_path(root: Path, slug: str) -> Path:
-    """Return the path of a persona's experience. Raises PersonaNotFound, StoreFailed."""
-    return personas.get_persona_folder(root, slug) / personas.EXPERIENCE
-
-
 def list_documents(root: Path, slug: str) -> list[DocumentFile]:
     """List the handoff documents of a persona, newest first, at most `MOST_LISTED`.
 

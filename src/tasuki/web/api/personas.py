@@ -14,7 +14,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import Persona, PersonaLesson
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
-from tasuki.web.security.auth import require_operator
+from tasuki.web.security.access import require_operator
 from tasuki.web.views import redacted
 
 
