@@ -138,8 +138,8 @@ def mended(world: World) -> None:
 @pytest.mark.parametrize(
     ("breaks", "step", "button"),
     [
-        (escape, "Wait for stop", "Retry"),
-        (cannot_start, "Create successor", "Retry"),
+        (escape, "Waiting for the end of its turn", "Retry"),
+        (cannot_start, "Creating the successor", "Retry"),
         (ignores_enter, "Instruct", "Cancel"),
         (says_nothing, "Acknowledged", "Skip"),
     ],

@@ -168,7 +168,7 @@ def test_references_can_be_opened_from_the_handoff(world: World) -> None:
     assert f"── #{ref} " in shown.stdout
     path.unlink()
     kept = world.run("read", f"{handoff['id'][:8]}#{ref}")
-    assert "(as kept with the handoff)" in kept.stdout
+    assert "(as stored with the handoff)" in kept.stdout
     assert kept.stdout.partition("\n")[2].strip() in shown.stdout
 
 
@@ -468,7 +468,7 @@ def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:
         ("mcp", "Interrupted."),
         ("handoff x", "Interrupted; nothing was started."),
         ("handoffs prune -y", "Interrupted. What was deleted until then is gone."),
-        ("install pi -y", "Interrupted. What was written until then stays; tasuki uninstall takes it out."),
+        ("install pi -y", "Interrupted. What was written until then stays; tasuki uninstall removes it."),
     ],
 )  # fmt: skip
 def test_ctrl_c_says_what_is_true_of_the_command(world: World, command: str, said: str) -> None:

@@ -225,7 +225,7 @@ def test_a_folder_on_another_machine_leaves_the_agents_alone_until_it_is_told(
     retry_until(lambda: world.agent(gone)["ended_at"], 20)
 
     assert (409, [None, None]) == (refused[0], left)
-    assert "This data folder was used on old.example before. 2 agents of there" in said
+    assert "This data folder was used on old.example before. 2 agents from there" in said
     assert "tasuki serve --moved" in said
     assert None is world.agent(alive)["ended_at"]
     assert "ended" == world.api("POST", f"/api/agents/{alive}/stop")["state"]
@@ -284,7 +284,7 @@ def test_a_list_of_hosts_that_is_gone_leaves_a_way_on(
     world.kill(15)
     world.serve("--moved")
 
-    assert ("1 agents of there" in said, "tasuki serve --moved" in said) == (True, True)
+    assert ("1 agents from there" in said, "tasuki serve --moved" in said) == (True, True)
     assert 409 == refused[0]
     assert "ended" == world.api("POST", f"/api/agents/{agent}/stop")["state"]
 

@@ -105,7 +105,7 @@ def test_what_cannot_be_run_is_refused(database: FleetDatabase, tmp_path: Path) 
     """Harnesses that nobody knows or that cannot be run, and thresholds, and skills too long."""
     with pytest.raises(UsageError, match="Unknown harness"):
         made(database, tmp_path, harness="nope")
-    with pytest.raises(NotPossible, match="cannot be run"):
+    with pytest.raises(NotPossible, match="cannot run agents"):
         made(database, tmp_path, harness="aider")
     with pytest.raises(NotPossible, match="1 to 100"):
         made(database, tmp_path, threshold=0)
@@ -228,6 +228,6 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(
     """No row without a folder."""
     (tmp_path / "data").write_text("a file")
 
-    with pytest.raises(StoreFailed, match="could not be made"):
+    with pytest.raises(StoreFailed, match="could not be created"):
         made(database, tmp_path)
     assert [] == queries.list_personas(database)

@@ -163,7 +163,7 @@ def test_a_port_that_is_taken(server: Server) -> None:
 
     assert 1 == code
     assert (
-        f"Port {port} of 127.0.0.1 cannot be listened on: Address already in use. Take another one"
+        f"Port {port} of 127.0.0.1 cannot be listened on: Address already in use. Use another one"
         in said
     )
     assert not (server.fleet / "address").exists()
@@ -172,7 +172,7 @@ def test_a_port_that_is_taken(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("host", "words"),
-    [("999.1.1.1", "999.1.1.1 is no address."), ("::zz", "::zz is no address."), ("", "--host is empty.")],
+    [("999.1.1.1", "999.1.1.1 is not an address."), ("::zz", "::zz is not an address."), ("", "--host is empty.")],
 )  # fmt: skip
 def test_what_is_no_address_is_told_as_that(server: Server, host: str, words: str) -> None:
     """It is not called one that other machines can reach."""

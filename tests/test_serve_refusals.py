@@ -110,7 +110,7 @@ def guarded() -> Iterator[Postgres]:
         ("me:hunter2", "postgres", "refuses the user or the password. Fix the URL"),
         ("nobody", "postgres", "refuses the user or the password. Fix the URL"),
         ("postgres", "no_such", "It has no such database. Make it"),
-        ("me:right", "postgres", "Give it the right to create tables"),
+        ("me:right", "postgres", "Give it permission to create tables"),
     ],
 )
 def test_a_database_that_refuses(

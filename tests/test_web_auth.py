@@ -110,7 +110,7 @@ def test_a_foreign_host_is_refused(served: Served, host: str) -> None:
     got = served.ask("GET", "/health", Host=host)
 
     assert 421 == got.status
-    assert "does not go by the name in `Host`" in got.error
+    assert "is not known by the name in `Host`" in got.error
 
 
 def test_our_own_names_are_known(served: Served) -> None:

@@ -133,9 +133,9 @@ def test_an_entry_that_changed_is_shown_as_it_was(reader: Reader) -> None:
     assert "keep it under 30 s" in changed
     assert "the thread says something else there now" in changed
     assert "keep it under 30 s" in aside(gone)
-    assert "the thread does not have it any more" in aside(gone)
-    assert "Its thread is not there any more" in words(gone)
-    assert "It is neither in the thread nor among what the handoff kept" in aside(
+    assert "the thread no longer has it" in aside(gone)
+    assert "Its thread no longer exists" in words(gone)
+    assert "It is neither in the thread nor stored with the handoff" in aside(
         reader.page(f"{brief}?entry=1")
     )
 

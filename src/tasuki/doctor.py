@@ -187,7 +187,7 @@ def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
         folder = folder.parent
     if _is_closed(data):
         yield DiagnosedProblem(f"tasuki cannot read {folder}, where it keeps handoffs and what it installed.",
-                      "give yourself the right to, or: export TASUKI_DATA=/some/folder")  # fmt: skip
+                      "give yourself permission, or: export TASUKI_DATA=/some/folder")  # fmt: skip
         return
     record = data / RECORD
     try:
@@ -195,7 +195,7 @@ def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
             msgspec.json.decode(content)
     except (TasukiError, *UNDECODABLE) as error:
         yield DiagnosedProblem(f"The record of what tasuki installed cannot be read: {record}: {error}.",
-                      "tasuki install (keeps the damaged one beside it)")  # fmt: skip
+                      "tasuki install (keeps the damaged one next to it)")  # fmt: skip
     if not os.access(folder, os.W_OK):
         yield DiagnosedProblem(f"tasuki cannot write to {data}, where it keeps handoffs.",
                       "export TASUKI_DATA=/some/folder")  # fmt: skip
@@ -256,7 +256,7 @@ def _summarize_threads(harness: Harness) -> tuple[ThreadSummary, list[DiagnosedP
         files = sorted(harness.list_files(), key=lambda file: file.modified, reverse=True)
         newest = next((f for f in files[:20] if read_ends(harness, f) is not None), None)
     mend = (
-        f"see who may read it: ls -ld {shlex.quote(unreadable[0].split(' cannot be ')[0])}"
+        f"check who may read it: ls -ld {shlex.quote(unreadable[0].split(' cannot be ')[0])}"
         if unreadable and "defect" not in unreadable[0]
         else ""
     )
@@ -323,7 +323,7 @@ def _inspect_harness(
 def _build_unreadable_problem(harness: str, sentence: str) -> DiagnosedProblem:
     """Build the problem of a harness's own file, which the user alone can fix."""
     what = sentence.replace(" Nothing was written.", "")
-    return DiagnosedProblem(what, f"mend that file, then: tasuki doctor {harness}")
+    return DiagnosedProblem(what, f"fix that file, then: tasuki doctor {harness}")
 
 
 def _list_parts(
@@ -336,7 +336,7 @@ def _list_parts(
     installer, mend = Installer(get_data_folder()), f"tasuki install {arguments}"
     parts = [_build_part(standing) for standing in installer.list_states(record, additions)]
     problems += [
-        DiagnosedProblem(f"Still installed, though this tasuki cannot do it: {what}.", mend)
+        DiagnosedProblem(f"Still installed, though this tasuki does not support it: {what}.", mend)
         for what in installer.find_leftovers(record, additions)
     ]
     problems += _find_part_problems(mend, parts)
@@ -412,7 +412,7 @@ def _find_fleet_problems(
             )
         if not fleet.curl:
             yield DiagnosedProblem(
-                "There is no curl: what agents do is told late, and they get no skill at their start.",
+                "curl is missing: what agents do is reported late, and they get no skill at their start.",
                 "Install curl, for example: apt install curl; or brew install curl",
             )
     if _is_older(tmux, TMUX_NEEDED):

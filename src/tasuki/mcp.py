@@ -288,7 +288,7 @@ def handoff(
     settings = loaded.settings
     checked_goal = check_goal(goal, min_length=settings.min_goal_length, said_by_model=True)
     if secret := handoffs.describe_secrets(goal):
-        raise GoalHasSecret(f"{secret} Take it out.")
+        raise GoalHasSecret(f"{secret} Remove it.")
     if not thread and (by_fleet := _hand_off_by_fleet(goal, context)):
         return by_fleet
     harness, path = catalog.find_thread(thread, Path.cwd()) if thread else _find_own_thread(context)
@@ -344,7 +344,7 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
     """Return what `read_thread` answers."""
     source, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
     note = (
-        f"{cleaner.clean_text(source.problem)} Reading what the handoff kept.\n"
+        f"{cleaner.clean_text(source.problem)} Reading what the handoff stored.\n"
         if source.problem
         else ""
     )
@@ -417,7 +417,7 @@ def lineage(
 def brief(id: str) -> str:
     """Return the brief of a handoff."""
     if not re.fullmatch(r"[0-9a-f]{4,32}", id):
-        raise ResourceNotFoundError(f"{id!r} is no handoff id.")
+        raise ResourceNotFoundError(f"{id!r} is not a handoff id.")
     try:
         return clean_text(Vault().load_brief(id))
     except TasukiError as error:

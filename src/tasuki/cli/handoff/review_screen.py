@@ -132,16 +132,16 @@ def _list_tool_parts(entry: Entry) -> Iterable[str]:
 
 
 class Discard(ModalScreen[bool]):
-    """Asks whether edits may be thrown away."""
+    """Asks whether edits may be discarded."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Throw away"),
-        Binding("n", "answer(False)", "Go on editing"),
+        Binding("y", "answer(True)", "Discard"),
+        Binding("n", "answer(False)", "Keep editing"),
     ]
 
     def compose(self) -> ComposeResult:
         yield Label(
-            "Throw your changes away? Nothing is stored or started.\n\n[y] yes   [n] no",
+            "Discard your changes? Nothing is stored or started.\n\n[y] yes   [n] no",
             markup=False,
         )
 
