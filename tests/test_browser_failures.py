@@ -140,8 +140,8 @@ def mended(world: World) -> None:
     [
         (escape, "Waiting for the end of its turn", "Retry"),
         (cannot_start, "Creating the successor", "Retry"),
-        (ignores_enter, "Instruct", "Cancel"),
-        (says_nothing, "Acknowledged", "Skip"),
+        (ignores_enter, "Asking for the document", "Cancel"),
+        (says_nothing, "Waiting for the acknowledgement", "Skip"),
     ],
     ids=lambda it: getattr(it, "__name__", it),
 )
