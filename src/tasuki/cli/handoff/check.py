@@ -36,9 +36,7 @@ Examples:
     "--thread", "spec", required=True, metavar="THREAD",
     help="The thread that it hands off: path, id or its beginning, harness, @N, or a handoff's id.",
 )  # fmt: skip
-@click.option(
-    "--goal", default="", metavar="TEXT", help="The goal, if it is not in the document."
-)  # fmt: skip
+@click.option("--goal", default="", metavar="TEXT", help="The goal, if it is not in the document.")
 @click.option(
     "--fail-under", type=click.IntRange(0, 100), metavar="N", help="Exit with 1 if the total is below N."
 )  # fmt: skip

@@ -43,7 +43,7 @@ _DAMAGED_REMEDIES = {
     "`sqlite3 FILE .recover` may still read it.",
     "workflows": "It is damaged. Move it away, {path}-wal and {path}-shm with it, and start again: no agent and no document "
     "is in it, and handoffs under way continue at the step that they were at.",
-}  # fmt: skip
+}
 LOCK_SECONDS = 10.0
 CHECKED_BYTES = 256 << 20
 """Larger SQLite files are not checked at the start: it takes a second for each GB or so."""
