@@ -20,14 +20,8 @@ from tasuki.text_safety import clean_for_display
 
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
-    "start": (
-        "tasuki.cli.handoff.command:start",
-        "Start the successor of a stored handoff.",
-    ),
-    "threads": (
-        "tasuki.cli.thread_list:threads",
-        "List the threads of this folder, newest first.",
-    ),
+    "start": ("tasuki.cli.handoff.command:start", "Start the successor of a stored handoff."),
+    "threads": ("tasuki.cli.thread_list:threads", "List the threads of this folder, newest first."),
     "handoffs": (
         "tasuki.cli.handoff.handoffs:handoffs",
         "List, find and prune the stored handoffs.",
@@ -35,10 +29,7 @@ COMMANDS = {
     "show": ("tasuki.cli.handoff.handoffs:show", "Show one handoff."),
     "lineage": ("tasuki.cli.handoff.handoffs:lineage", "Draw the chain of threads and handoffs."),
     "find": ("tasuki.cli.thread_list:find", "Search all threads of all harnesses."),
-    "read": (
-        "tasuki.cli.read:read",
-        "Open a thread or entries of it, or ask it a question.",
-    ),
+    "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
     "chat": (
         "tasuki.cli.setup.protocols:chat",
         "Talk to any agent that speaks ACP, with /handoff.",
@@ -71,10 +62,7 @@ COMMANDS = {
         "tasuki.cli.fleet.serve:serve",
         "Serve a fleet of agents: personas, hooks, handoffs.",
     ),
-    "dashboard": (
-        "tasuki.cli.fleet.serve:dashboard",
-        "Print the link that opens the dashboard.",
-    ),
+    "dashboard": ("tasuki.cli.fleet.serve:dashboard", "Print the link that opens the dashboard."),
     "persona": (
         "tasuki.cli.fleet.persona:persona",
         "Add, list and edit the personas of the fleet.",

@@ -135,9 +135,7 @@ def attach(id: int) -> None:
 @click.argument("id", type=int)
 @click.argument("text", nargs=-1, required=True, metavar="TEXT…|-")
 @click.option(
-    "--key",
-    metavar="KEY",
-    help="Idempotency key: with the same key the text is typed only once.",
+    "--key", metavar="KEY", help="Idempotency key: with the same key the text is typed only once."
 )
 @JSON_OPTION
 def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:

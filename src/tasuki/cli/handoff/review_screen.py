@@ -14,14 +14,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import (
-    Label,
-    OptionList,
-    Static,
-    TabbedContent,
-    TabPane,
-    TextArea,
-)
+from textual.widgets import Label, OptionList, Static, TabbedContent, TabPane, TextArea
 from textual.widgets.option_list import Option
 
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item, split_brief
@@ -141,8 +134,7 @@ class Discard(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         yield Label(
-            "Discard your changes? Nothing is stored or started.\n\n[y] yes   [n] no",
-            markup=False,
+            "Discard your changes? Nothing is stored or started.\n\n[y] yes   [n] no", markup=False
         )
 
     def action_answer(self, answer: bool) -> None:

@@ -92,10 +92,7 @@ class AgentLifecycle:
             raise
 
     def insert_agent(
-        self,
-        connection: sa.Connection,
-        request: StartRequest,
-        previous_agent_id: int | None = None,
+        self, connection: sa.Connection, request: StartRequest, previous_agent_id: int | None = None
     ) -> int:
         """Insert the row of an agent that is to be started, as the successor of another or none.
 

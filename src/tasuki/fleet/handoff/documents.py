@@ -19,9 +19,7 @@ from tasuki.files import FULL, replace_file
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.harness import registry as harnesses
-from tasuki.harness.reading.typed_prompts import (
-    is_document_request,
-)
+from tasuki.harness.reading.typed_prompts import is_document_request
 from tasuki.text_safety import clean_text
 
 if TYPE_CHECKING:

@@ -139,8 +139,7 @@ def await_delivery(context: StepContext, handoff: FleetHandoff) -> str:
         return ""
     agent = _load_successor(context, handoff)
     raise StepFailed(
-        "not_delivered",
-        f"The thread of agent {agent.id} does not hold the prompt: {agent.thread}",
+        "not_delivered", f"The thread of agent {agent.id} does not hold the prompt: {agent.thread}"
     )
 
 
@@ -170,8 +169,7 @@ def await_acknowledgement(context: StepContext, handoff: FleetHandoff) -> str:
         and _load_successor(context, handoff).skill_at is None
     ):
         context.update_handoff(
-            handoff,
-            notes=[*handoff.notes, "The successor's hook ended before its skill arrived."],
+            handoff, notes=[*handoff.notes, "The successor's hook ended before its skill arrived."]
         )
     return ""
 
@@ -200,8 +198,7 @@ def _load_successor(context: StepContext, handoff: FleetHandoff) -> FleetAgent:
     agent = context.load_agent(_get_successor_id(context, handoff))
     if agent.ended_at is not None:
         raise StepFailed(
-            "successor_died",
-            f"Agent {agent.id} ended before it took over ({agent.end_reason}).",
+            "successor_died", f"Agent {agent.id} ended before it took over ({agent.end_reason})."
         )
     return agent
 

@@ -276,12 +276,7 @@ def adopt_agent(
         )
     except TasukiError as error:
         return _render_new_agent(
-            request,
-            fleet,
-            form,
-            refused=str(error),
-            adopting=True,
-            status=bodies.get_status(error),
+            request, fleet, form, refused=str(error), adopting=True, status=bodies.get_status(error)
         )
     return templates.redirect(request, f"/agents/{agent.id}")
 

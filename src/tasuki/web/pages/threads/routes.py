@@ -322,10 +322,7 @@ def _describe_thread(thread: Thread, cleaner: EntryCleaner) -> dict[str, Any]:
     include_in_schema=False,
 )
 def show_whole_entry(
-    harness: FromPath[str],
-    id: FromPath[str],
-    ref: FromPath[int],
-    path: FromQuery[str] = "",
+    harness: FromPath[str], id: FromPath[str], ref: FromPath[int], path: FromQuery[str] = ""
 ) -> Response[bytes]:
     """Show one entry in full, without secrets, as text."""
     adapter, file = find_thread_file(harness, id, path)
