@@ -187,7 +187,7 @@ def _find_own_problems(data: Path) -> Iterator[DiagnosedProblem]:
         folder = folder.parent
     if _is_closed(data):
         yield DiagnosedProblem(f"tasuki cannot read {folder}, where it stores handoffs and what it installed.",
-                      "get the permission, or: export TASUKI_DATA=/some/folder")  # fmt: skip
+                      "give yourself permission, or: export TASUKI_DATA=/some/folder")  # fmt: skip
         return
     record = data / RECORD
     try:
@@ -256,7 +256,7 @@ def _summarize_threads(harness: Harness) -> tuple[ThreadSummary, list[DiagnosedP
         files = sorted(harness.list_files(), key=lambda file: file.modified, reverse=True)
         newest = next((f for f in files[:20] if read_ends(harness, f) is not None), None)
     mend = (
-        f"see who may read it: ls -ld {shlex.quote(unreadable[0].split(' cannot be ')[0])}"
+        f"check who may read it: ls -ld {shlex.quote(unreadable[0].split(' cannot be ')[0])}"
         if unreadable and "defect" not in unreadable[0]
         else ""
     )
@@ -336,9 +336,7 @@ def _list_parts(
     installer, mend = Installer(get_data_folder()), f"tasuki install {arguments}"
     parts = [_build_part(standing) for standing in installer.list_states(record, additions)]
     problems += [
-        DiagnosedProblem(
-            f"Still installed, but not supported by this version of tasuki: {what}.", mend
-        )
+        DiagnosedProblem(f"Still installed, though this tasuki does not support it: {what}.", mend)
         for what in installer.find_leftovers(record, additions)
     ]
     problems += _find_part_problems(mend, parts)

@@ -10,7 +10,7 @@ from browser import Browsing, operator, portraits
 from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.store import tables
 
 STATES = {

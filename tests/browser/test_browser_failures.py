@@ -138,10 +138,10 @@ def mended(world: World) -> None:
 @pytest.mark.parametrize(
     ("breaks", "step", "button"),
     [
-        (escape, "Wait for stop", "Retry"),
-        (cannot_start, "Create successor", "Retry"),
-        (ignores_enter, "Instruct", "Cancel"),
-        (says_nothing, "Acknowledged", "Skip"),
+        (escape, "Waiting for the end of its turn", "Retry"),
+        (cannot_start, "Creating the successor", "Retry"),
+        (ignores_enter, "Asking for the document", "Cancel"),
+        (says_nothing, "Waiting for the acknowledgement", "Skip"),
     ],
     ids=lambda it: getattr(it, "__name__", it),
 )

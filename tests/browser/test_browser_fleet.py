@@ -37,7 +37,7 @@ def test_a_handoff_from_the_click_to_the_acknowledgement(world: World, seen: Pag
     expect(card(seen, agent)).to_contain_text("developer-con-1")
     hand_off(seen, agent)
     seen.evaluate("window.same = true")
-    expect(seen.locator("li.now")).to_contain_text("Wait for stop")
+    expect(seen.locator("li.now")).to_contain_text("Waiting for the end of its turn")
     hold.touch()
     expect(seen.locator("header .st").first).to_contain_text("Acknowledged", timeout=40_000)
     steps = seen.locator("ol.steps > li.ok")
@@ -88,7 +88,7 @@ def test_a_failure_is_shown_and_retried(world: World, seen: Page) -> None:
     hand_off(seen, agent)
     alert = seen.locator("main").get_by_role("alert")
     expect(alert).to_contain_text("document_missing", timeout=30_000)
-    expect(seen.locator("li.bad")).to_contain_text("Check document")
+    expect(seen.locator("li.bad")).to_contain_text("Checking the document")
     expect(seen.get_by_text(f"Agent {agent} is alive and usable")).to_be_visible()
     expect(seen.get_by_role("button", name="Finish by hand")).to_be_disabled()
     world.script()
@@ -108,7 +108,7 @@ def test_a_server_that_is_killed_under_the_open_page(
     expect(card(seen, agent)).to_contain_text("developer-con-1")
     hand_off(seen, agent)
     seen.evaluate("window.same = true")
-    expect(seen.locator("li.now")).to_contain_text("Wait for stop")
+    expect(seen.locator("li.now")).to_contain_text("Waiting for the end of its turn")
     port = world.port
     world.kill()
     expect(seen.locator("#live-word")).to_have_text("Reconnecting")
@@ -225,7 +225,7 @@ def test_a_dead_agent_is_handed_off_from_its_thread(world: World, seen: Page) ->
     form.get_by_role("button", name="Hand off developer-con-1").click()
     seen.wait_for_url("**/handoffs/*")
     expect(seen.locator("article header .st")).to_contain_text("Acknowledged", timeout=40_000)
-    expect(seen.locator("ol.steps > li").first).to_contain_text("Write document")
+    expect(seen.locator("ol.steps > li").first).to_contain_text("Writing the document")
 
 
 def test_an_agent_is_started_and_stopped(world: World, seen: Page) -> None:

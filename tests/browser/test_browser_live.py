@@ -12,7 +12,7 @@ from browser import Browsing, operator, portraits, violations
 from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.store import log, tables
 
 WATCH = """() => {

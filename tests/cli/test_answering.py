@@ -127,7 +127,7 @@ def test_a_model_that_fails_leaves_the_passages(
     done = ask(world, model, str(path))
 
     assert done.returncode == 0
-    assert "The passages, then." in done.stderr
+    assert "Showing the passages instead." in done.stderr
     assert "keepalive is off" in done.stdout
 
 

@@ -435,7 +435,7 @@ def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:
         ("mcp", "Interrupted."),
         ("handoff x", "Interrupted; nothing was started."),
         ("handoffs prune -y", "Interrupted. What was deleted until then is gone."),
-        ("install pi -y", "Interrupted. What was written until then stays; tasuki uninstall takes it out."),
+        ("install pi -y", "Interrupted. What was written until then stays; tasuki uninstall removes it."),
     ],
 )  # fmt: skip
 def test_ctrl_c_says_what_is_true_of_the_command(world: World, command: str, said: str) -> None:

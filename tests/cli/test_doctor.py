@@ -43,7 +43,7 @@ def test_a_harness_that_works_is_described_in_a_few_lines(session: Session) -> N
     text = done.stdout
     assert "Claude Code program 2.1.330, " in " ".join(text.split())
     assert "  threads    1, the newest can be read\n" in text
-    assert "  successor  can be started; the brief stands unsent, as its filled-in input\n" in text
+    assert "  successor  can be started; the brief is left unsent, as its filled-in input\n" in text
     assert "tasuki install claude\n" in text
     assert "Not here: Codex" in text
     lines = [line for line in text.splitlines() if str(session.root) not in line]
@@ -106,7 +106,7 @@ def test_what_is_left_of_an_extra_that_is_gone_is_told(session: Session) -> None
     )
     session.env["PYTHONPATH"] = str(session.root / "without")
     (problem,) = claude(session, code=1)["problems"]
-    assert "cannot do it: tasuki's tools" in problem["what"]
+    assert "does not support it: tasuki's tools" in problem["what"]
     session.run("install", "claude", "--yes")
 
     assert claude(session)["problems"] == []
@@ -287,6 +287,6 @@ def test_a_settings_file_that_is_not_there_is_a_problem(session: Session) -> Non
     (problem,) = json.loads(done.stdout)["problems"]
 
     assert problem["what"] == (
-        "TASUKI_CONFIG names /nowhere/config.toml, which is not there. The defaults hold."
+        "TASUKI_CONFIG names /nowhere/config.toml, which does not exist. The defaults apply."
     )
     assert problem["mend"] == "tasuki config"

@@ -54,16 +54,16 @@ def test_several_harnesses_are_installed_and_taken_out_again(session: Session) -
     assert session.run("uninstall", "claude", "codex", "--yes").returncode == 0
     assert everything(session) == before
     assert not (session.home / ".codex").exists()
-    assert session.run("uninstall", "codex", "-y").stdout.endswith("Nothing of tasuki is there.\n")
+    assert session.run("uninstall", "codex", "-y").stdout.endswith("No part of tasuki is there.\n")
     done = session.run("uninstall", "--all", "--yes")
-    assert (done.returncode, done.stdout) == (0, "Nothing of tasuki is in any harness.\n")
+    assert (done.returncode, done.stdout) == (0, "No part of tasuki is in any harness.\n")
 
 
 def test_without_a_terminal_nothing_is_written_unasked(session: Session) -> None:
     """Names or --all, and --yes, are needed then."""
     for arguments, told in (
-        (("install",), "Name those that are meant, or say --all."),
-        (("install", "claude"), "add --yes, or look with --dry-run"),
+        (("install",), "Name one or more, or use --all."),
+        (("install", "claude"), "add --yes, or check with --dry-run"),
         (("uninstall",), "Name a harness"),
         (("install", "specstory"), "tasuki adds nothing to SpecStory"),
         (("install", "clod"), "Unknown harness 'clod'"),

@@ -12,9 +12,9 @@ from terminals import Terminal
 from waiting import retry_until
 
 from tasuki.errors import NotPossible, PaneGone
-from tasuki.fleet.agents import adoption
+from tasuki.fleet.agents import lifecycle
+from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.agents.shutdown import AgentShutdown
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.prompt_delivery import NOT_IN_FRONT, PromptDelivery
 from tasuki.fleet.handoff.workflow import StepLimits
@@ -51,7 +51,7 @@ class Desk:
 
     def _adopted(self) -> FleetAgent | None:
         try:
-            return adoption.adopt_agent(self.database, self.panes, "h", pane=self.pane, harness="claude",
+            return lifecycle.adopt_agent(self.database, self.panes, "h", pane=self.pane, harness="claude",
                                   persona="", session="")  # fmt: skip
         except NotPossible:
             return None

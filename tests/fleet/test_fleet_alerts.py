@@ -11,8 +11,8 @@ from fleets import World
 from inboxes import Inbox
 from waiting import retry_until
 
-from tasuki.fleet.alerts import alerts
-from tasuki.fleet.alerts.notifier import AlertNotifier
+from tasuki.fleet import alerts
+from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
@@ -124,7 +124,7 @@ def test_what_waited_for_too_long_wakes_nobody(database: FleetDatabase, inbox: I
 
     assert (of.state, of.problem, inbox.got) == (
         "not_sent",
-        "It is too old: the server was away.",
+        "It is too old: the server was not running.",
         [],
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasuki.fleet.alerts.alerts import AutomationGuard
+from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 
@@ -116,7 +116,7 @@ def test_d10_a_successor_that_is_full_at_once_stops_it(fleet: Fleet) -> None:
     fleet.handoff(old, new)
     wanted, why = fleet.guard.decide_handoff(new)
 
-    assert (wanted, "behind its first turn" in why) == (False, True)
+    assert (wanted, "after its first turn" in why) == (False, True)
 
 
 def test_d10_a_stopped_automation_stays_stopped(fleet: Fleet) -> None:

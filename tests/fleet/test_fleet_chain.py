@@ -70,7 +70,7 @@ def test_what_is_said_after_the_document_is_added(world: World, document: list[s
     added = Path(of["file_path"]).read_text().partition(documents.ADDED)[2]
 
     assert ("Never use port 22" in added, "net.py" in added) == (True, True)
-    assert "Facts that were added from after the document: 2." in of["notes"]
+    assert "Facts added that came after the document: 2." in of["notes"]
 
 
 @pytest.mark.parametrize("at", ["check:after", "record:after"])

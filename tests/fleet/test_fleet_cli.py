@@ -87,7 +87,7 @@ def test_personas_that_cannot_be(desk: Desk) -> None:
         (("add", "developer", "con", "--skill", "none.md"), 1, "No such file"),
         (("add", "developer", "con", "--threshold", "0"), 2, "Invalid value"),
         (("show", "developer-nobody-1"), 1, "No persona 'developer-nobody-1'"),
-        (("show", "../../etc"), 1, "There is nothing at"),
+        (("show", "../../etc"), 1, "Nothing exists at"),
         (("edit", "developer-con-1"), 2, "Say what to change"),
         (("retire", "x"), 1, "No persona"),
     ]
@@ -160,7 +160,7 @@ def test_what_cannot_be_done_is_a_sentence(desk: Desk) -> None:
         (("attach", ended), f"Agent {ended} has ended."),
         (("handoff", ended, "--reason", "r"), "Agent is not active"),
         (("handoff", alone, "--reason", "r"), "Agent has no persona"),
-        (("adopt", "x; kill-server"), "is no pane of tmux"),
+        (("adopt", "x; kill-server"), "is not a tmux pane"),
         (("start", "--persona", "developer-nobody-1"), "No persona 'developer-nobody-1'"),
         (("start", "--harness", "claude", "--cwd", "/no/such"), "There is no folder /no/such"),
         (("retry", "abcd"), "No handoff of an agent begins with 'abcd'"),
@@ -174,8 +174,8 @@ def test_what_cannot_be_done_is_a_sentence(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("values", "words"),
-    [({"state": "compacting"}, "compacts its context. Wait for that, or say --force."),
-     ({"children": ["explore", "npm test"]}, "2 of agent 1's own still run: explore; npm test. Wait for them, or say --force.")],
+    [({"state": "compacting"}, "compacts its context. Wait for that, or use --force."),
+     ({"children": ["explore", "npm test"]}, "2 sub-agents or background commands of agent 1 still run: explore; npm test. Wait for them, or use --force.")],
 )  # fmt: skip
 def test_d15_what_runs_is_not_cut_off(desk: Desk, values: dict[str, Any], words: str) -> None:
     """D15: exit code 3 while sub-agents, background commands or a compaction run; nothing is begun."""

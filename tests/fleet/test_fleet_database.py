@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 from tasuki.fleet.hooks import spool
-from tasuki.fleet.hosts.hosts import identify_host
+from tasuki.fleet.hosts import identify_host
 from tasuki.fleet.store import log
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 

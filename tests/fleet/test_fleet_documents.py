@@ -10,8 +10,9 @@ import pytest
 from fleet_rows import ID, agent, handoff
 
 from tasuki.config.settings import LoadedSettings, Settings
+from tasuki.fleet import prompts
 from tasuki.fleet.handoff import documents
-from tasuki.fleet.handoff.thread_documents import write_from_thread
+from tasuki.fleet.handoff.outgoing_steps import write_from_thread
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.testing import ThreadBuilder
 
@@ -236,7 +237,7 @@ def test_what_tasuki_itself_asked_for_is_no_wish(path: Path, tmp_path: Path) -> 
     built = ThreadBuilder("claude", cwd=str(tmp_path))
     built.user("Never touch the vendor folder, and make the retries configurable")
     built.edit("src/client.py", "3", "config.retries").assistant("Done.")
-    built.user(documents.render_instruction(handoff(), path)).assistant("Written.")
+    built.user(prompts.render_instruction(handoff(), path)).assistant("Written.")
     path.write_text("## What I was working on\n\nThe client.\n")
     thread = built.write(tmp_path / built.file_name())
     documents.complete_document(path, agent(thread=str(thread)), handoff())
@@ -321,7 +322,7 @@ def test_a_full_disk_is_named_and_the_document_stays(path: Path, thread: Path) -
 
 def test_fr5_the_instruction_names_what_is_expected(path: Path) -> None:
     """FR5: the path, and work, progress, decisions, blockers, files and next steps."""
-    text = documents.render_instruction(handoff(), path)
+    text = prompts.render_instruction(handoff(), path)
 
     for words in (
         str(path), "first person", "What I was working on", "progress", "decisions made and why",
@@ -333,7 +334,7 @@ def test_fr5_the_instruction_names_what_is_expected(path: Path) -> None:
 def test_fr12_the_injection_prompt_points_to_predecessor_and_file(path: Path) -> None:
     """FR12: the predecessor, the file, the task's context, and the line that acknowledges."""
     of = handoff(context="the 429 path first")
-    text = documents.render_injection(of, agent(goal="make retries configurable"), path)
+    text = prompts.render_injection(of, agent(goal="make retries configurable"), path)
 
     for words in (
         "agent 7", SLUG, "5e55104d", str(path), "make retries configurable", "the 429 path first",
@@ -344,11 +345,11 @@ def test_fr12_the_injection_prompt_points_to_predecessor_and_file(path: Path) ->
 
 def test_what_is_typed_holds_no_control_characters(path: Path) -> None:
     """A reason with control sequences in it cannot end the paste and press keys."""
-    text = documents.render_instruction(handoff(reason="full\x1b[201~\rrm -rf /\x07"), path)
+    text = prompts.render_instruction(handoff(reason="full\x1b[201~\rrm -rf /\x07"), path)
 
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text)
 
 
 def test_each_attempt_is_known_by_its_own_words() -> None:
     """The turn of a second attempt is not taken for that of the first."""
-    assert documents.build_reference(handoff()) != documents.build_reference(handoff(attempt=2))
+    assert prompts.build_reference(handoff()) != prompts.build_reference(handoff(attempt=2))

@@ -15,7 +15,7 @@ from databases import Postgres
 from fleets import TASUKI, World, once, refusal
 from waiting import retry_until
 
-from tasuki.fleet.hosts.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, identify_host
+from tasuki.fleet.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, identify_host
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 
 NAMES = ["Anns-MacBook-Pro.local", "web1.example.com", "x" * 200, "büro-höhle-日本", "A"]
@@ -226,7 +226,7 @@ def test_a_folder_on_another_machine_leaves_the_agents_alone_until_it_is_told(
     retry_until(lambda: world.agent(gone)["ended_at"], 20)
 
     assert (409, [None, None]) == (refused[0], left)
-    assert "This data folder was used on old.example before. 2 agents of there" in said
+    assert "This data folder was used on old.example before. 2 agents from there" in said
     assert "tasuki serve --moved" in said
     assert None is world.agent(alive)["ended_at"]
     assert "ended" == world.api("POST", f"/api/agents/{alive}/stop")["state"]
@@ -285,7 +285,7 @@ def test_a_list_of_hosts_that_is_gone_leaves_a_way_on(
     world.kill(15)
     world.serve("--moved")
 
-    assert ("1 agents of there" in said, "tasuki serve --moved" in said) == (True, True)
+    assert ("1 agents from there" in said, "tasuki serve --moved" in said) == (True, True)
     assert 409 == refused[0]
     assert "ended" == world.api("POST", f"/api/agents/{agent}/stop")["state"]
 

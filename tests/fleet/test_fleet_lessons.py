@@ -6,7 +6,7 @@ import pytest
 from fleets import DOCUMENT, World, refusal
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.handoff.lessons import find_lessons
+from tasuki.fleet.agents.persona_files import find_lessons
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 LESSONS = f"""## What I was working on

@@ -49,7 +49,7 @@ def test_every_lost_agent_is_carried_on_from_its_thread(world: World) -> None:
     ]
     for number, one in enumerate(told):
         assert f"vendor number {number}" in Path(one["handoff"]["file_path"]).read_text()
-    assert "No agent is lost" in world.tasuki("agent", "recover")
+    assert "No lost agent" in world.tasuki("agent", "recover")
 
 
 def test_a_few_are_carried_on_at_once(world: World) -> None:

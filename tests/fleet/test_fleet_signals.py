@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from terminals import Terminal
 
-from tasuki.fleet.agents.signals import AgentSignals
+from tasuki.fleet.agents.watch import AgentSignals
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed

@@ -54,7 +54,7 @@ def test_a_handoff_whose_successor_died_is_to_be_carried_on(fleet: FleetDatabase
     """Nobody took its work over: its persona is not free, and a retry starts another successor."""
     records.handoff(fleet, ID, 1, successor_id=2, state="failed", step="acknowledge", failure=DIED)
 
-    with pytest.raises(AlreadyUnderWay, match=r"its successor has not taken over\. Carry it on"):
+    with pytest.raises(AlreadyUnderWay, match=r"its successor has not taken over\. Continue it"):
         check(fleet)
     assert commands.retry_handoff(fleet, ID).step == "create"
 
@@ -65,7 +65,7 @@ def test_a_handoff_behind_which_others_worked_is_history(fleet: FleetDatabase) -
     records.agent(fleet, **ENDED, previous_agent_id=2, started_at=time.time() + 1)
 
     check(fleet)
-    with pytest.raises(NotPossible, match="Agent 3 has worked as developer-con-1 since: what handoff abababab hands on is old"):  # fmt: skip
+    with pytest.raises(NotPossible, match="Agent 3 has worked as developer-con-1 since, so handoff abababab is out of date"):  # fmt: skip
         commands.retry_handoff(fleet, ID)
     assert commands.finish_handoff(fleet, ID).state == "done"
 

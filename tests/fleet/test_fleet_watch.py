@@ -57,7 +57,7 @@ def _ended(desk: Desk, **values: Any) -> None:
 
 def watching(desk: Desk, *, terminal: bool = False) -> "subprocess.Popen[bytes]":
     """Someone who watches the handoff bbbb…, in a pipe or in a terminal; `out` is what they see."""
-    program = "import sys; from tasuki.cli.fleet.client import FleetClient; from tasuki.cli.fleet.watch import watch_handoff\nsys.exit(watch_handoff(FleetClient(), 'b' * 32))"
+    program = "import sys; from tasuki.cli.fleet.client import FleetClient; from tasuki.cli.fleet.handoffs import watch_handoff\nsys.exit(watch_handoff(FleetClient(), 'b' * 32))"
     main, other = pty.openpty() if terminal else os.pipe()
     made = subprocess.Popen(
         [sys.executable, "-c", program], env=desk.env, stdout=other, stderr=subprocess.STDOUT
@@ -179,7 +179,7 @@ def test_a_server_that_is_away_meanwhile_is_waited_for(handed: Desk) -> None:
     _step(handed, "instruct", "ok")
     retry_until(lambda: saw(one, "instruct"))
     address.rename(address.with_name("away"))
-    retry_until(lambda: saw(one, "Waiting for it; the handoff is carried on then."))
+    retry_until(lambda: saw(one, "Waiting for it; the handoff continues then."))
     address.with_name("away").rename(address)
     _ended(handed, state="done", successor_id=1)
     one.wait(30)

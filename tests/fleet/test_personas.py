@@ -97,7 +97,7 @@ def test_hostile_words_are_refused(word: str, tmp_path: Path) -> None:
 )
 def test_hostile_slugs_are_no_paths(slug: str, tmp_path: Path) -> None:
     """A slug is looked at before it becomes a path."""
-    with pytest.raises(PersonaNotFound, match="is no slug of a persona"):
+    with pytest.raises(PersonaNotFound, match="is not the slug of a persona"):
         personas.build_skill(tmp_path, slug)
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_run_is_refused(database: FleetDatabase, tmp_path: Path) 
     """Harnesses that nobody knows or that cannot be run, and thresholds, and skills too long."""
     with pytest.raises(UsageError, match="Unknown harness"):
         made(database, tmp_path, harness="nope")
-    with pytest.raises(NotPossible, match="cannot be run"):
+    with pytest.raises(NotPossible, match="cannot run agents"):
         made(database, tmp_path, harness="aider")
     with pytest.raises(NotPossible, match="1 to 100"):
         made(database, tmp_path, threshold=0)
@@ -228,6 +228,6 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(
     """No row without a folder."""
     (tmp_path / "data").write_text("a file")
 
-    with pytest.raises(StoreFailed, match="could not be made"):
+    with pytest.raises(StoreFailed, match="could not be created"):
         made(database, tmp_path)
     assert [] == queries.list_personas(database)

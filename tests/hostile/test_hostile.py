@@ -274,7 +274,7 @@ def test_a_folder_that_was_deleted_under_the_user_is_told(world: World) -> None:
     done = subprocess.run(["bash", "-c", line], env=world.env, capture_output=True, text=True)
 
     assert done.returncode == 1
-    assert "is the folder that you are in still there?" in done.stderr
+    assert "does the current folder still exist?" in done.stderr
     assert "Traceback" not in done.stderr
 
 

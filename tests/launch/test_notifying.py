@@ -17,11 +17,11 @@ from waiting import retry_until
 
 from tasuki import notify
 from tasuki.config import settings
+from tasuki.fleet import alerts
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.agents.signals import AgentSignals
-from tasuki.fleet.alerts import alerts
-from tasuki.fleet.alerts.alerts import AutomationGuard
-from tasuki.fleet.alerts.notifier import AlertNotifier
+from tasuki.fleet.agents.watch import AgentSignals
+from tasuki.fleet.alerts import AlertNotifier
+from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.hooks.correlator import HookPost, hash_token
 from tasuki.fleet.hooks.intake import EventIntake
 from tasuki.fleet.store import tables

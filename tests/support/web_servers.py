@@ -12,13 +12,13 @@ import uvicorn
 from waiting import retry_until
 
 from tasuki.config.settings import LoadedSettings, Settings
-from tasuki.fleet.hosts.hosts import HOSTS_FILE, identify_host
+from tasuki.fleet.hosts import HOSTS_FILE, identify_host
 from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.fleet.store import schema
 from tasuki.web.application import create_application
 from tasuki.web.connections import ConnectionLimits, limit_protocol
-from tasuki.web.live.log import LiveEvents
-from tasuki.web.security.auth import ServerTokens, load_tokens
+from tasuki.web.live import LiveEvents
+from tasuki.web.security.access import ServerTokens, load_tokens
 from tasuki.web.security.sessions import BrowserSessions
 
 

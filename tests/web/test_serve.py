@@ -102,7 +102,7 @@ def test_a_port_that_is_taken(server: Server) -> None:
 
     assert 1 == code
     assert (
-        f"Port {port} of 127.0.0.1 cannot be listened on: Address already in use. Take another one"
+        f"Port {port} of 127.0.0.1 cannot be listened on: Address already in use. Use another one"
         in said
     )
     assert not (server.fleet / "address").exists()
@@ -111,7 +111,7 @@ def test_a_port_that_is_taken(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("host", "words"),
-    [("999.1.1.1", "999.1.1.1 is no address."), ("::zz", "::zz is no address."), ("", "--host is empty.")],
+    [("999.1.1.1", "999.1.1.1 is not an address."), ("::zz", "::zz is not an address."), ("", "--host is empty.")],
 )  # fmt: skip
 def test_what_is_no_address_is_told_as_that(server: Server, host: str, words: str) -> None:
     """It is not called one that other machines can reach."""
@@ -153,7 +153,7 @@ def test_a_database_that_is_none(server: Server) -> None:
     """A sentence, without the password that was in it."""
     code, said = server.refused("--port", "0", "--database-url", "mysql://me:hunter2secret@h/x")
 
-    assert (1, True) == (code, "'mysql' is no kind of database that tasuki uses" in said)
+    assert (1, True) == (code, "'mysql' is not a kind of database that tasuki supports" in said)
     assert "hunter2secret" not in said
 
 

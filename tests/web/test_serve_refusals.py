@@ -42,7 +42,7 @@ def one_message(code: int, said: str) -> str:
         ("postgresql://me:hunter2@host.invalid/x", "failed to resolve host 'host.invalid'"),
         ("postgresql://me:hunter2@/x?host=/nowhere", "It does not answer. Start it"),
         ("postgresql://me:hunter2@h:port/x", "cannot be understood"),
-        ("postgresql://me:hunter2@127.0.0.1:1/x?sslmode=bogus", "Mend the URL: --database-url"),
+        ("postgresql://me:hunter2@127.0.0.1:1/x?sslmode=bogus", "Fix the URL: --database-url"),
         ("sqlite:///", "so it needs a file: sqlite:////WHOLE/PATH"),
         ("sqlite:///:memory:", "so it needs a file: sqlite:////WHOLE/PATH"),
         ("sqlite:////tmp/fleet.db?mode=rw", "takes no options: leave ?mode=rw out"),
@@ -108,10 +108,10 @@ def guarded() -> Iterator[Postgres]:
 @pytest.mark.parametrize(
     ("user", "name", "words"),
     [
-        ("me:hunter2", "postgres", "refuses the user or the password. Mend the URL"),
-        ("nobody", "postgres", "refuses the user or the password. Mend the URL"),
+        ("me:hunter2", "postgres", "refuses the user or the password. Fix the URL"),
+        ("nobody", "postgres", "refuses the user or the password. Fix the URL"),
         ("postgres", "no_such", "It has no such database. Make it"),
-        ("me:right", "postgres", "Give it the right to create tables"),
+        ("me:right", "postgres", "Give it permission to create tables"),
     ],
 )
 def test_a_database_that_refuses(

@@ -139,7 +139,7 @@ def test_what_is_not_there(served: Served) -> None:
     missing = served.ask("GET", "/api/nothing%1b[2J")
     wrong = served.ask("PUT", "/api/agents")
 
-    assert (404, "There is nothing at /api/nothing. What there is: /schema") == (
+    assert (404, "Nothing exists at /api/nothing. All paths: /schema") == (
         missing.status,
         missing.error,
     )

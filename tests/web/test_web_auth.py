@@ -10,8 +10,7 @@ import pytest
 from web_servers import Served, serving
 
 from tasuki.errors import StoreFailed
-from tasuki.web.security.auth import ServerTokens, load_tokens
-from tasuki.web.security.gate import ServerHosts, is_loopback
+from tasuki.web.security.access import ServerHosts, ServerTokens, is_loopback, load_tokens
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +110,7 @@ def test_a_foreign_host_is_refused(served: Served, host: str) -> None:
     got = served.ask("GET", "/health", Host=host)
 
     assert 421 == got.status
-    assert "does not go by the name in `Host`" in got.error
+    assert "is not known by the name in `Host`" in got.error
 
 
 def test_our_own_names_are_known(served: Served) -> None:

@@ -145,7 +145,7 @@ def test_only_what_was_shown_is_pruned(reader: Reader) -> None:
         reader.vault.save(handoff, "brief")
     reader.vault.append_event(started.id, create_event("started"))
     page = reader.page("/briefs/prune?days=30&keep=0&drafts=1")
-    assert "Delete 1 for good" in page
+    assert "Delete 1 permanently" in page
     assert "Old one" in page
     late = made(goal="Late one")
     reader.vault.save(late, "brief")

@@ -133,9 +133,9 @@ def test_an_entry_that_changed_is_shown_as_it_was(reader: Reader) -> None:
     assert "keep it under 30 s" in changed
     assert "the thread says something else there now" in changed
     assert "keep it under 30 s" in aside(gone)
-    assert "the thread does not have it any more" in aside(gone)
-    assert "Its thread is not there any more" in words(gone)
-    assert "It is neither in the thread nor among what the handoff kept" in aside(
+    assert "the thread no longer has it" in aside(gone)
+    assert "Its thread no longer exists" in words(gone)
+    assert "It is neither in the thread nor stored with the handoff" in aside(
         reader.page(f"{brief}?entry=1")
     )
 
@@ -200,7 +200,7 @@ def test_what_was_left_out_and_redacted_is_told(reader: Reader) -> None:
 
     assert "Dropped by the checks 1 Use the moon dropped from decisions: no entry says so" in said
     assert "Redacted 2 github-token: 2 places" in said
-    assert "Left out, for it did not fit: 1." in words(reader.page(f"/briefs/{handoff.id}/edit"))
+    assert "Left out because it did not fit: 1." in words(reader.page(f"/briefs/{handoff.id}/edit"))
     assert "- Rename it later [#9]" in words(reader.page(f"/briefs/{handoff.id}/edit"))
 
 
@@ -249,4 +249,4 @@ def test_what_happened_to_it_is_told(reader: Reader) -> None:
 
     assert "Acknowledged" in said
     assert "delivered thread: t-9" in said
-    assert "Its thread is not there any more: /gone/t-1.jsonl" in said
+    assert "Its thread no longer exists: /gone/t-1.jsonl" in said

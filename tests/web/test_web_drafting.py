@@ -253,7 +253,7 @@ def test_a_draft_that_nobody_knows(reader: Reader) -> None:
     """A server that was started anew says so."""
     said = words(reader.page("/drafts/0123456789abcdef", 404))
 
-    assert "the server was started anew" in said
+    assert "the server was restarted" in said
 
 
 def test_a_draft_of_a_thread_that_is_not_there(reader: Reader) -> None:

@@ -40,7 +40,7 @@ def test_without_a_persona_the_page_says_what_to_do_first(visitor: Visitor) -> N
     page = visitor.page("/lineage")
 
     assert "No chain yet" in page
-    assert 'href="/personas">Make a persona' in page
+    assert 'href="/personas">Create a persona' in page
     assert "No chain yet" in visitor.page("/lineage?by=project")
 
 

@@ -12,7 +12,7 @@ from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.store.queries import find_newest_event
-from tasuki.web.live import log
+from tasuki.web import live
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -72,7 +72,7 @@ def test_nothing_is_lost_or_doubled_where_old_meets_new(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Readers that begin at any moment, while lines are written, see each once and in order."""
-    monkeypatch.setattr(log, "PAGE_LINES", 7)
+    monkeypatch.setattr(live, "PAGE_LINES", 7)
     start, total = note(served, "begin"), 120
     seen: list[list[str]] = []
 
@@ -103,7 +103,7 @@ def test_a_slow_reader_is_cut_off_and_others_are_not(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds nobody up; it goes on by the last id that it saw."""
-    monkeypatch.setattr(log, "MOST_WAITING_BYTES", 50_000)
+    monkeypatch.setattr(live, "MOST_WAITING_BYTES", 50_000)
     request = f"GET /api/events HTTP/1.1\r\nHost: {served.host}\r\nAuthorization: Bearer {served.tokens.operator}\r\n\r\n"
     with socket.socket() as slow, served.stream() as events:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -124,7 +124,7 @@ def test_a_slow_reader_is_cut_off_and_others_are_not(
 
 def test_silence_is_broken_now_and_then(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comment keeps a silent stream open."""
-    monkeypatch.setattr(log, "KEEP_ALIVE_SECONDS", 0.3)
+    monkeypatch.setattr(live, "KEEP_ALIVE_SECONDS", 0.3)
     request = f"GET /api/events HTTP/1.1\r\nHost: {served.host}\r\nAuthorization: Bearer {served.tokens.operator}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", served.port), timeout=20) as reader:
         reader.sendall(request.encode())

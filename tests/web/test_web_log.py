@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasuki.web.listener import log_to
+from tasuki.web.server import log_to
 
 FORGED = "2026-11-24 01:02:03 WARNING Agent 7 was handed off."
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -13,7 +13,7 @@ from visitors import Visitor, words
 from web_servers import serving
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.handoff.lessons import propose_lessons
+from tasuki.fleet.agents.persona_files import propose_lessons
 from tasuki.fleet.store import queries
 
 HOSTILE = "<script>alert(1)</script>\u202e\n\n[x](javascript:alert(1)) ![y](http://127.0.0.2/z)\n"
@@ -46,7 +46,7 @@ def test_without_a_persona_the_page_says_what_one_is(visitor: Visitor) -> None:
     """The first thing to do is the form itself."""
     page = visitor.page("/personas")
 
-    assert "Make the first persona" in page
+    assert "Create the first persona" in page
     assert 'action="/personas"' in page
 
 
@@ -190,7 +190,7 @@ def test_a_folder_of_documents_that_leads_away_is_told(
     (folder / "handoffs").symlink_to(tmp_path / "away")
     page = visitor.page(f"/personas/{SLUG}")
 
-    assert "is no folder. Put a folder there" in words(page)
+    assert "is not a folder. Create a folder there" in words(page)
     assert "secret.md" not in page
     assert "It develops" in page
 

@@ -12,10 +12,8 @@ from waiting import retry_until
 from web_servers import Answer, Served, serving
 
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.web.listener import listen
 from tasuki.web.security import sessions as sessions_module
-from tasuki.web.security.auth import ServerTokens
-from tasuki.web.security.gate import ServerHosts
+from tasuki.web.security.access import ServerHosts, ServerTokens
 from tasuki.web.security.sessions import (
     IDLE_SECONDS,
     KEY_SECONDS,
@@ -24,6 +22,7 @@ from tasuki.web.security.sessions import (
     BrowserSessions,
     SignInKeys,
 )
+from tasuki.web.server import listen
 
 
 @pytest.fixture

@@ -131,15 +131,15 @@ def test_what_is_still_taken_in_is_told(reader: Reader, tmp_path: Path) -> None:
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         page = retry_until(
-            lambda: "The index takes" in (p := reader.page("/threads?q=pelican")) and p
+            lambda: "Threads are being indexed" in (p := reader.page("/threads?q=pelican")) and p
         )
 
-    assert "The index takes threads in: 1 MB are left." in words(page)
+    assert "Threads are being indexed: 1 MB are left." in words(page)
     assert 'hx-get="/threads?q=pelican" hx-trigger="every 1s"' in page
-    assert '<a href="/threads?q=pelican">look again</a>' in page
+    assert '<a href="/threads?q=pelican">search again</a>' in page
     assert found(reader, "pelican")
     settled = retry_until(
-        lambda: "takes threads in" not in (p := reader.page("/threads?q=pelican")) and p
+        lambda: "are being indexed" not in (p := reader.page("/threads?q=pelican")) and p
     )
     assert "hx-trigger" not in settled
 

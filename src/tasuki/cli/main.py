@@ -1,10 +1,14 @@
-"""The `tasuki` command. Nothing heavy is imported here: commands load when they are called."""
+"""The `tasuki` command, its documentation and completion.
+
+Nothing heavy is imported here: other commands load when they are called.
+"""
 
 import io
 import os
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,25 +20,16 @@ from tasuki.text_safety import clean_for_display
 
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
-    "start": (
-        "tasuki.cli.handoff.command:start",
-        "Start the successor of a handoff that was kept.",
-    ),
-    "threads": (
-        "tasuki.cli.threads.thread_list:threads",
-        "List the threads of this folder, newest first.",
-    ),
+    "start": ("tasuki.cli.handoff.command:start", "Start the successor of a stored handoff."),
+    "threads": ("tasuki.cli.thread_list:threads", "List the threads of this folder, newest first."),
     "handoffs": (
         "tasuki.cli.handoff.handoffs:handoffs",
-        "List, find and prune the handoffs that were kept.",
+        "List, find and prune the stored handoffs.",
     ),
     "show": ("tasuki.cli.handoff.handoffs:show", "Show one handoff."),
     "lineage": ("tasuki.cli.handoff.handoffs:lineage", "Draw the chain of threads and handoffs."),
-    "find": ("tasuki.cli.threads.find:find", "Search all threads of all harnesses."),
-    "read": (
-        "tasuki.cli.threads.read:read",
-        "Open a thread or entries of it, or ask it a question.",
-    ),
+    "find": ("tasuki.cli.thread_list:find", "Search all threads of all harnesses."),
+    "read": ("tasuki.cli.read:read", "Open a thread or entries of it, or ask it a question."),
     "chat": (
         "tasuki.cli.setup.protocols:chat",
         "Talk to any agent that speaks ACP, with /handoff.",
@@ -45,10 +40,10 @@ COMMANDS = {
         "Measure handoffs: on threads, by questions, on made-up cases, by a judge, by hand.",
     ),
     "install": ("tasuki.cli.setup.install:install", "Add /handoff, hooks and tools to a harness."),
-    "uninstall": ("tasuki.cli.setup.install:uninstall", "Take out of a harness what was added."),
+    "uninstall": ("tasuki.cli.setup.install:uninstall", "Remove from a harness what was added."),
     "doctor": (
         "tasuki.cli.setup.doctor:doctor",
-        "Say what works with each harness, and what mends it.",
+        "Check what works with each harness, and how to fix the rest.",
     ),
     "hook": ("tasuki.cli.setup.protocols:hook", "Answer a hook of a harness; harnesses call it."),
     "status": (
@@ -67,10 +62,7 @@ COMMANDS = {
         "tasuki.cli.fleet.serve:serve",
         "Serve a fleet of agents: personas, hooks, handoffs.",
     ),
-    "dashboard": (
-        "tasuki.cli.fleet.serve:dashboard",
-        "Print the link that opens the dashboard.",
-    ),
+    "dashboard": ("tasuki.cli.fleet.serve:dashboard", "Print the link that opens the dashboard."),
     "persona": (
         "tasuki.cli.fleet.persona:persona",
         "Add, list and edit the personas of the fleet.",
@@ -79,12 +71,12 @@ COMMANDS = {
         "tasuki.cli.fleet.agent:agent",
         "Start agents of the fleet, talk to them, hand them off.",
     ),
-    "docs": ("tasuki.cli.setup.docs:docs", "Print a page of the documentation, or list them."),
+    "docs": ("tasuki.cli.main:docs", "Print a page of the documentation, or list them."),
     "config": (
         "tasuki.cli.setup.config:config",
         "Show every setting and where its value came from.",
     ),
-    "completion": ("tasuki.cli.setup.docs:completion", "Print the shell completion script."),
+    "completion": ("tasuki.cli.main:completion", "Print the shell completion script."),
 }
 
 
@@ -133,6 +125,63 @@ def cli() -> None:
     """
 
 
+@click.command()
+@click.argument("page", required=False)
+def docs(page: str | None) -> None:
+    """Print a page of the documentation, or list them.
+
+    PAGE is a name of the list, such as `quickstart` or `harnesses/claude`. They are those of the installed version.
+    """
+    folder = find_docs_folder()
+    pages = {str(p.relative_to(folder).with_suffix("")): p for p in sorted(folder.rglob("*.md"))}
+    if page is None:
+        click.echo("\n".join(pages))
+        return
+    name = page.removeprefix("docs/").removesuffix(".md")
+    if name not in pages:
+        raise click.UsageError(f"No page {page!r}. The pages: tasuki docs")
+    click.echo_via_pager(pages[name].read_text("utf-8"))
+
+
+def find_docs_folder() -> Path:
+    """Find the folder of the pages: in the package of a wheel, or `docs/` of a checkout.
+
+    Raises UsageError.
+    """
+    package = Path(__file__).parent.parent
+    for folder in (package / "docs", package.parent.parent / "docs"):
+        if (folder / "quickstart.md").is_file():
+            return folder
+    raise click.UsageError(
+        "This installation holds no documentation; the checkout has it in docs/."
+    )
+
+
+_SHELLS = {"bash": "bash_source", "zsh": "zsh_source", "fish": "fish_source"}
+_INSTALL_LINES = {
+    "bash": "echo 'eval \"$(tasuki completion bash)\"' >> ~/.bashrc",
+    "zsh": "echo 'eval \"$(tasuki completion zsh)\"' >> ~/.zshrc",
+    "fish": "tasuki completion fish > ~/.config/fish/completions/tasuki.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(sorted(_SHELLS)))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  echo 'eval "$(tasuki completion bash)"' >> ~/.bashrc
+    zsh:   echo 'eval "$(tasuki completion zsh)"' >> ~/.zshrc
+    fish:  tasuki completion fish > ~/.config/fish/completions/tasuki.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    click.echo(completion_class(cli, {}, "tasuki", "_TASUKI_COMPLETE").source())
+
+
 def main() -> None:
     """Run the command line: errors become one message and an exit code.
 
@@ -168,8 +217,8 @@ _INTERRUPTION_MESSAGES = {
     "handoff": "Interrupted; nothing was started.",
     "start": "Interrupted; nothing was started.",
     "handoffs prune": "Interrupted. What was deleted until then is gone.",
-    "install": "Interrupted. What was written until then stays; tasuki uninstall takes it out.",
-    "uninstall": "Interrupted. What was taken out until then is gone; the rest stays.",
+    "install": "Interrupted. What was written until then stays; tasuki uninstall removes it.",
+    "uninstall": "Interrupted. What was removed until then is gone; the rest stays.",
 }
 """What to add after an interruption, for commands where there is more to say."""
 _THREAD_COMMANDS = frozenset({"handoff", "start", "threads", "find", "read", "check", "eval", "hook", "mcp", "doctor"})  # fmt: skip
@@ -188,7 +237,7 @@ def _describe_os_error(error: OSError) -> str:
     if error.filename:
         return f"{error.filename}: {reason}."
     if isinstance(error, FileNotFoundError):
-        return f"{reason}: is the folder that you are in still there?"
+        return f"{reason}: does the current folder still exist?"
     if _is_output_error(error):
         return f"The output could not be written: {reason}."
     return (
@@ -213,7 +262,7 @@ def _describe_data_folder() -> str:
     from tasuki.paths import get_data_folder
 
     try:
-        return f"Look whether there is room in {get_data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
+        return f"Check the free space in {get_data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
     except TasukiError as unknown:
         return str(unknown)
 

@@ -74,6 +74,30 @@ def format_table(
     return lines
 
 
+def shorten_folder(folder: str) -> str:
+    """Shorten a folder for a list: `~` for the home, a long one from its end."""
+    from tasuki.config.settings import find_home
+
+    home = str(find_home() or "")
+    folder = "~" + folder[len(home) :] if home and folder.startswith(home) else folder
+    return folder if len(folder) <= 36 else "…" + folder[-35:]
+
+
+def format_age(seconds: float) -> str:
+    """Format a time span in one unit: `45s`, `12m`, `3h`, `9d`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"
+
+
+def make_visible(text: str) -> str:
+    """Make a text from a thread one line, without control characters."""
+    from tasuki.draft.brief import clean_line
+
+    return clean_line(text)
+
+
 def format_json(document: Mapping[str, object]) -> str:
     """Format the same document as text, for a file."""
     import msgspec

@@ -35,7 +35,7 @@ def write_settings(changes: Mapping[str, Any]) -> Path:
         if f"TASUKI_{name.upper()}" in os.environ:
             raise StoreFailed(
                 f"TASUKI_{name.upper()} in the environment of this program sets {name}, and is stronger "
-                "than the file. Take it out there, and start anew."
+                "than the file. Remove it there, and start again."
             )
     name, path = settings.format_path(path), Path(os.path.realpath(path))
     with _WRITE_LOCK:
@@ -59,7 +59,7 @@ def _read_document(path: Path, name: str) -> "TOMLDocument":
         document = tomlkit.parse(text)
     except (TOMLKitError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigInvalid(
-            f"{name} is not valid TOML: {describe_parse_error(error)}. Mend it by hand first."
+            f"{name} is not valid TOML: {describe_parse_error(error)}. Fix it by hand first."
         ) from error
     except OSError as error:
         raise StoreFailed(f"{name} cannot be read: {explain_error(error)}.") from error

@@ -8,9 +8,7 @@ command to run (`USER_ONLY`). Whether a model that they name may be used is deci
 models are resolved, from `Loaded.choices`.
 """
 
-import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -25,8 +23,6 @@ from tasuki.paths import expand_user
 
 PROJECT_FILE = ".tasuki.toml"
 PI_FILE = ".pi/settings.json"
-MAX_FILE = 1_000_000
-"""Bytes of a settings file; a longer one is an error."""
 
 
 class Provider(Struct, frozen=True, forbid_unknown_fields=True):
@@ -322,16 +318,23 @@ def _list_sources(
     elif not _exists(own, files, problems):
         if os.environ.get("TASUKI_CONFIG") and not problems:
             problems.append(
-                f"TASUKI_CONFIG names {format_path(own)}, which is not there. The defaults hold."
+                f"TASUKI_CONFIG names {format_path(own)}, which does not exist. The defaults apply."
             )
     else:
-        yield SettingsSource(format_path(own), _read_toml(own))
+        yield SettingsSource(format_path(own), validation.read_toml(own, format_path(own)))
     if pi := _find_nearest(cwd, PI_FILE, files):
         yield SettingsSource(
-            f'{format_path(pi)} ("handoff")', _read_pi_settings(pi), repository=True, lenient=True
+            f'{format_path(pi)} ("handoff")',
+            validation.read_pi_settings(pi, format_path(pi)),
+            repository=True,
+            lenient=True,
         )
     if project := _find_nearest(cwd, PROJECT_FILE, files):
-        yield SettingsSource(format_path(project), _read_toml(project), repository=True)
+        yield SettingsSource(
+            format_path(project),
+            validation.read_toml(project, format_path(project)),
+            repository=True,
+        )
     yield SettingsSource("environment", dict(_read_environment(problems)))
     yield SettingsSource("flag", {k: v for k, v in flags.items() if v is not None})
 
@@ -342,7 +345,7 @@ def _exists(path: Path, files: list[SettingsFile], problems: list[str]) -> bool:
         exists = path.exists()
     except (OSError, ValueError) as exc:
         problems.append(f"Cannot look for {format_path(path)}: {getattr(exc, 'strerror', None) or exc}. "
-                        "The defaults hold.")  # fmt: skip
+                        "The defaults apply.")  # fmt: skip
         exists = False
     files.append(SettingsFile(format_path(path), exists))
     return exists
@@ -362,43 +365,6 @@ def _find_nearest(cwd: Path, name: str, files: list[SettingsFile]) -> Path | Non
     return None
 
 
-def _read_file(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE + 1)
-    except OSError as exc:
-        raise ConfigInvalid(f"Cannot read {format_path(path)}: {exc.strerror}.") from exc
-    if len(content) > MAX_FILE:
-        raise ConfigInvalid(
-            f"{format_path(path)} is longer than {MAX_FILE} bytes: no settings file."
-        )
-    return content
-
-
-def _read_toml(path: Path) -> Mapping[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(_read_file(path).decode())
-    except (ValueError, RecursionError) as exc:
-        raise ConfigInvalid(
-            f"{format_path(path)} is not valid TOML: {validation.describe_parse_error(exc)}."
-        ) from exc
-
-
-def _read_pi_settings(path: Path) -> Mapping[str, Any]:
-    try:
-        document = json.loads(_read_file(path) or b"{}")
-    except (ValueError, RecursionError) as exc:
-        raise ConfigInvalid(
-            f"{format_path(path)} is not valid JSON: {validation.describe_parse_error(exc)}."
-        ) from exc
-    handoff = document.get("handoff", {}) if isinstance(document, dict) else {}
-    if not isinstance(handoff, dict):
-        raise ConfigInvalid(f'{format_path(path)}: "handoff" must be an object.')
-    return handoff
-
-
 def _read_environment(problems: list[str]) -> Iterator[tuple[str, Any]]:
     for name, kind in _KINDS.items():
         variable = f"TASUKI_{name.upper()}"
@@ -410,19 +376,7 @@ def _read_environment(problems: list[str]) -> Iterator[tuple[str, Any]]:
                 f"{variable} is ignored: write [providers.NAME] in {_format_user_file()}."
             )
         else:
-            yield name, _parse_value(variable, text, kind)
-
-
-def _parse_value(variable: str, text: str, kind: Any) -> Any:
-    if kind is bool:
-        if text.lower() not in ("1", "0", "true", "false", "yes", "no", "on", "off"):
-            raise ConfigInvalid(f"{variable}={text!r} must be true or false.")
-        return text.lower() in ("1", "true", "yes", "on")
-    if kind is int:
-        if not re.fullmatch(r"-?[0-9]{1,9}", text.strip()):
-            raise ConfigInvalid(f"{variable}={text!r} must be a whole number.")
-        return int(text)
-    return text
+            yield name, validation.parse_value(variable, text, kind)
 
 
 def list_alerts(settings: Settings) -> str:

@@ -1,7 +1,12 @@
-"""One setting: its type in plain words, and what is wrong with a value. No key is repeated."""
+"""Values of settings as files and variables give them, and what is wrong with them, in plain words.
 
+No message repeats a key.
+"""
+
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -10,6 +15,8 @@ from msgspec import Struct
 
 from tasuki.errors import ConfigInvalid
 
+MAX_FILE = 1_000_000
+"""Bytes of a settings file; a longer one is an error."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KEY = re.compile(
     r"(?:sk|pk|rk|gsk|xai|csk|nvapi|pplx|tgp|fw|r8|hf|ghp|gho|ghs|github_pat|glpat|key|AIza)"
@@ -81,7 +88,7 @@ def check_variable(source: str, key: str, name: str) -> None:
     if name and (is_likely_key(name) or not _VARIABLE.fullmatch(name)):
         raise ConfigInvalid(
             f"{source}: {key} must be the name of an environment variable, such as MY_API_KEY, and "
-            "what is there is none; it may be the key itself. Put the key into the variable, not "
+            "this value is not one; it may be the key itself. Put the key into the variable, not "
             "into the file."
         )
 
@@ -145,7 +152,56 @@ def describe_parse_error(error: Exception) -> str:
     """Describe what is wrong with the text of a settings file, instead of Python's words."""
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
-        return f"line {line} holds a byte that is no UTF-8. Save it as UTF-8"
+        return f"line {line} holds a byte that is not UTF-8. Save it as UTF-8"
     if isinstance(error, RecursionError):
         return "its values are nested too deeply"
     return str(error)
+
+
+# -- files and variables ---------------------------------------------------------------
+
+
+def _read_file(path: Path, name: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE + 1)
+    except OSError as exc:
+        raise ConfigInvalid(f"Cannot read {name}: {exc.strerror}.") from exc
+    if len(content) > MAX_FILE:
+        raise ConfigInvalid(f"{name} is longer than {MAX_FILE} bytes: no settings file.")
+    return content
+
+
+def read_toml(path: Path, name: str) -> Mapping[str, Any]:
+    """Read a settings file in TOML; `name` is its path for messages. Raises ConfigInvalid."""
+    import tomllib
+
+    try:
+        return tomllib.loads(_read_file(path, name).decode())
+    except (ValueError, RecursionError) as exc:
+        raise ConfigInvalid(f"{name} is not valid TOML: {describe_parse_error(exc)}.") from exc
+
+
+def read_pi_settings(path: Path, name: str) -> Mapping[str, Any]:
+    """Read the key `handoff` of pi's settings. Raises ConfigInvalid."""
+    try:
+        document = json.loads(_read_file(path, name) or b"{}")
+    except (ValueError, RecursionError) as exc:
+        raise ConfigInvalid(f"{name} is not valid JSON: {describe_parse_error(exc)}.") from exc
+    handoff = document.get("handoff", {}) if isinstance(document, dict) else {}
+    if not isinstance(handoff, dict):
+        raise ConfigInvalid(f'{name}: "handoff" must be an object.')
+    return handoff
+
+
+def parse_value(variable: str, text: str, kind: Any) -> Any:
+    """Parse the text of an environment variable as a setting of a type. Raises ConfigInvalid."""
+    if kind is bool:
+        if text.lower() not in ("1", "0", "true", "false", "yes", "no", "on", "off"):
+            raise ConfigInvalid(f"{variable}={text!r} must be true or false.")
+        return text.lower() in ("1", "true", "yes", "on")
+    if kind is int:
+        if not re.fullmatch(r"-?[0-9]{1,9}", text.strip()):
+            raise ConfigInvalid(f"{variable}={text!r} must be a whole number.")
+        return int(text)
+    return text

@@ -16,15 +16,15 @@ from tasuki.config import edit
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
-from tasuki.fleet.agents import adoption
+from tasuki.fleet.agents import lifecycle
+from tasuki.fleet.agents.agent_ends import AgentShutdown, LostAgent, check_gone, find_lost_agents
 from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest, check_folder, check_hooks
-from tasuki.fleet.agents.lost_agents import LostAgent, check_gone, find_lost_agents
-from tasuki.fleet.agents.messages import check_managed, press_key, read_screen, send_message
 from tasuki.fleet.agents.personas import check_available
-from tasuki.fleet.agents.shutdown import AgentShutdown
 from tasuki.fleet.agents.watch import FleetWatch
-from tasuki.fleet.alerts.alerts import AutomationGuard
-from tasuki.fleet.alerts.notifier import AlertNotifier
+from tasuki.fleet.alerts import AlertNotifier
+from tasuki.fleet.automation import AutomationGuard
+from tasuki.fleet.claims import build_claim
+from tasuki.fleet.delivery.messages import check_managed, press_key, read_screen, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
@@ -32,11 +32,8 @@ from tasuki.fleet.handoff.runner import StepRunner, record_order
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.hooks import spool
-from tasuki.fleet.hooks.correlator import HookPost
 from tasuki.fleet.hooks.intake import EventIntake
-from tasuki.fleet.hosts.claims import build_claim
-from tasuki.fleet.hosts.hosts import check_host, identify_host, settle_hosts
-from tasuki.fleet.hosts.start_errors import check_file, explain_errors
+from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
 from tasuki.fleet.store import log, queries, schema
 from tasuki.fleet.store.database import (
     FleetDatabase,
@@ -49,6 +46,7 @@ from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.fleet.store.pruner import FleetPruner
+from tasuki.fleet.store.start_errors import check_file, explain_errors
 from tasuki.harness.install.hook_script import get_script_path, write_hook_script
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.server import Tmux
@@ -144,9 +142,8 @@ class Fleet:
                     moved=self.moved,
                 )  # fmt: skip
                 if get_script_path(self.data).exists():
-                    write_hook_script(
-                        self.data
-                    )  # the script of an older tasuki may not know this server's address
+                    # The script of an older tasuki may not know this server's address.
+                    write_hook_script(self.data)
                 self.notifier.start()
                 self.intake.start()
                 with explain_errors(self.engine.url, "workflows"):
@@ -186,10 +183,6 @@ class Fleet:
         self.panes.close_client()
         self.claim.release()
         self.database.close()
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback`, from any thread, after new rows of the log were committed."""
-        self.changes.on_log(callback)
 
     def check_health(self) -> dict[str, Any]:
         """Return whether the parts of the server work, for `/health`."""
@@ -265,7 +258,7 @@ class Fleet:
         self, *, pane: str, harness: str, persona: str = "", session: str = ""
     ) -> FleetAgent:
         """Adopt an agent that is already running in a pane. Raises NotPossible."""
-        agent = adoption.adopt_agent(
+        agent = lifecycle.adopt_agent(
             self.database, self.panes, self.host, pane=pane, harness=harness, persona=persona,
             session=session,
         )  # fmt: skip
@@ -418,24 +411,17 @@ class Fleet:
         self._unstarted.add(handoff.id)
         text = (
             f"Handoff {handoff.id[:8]} waits to begin: the database of the engine cannot be written to, {why} "
-            f"({self.data}). It begins by itself once that is mended."
+            f"({self.data}). It begins automatically once that is fixed."
         )
         logger.warning(text)
         self.note(
-            "alarm",
-            text,
-            agent_id=handoff.agent_id,
-            handoff_id=handoff.id,
+            "alarm", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
             data={"code": "engine_waits"},
-        )
+        )  # fmt: skip
 
     def _note_settled(self, handoff: FleetHandoff) -> FleetHandoff:
         record_order(handoff)
-        ids = [
-            handoff.agent_id,
-            *([handoff.successor_id] if handoff.successor_id is not None else []),
-        ]
-        self.changes.notify(ids)
+        self.changes.notify(id for id in (handoff.agent_id, handoff.successor_id) if id is not None)
         return handoff
 
     def _start_missing(self) -> None:
@@ -453,10 +439,6 @@ class Fleet:
         self._unstarted.clear()
 
     # -- events ------------------------------------------------------------------------
-
-    async def take_hook_event(self, post: HookPost) -> str:
-        """Take an event of a hook in; return what the hook prints."""
-        return await self.intake.take(post)
 
     def _read_skill(self, slug: str) -> str:
         try:
@@ -481,7 +463,7 @@ class Fleet:
                     request = commands.HandoffRequest("context_limit", automatic=True)
                     self.hand_off(agent_id, request)
                 except (NotPossible, AlreadyUnderWay) as error:
-                    logger.info("Agent %s is not handed off by itself: %s", agent_id, error)
+                    logger.info("Agent %s is not handed off automatically: %s", agent_id, error)
 
 
 def open_fleet(data: Path, database_url: str, loaded: LoadedSettings, **options: Any) -> Fleet:

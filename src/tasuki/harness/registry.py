@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.errors import NotPossible, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.protocol import AgentControl, Harness, ThreadFile
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
@@ -66,6 +66,13 @@ def get_control(harness: Harness) -> AgentControl | None:
     """
     method = getattr(harness, "get_control", None)
     return method() if method else None
+
+
+def require_control(name: str) -> AgentControl:
+    """Return how agents of a harness are run in a fleet. Raises NotPossible, UsageError."""
+    if (control := get_control(get_harness(name))) is None:
+        raise NotPossible(f"tasuki cannot run agents of {name}.")
+    return control
 
 
 def get_containing_file(path: Path) -> Path:

@@ -17,17 +17,20 @@ from litestar.openapi.spec import Components, SecurityScheme
 from tasuki import __version__
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.web.api import agents, handoffs, operator, personas
+from tasuki.web.api import agents, operator, personas
 from tasuki.web.api.bodies import EXCEPTION_HANDLERS
-from tasuki.web.api.metrics import ServerMetrics, show_metrics
-from tasuki.web.hooks.routes import MOST_BODY_BYTES, FleetApplication, receive_hook
-from tasuki.web.live.log import LiveEvents
-from tasuki.web.live.pages import LivePages
+from tasuki.web.api.hooks import (
+    MOST_BODY_BYTES,
+    FleetApplication,
+    ServerMetrics,
+    receive_hook,
+    show_metrics,
+)
+from tasuki.web.live import LiveEvents, LivePages
 from tasuki.web.pages import login as pages_login
 from tasuki.web.pages import routes
 from tasuki.web.pages.fleet import live as pages_live
-from tasuki.web.security.auth import ServerTokens, require_operator
-from tasuki.web.security.gate import RequestGate, ServerHosts
+from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.sessions import BrowserSessions
 
 LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
@@ -54,7 +57,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
 
     live = LiveEvents(fleet.database, on_event)
     metrics = ServerMetrics(fleet, live)
-    fleet.on_change(live.notify)
+    fleet.changes.on_log(live.notify)
 
     @asynccontextmanager
     async def run_live(_: Litestar) -> AsyncIterator[None]:
@@ -72,8 +75,8 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     hooks = Router("/api/hooks", route_handlers=[receive_hook], tags=["hooks"])
     app = FleetApplication(
         route_handlers=[
-            show_health, show_metrics, hooks, personas.router, agents.router,
-            handoffs.router, *operator.ROUTERS,
+            show_health, show_metrics, hooks, personas.router, *agents.ROUTERS,
+            *operator.ROUTERS,
             routes.build_public_router(), routes.build_router(),
         ],
         dependencies={name: Provide(_build_provider(value), sync_to_thread=False) for name, value in dependencies.items()},

@@ -67,7 +67,7 @@ def build_share(proportion: "Proportion") -> dict[str, object]:
 
 def make_visible(text: str) -> str:
     """Make a text of a thread fit for a terminal."""
-    from tasuki.cli.threads.thread_list import make_visible as shown
+    from tasuki.cli.output import make_visible as shown
 
     return shown(text)
 

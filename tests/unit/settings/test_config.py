@@ -98,7 +98,7 @@ def test_a_wrong_setting_is_named_with_its_file(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"# first\n\xff", "line 2 holds a byte that is no UTF-8. Save it as UTF-8."),
+        (b"# first\n\xff", "line 2 holds a byte that is not UTF-8. Save it as UTF-8."),
         (None, "its values are nested too deeply."),
     ],
 )

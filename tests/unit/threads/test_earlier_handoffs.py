@@ -9,8 +9,9 @@ from fleet_rows import agent, handoff
 
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft.facts.earlier_handoffs import LABELS, fold_earlier_handoffs
+from tasuki.fleet import prompts
 from tasuki.fleet.handoff import documents
-from tasuki.fleet.handoff.thread_documents import write_from_thread
+from tasuki.fleet.handoff.outgoing_steps import write_from_thread
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.harness.registry import detect_harness
 from tasuki.testing import ThreadBuilder
@@ -80,7 +81,7 @@ FOLDED = {
 
 def prompt(path: Path, **values: Any) -> str:
     """What a successor begins with."""
-    return documents.render_injection(handoff(**values), agent(), path)
+    return prompts.render_injection(handoff(**values), agent(), path)
 
 
 def folded(builder: ThreadBuilder, folder: Path) -> list[str]:
@@ -313,11 +314,11 @@ def test_what_was_said_between_two_attempts_counts(tmp_path: Path) -> None:
     """After a handoff that failed, words of the user and work are looked for in the next document."""
     path = tmp_path / NAME
     built = ThreadBuilder("claude").user("Make the retries configurable").edit("src/a.py", "1", "2")
-    built.user(documents.render_instruction(handoff(), path)).create(str(path), "").assistant(
+    built.user(prompts.render_instruction(handoff(), path)).create(str(path), "").assistant(
         "Written."
     )
     built.user("Never use port 22 for the tunnel").edit("src/net.py", "22", "2222").assistant("Ok.")
-    built.user(documents.render_instruction(handoff(attempt=2), path)).assistant("Written.")
+    built.user(prompts.render_instruction(handoff(attempt=2), path)).assistant("Written.")
     path.write_text("## What I was working on\n\n- things\n")
     thread = built.write(tmp_path / built.file_name())
     documents.complete_document(path, agent(thread=str(thread)), handoff(attempt=2))
@@ -331,9 +332,7 @@ def test_the_instruction_of_a_cancelled_handoff_is_no_wish(tmp_path: Path) -> No
     """What tasuki typed for another handoff does not get into this document as the user's words."""
     path, other = tmp_path / NAME, handoff(id="99aa88bb" * 4)
     built = ThreadBuilder("claude").user("Make the retries configurable").edit("src/a.py", "1", "2")
-    built.user(documents.render_instruction(other, path)).create(str(path), "x").assistant(
-        "Written."
-    )
+    built.user(prompts.render_instruction(other, path)).create(str(path), "x").assistant("Written.")
     built.user("go on").edit("src/b.py", "1", "2").assistant("Ok.")
     path.write_text("## What I was working on\n\n- things\n")
     thread = built.write(tmp_path / built.file_name())

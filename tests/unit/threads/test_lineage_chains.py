@@ -20,7 +20,7 @@ from tasuki.web.pages.lineage import agents
 from tasuki.web.pages.lineage import vault as lineage_vault
 from tasuki.web.pages.lineage.agents import ChainStory
 from tasuki.web.pages.lineage.diagram import draw_chain
-from tasuki.web.pages.lineage.thread_sizes import ThreadSizeCache
+from tasuki.web.pages.threads.files import ThreadSizeCache
 
 PROJECT = "/home/dev/orchard-api"
 

@@ -12,8 +12,8 @@ import tasuki.fleet.prompts
 from tasuki.draft.authors.session_document import render_document_request
 from tasuki.draft.facts import statements
 from tasuki.draft.text.entries import extract_user_words
+from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.handoff import documents
 from tasuki.harness.reading import typed_prompts
 from tasuki.harness.reading.typed_prompts import (
     extract_human_words,
@@ -79,8 +79,8 @@ def test_in_the_thread_of_every_harness(harness: str, tmp_path: Path) -> None:
     """Whatever a harness makes of a prompt in its file, none of tasuki's is quoted as the user's."""
     built = ThreadBuilder(harness)
     built.user(WISH).assistant("Understood.")
-    built.user(documents.render_instruction(handoff(), PATH)).assistant("Written.")
-    built.user(documents.render_injection(handoff(), agent(), PATH)).assistant("handoff ab12cd34")
+    built.user(prompts.render_instruction(handoff(), PATH)).assistant("Written.")
+    built.user(prompts.render_injection(handoff(), agent(), PATH)).assistant("handoff ab12cd34")
     built.user(render_document_request("the tests")).assistant("## Goal")
     thread = adapter(harness).read(built.write(tmp_path / built.file_name()))
 
@@ -90,12 +90,12 @@ def test_in_the_thread_of_every_harness(harness: str, tmp_path: Path) -> None:
 def test_what_an_operator_and_a_goal_say_is_somebodys_words() -> None:
     """Of the injection prompt the goal and the operator's note stay, without their labels."""
     of = handoff(context="the 429 path first\nand no new packages")
-    text = documents.render_injection(of, agent(goal="make retries configurable"), PATH)
+    text = prompts.render_injection(of, agent(goal="make retries configurable"), PATH)
 
     assert extract_user_words(entry(text)) == (
         "make retries configurable\nthe 429 path first\nand no new packages"
     )
-    assert extract_user_words(entry(documents.render_injection(handoff(), agent(), PATH))) == ""
+    assert extract_user_words(entry(prompts.render_injection(handoff(), agent(), PATH))) == ""
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_an_operator_and_a_goal_say_is_somebodys_words() -> None:
 )
 def test_a_goal_with_lines_of_a_prompt_stays_whole(goal: str) -> None:
     """A goal that quotes the steps or the last line of the prompt that passes it on loses nothing."""
-    text = documents.render_injection(handoff(), agent(goal=goal), PATH)
+    text = prompts.render_injection(handoff(), agent(goal=goal), PATH)
 
     assert extract_user_words(entry(text)) == goal
     assert extract_user_words(entry(f"{WISH}\n{text}\nand ruff")).split("\n\n") == [
@@ -139,8 +139,8 @@ def test_the_label_of_the_task_is_the_one_that_is_typed() -> None:
 
 def test_words_around_a_prompt_stay() -> None:
     """What the user had typed before it, and types after it, is theirs; also around several."""
-    typed = documents.render_instruction(handoff(), PATH)
-    injected = documents.render_injection(handoff(), agent(), PATH)
+    typed = prompts.render_instruction(handoff(), PATH)
+    injected = prompts.render_injection(handoff(), agent(), PATH)
 
     assert extract_human_words(f"fix the login\n{typed}\nand use ruff\n{injected}") == (
         "fix the login\n\nand use ruff"
@@ -151,8 +151,8 @@ def test_words_around_a_prompt_stay() -> None:
 def test_a_prompt_that_is_pasted_behind_words_is_taken_out(tmp_path: Path, between: str) -> None:
     """Of a prompt that Claude Code marks as pasted into a line, the words before and after it stay."""
     for typed in (
-        documents.render_instruction(handoff(), PATH),
-        documents.render_injection(handoff(), agent(), PATH),
+        prompts.render_instruction(handoff(), PATH),
+        prompts.render_injection(handoff(), agent(), PATH),
     ):
         pasted = f'<pasted_content id="99">\n{typed}\n</pasted_content id="99">'
         built = ThreadBuilder("claude").user(f"{WISH}{between}{pasted} and use ruff")
@@ -164,8 +164,8 @@ def test_a_prompt_that_is_pasted_behind_words_is_taken_out(tmp_path: Path, betwe
 
 def test_words_between_a_quoted_prompt_and_a_real_one_stay() -> None:
     """What begins on a line with words and never ends is the user's, up to the prompt that does."""
-    quoted = documents.render_instruction(handoff(), PATH)[:120]
-    typed = documents.render_instruction(handoff(), PATH)
+    quoted = prompts.render_instruction(handoff(), PATH)[:120]
+    typed = prompts.render_instruction(handoff(), PATH)
 
     assert (
         extract_human_words(f"why this: {quoted}\n{WISH}\n{typed}") == f"why this: {quoted}\n{WISH}"
@@ -192,7 +192,7 @@ def test_a_user_who_speaks_of_a_handoff_is_the_user(text: str) -> None:
 def test_the_document_of_an_injection_is_found() -> None:
     """The path is read from the prompt, blanks in it and wrapped lines around it included."""
     path = Path("/home/dev/my fleet/handoffs/20260714T120000-5e55104d.md")
-    text = documents.render_injection(handoff(), agent(goal="fix it"), path)
+    text = prompts.render_injection(handoff(), agent(goal="fix it"), path)
 
     assert find_named_document(text) == str(path)
     assert find_named_document(f"one more thing\n{text}") == str(path)

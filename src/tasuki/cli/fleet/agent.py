@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
-from tasuki.cli.output import format_table, print_json
-from tasuki.cli.threads.thread_list import format_age, shorten_folder
+from tasuki.cli.output import format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway
 from tasuki.text_safety import shorten_to_line
 
@@ -20,18 +19,18 @@ WIDTH_COLUMNS = 200
 def agent() -> None:
     """Start agents of the fleet in tmux, talk to them, hand them off.
 
-    Needs the server: tasuki serve. What a harness tells comes by hooks: tasuki install HARNESS --fleet
+    Needs the server: tasuki serve. Harnesses report by hooks: tasuki install HARNESS --fleet
     """
 
 
 @agent.command()
-@click.option("--persona", default="", metavar="SLUG", help="As whom it works.")
+@click.option("--persona", default="", metavar="SLUG", help="Persona it works as.")
 @click.option("--harness", default="", metavar="H",
-              help="What it runs: claude, codex, pi, …; else that of the persona.")  # fmt: skip
-@click.option("--cwd", default="", metavar="DIR", help="Where it works; else in this folder.")
-@click.option("--model", default="", metavar="M", help="Its model, in the harness's words.")
+              help="Harness to run: claude, codex, pi, …; default: the persona's.")  # fmt: skip
+@click.option("--cwd", default="", metavar="DIR", help="Folder to work in; default: this one.")
+@click.option("--model", default="", metavar="M", help="Model, as the harness names it.")
 @click.option(
-    "--permission", default="", metavar="MODE", help="Permission mode, in the harness's words."
+    "--permission", default="", metavar="MODE", help="Permission mode, as the harness names it."
 )
 @click.option("--goal", default="", metavar="TEXT", help="Its first prompt.")
 @JSON_OPTION
@@ -58,7 +57,7 @@ def start(
 
 
 @agent.command("list")
-@click.option("--all", "everything", is_flag=True, help="Those that ended too.")
+@click.option("--all", "everything", is_flag=True, help="Also those that ended.")
 @click.option("--persona", default="", metavar="SLUG", help="Only those of one persona.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many."
@@ -128,7 +127,7 @@ def attach(id: int) -> None:
             if record["ended_at"] is not None
             else "Agent has no tmux pane that tasuki knows."
         )
-        raise NotPossible(f"{why} What is known of it: tasuki agent show {id}")
+        raise NotPossible(f"{why} Details: tasuki agent show {id}")
     go(record["pane"], record["tmux"])
 
 
@@ -136,9 +135,7 @@ def attach(id: int) -> None:
 @click.argument("id", type=int)
 @click.argument("text", nargs=-1, required=True, metavar="TEXT…|-")
 @click.option(
-    "--key",
-    metavar="KEY",
-    help="A name of this sending: under it the text is typed once, however often you ask.",
+    "--key", metavar="KEY", help="Idempotency key: with the same key the text is typed only once."
 )
 @JSON_OPTION
 def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
@@ -156,21 +153,21 @@ def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
         if not error.__cause__ or isinstance(error.__cause__, ConnectionRefusedError):
             raise  # the request did not reach it
         raise ServerAway(
-            f"uncertain: the server went away before it said whether the text was typed. Ask again with --key {key}: "
+            f"uncertain: the server stopped before it reported whether the text was typed. Repeat with --key {key}: "
             "it is not typed twice."
         ) from error
     state = result["state"]
     if as_json:
         print_json({"sent": result})
     elif state == "proven":
-        click.echo(f"Agent {id} took it.")
+        click.echo(f"Agent {id} received it.")
     else:
         why = _clean_line(
             result.get("why") or "nothing shows that it was taken, nor that it was not"
         )
         click.echo(f"{_clean_line(state)}: {why}. Look at it: tasuki agent attach {id}", err=True)
     if result.get("leftover") and not as_json:
-        click.echo(f"What stood unsent in its input: {_clean_line(result['leftover'])}", err=True)
+        click.echo(f"Unsent text in its input: {_clean_line(result['leftover'])}", err=True)
     return 0 if state == "proven" else 1
 
 
@@ -179,7 +176,7 @@ def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
 def stop(id: int) -> None:
     """End an agent.
 
-    It is asked in its own words; a signal ends it only where it does not answer.
+    It gets its own exit command, and a signal only if it does not respond.
     """
     result = create_client().post("agents", id, "stop")
     click.echo(f"Agent {id} ended: {_clean_line(result['end_reason']) or 'it is gone'}")
@@ -190,11 +187,11 @@ def stop(id: int) -> None:
 @click.option(
     "--harness", default="claude", show_default=True, metavar="H", help="What runs there."
 )
-@click.option("--persona", default="", metavar="SLUG", help="As whom it works from now on.")
-@click.option("--session", default="", metavar="ID", help="Id of its thread, where that is known.")
+@click.option("--persona", default="", metavar="SLUG", help="Persona it works as from now on.")
+@click.option("--session", default="", metavar="ID", help="Id of its thread, if known.")
 @JSON_OPTION
 def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) -> None:
-    """Take on an agent that runs in a tmux PANE already: %3.
+    """Adopt an agent that is already running in a tmux PANE: %3.
 
     The pane you are in: tmux display-message -p '#{pane_id}'
     """
@@ -212,12 +209,12 @@ def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) ->
 @agent.command()
 @click.argument("id", type=int)
 @click.option("--reason", required=True, metavar="TEXT", help="Why, in a word or a sentence.")
+@click.option("--context", default="", metavar="TEXT", help="Note for its successor.")
 @click.option(
-    "--context", default="", metavar="TEXT", help="What its successor should know from you."
+    "--force", is_flag=True, help="Do not wait for its sub-agents and background commands."
 )
-@click.option("--force", is_flag=True, help="Do not wait for what it started and is still running.")
 @click.option("--from-thread", is_flag=True,
-              help="Write the document from its thread: it is dead, or out of its quota.")  # fmt: skip
+              help="Write the document from its thread, for an agent that is dead or out of quota.")  # fmt: skip
 @click.option(
     "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
 )
@@ -227,10 +224,10 @@ def handoff(
 ) -> int:
     """Hand an agent off to a fresh one of its persona.
 
-    It is asked to write a handoff document, ends, and its successor goes on with it. Exit code 3
-    while something that it started runs, or its context is compacted; --force goes on anyway.
+    It is asked to write a handoff document, ends, and its successor continues with it. Exit code 3
+    while sub-agents or background commands run, or it compacts its context; --force proceeds anyway.
     """
-    from tasuki.cli.fleet.watch import watch_handoff
+    from tasuki.cli.fleet.handoffs import watch_handoff
 
     server = create_client()
     if not (force or from_thread):
@@ -254,16 +251,16 @@ def handoff(
 @agent.command()
 @click.option("--reason", default="it was lost", show_default=True, metavar="TEXT",
               help="Why, in a word or a sentence.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say which they are, begin nothing.")
-@click.option("--watch", is_flag=True, help="Wait for all of them; exit code 1 where one fails.")
+@click.option("--dry-run", is_flag=True, help="List them, start nothing.")
+@click.option("--watch", is_flag=True, help="Wait for all of them; exit code 1 if one fails.")
 @JSON_OPTION
 def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
-    """Carry every lost agent on from its thread, as after a restart of the machine.
+    """Recover every lost agent from its thread, as after a restart of the machine.
 
-    A few at once, each as `tasuki agent handoff ID --from-thread` does. One whose program still runs is
-    refused. Exit code 1 where an agent cannot be carried on.
+    A few at once, each as `tasuki agent handoff ID --from-thread` does. An agent whose program still
+    runs is refused. Exit code 1 if an agent cannot be recovered.
     """
-    from tasuki.cli.fleet.watch import await_handoffs, print_recovery
+    from tasuki.cli.fleet.handoffs import await_handoffs, print_recovery
 
     server = create_client()
     if dry_run:
@@ -284,11 +281,11 @@ def _refuse_if_busy(record: dict[str, Any]) -> None:
     """Raise Refused while children run or a compaction does (D15): they would be cut off."""
     id = record["id"]
     if record["state"] == "compacting":
-        raise Refused(f"Agent {id} compacts its context. Wait for that, or say --force.")
+        raise Refused(f"Agent {id} compacts its context. Wait for that, or use --force.")
     if children := record["children"]:
         names = shorten_to_line("; ".join(children), WIDTH_COLUMNS)
         raise Refused(
-            f"{len(children)} of agent {id}'s own still run: {names}. Wait for them, or say --force."
+            f"{len(children)} sub-agents or background commands of agent {id} still run: {names}. Wait for them, or use --force."
         )
 
 
@@ -302,18 +299,18 @@ def _send_order(name: str, handoff_id: str) -> dict[str, Any]:
     "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
 )
 def retry(id: str, watch: bool) -> int:
-    """Carry a failed handoff on. HANDOFF is the beginning of its id."""
-    from tasuki.cli.fleet.watch import watch_handoff
+    """Continue a failed handoff. HANDOFF is the beginning of its id."""
+    from tasuki.cli.fleet.handoffs import watch_handoff
 
     result = _send_order("retry", id)
-    click.echo(f"Handoff {result['id'][:8]} goes on with {result['step']}.")
+    click.echo(f"Handoff {result['id'][:8]} continues with {result['step']}.")
     return watch_handoff(create_client(), result["id"]) if watch else 0
 
 
 @agent.command()
 @click.argument("id", metavar="HANDOFF")
 def cancel(id: str) -> None:
-    """End a handoff where it is; what was done stays done."""
+    """Cancel a handoff; finished steps are not undone."""
     result = _send_order("cancel", id)
     click.echo(f"Handoff {result['id'][:8]} is cancelled, at {result['step']}.")
 
@@ -321,7 +318,7 @@ def cancel(id: str) -> None:
 @agent.command()
 @click.argument("id", metavar="HANDOFF")
 def finish(id: str) -> None:
-    """Call a failed handoff done.
+    """Mark a failed handoff as done.
 
     You did the rest by hand, or saw that it arrived.
     """
@@ -331,7 +328,7 @@ def finish(id: str) -> None:
 @agent.command()
 @click.argument("id", metavar="HANDOFF")
 def skip(id: str) -> None:
-    """Do without the acknowledgement of a handoff."""
+    """Finish a handoff without its acknowledgement."""
     click.echo(f"Handoff {_send_order('skip', id)['id'][:8]} is done, without acknowledgement.")
 
 

@@ -1,11 +1,15 @@
-"""A client of the fleet's server for the commands: HTTP with the standard library alone.
+"""A client of the fleet's server for the commands, and handoffs requested inside its agents.
 
-Address and token come from the files that the server writes into `<data>/fleet/`.
+It speaks HTTP with the standard library alone. Address and token come from the files that the
+server writes into `<data>/fleet/`. The server decides whether a caller is inside an agent: by the
+token that an agent was started with, by its session, or by the processes above the caller. A
+session that runs inside an agent's is not the agent.
 """
 
 import json
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from urllib.parse import quote, urlencode
 
 from tasuki import errors
 from tasuki.errors import ServerAway, TasukiError
+from tasuki.harness.plans import TOKEN
 from tasuki.paths import describe_fault, find_fault, get_data_folder
 from tasuki.web.security.single_server import is_stale
 
@@ -98,7 +103,7 @@ class FleetClient:
                 if line.startswith(b"data: "):
                     yield json.loads(line[6:])
         except (OSError, HTTPException, ValueError) as error:
-            raise ServerAway(f"The server's live events broke off: {error}.") from error
+            raise ServerAway(f"The server's live events were interrupted: {error}.") from error
         finally:
             connection.close()
 
@@ -118,11 +123,11 @@ class FleetClient:
         try:
             document = json.loads(answer.read())
         except (OSError, HTTPException, ValueError) as error:
-            raise ServerAway(f"The server's answer broke off: {error}.") from error
+            raise ServerAway(f"The server's answer was interrupted: {error}.") from error
         finally:
             connection.close()
         if not isinstance(document, dict):
-            raise ServerAway("What answers at the server's address is no server of tasuki.")
+            raise ServerAway("The program at the server's address is not a tasuki server.")
         return document
 
     def _open_answer(
@@ -183,7 +188,7 @@ class FleetClient:
         except ValueError as error:
             raise ServerAway(f"{path} cannot be read: {error}.") from error
         if name == "address" and not text.partition("\n")[0].rpartition(":")[2].isdigit():
-            raise ServerAway(f"{path} holds no address. Start the server anew: tasuki serve")
+            raise ServerAway(f"{path} holds no address. Restart the server: tasuki serve")
         return text
 
 
@@ -193,12 +198,85 @@ def _build_error(status: int, content: bytes) -> TasukiError:
         document = json.loads(content)
         sentence, kind = str(document["error"]), str(document.get("kind", ""))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ServerAway(
-            f"What answers at the server's address is no server of tasuki ({status})."
-        )
+        return ServerAway(f"The program at the server's address is not a tasuki server ({status}).")
     if status == 401:
         return ServerAway("The server does not know this token. Was it started with other data?")
     error_class = getattr(errors, kind, None)
     if isinstance(error_class, type) and issubclass(error_class, TasukiError):
         return error_class(sentence)
     return TasukiError(sentence)
+
+
+REQUEST_REASON = "asked for in the agent"
+MOST_REASON_CHARACTERS = 4000
+"""Most characters of a reason that the server takes."""
+OUTSIDE_FLAG = "--no-fleet"
+OUTSIDE_ADVICE = f"To hand off to a successor that the fleet does not know: {OUTSIDE_FLAG}"
+
+
+def find_own_agent(sessions: Sequence[str] = ()) -> dict[str, Any] | None:
+    """Find the fleet's agent that the caller is a part of; None where it is in none.
+
+    `sessions` are ids or paths of the calling thread, where the harness gives them. Raises
+    ServerAway where an agent of the fleet started the caller, and no server answers.
+    """
+    # XXX
+    from tasuki.launch.processes import list_ancestors
+
+    token = os.environ.get(TOKEN, "")
+    client = FleetClient()
+    if not token and not (client.folder / "address").exists():
+        return None
+    body = {"token": token, "sessions": [s[:4096] for s in sessions if s], "processes": list_ancestors(os.getpid())}  # fmt: skip
+    try:
+        agent: dict[str, Any] | None = client.post("agents", "own", body=body)["agent"]
+    except ServerAway as error:
+        if not token:
+            return None
+        raise ServerAway(
+            f"This runs inside an agent of the fleet, whose server does not answer: nothing was started. {error}\n{OUTSIDE_ADVICE}"
+        ) from error
+    return agent
+
+
+def find_calling_sessions() -> list[str]:
+    """Find ids or paths of threads that the environment names as the caller's."""
+    from tasuki.harness import registry as harnesses
+
+    variables = (harnesses.get_harness(name).caller.variable for name in harnesses.list_names())
+    return [session for name in variables if name and (session := os.environ.get(name))]
+
+
+def hand_off_own(agent: dict[str, Any], goal: str, *, by_model: bool = False) -> str:
+    """Ask the fleet to hand an agent off with a goal; return what happens now, as sentences.
+
+    A goal that the model proposes is no order of the user: it is passed as the reason. Raises
+    TasukiError.
+    """
+    # XXX
+
+    id = agent["id"]
+    proposal = {
+        "reason": f"{REQUEST_REASON}, which proposes as next: {goal}"[:MOST_REASON_CHARACTERS]
+    }
+    body = proposal if by_model else {"reason": REQUEST_REASON, "goal": goal}
+    try:
+        handoff = FleetClient().post("agents", id, "handoff", body=body)
+    except TasukiError as error:
+        raise type(error)(
+            f"The fleet refused to hand agent {id} off: {error}\n{OUTSIDE_ADVICE}"
+        ) from error
+    return (
+        f"Handoff {handoff['id'][:8]} of agent {id} ({handoff['persona']}) begins. As soon as nothing of it runs, the "
+        "agent is asked for its handoff document and ends; its successor continues with that goal. "
+        "If you are the agent: end your turn now. The steps: tasuki handoffs --agents"
+    )
+
+
+def hand_off_caller(goal: str, sessions: Sequence[str], *, by_model: bool = False) -> str:
+    """Hand off the agent that the caller is a part of; empty where it is in none.
+
+    Raises TasukiError.
+    """
+    agent = find_own_agent(sessions)
+    return hand_off_own(agent, goal, by_model=by_model) if agent else ""

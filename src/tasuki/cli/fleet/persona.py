@@ -52,14 +52,14 @@ def persona() -> None:
 @MODEL_OPTION
 @THRESHOLD_OPTION
 @click.option(
-    "--automatic", is_flag=True, help="Hand its agents off by themselves at the threshold."
+    "--automatic", is_flag=True, help="Hand its agents off automatically at the threshold."
 )
 @JSON_OPTION
 def add(
     role: str, name: str, skill: str | None, harness: str | None, model: str | None,
     threshold: float | None, automatic: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Make a persona of a role and a name: developer con makes developer-con-1."""
+    """Create a persona from a role and a name: developer con creates developer-con-1."""
     body: dict[str, Any] = {"role": role, "name": name, "skill": _read_skill(skill) or "",
                             "harness": harness or "claude", "model": model or "",
                             "threshold": threshold, "automatic": automatic}  # fmt: skip
@@ -72,7 +72,7 @@ def add(
 
 
 @persona.command("list")
-@click.option("--all", "everything", is_flag=True, help="Those that are retired too.")
+@click.option("--all", "everything", is_flag=True, help="Also those that are retired.")
 @JSON_OPTION
 def list_personas(everything: bool, as_json: bool) -> None:
     """List the personas."""
@@ -112,8 +112,8 @@ def show(slug: str, as_json: bool) -> None:
     rows = [
         ("persona", record["slug"]), ("harness", record["harness"]), ("model", _clean_line(record["model"])),
         ("threshold", _format_percent(record["threshold"]) or "as the settings say"),
-        ("handoffs", _format_notes(record) or "when they are asked for"), ("folder", _clean_line(record["folder"])),
-        ("at work", working or "nobody"),
+        ("handoffs", _format_notes(record) or "on request"), ("folder", _clean_line(record["folder"])),
+        ("at work", working or "none"),
     ]  # fmt: skip
     for name, value in rows:
         if value:
@@ -128,9 +128,9 @@ def show(slug: str, as_json: bool) -> None:
 @HARNESS_OPTION
 @MODEL_OPTION
 @THRESHOLD_OPTION
-@click.option("--default-threshold", is_flag=True, help="Take the threshold of the settings again.")
+@click.option("--default-threshold", is_flag=True, help="Use the default threshold again.")
 @click.option("--automatic/--manual", default=None,
-              help="Hand its agents off by themselves at the threshold, or not.")  # fmt: skip
+              help="Hand its agents off automatically at the threshold, or not.")  # fmt: skip
 @JSON_OPTION
 def edit(
     slug: str, skill: str | None, harness: str | None, model: str | None, threshold: float | None,
@@ -138,7 +138,7 @@ def edit(
 ) -> None:  # fmt: skip
     """Change a persona.
 
-    What is not given stays. Its next agents are started with it.
+    Omitted settings stay. Changes apply to agents that start later.
     """
     values = {
         "skill": _read_skill(skill), "harness": harness, "model": model, "threshold": threshold,
@@ -160,12 +160,12 @@ def edit(
 @click.argument("slug")
 @click.argument("ids", nargs=-1, type=int, metavar="[IDS]…")
 @click.option("--accept", "order", flag_value="accept", help="Add them to its experience.")
-@click.option("--drop", "order", flag_value="drop", help="Do without them.")
+@click.option("--drop", "order", flag_value="drop", help="Discard them.")
 @JSON_OPTION
 def lessons(slug: str, ids: tuple[int, ...], order: str | None, as_json: bool) -> None:
-    """Review what its agents propose that later ones should know for good.
+    """Review the lessons that its agents propose for later ones.
 
-    Without --accept or --drop they are listed. IDS are some of them; without any, all are meant.
+    Without --accept or --drop they are listed. IDS select some of them; the default is all.
     What is accepted is added to experience.md with its date, and each later agent is given it.
     """
     server = create_client()
@@ -214,7 +214,7 @@ def _read_skill(source: str | None) -> str | None:
         with open(source, encoding="utf-8") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{source} is no text in UTF-8.") from error
+        raise UsageError(f"{source} is not UTF-8 text.") from error
 
 
 def _format_percent(value: float | None) -> str:

@@ -30,18 +30,19 @@ NEEDED_MODULES = (
               help="Where to listen; 0 takes a free one.")  # fmt: skip
 @click.option("--database-url", default="", metavar="URL", envvar="TASUKI_DATABASE_URL",
               help="postgresql://USER@HOST/NAME; without it a file of SQLite. "
-              "A URL with a password belongs into TASUKI_DATABASE_URL.")  # fmt: skip
+              "A URL with a password belongs in TASUKI_DATABASE_URL.")  # fmt: skip
 @click.option(
     "--allow-remote", is_flag=True, help="Listen where other machines can reach it, unencrypted."
 )
 @click.option("--moved", is_flag=True,
-              help="The data folder came from another machine, or this one has a new id: agents that it "
-              "knows of there are this machine's now.")  # fmt: skip
+              help="The data folder came from another machine, or this one has a new id: agents that are "
+              "recorded there now belong to this machine.")  # fmt: skip
 def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bool) -> None:
     """Serve the fleet: personas, agents in tmux, their hooks and handoffs.
 
-    The dashboard is opened by tasuki dashboard --open; on a terminal the start prints a link too. The
-    API needs the token from the file that is named at the start, and describes itself at /schema. Ctrl-C or SIGTERM ends it; handoffs under way go on at the next start.
+    Open the dashboard with tasuki dashboard --open; in a terminal a link is printed, too. The API
+    needs the token from the file named at the start; /schema describes it. Ctrl-C or SIGTERM stops the
+    server; handoffs under way continue at the next start.
     """
     from tasuki.config.settings import load_with_sources
     from tasuki.paths import require_text_path
@@ -77,7 +78,7 @@ PAGE_TEMPLATE = """<!doctype html>
 @click.option("--sign-out", metavar="ID|all", help="Sign a browser out, or every one.")
 @click.option("--json", "as_json", is_flag=True, help="With --sessions: print JSON.")
 def dashboard(opens: bool, lists: bool, sign_out: str | None, as_json: bool) -> None:
-    """Print a link that opens the dashboard of the server which runs.
+    """Print a link that opens the dashboard of the running server.
 
     It signs one browser in, once, within a minute. The browser stays signed in for 30 days, or 7
     without a visit, unless you sign it out. --open needs no link: other users of this machine can
@@ -149,8 +150,7 @@ def _explain_name(link: str) -> None:
 
 
 def _print_sessions(server: "FleetClient", *, as_json: bool) -> None:
-    from tasuki.cli.output import format_table, print_json
-    from tasuki.cli.threads.thread_list import format_age
+    from tasuki.cli.output import format_age, format_table, print_json
 
     sessions = server.get("sessions")["sessions"]
     if as_json:
@@ -181,7 +181,7 @@ def _sign_out(server: "FleetClient", session_id: str) -> None:
         return
     if not session_id.isascii() or not session_id.isdigit():
         raise click.BadParameter(
-            "Say an id of tasuki dashboard --sessions, or all.", param_hint="--sign-out"
+            "Give an id of tasuki dashboard --sessions, or all.", param_hint="--sign-out"
         )
     server.post("sessions", session_id, "end")
     click.echo(f"Browser {session_id} is signed out.")

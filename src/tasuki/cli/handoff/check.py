@@ -34,29 +34,27 @@ Examples:
 @click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
 @click.option(
     "--thread", "spec", required=True, metavar="THREAD",
-    help="The thread it hands on: path, id or its beginning, harness, @N, or a handoff's id.",
+    help="The thread that it hands off: path, id or its beginning, harness, @N, or a handoff's id.",
 )  # fmt: skip
-@click.option(
-    "--goal", default="", metavar="TEXT", help="The goal, where it is handed over beside the document."
-)  # fmt: skip
+@click.option("--goal", default="", metavar="TEXT", help="The goal, if it is not in the document.")
 @click.option(
     "--fail-under", type=click.IntRange(0, 100), metavar="N", help="Exit with 1 if the total is below N."
 )  # fmt: skip
-@click.option("--all", "everything", is_flag=True, help="Show what holds too, with its lines.")
+@click.option("--all", "everything", is_flag=True, help="Also show what is right, with its lines.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def check(
     file: str, spec: str, goal: str, fail_under: int | None, everything: bool, as_json: bool
 ) -> int:
     """Score a handoff document against its thread.
 
-    FILE is any text, whoever wrote it; - is standard input. Nothing is asked of a model. The total
+    FILE is any text, whoever wrote it; - is standard input. No model is asked. The total
     is (sections + 4 × facts) / 5 × claims, less what is deducted for secrets (20), for items that
-    are called pending and are done, and for placeholders (5 each). Size counts for nothing.
+    are called pending and are done, and for placeholders (5 each). Size does not count.
 
     \b
     sections  of those that the thread has something for, by any usual title
     facts     files, checks and their results, todos, wishes, failures, commits
-    claims    paths, commands, quotes, code and values that stand in the thread
+    claims    paths, commands, quotes, code and values that are in the thread
     """
     import gc
 
@@ -148,7 +146,7 @@ def _format_lines(
     yield f"  Total     {quality.total:3} of 100"
     yield _format_score("Sections", quality.sections, "that the thread has something for")
     yield _format_score("Facts", quality.facts, "that a successor needs")
-    yield _format_score("Claims", quality.claims, "that stand in the thread")
+    yield _format_score("Claims", quality.claims, "that are in the thread")
     if quality.deducted:
         yield f"  Deducted  {quality.deducted:3}"
     if not quality.has_goal:
@@ -167,8 +165,8 @@ def _format_lines(
         yield _wrap_text(", ".join(lacking), "  ", width)
     if everything:
         for title, share in (
-            ("Facts it tells", quality.facts),
-            ("Claims that stand", quality.claims),
+            ("Facts it covers", quality.facts),
+            ("Claims that are right", quality.claims),
         ):
             held = [p for p in share.points if p.ok]
             yield from _format_block(title, held, width, len(held))

@@ -62,7 +62,7 @@ class AfterDashesCommand(click.Command):
     "--author",
     type=click.Choice(["offline", "model", "agent"]),
     help="Who writes: offline uses facts and quotes alone, model asks a language model, agent asks "
-    "the thread's own agent in a fork. Where one fails, the next one down writes.",
+    "the thread's own agent in a fork. If one fails, the next simpler one writes.",
 )
 @click.option(
     "--author-model", metavar="PROVIDER/MODEL", help="Model that writes, with --author model."
@@ -106,7 +106,7 @@ def handoff(
 ) -> int:
     """Hand a thread's work to a fresh one.
 
-    GOAL says what the next thread should accomplish; it stands verbatim at the end of the brief.
+    GOAL says what the next thread should accomplish; it is at the end of the brief, verbatim.
     Everything after -- goes to the successor's program.
 
     In a terminal the draft is shown for review and the successor starts with it filled in, not yet
@@ -149,7 +149,7 @@ def handoff(
     "--brief-file",
     type=click.Path(allow_dash=True),
     metavar="FILE",
-    help="Take an edited brief over first, - for standard input.",
+    help="Apply an edited brief first, - for standard input.",
 )
 @click.pass_context
 def start(
@@ -165,7 +165,7 @@ def start(
     prepare: bool,
     brief_file: str | None,
 ) -> int:
-    """Start the successor of a handoff that was kept: a saved draft, or one that an agent made.
+    """Start the successor of a stored handoff: a saved draft, or one that an agent made.
 
     ID is the handoff's id or its beginning. The brief is shown for review first, as `tasuki handoff`
     shows it. Everything after -- goes to the successor's program.
@@ -235,4 +235,4 @@ def read_text(name: str, noun: str) -> str:
     try:
         return data.decode().rstrip("\n")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8 text; the {noun} is kept to the letter.") from error
+        raise UsageError(f"{name} is not UTF-8 text; the {noun} is kept verbatim.") from error

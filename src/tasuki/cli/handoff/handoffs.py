@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from tasuki.cli.fleet.stored_handoffs import (
+from tasuki.cli.fleet.handoffs import (
     PersonaDocument,
     find_documents,
     read_fleet_history,
     select_prunable_documents,
 )
-from tasuki.cli.output import print_json
-from tasuki.cli.threads.thread_list import format_age, make_visible
+from tasuki.cli.output import format_age, make_visible, print_json
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_text, shorten_to_line
 from tasuki.threads.search import find_prunable
@@ -24,7 +23,7 @@ from tasuki.vault import Vault
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tasuki.cli.fleet.stored_handoffs import PersonaDocument
+    from tasuki.cli.fleet.handoffs import PersonaDocument
     from tasuki.model import Handoff
     from tasuki.threads.search import Candidate
     from tasuki.vault import Vault
@@ -92,14 +91,14 @@ def build_prune_plan(choice: PruneChoice) -> PrunePlan:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
 )
-@click.option("--all", "everything", is_flag=True, help="Those too that were only printed.")
+@click.option("--all", "everything", is_flag=True, help="Also those that were only printed.")
 @click.option("--agents", is_flag=True, help="Those of the fleet's agents, from its server.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @click.pass_context
 def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_json: bool) -> None:
-    """List the handoffs that were kept, newest first.
+    """List the stored handoffs, newest first.
 
-    What was only printed is kept so that its references open; it is listed with --all.
+    What was only printed is stored so that its references can be opened; --all lists it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -123,7 +122,7 @@ def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_
 
 def _print_agent_handoffs(limit: int, as_json: bool) -> None:
     from tasuki.cli.fleet.client import FleetClient
-    from tasuki.cli.fleet.watch import print_handoffs
+    from tasuki.cli.fleet.handoffs import print_handoffs
 
     records = FleetClient().get_pages("handoffs", limit)
     if as_json:
@@ -145,9 +144,9 @@ def _print_agent_handoffs(limit: int, as_json: bool) -> None:
 def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Search all handoffs; those that hold most of the words come first.
 
-    Searched are the briefs that were kept, and the documents of the fleet's personas.
+    It searches the stored briefs, and the documents of the fleet's personas.
     """
-    from tasuki.cli.fleet.stored_handoffs import PersonaDocument
+    from tasuki.cli.fleet.handoffs import PersonaDocument
     from tasuki.threads.search import rank_candidates
     from tasuki.vault import Vault
 
@@ -177,7 +176,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
 
 def _find_candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDocument]]":
     """Yield what can be searched: kept briefs, and documents of personas that are no such brief."""
-    from tasuki.cli.fleet.stored_handoffs import find_documents, read_fleet_history
+    from tasuki.cli.fleet.handoffs import find_documents, read_fleet_history
     from tasuki.threads.search import list_candidates
 
     briefs = list(list_candidates(vault))
@@ -191,22 +190,22 @@ def _find_candidates(vault: "Vault") -> "Iterator[Candidate[Handoff | PersonaDoc
 
 @handoffs.command()
 @click.option("--older-than", "days", type=click.IntRange(min=0), metavar="DAYS",
-              help="Only those made more than so many days ago.")  # fmt: skip
+              help="Only those created more than DAYS days ago.")  # fmt: skip
 @click.option(
     "--keep", type=click.IntRange(min=0), default=0, metavar="N", help="Always keep the N newest."
 )
 @click.option("--drafts", is_flag=True, help="Only drafts that were never started.")
 @click.option("--unreadable", is_flag=True,
               help="Set aside those that cannot be read, in a folder of the vault; delete nothing.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
+@click.option("--dry-run", is_flag=True, help="List what would be deleted, delete nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
 def prune(
     days: int | None, keep: int, drafts: bool, unreadable: bool, dry_run: bool, yes: bool
 ) -> None:
     """Delete old handoffs, and old documents of the fleet's personas. Threads are never touched.
 
-    Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain. What a
-    handoff of the fleet that is not over may need stays, the document that a working or lost agent began
+    Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain. Also kept
+    are what an unfinished handoff of the fleet may need, the document that a working or lost agent began
     with, and documents of the last hour.
     """
     if unreadable:
@@ -216,7 +215,7 @@ def prune(
     if days is None and not drafts and not keep:
         if unreadable:
             return
-        raise click.UsageError("Say which: --older-than DAYS, --drafts or --keep N.")
+        raise click.UsageError("Choose: --older-than DAYS, --drafts or --keep N.")
 
     choice = PruneChoice(days or 0, keep, drafts)
     prune_plan = build_prune_plan(choice)
@@ -228,7 +227,8 @@ def prune(
         click.echo(_format_document_row(document))
     if prune_plan.vault.problems:
         click.echo(
-            "Nothing is deleted while a handoff cannot be read: it may descend from any.", err=True
+            "Nothing is deleted while a handoff cannot be read: it may descend from any of them.",
+            err=True,
         )
         raise SystemExit(1)
     if not prune_plan.count:
@@ -238,8 +238,8 @@ def prune(
     else:
         if not yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise click.UsageError("Without a terminal, say --yes or --dry-run.")
-            click.confirm(f"Delete {prune_plan.count} handoffs for good?", abort=True, err=True)
+                raise click.UsageError("Without a terminal, use --yes or --dry-run.")
+            click.confirm(f"Delete {prune_plan.count} handoffs permanently?", abort=True, err=True)
         click.echo(f"Deleted {prune_plan.delete(build_prune_plan(choice))}.", err=True)
 
 
@@ -303,7 +303,7 @@ def _format_age(created: str) -> str:
 
 @click.command()
 @click.argument("id")
-@click.option("--brief", "only_brief", is_flag=True, help="The brief alone, to the letter.")
+@click.option("--brief", "only_brief", is_flag=True, help="Only the brief, verbatim.")
 @click.option("--json", "as_json", is_flag=True, help="The stored record.")
 def show(id: str, only_brief: bool, as_json: bool) -> None:
     """Show one handoff: where it came from, what happened to it, and its brief.
@@ -343,7 +343,7 @@ def lineage(id: str | None) -> None:
 
     Handoffs of the fleet's agents are part of it.
     """
-    from tasuki.cli.fleet.stored_handoffs import read_fleet_history
+    from tasuki.cli.fleet.handoffs import read_fleet_history
     from tasuki.vault import Vault, draw_lineage
     from tasuki.vault import build_lineage as chains
 

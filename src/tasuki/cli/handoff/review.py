@@ -42,7 +42,10 @@ def edit_in_editor(text: str) -> str | None:
         return None
     finally:
         path.unlink(missing_ok=True)
-    return _strip_added_newline(edited, text) if edited.strip() else None
+    if not edited.strip():
+        return None
+    # A newline at the end that the editor added is not an edit.
+    return edited if text.endswith("\n") else edited.removesuffix("\n")
 
 
 def _find_editor() -> list[str]:
@@ -86,11 +89,6 @@ def _run_editor(command: list[str]) -> int:
             continue
 
 
-def _strip_added_newline(edited: str, original: str) -> str:
-    """Strip a newline at the end that the editor added: it is not an edit."""
-    return edited if original.endswith("\n") else edited.removesuffix("\n")
-
-
 DecisionAction = Literal["start", "save", "cancel"]
 
 
@@ -123,8 +121,6 @@ def review_brief(
 
 
 def _review_in_editor(text: str) -> ReviewDecision:
-    import click
-
     edited = edit_in_editor(text)
     if edited is None:
         return ReviewDecision(action="cancel", text=text)
@@ -217,8 +213,8 @@ def confirm_secrets(goal: str, *, can_ask: bool, force: bool) -> None:
     message = handoffs.describe_secrets(goal)
     if not message or force:
         return
-    if not (can_ask and click.confirm(f"{message} Go on?", default=False, err=True)):
-        raise GoalHasSecret(f"{message} Take it out, or confirm with --force.")
+    if not (can_ask and click.confirm(f"{message} Continue?", default=False, err=True)):
+        raise GoalHasSecret(f"{message} Remove it, or confirm with --force.")
 
 
 def print_warnings(prepared: handoffs.PreparedHandoff) -> None:

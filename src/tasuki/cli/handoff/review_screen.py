@@ -14,14 +14,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import (
-    Label,
-    OptionList,
-    Static,
-    TabbedContent,
-    TabPane,
-    TextArea,
-)
+from textual.widgets import Label, OptionList, Static, TabbedContent, TabPane, TextArea
 from textual.widgets.option_list import Option
 
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item, split_brief
@@ -132,17 +125,16 @@ def _list_tool_parts(entry: Entry) -> Iterable[str]:
 
 
 class Discard(ModalScreen[bool]):
-    """Asks whether edits may be thrown away."""
+    """Asks whether edits may be discarded."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Throw away"),
-        Binding("n", "answer(False)", "Go on editing"),
+        Binding("y", "answer(True)", "Discard"),
+        Binding("n", "answer(False)", "Keep editing"),
     ]
 
     def compose(self) -> ComposeResult:
         yield Label(
-            "Throw your changes away? Nothing is stored or started.\n\n[y] yes   [n] no",
-            markup=False,
+            "Discard your changes? Nothing is stored or started.\n\n[y] yes   [n] no", markup=False
         )
 
     def action_answer(self, answer: bool) -> None:

@@ -116,9 +116,9 @@ class HandoffCommand:
 
         It does not where this runs in no agent, or another thread should be handed off.
         """
-        from tasuki.cli.handoff import inside_fleet
+        from tasuki.cli.fleet import client
 
-        agent = inside_fleet.find_own_agent(inside_fleet.find_calling_sessions())
+        agent = client.find_own_agent(client.find_calling_sessions())
         if agent is None:
             return False
         if self.source and str(catalog.find_thread(self.source, Path.cwd())[1]) != agent["thread"]:
@@ -126,9 +126,9 @@ class HandoffCommand:
         if self.own_flags:
             raise UsageError(
                 f"The fleet hands agent {agent['id']} off as it was started; it takes no "
-                f"{', '.join(self.own_flags)}.\n{inside_fleet.OUTSIDE_ADVICE}"
+                f"{', '.join(self.own_flags)}.\n{client.OUTSIDE_ADVICE}"
             )
-        click.echo(inside_fleet.hand_off_own(agent, self._ask_goal(goal_text).text))
+        click.echo(client.hand_off_own(agent, self._ask_goal(goal_text).text))
         return True
 
     # -- the goal ----------------------------------------------------------------------

@@ -25,7 +25,7 @@ LABEL_COLUMNS = 11
 @click.argument("names", nargs=-1, metavar="[HARNESS]...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def doctor(names: tuple[str, ...], as_json: bool) -> int:
-    """Say what works with each harness here, and the one line that mends what does not.
+    """Check what works with each harness here, and print the one line that fixes what does not.
 
     Looks for the program, its version and threads, for what `tasuki install` added, and for tmux.
     Where agents run in a fleet: for their hooks, the script that these run, and curl.
@@ -69,7 +69,7 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
         yield from _format_harness(harness, fleet=report.fleet is not None)
     if absent := [h.title for h in report.harnesses if h not in shown_harnesses]:
         yield ""
-        yield from textwrap.wrap(f"Not here: {', '.join(absent)}.", WIDTH_COLUMNS)
+        yield from textwrap.wrap(f"Not found: {', '.join(absent)}.", WIDTH_COLUMNS)
 
 
 def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
@@ -102,13 +102,13 @@ def _describe_program(harness: HarnessReport) -> str:
 def _describe_successor(harness: HarnessReport) -> str:
     if harness.can_start:
         way = "as its filled-in input" if harness.can_prefill else "pasted into its input"
-        return f"can be started; the brief stands unsent, {way}"
+        return f"can be started; the brief is left unsent, {way}"
     return "cannot be started: there is no program" if harness.tested else "read only"
 
 
 def _describe_parts(harness: HarnessReport) -> str:
     if not harness.parts:
-        return "cannot be told: one of its files cannot be read"
+        return "unknown: one of its files cannot be read"
     if not harness.is_installed:
         return f"nothing yet. To hand off inside it: tasuki install {harness.name}"
     present = [part for part in harness.parts if part.state in ("there", "replace")]

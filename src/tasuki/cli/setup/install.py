@@ -24,7 +24,7 @@ WIDTH_COLUMNS = 72
 """Columns of printed sentences."""
 SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!"}
 LEGEND = {"replace": "an older one is replaced", "there": "already there",
-          "foreign": "there is one of yours, which stays"}  # fmt: skip
+          "foreign": "yours is there, and stays"}  # fmt: skip
 
 
 @click.command()
@@ -38,9 +38,9 @@ LEGEND = {"replace": "an older one is replaced", "there": "already there",
 def install(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
     """Add to a harness what lets you hand off inside it: a command, hooks, a skill, tools.
 
-    What is added is shown first, with the files, and asked about. Nothing else in those files
-    changes, and `tasuki uninstall` takes exactly that out again. Running it again brings it up to
-    date. Without a HARNESS it says which are found here, and asks.
+    The additions are shown first, with their files, and you are asked. Nothing else in those files
+    changes, and `tasuki uninstall` removes exactly that again. Running it again brings it up to
+    date. Without a HARNESS it lists those that are found here, and asks.
     """
     adapters = _choose_harnesses(names, every=every, dry=dry)
     if fleet:
@@ -61,12 +61,12 @@ def install(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bo
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[HARNESS]...")
-@click.option("--all", "every", is_flag=True, help="Every harness that has something of tasuki.")
+@click.option("--all", "every", is_flag=True, help="Every harness that has a part of tasuki.")
 @click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
 def uninstall(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
-    """Take out of a harness what `tasuki install` added, and nothing else."""
+    """Remove from a harness what `tasuki install` added, and nothing else."""
     if not names and not every:
         raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
     adapters = (
@@ -75,7 +75,7 @@ def uninstall(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: 
         else [h for h in map(harnesses.get_harness, harnesses.list_names()) if _has_additions(h)]
     )
     if not adapters:
-        click.echo("Nothing of tasuki is in any harness.")
+        click.echo("No part of tasuki is in any harness.")
     return _process_all(
         adapters, (FLEET_PART,) if fleet else (FLEET_PART, ""), yes=yes, dry=dry, remove=True
     )
@@ -122,7 +122,9 @@ def _check_names(names: tuple[str, ...]) -> list[Harness]:
     for harness in adapters:
         if harnesses.get_integration(harness) is None:
             names_list = ", ".join(able.name for able in _list_installable())
-            raise click.UsageError(f"tasuki adds nothing to {harness.title}. It can: {names_list}.")
+            raise click.UsageError(
+                f"tasuki adds nothing to {harness.title}. Possible: {names_list}."
+            )
     return adapters
 
 
@@ -141,7 +143,7 @@ def _choose_harnesses(names: tuple[str, ...], *, every: bool, dry: bool) -> list
     for harness in installed:
         click.echo(f"  {harness.name:<9} {harness.title}")
     if dry or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("Name those that are meant, or say --all.")
+        raise click.UsageError("Name one or more, or use --all.")
     answer = click.prompt("Which (names, or all)", default="all")
     return (
         installed
@@ -179,11 +181,11 @@ def _process_harness(
         if part != FLEET_PART or harnesses.get_control(harness)
     ]
     if not any(changed):
-        click.echo("  Nothing of tasuki is there." if remove else "  Nothing to do.")
+        click.echo("  No part of tasuki is there." if remove else "  Nothing to do.")
     elif dry:
         click.echo("  Nothing was written.")
     elif remove:
-        click.echo("  Taken out.")
+        click.echo("  Removed.")
     else:
         _print_done(harness, parts)
 
@@ -210,7 +212,7 @@ def _process_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: 
     for line in _format_plan(plan, additions, whole=dry):
         click.echo(clean_for_display(line))
     if plan.damaged:
-        note = f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; what is ours is told by its marks."
+        note = f"The record of what tasuki installed cannot be read. It is kept as {format_path(Path(plan.damaged))}; tasuki's parts are recognized by their marks."
         click.echo("\n".join(_wrap_sentence(note, "  ")))
     if not plan.has_changes or dry:
         return plan.has_changes
@@ -222,8 +224,10 @@ def _process_part(harness: Harness, part: str, *, yes: bool, dry: bool, remove: 
 
 def _confirm(harness: Harness, *, remove: bool) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("There is no terminal to ask in: add --yes, or look with --dry-run.")
-    question = "Take this out" if remove else "Add this"
+        raise click.UsageError(
+            "There is no terminal to ask in: add --yes, or check with --dry-run."
+        )
+    question = "Remove this" if remove else "Add this"
     if not click.confirm(f"  {question}?", default=not remove):
         raise click.Abort
 
@@ -251,7 +255,7 @@ def _describe_file(plan: InstallPlan, path: str) -> str:
     if path not in plan.files:
         return ""
     if plan.files[path] is None:
-        return " (goes)"
+        return " (removed)"
     return " (new)" if plan.before[path] is None else ""
 
 

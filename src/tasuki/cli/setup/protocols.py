@@ -13,7 +13,7 @@ CHAT_EPILOG = """
 Talk to an agent, in this folder:
   tasuki chat --agent gemini
   tasuki chat --agent "my-agent --acp --model fast"
-Go on with the newest session, or with one by its id:
+Continue the newest session, or one by its id:
   tasuki chat --resume
   tasuki chat --resume 01a1ffd2
 In a script, one prompt a line:
@@ -48,7 +48,7 @@ Other programs: tasuki docs mcp
     metavar="[ID]",
     is_flag=False,
     flag_value="newest",
-    help="Go on with the newest session of this folder, or the one whose id begins so.",
+    help="Continue the newest session of this folder, or the one whose id begins with ID.",
 )
 @click.option(
     "--cwd",
@@ -60,7 +60,7 @@ def chat(agent: str | None, resume: str | None, cwd: Path) -> None:
     """Talk to any agent that speaks the Agent Client Protocol, and hand off inside the conversation.
 
     /handoff [focus instructions] has the running session write a handoff document, which is checked
-    beside its thread, and goes on with it in a fresh session. /help shows all commands and keys.
+    against its thread, and continues with it in a fresh session. /help shows all commands and keys.
     Without a terminal, prompts are the lines of standard input.
     """
     with need_extra(
@@ -90,7 +90,7 @@ def acp(command: tuple[str, ...]) -> int:
 
     Starts the agent by its COMMAND and passes everything through. When you type /handoff [focus],
     the running session writes a handoff document, which is checked against its thread; a fresh
-    session of the agent opens behind the same conversation and begins with it.
+    session of the agent opens in the same conversation and begins with it.
     """
     from tasuki.session.acp.serve import serve
 
@@ -104,7 +104,7 @@ def mcp() -> None:
     An agent starts this itself and speaks to it on standard input and output. Tools: handoff,
     read_thread, find_threads, lineage. Resources: handoff://ID. Prompt: handoff.
     """
-    from tasuki.cli.handoff.inside_fleet import hand_off_caller
+    from tasuki.cli.fleet.client import hand_off_caller
 
     with need_extra("mcp", "The MCP server", "mcp", "pydantic", "mcp_types"):
         from tasuki.mcp import serve
@@ -120,7 +120,7 @@ def hook(harness: str) -> None:
 
     Harnesses call this; `tasuki install HARNESS` puts it into their hooks.
     """
-    from tasuki.cli.handoff.inside_fleet import hand_off_caller
+    from tasuki.cli.fleet.client import hand_off_caller
     from tasuki.session.hook import MOST_PAYLOAD_BYTES, answer_hook
 
     output = answer_hook(harness, sys.stdin.buffer.read(MOST_PAYLOAD_BYTES), hand_off_caller)
@@ -131,10 +131,10 @@ def hook(harness: str) -> None:
 @click.command()
 @click.argument("harness")
 def status(harness: str) -> None:
-    """Print the part of a status line that tells the context use.
+    """Print the part of a status line that shows the context use.
 
     The harness gives its status as JSON on standard input. `tasuki install claude` makes it the
-    status line where you have none of your own.
+    status line if you have none.
     """
     from tasuki.harness.install.hook_script import send_status
     from tasuki.paths import get_data_folder

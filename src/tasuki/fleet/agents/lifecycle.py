@@ -1,8 +1,12 @@
-"""Agents begin and end: their row, their window in tmux, their end."""
+"""Agents begin: started in a new window of tmux, or adopted in the pane where they already run.
+
+Here is their row, their window, and the note of their end.
+"""
 
 import hashlib
 import json
 import os
+import re
 import secrets
 import time
 import uuid
@@ -14,8 +18,9 @@ from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, NotPossible, PaneGone, TasukiError
 from tasuki.files import explain_error, replace_file
+from tasuki.fleet import alerts
 from tasuki.fleet.agents import personas
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
 from tasuki.fleet.hooks.correlator import hash_token
 from tasuki.fleet.prompts import render
@@ -28,6 +33,13 @@ from tasuki.harness.install.installer import Installer
 from tasuki.harness.plans import TOKEN
 from tasuki.harness.protocol import AgentControl, AgentRequest
 from tasuki.launch.prepare import build_command, build_environment
+from tasuki.launch.processes import (
+    find_foreground,
+    find_start_time,
+    find_working_folder,
+    is_alive,
+    is_shell,
+)
 from tasuki.launch.tmux.panes import TmuxPanes
 
 
@@ -80,10 +92,7 @@ class AgentLifecycle:
             raise
 
     def insert_agent(
-        self,
-        connection: sa.Connection,
-        request: StartRequest,
-        previous_agent_id: int | None = None,
+        self, connection: sa.Connection, request: StartRequest, previous_agent_id: int | None = None
     ) -> int:
         """Insert the row of an agent that is to be started, as the successor of another or none.
 
@@ -100,7 +109,7 @@ class AgentLifecycle:
                 f"Persona {persona.slug} is retired. Add another one: tasuki persona add"
             )
         name = request.harness or (persona.harness if persona else "claude")
-        self._get_control(name)
+        harnesses.require_control(name)
         check_folder(request.cwd)
         values = {
             "harness": name, "state": "starting", "state_at": time.time(), "cwd": os.path.abspath(request.cwd),
@@ -162,7 +171,7 @@ class AgentLifecycle:
 
     def _write_order(self, agent: FleetAgent, order: Path) -> FleetAgent:
         """Write the order of an agent for which no window was opened."""
-        control = self._get_control(agent.harness)
+        control = harnesses.require_control(agent.harness)
         token, session = secrets.token_urlsafe(24), str(uuid.uuid4())
         plan = control.plan_start(
             AgentRequest(
@@ -196,11 +205,9 @@ class AgentLifecycle:
         return queries.load_agent(self.database, agent.id)
 
     def _build_first_prompt(self, agent: FleetAgent, control: AgentControl) -> str:
-        """Build the first prompt: the persona's skill where the session start cannot give it.
+        """Build the first prompt: the goal, and the persona's skill if the session start gives none.
 
-        Its goal.
-
-        A successor gets its task with its predecessor's document, in a prompt of its own.
+        A successor gets its task with its predecessor's document, in a separate prompt.
         """
         goal = agent.goal if agent.previous_agent_id is None else ""
         if not agent.persona or control.skill_at_start:
@@ -211,7 +218,7 @@ class AgentLifecycle:
         return render("skill", persona=agent.persona, skill=skill, then=then)
 
     def read_skill(self, slug: str) -> str:
-        """Return the text of a persona's skill; empty where there is none."""
+        """Return the text of a persona's skill; empty for none."""
         return personas.build_skill(self.root, slug)
 
     def build_skill_prompt(self, agent: FleetAgent) -> str:
@@ -223,7 +230,9 @@ class AgentLifecycle:
         """Note that an agent has its persona's skill."""
         with self.database.write(synced=False) as connection:
             self._update_agent(connection, agent_id, skill_at=time.time())
-            log.note(connection, "skill", f"Agent {agent_id} took its skill in.", agent_id=agent_id)
+            log.note(
+                connection, "skill", f"Agent {agent_id} has read its skill.", agent_id=agent_id
+            )
 
     def build_tag(self, agent_id: int) -> str:
         """Return the words in a window's command by which an agent's pane is found again."""
@@ -231,12 +240,6 @@ class AgentLifecycle:
 
     def _get_order_path(self, agent_id: int) -> Path:
         return self.data / "launch" / f"{agent_id}.json"
-
-    def _get_control(self, name: str) -> AgentControl:
-        control = harnesses.get_control(harnesses.get_harness(name))
-        if control is None:
-            raise NotPossible(f"Agents of {name} cannot be run by tasuki.")
-        return control
 
     def note_end(self, agent_id: int, state: str, reason: str) -> None:
         """Note that an agent ended, or is lost; do nothing where that is known."""
@@ -280,8 +283,8 @@ def check_hooks(data: Path, name: str) -> None:
     states = Installer(data.parent).list_states(f"{name}/fleet", additions)
     if not get_script_path(data).exists() or any(s.state == "add" for s in states):
         raise NotPossible(
-            f"The fleet's hooks are not in {adapter.title}: nothing would be heard of the agent. "
-            f"Put them there: tasuki install {name} --fleet"
+            f"The fleet's hooks are not in {adapter.title}: its agents would report nothing. "
+            f"Install them: tasuki install {name} --fleet"
         )
 
 
@@ -289,3 +292,97 @@ def _write_private(path: Path, content: bytes) -> None:
     """Write a file that holds keys: for its owner alone, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     replace_file(path, content, synced=False)
+
+
+_PANE = re.compile(r"%\d{1,9}")
+
+
+def adopt_agent(
+    database: FleetDatabase,
+    panes: TmuxPanes,
+    host: str,
+    *,
+    pane: str,
+    harness: str,
+    persona: str,
+    session: str,
+) -> FleetAgent:
+    """Adopt the agent in a pane and return its row.
+
+    Where `session` is empty, the agent's next event tells its session. An anonymous agent that
+    is known in this pane becomes this one. Raises NotPossible, AlreadyUnderWay,
+    PersonaNotFound.
+    """
+    if not _PANE.fullmatch(pane):
+        raise NotPossible(
+            f"{pane!r} is not a tmux pane. To see the id of a pane, run in it: tmux display-message -p '#{{pane_id}}'"
+        )
+    harnesses.require_control(harness)
+    state = panes.read_status([pane]).panes.get(pane)
+    if state is None or state.dead:
+        raise NotPossible(
+            f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
+        )
+    process = _find_program(pane, state.pid)
+    with database.write() as connection:
+        id = _find_known_agent(connection, host, pane, harness, session, process)
+        if persona:
+            check_available(connection, persona, except_agent=id)
+        values: dict[str, Any] = {
+            "persona": persona or None, "pane": pane, "window": state.window, "pid": state.pid,
+            "adopted": True,
+        }  # fmt: skip
+        if id is None:
+            now = time.time()
+            new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": find_working_folder(process),
+                    "process": process, "process_began": find_start_time(process), "host": host, "started_at": now, "registered_at": now, "session": session}  # fmt: skip
+            query = (
+                sa.insert(tables.agents)
+                .values(**new_values, **values)
+                .returning(tables.agents.c.id)
+            )
+            id = int(connection.execute(query).scalar_one())
+        else:
+            known_agent = queries.load_agent_in(connection, id)
+            if not (
+                known_agent.process and is_alive(known_agent.process, known_agent.process_began)
+            ):
+                values |= {"process": process, "process_began": find_start_time(process)}
+            connection.execute(
+                sa.update(tables.agents).where(tables.agents.c.id == id).values(**values)
+            )
+        log.note(connection, "agent", f"Agent {id} in pane {pane} was adopted.", agent_id=id)
+    return queries.load_agent(database, id)
+
+
+def _find_program(pane: str, pid: int) -> int:
+    """Return the process that has a pane's terminal. Raises NotPossible where that is a shell."""
+    process = find_foreground(pid) or pid
+    if is_shell(process) or not is_alive(process):
+        raise NotPossible(f"In pane {pane} no agent is running: its shell waits for a command.")
+    return process
+
+
+def _find_known_agent(
+    connection: sa.Connection, host: str, pane: str, harness: str, session: str, process: int
+) -> int | None:
+    """Find the agent of this host that is known in this pane, or has this session.
+
+    Of several in one pane it is the one whose process has the terminal: another one runs inside
+    of it. Raises NotPossible if it has a persona.
+    """
+    agents = tables.agents
+    same = agents.c.session == session if session else agents.c.pane == pane
+    query = (
+        sa.select(agents.c.id, agents.c.persona)
+        .where(
+            same, agents.c.host == host, agents.c.harness == harness, agents.c.ended_at.is_(None)
+        )
+        .order_by((sa.func.coalesce(agents.c.process, 0) == process).desc(), agents.c.id.desc())
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    if row.persona:
+        raise NotPossible(f"Agent {row.id} in pane {pane} has the persona {row.persona} already.")
+    return int(row.id)

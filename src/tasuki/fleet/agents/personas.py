@@ -25,7 +25,7 @@ from tasuki.files import create_private_folder, explain_error, replace_file, syn
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetHandoff, Persona
-from tasuki.harness import registry as harnesses
+from tasuki.harness.registry import require_control
 from tasuki.text_safety import clean_text, shorten_to_line
 
 MOST_LETTERS = 32
@@ -194,7 +194,7 @@ def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
         if not has_prompt and find_later_agent(connection, handoff) is None:
             raise AlreadyUnderWay(
                 f"Handoff {id[:8]} of {slug} is {handoff.state} at {handoff.step}; its successor has not taken "
-                f"over. Carry it on (tasuki agent retry {id[:8]}) or give it up (tasuki agent cancel "
+                f"over. Continue it (tasuki agent retry {id[:8]}) or give it up (tasuki agent cancel "
                 f"{id[:8]})."
             )
 
@@ -224,7 +224,7 @@ def get_persona_folder(root: Path, slug: str) -> Path:
     """
     if not _SLUG.fullmatch(slug) or len(slug) > 2 * MOST_LETTERS + 12:
         raise PersonaNotFound(
-            f"{shorten_to_line(slug, 80)!r} is no slug of a persona. List them: tasuki persona list"
+            f"{shorten_to_line(slug, 80)!r} is not the slug of a persona. List them: tasuki persona list"
         )
     return _check_inside(root, _get_personas_folder(root) / slug)
 
@@ -278,9 +278,7 @@ def _check_inside(root: Path, path: Path) -> Path:
     """Return the path itself, if its target is below the root. Raises StoreFailed."""
     real, base = os.path.realpath(path), os.path.realpath(root)
     if os.path.commonpath((real, base)) != base:
-        raise StoreFailed(
-            f"{path} leads out of {root}, to {real}. Put what it should hold there itself."
-        )
+        raise StoreFailed(f"{path} leads out of {root}, to {real}. Put the files themselves there.")
     return path
 
 
@@ -314,7 +312,7 @@ def _create_folder(root: Path, slug: str, content: bytes) -> Path:
             raise
     except OSError as error:
         raise StoreFailed(
-            f"The folder {target} could not be made: {explain_error(error)}."
+            f"The folder {target} could not be created: {explain_error(error)}."
         ) from error
     return target
 
@@ -333,7 +331,7 @@ def _read_file(root: Path, path: Path, missing: bytes | None = None) -> bytes:
     """Read a file of a persona. Raises PersonaNotFound, StoreFailed."""
     try:
         if not os.path.isfile(_check_inside(root, path)) and os.path.exists(path):
-            raise StoreFailed(f"{path} is no file. Put a file there.")
+            raise StoreFailed(f"{path} is not a file. Put a file there.")
         with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
@@ -363,8 +361,7 @@ def _normalize_word(kind: str, text: str) -> str:
 
 
 def _check_settings(harness: str, threshold: float | None) -> None:
-    if harnesses.get_control(harnesses.get_harness(harness)) is None:
-        raise NotPossible(f"Agents of {harness} cannot be run by tasuki.")
+    require_control(harness)
     if threshold is not None and not 1 <= threshold <= 100:
         raise NotPossible(f"A threshold of {threshold:g} % is not possible: 1 to 100.")
 

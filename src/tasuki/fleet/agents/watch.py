@@ -1,28 +1,136 @@
-"""Watches what no hook reports: vanished panes, spooled events, context use, stuck handoffs."""
+"""Watches what no hook reports: vanished panes, spooled events, context use, stuck handoffs.
+
+An answered question and Escape are noticed by what the program itself shows.
+"""
 
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from tasuki.errors import LaunchFailed, TasukiError
+from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.agents.signals import AgentSignals
-from tasuki.fleet.alerts import alerts
-from tasuki.fleet.hooks import spool, thresholds
+from tasuki.fleet.delivery.prompt_delivery import get_control
+from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import AgentState, FleetAgent
 from tasuki.harness import registry as harnesses
 from tasuki.harness.install.hook_script import HUNG
-from tasuki.harness.protocol import ThreadFile
+from tasuki.harness.protocol import Screenshot, ThreadFile
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import PaneSurvey, TmuxPanes
+
+AGENT_STATES: Mapping[str, AgentState] = {"ready": "idle", "busy": "busy", "waiting": "waiting"}
+COMPACTING_SECONDS = 120.0
+"""Seconds after which a compacting agent is checked like a busy one: no hook reports Escape."""
+REST_SECONDS = 5.0
+"""Seconds between two checks of a busy agent's screen, and before the first one."""
+STATE_SENTENCES: Mapping[AgentState, str] = {
+    "idle": "Its turn was interrupted, or its end was not reported.",
+    "busy": "It is working again.",
+    "waiting": "It waits for the user.",
+}
+
+
+class AgentSignals:
+    """Compares the states of agents with what their programs show.
+
+    Screens are read of agents that wait for the user, and now and then of those that have been
+    busy for long and have no signal. A difference counts once it was seen in two checks: a hook
+    may be on its way. Texts typed to an agent are not affected: each waits for its own end.
+    """
+
+    def __init__(self, database: FleetDatabase, panes: TmuxPanes, changes: ChangeFeed) -> None:
+        self.database = database
+        self.panes = panes
+        self.changes = changes
+        self._seen: dict[int, tuple[float, AgentState]] = {}
+        self._looked_at: dict[int, float] = {}
+
+    def check_agents(self, agents: Iterable[FleetAgent]) -> None:
+        """Check all of these agents once."""
+        before, self._seen = self._seen, {}
+        for agent in agents:
+            is_stuck = agent.state == "compacting" and (
+                time.time() - agent.state_at > COMPACTING_SECONDS
+            )
+            if not agent.session or not (agent.state in STATE_SENTENCES or is_stuck):
+                continue
+            seen, shown = before.get(agent.id), self._read_state(agent, Screenshot(""))
+            is_working = agent.state in ("busy", "compacting")
+            if agent.pane and (agent.state == "waiting" or (is_working and not shown)):
+                if self._should_rest(agent):
+                    self._seen.update({agent.id: seen} if seen else {})
+                    continue
+                shown = self._read_screen(agent)
+            if shown and shown != agent.state and not (is_working and shown == "busy"):
+                self._seen[agent.id] = (agent.state_at, shown)
+                if self._seen[agent.id] == seen:
+                    self._change_state(agent, shown)
+
+    def _should_rest(self, agent: FleetAgent) -> bool:
+        """Whether the screen of an agent is skipped this time."""
+        now = time.monotonic()
+        if agent.state != "waiting":
+            fresh = time.time() - agent.state_at < REST_SECONDS
+            if fresh or now - self._looked_at.get(agent.id, 0.0) < REST_SECONDS:
+                return True
+        self._looked_at[agent.id] = now
+        return False
+
+    def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
+        agents = tables.agents.c
+        same = (agents.id == agent.id) & (agents.state == agent.state)
+        same &= agents.state_at == agent.state_at
+        query = sa.update(tables.agents).where(same)
+        with self.database.write() as connection:
+            values: dict[str, Any] = {"state": state, "state_at": time.time(), "waiting_for": ""}
+            if state == "idle":
+                values["turn_at"] = None
+            if connection.execute(query.values(**values)).rowcount:
+                log.note(
+                    connection,
+                    state,
+                    STATE_SENTENCES[state],
+                    agent_id=agent.id,
+                    data={"seen": True},
+                )
+                if state == "waiting":
+                    row = dict(
+                        connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one()
+                    )
+                    alerts.raise_agent_alert(
+                        connection, "needs_you", row, values["state_at"], STATE_SENTENCES[state]
+                    )
+        self.changes.notify([agent.id])
+
+    def _read_screen(self, agent: FleetAgent) -> AgentState | None:
+        try:
+            return self._read_state(agent, self.panes.capture_screen(agent.pane))
+        except LaunchFailed:
+            return None
+
+    def _read_state(self, agent: FleetAgent, screenshot: Screenshot) -> AgentState | None:
+        own_screenshot = replace(
+            screenshot, pid=agent.process or agent.pid or 0, session=agent.session
+        )
+        return AGENT_STATES.get(get_control(agent).read_screen(own_screenshot).state)
+
+
+_FIND_OWNER = sa.select(*(tables.agents.c[name] for name in ("id", "host", "persona"))).where(
+    tables.agents.c.id == sa.bindparam("agent")
+)
+
 
 SPOOL_SECONDS = 0.5
 LOOK_SECONDS = 2.0
@@ -171,7 +279,7 @@ class FleetWatch:
             return "its process is gone"
         if not agent.pane:
             silent = not agent.process and time.time() - agent.state_at > SILENT_SECONDS
-            return "nothing was heard of it for a day" if silent else ""
+            return "it was silent for a day" if silent else ""
         state = survey.panes.get(agent.pane)
         if state is None or (agent.pid and state.pid != agent.pid):
             return "its pane is gone" if survey.running else "tmux is gone with all its panes"
@@ -224,7 +332,7 @@ class FleetWatch:
                 context_source="thread",
                 context_used=100.0 * tokens / window if window else None,
             )
-            if crossing := thresholds.PersonaThresholds(connection, self.threshold).detect_crossing(
+            if crossing := automation.PersonaThresholds(connection, self.threshold).detect_crossing(
                 row
             ):
                 log.note(connection, "threshold", crossing, agent_id=agent_id)

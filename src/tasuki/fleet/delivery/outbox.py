@@ -6,13 +6,13 @@ sent ──nothing to be seen of it──▶ uncertain
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import build_update
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.states import Row
 from tasuki.harness.protocol import AgentEvent
@@ -122,7 +122,8 @@ class IntentMatcher:
         it.
         """
         if event.kind == "prompt":
-            intent = next((i for i in self._find_open(agent["id"]) if _is_proof_of(i, event)), None)
+            unproven = (i for i in self._find_open(agent["id"]) if i["state"] != "proven")
+            intent = next((i for i in unproven if i["proof"] and i["proof"] in event.text), None)
             if intent:
                 turn = "" if queued else event.turn
                 self._update_intent(
@@ -135,7 +136,8 @@ class IntentMatcher:
                 for turn_end in self._ends_since(agent["id"], happened_at) if spooled else ():
                     self._apply_turn_end(intent, *turn_end)
         elif event.kind == "idle":
-            turn_end = (happened_at, event.turn, _build_end(event))
+            end = {"interrupted": event.interrupted, "words": event.text[:MOST_WORDS_CHARACTERS]}
+            turn_end = (happened_at, event.turn, end)
             self._ends.append((agent["id"], *turn_end))
             for intent in self._find_open(agent["id"]):
                 self._apply_turn_end(intent, *turn_end)
@@ -184,24 +186,9 @@ class IntentMatcher:
         """Write the changed intents."""
         for id, values in self._changed.items():
             bound = {f"b_{name}": value for name, value in values.items()}
-            self.connection.execute(_build_update(tuple(values)), {"b_id": id, **bound})
-
-
-@lru_cache(64)
-def _build_update(names: tuple[str, ...]) -> sa.Update:
-    values: dict[str, Any] = {name: sa.bindparam(f"b_{name}") for name in names}
-    return (
-        sa.update(tables.intents).where(tables.intents.c.id == sa.bindparam("b_id")).values(values)
-    )
-
-
-def _is_proof_of(intent: dict[str, Any], event: AgentEvent) -> bool:
-    """Whether a prompt holds the words of a text that is not proven yet."""
-    return bool(intent["state"] != "proven" and intent["proof"] and intent["proof"] in event.text)
-
-
-def _build_end(event: AgentEvent) -> dict[str, Any]:
-    return {"interrupted": event.interrupted, "words": event.text[:MOST_WORDS_CHARACTERS]}
+            self.connection.execute(
+                build_update(tables.intents, tuple(values)), {"b_id": id, **bound}
+            )
 
 
 def _is_own_end(intent: dict[str, Any], turn: str, ended_at: float) -> bool:

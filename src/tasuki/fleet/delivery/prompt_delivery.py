@@ -41,7 +41,7 @@ CLEARED_SECONDS = 0.7
 STANDS_SECONDS = 1.5
 """How long a text may stay in the input after Enter before Enter is pressed once more."""
 POLL_SECONDS = 0.1
-_BLOCKERS = {"busy": "it is at work", "waiting": "it waits for an answer to a question"}
+_BLOCKERS = {"busy": "it is working", "waiting": "it waits for an answer to a question"}
 NOT_IN_FRONT = "it is stopped, or another program has its terminal"
 MOST_LINES = 40
 """Most lines of unsent input that are removed."""
@@ -155,7 +155,7 @@ class PromptDelivery:
             if before and leftover:
                 return (
                     leftover,
-                    f"something stands in its input: {shorten_to_line(redact_screen(before), 80)!r}",
+                    f"there is other text in its input: {shorten_to_line(redact_screen(before), 80)!r}",
                 )
             check_wanted(is_wanted)
             if not _is_in_front(agent):
@@ -187,7 +187,7 @@ class PromptDelivery:
         """
         if not first or not control.clear_keys:
             return first, first
-        note = f"What stood unsent in the input of agent {agent.id}: {redact_screen(first)}"
+        note = f"Unsent text in the input of agent {agent.id}: {redact_screen(first)}"
         with self.database.write() as connection:
             log.note(connection, "leftover", note, agent_id=agent.id)
         now, same = first, 0
@@ -225,7 +225,8 @@ class PromptDelivery:
                         self._press_enter_again(agent, intent)
                 news.wait(min(0.5, max(0.05, seconds - waited)))
                 news.clear()
-        return is_proven() or self._is_in_thread(agent, intent.proof)
+        # The thread is the proof for a harness whose hooks are silent.
+        return is_proven() or (bool(intent.proof) and has_prompt_with(agent, intent.proof))
 
     def _press_enter_again(self, agent: FleetAgent, intent: TypingIntent) -> None:
         if self.panes.read_marks(agent.pane, _get_pid(agent)).enter != _build_second_mark(intent):
@@ -243,10 +244,6 @@ class PromptDelivery:
         with self.database.read() as connection:
             intent = outbox.load_intent(connection, intent_id)
         return bool(intent and intent.state == "proven")
-
-    def _is_in_thread(self, agent: FleetAgent, proof: str) -> bool:
-        """Whether the agent's thread has the words, for a harness whose hooks are silent."""
-        return bool(proof) and has_prompt_with(agent, proof)
 
     def _await(self, condition: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -279,7 +276,7 @@ def read_entries(agent: FleetAgent) -> list:  # type: ignore[type-arg]
 def check_wanted(is_wanted: Callable[[], bool]) -> None:
     """Raise HandoffStopped where the text is no longer wanted."""
     if not is_wanted():
-        raise HandoffStopped("What was to be typed is not wanted any more.")
+        raise HandoffStopped("The text is no longer wanted.")
 
 
 def _get_pid(agent: FleetAgent) -> int:
@@ -302,7 +299,4 @@ def _build_second_mark(intent: TypingIntent) -> str:
 
 def get_control(agent: FleetAgent) -> AgentControl:
     """Return the control of the agent's harness. Raises NotPossible."""
-    control = harnesses.get_control(harnesses.get_harness(agent.harness))
-    if control is None:
-        raise TasukiError(f"Agents of {agent.harness} cannot be run by tasuki.")
-    return control
+    return harnesses.require_control(agent.harness)

@@ -104,8 +104,8 @@ def _check_took_over(connection: sa.Connection, agent: FleetAgent) -> None:
         )
     if handoff.step != "acknowledge":
         raise AlreadyUnderWay(
-            f"Agent {agent.id} has not taken over: handoff {handoff.id[:8]} {handoff.state} at {handoff.step}. Carry it on "
-            f"(tasuki agent retry {handoff.id[:8]}), call it done (tasuki agent finish {handoff.id[:8]}), or give it "
+            f"Agent {agent.id} has not taken over: handoff {handoff.id[:8]} {handoff.state} at {handoff.step}. Continue it "
+            f"(tasuki agent retry {handoff.id[:8]}), mark it as done (tasuki agent finish {handoff.id[:8]}), or give it "
             f"up (tasuki agent cancel {handoff.id[:8]}).",
             handoff=handoff.id, retry=_format_retry(handoff),
         )  # fmt: skip
@@ -145,13 +145,13 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
             )
         if other := find_later_agent(connection, handoff):
             raise NotPossible(
-                f"Agent {other} has worked as {handoff.persona} since: what handoff {handoff.id[:8]} hands on is old. "
-                f"Give it up (tasuki agent cancel {handoff.id[:8]}), or call it done (tasuki agent finish {handoff.id[:8]})."
+                f"Agent {other} has worked as {handoff.persona} since, so handoff {handoff.id[:8]} is out of date. "
+                f"Give it up (tasuki agent cancel {handoff.id[:8]}), or mark it as done (tasuki agent finish {handoff.id[:8]})."
             )
         if handoff.successor_id and (own := _find_open(connection, handoff.successor_id)):
             raise NotPossible(
-                f"Agent {handoff.successor_id}, its successor, is handed off itself: handoff {own.id[:8]} is {own.state}. "
-                f"Carry that one on, or give it up first: tasuki agent cancel {own.id[:8]}"
+                f"Agent {handoff.successor_id}, its successor, has its own handoff: {own.id[:8]} is {own.state}. "
+                f"Continue that one, or give it up first: tasuki agent cancel {own.id[:8]}"
             )
         moved = {"queue": queue} if queue else {}
         return _mark_running(connection, handoff, _choose_resume_step(connection, handoff), **moved)
@@ -181,7 +181,7 @@ def _mark_running(
             **values,
         )
     )
-    text = f"Handoff {handoff.id[:8]} goes on with {first} (attempt {handoff.attempt + 1})."
+    text = f"Handoff {handoff.id[:8]} continues with {first} (attempt {handoff.attempt + 1})."
     _note_state(connection, text, handoff.agent_id, handoff.id, "retried")
     return queries.load_handoff_in(connection, handoff.id)
 

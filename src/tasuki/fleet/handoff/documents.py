@@ -15,22 +15,15 @@ from tasuki.draft.facts import earlier_handoffs
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_approval
 from tasuki.errors import TasukiError
-from tasuki.files import FULL
-from tasuki.fleet.prompts import render
+from tasuki.files import FULL, replace_file
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.harness import registry as harnesses
-from tasuki.harness.reading.typed_prompts import (
-    GOAL_LABEL,
-    NEXT_LABEL,
-    OPERATOR_LABEL,
-    is_document_request,
-)
+from tasuki.harness.reading.typed_prompts import is_document_request
 from tasuki.text_safety import clean_text
 
 if TYPE_CHECKING:
     from tasuki.draft.facts.statements import Statement
-    from tasuki.draft.quality.needed_facts import DocumentLookup
     from tasuki.draft.quality.score import DocumentQuality
     from tasuki.model import Entry, Thread
 
@@ -47,7 +40,8 @@ REQUEST = "asked for"
 REQUEST_KINDS = ("request", "decision")
 """Kinds of the user's sentences that a successor must know, although they are no wishes."""
 ENOUGH_SHARE = 0.8
-"""Share of the significant words of a request that one line of a document must hold to cover it."""
+"""Share of the significant words of a request that one line of a document must hold to cover it;
+half of them are only the words of its topic."""
 LAST_REQUESTS = 2
 """The number of newest requests that a document must cover, besides the first one."""
 MOST_ADDED, MOST_EARLIER = 24, 40
@@ -173,10 +167,11 @@ def _check_file(path: Path) -> float:
     except OSError as error:
         raise _convert_os_error(error, path) from error
     if not stat.S_ISREG(status.st_mode):
-        raise StepFailed("document_unsafe", f"{path} is no ordinary file: nothing was read.")
+        raise StepFailed("document_unsafe", f"{path} is not a regular file: nothing was read.")
     if status.st_size > MOST_BYTES:
         raise StepFailed(
-            "document_unsafe", f"{path} is larger than {MOST_BYTES >> 20} MB; that is no document."
+            "document_unsafe",
+            f"{path} is larger than {MOST_BYTES >> 20} MB, too large for a document.",
         )
     return min(status.st_mtime, time.time())
 
@@ -216,7 +211,7 @@ def complete_document(
     lacking = [p.text for p in quality.sections.points if not p.ok]
     notes = [f"Quality of the document: {quality.total} of 100."]
     if lacking:
-        notes.append(f"Sections it does not have: {', '.join(lacking)}.")
+        notes.append(f"Missing sections: {', '.join(lacking)}.")
     if wrong:
         notes.append(f"Not in the thread ({len(wrong)}): " + "; ".join(p.text for p in wrong[:5]))
     lines = [_format_line(p.kind, p.text, p.refs) for p in missing[:MOST_ADDED]]
@@ -224,7 +219,7 @@ def complete_document(
     lines += [_format_line(earlier_handoffs.FROM_EARLIER, line) for line in comparison.earlier]
     if lines:
         _append_to_document(path, _format_addition(mark, lines, agent))
-        notes.append(f"Facts that were added from the thread: {len(lines)}.")
+        notes.append(f"Facts added from the thread: {len(lines)}.")
     return tuple(notes)
 
 
@@ -259,7 +254,7 @@ def complete_at_end(path: Path, agent: FleetAgent, handoff: FleetHandoff) -> tup
         _append_to_document(path, _format_addition(mark, later, agent))
     except (TasukiError, StepFailed) as error:
         return (f"What came after the document could not be added to it: {error}",)
-    return (f"Facts that were added from after the document: {len(later)}.",)
+    return (f"Facts added that came after the document: {len(later)}.",)
 
 
 def _read_thread(agent: FleetAgent) -> "Thread":
@@ -286,17 +281,6 @@ def _choose_requests(stated: Iterable["Statement"], since: int) -> list["Stateme
     return list(dict.fromkeys([*requests[:1], *requests[-LAST_REQUESTS:]]))
 
 
-def _is_covered(words: str, telling: "DocumentLookup") -> bool:
-    """Whether a document covers a request.
-
-    Half of its words are not enough: those are the words of the topic.
-    """
-    return (
-        telling.find_quoted(words) is not None
-        or telling.find_spoken(words, ENOUGH_SHARE) is not None
-    )
-
-
 def _compare_document(
     text: str, thread: "Thread", agent: FleetAgent, received: Path | None, since: int = 0
 ) -> _DocumentComparison:
@@ -320,7 +304,9 @@ def _compare_document(
     requests = [
         s
         for s in _choose_requests(task.open_statements, since)
-        if not _is_covered(s.text, telling) and f'"{s.text}"' not in missing_facts
+        if telling.find_quoted(s.text) is None
+        and telling.find_spoken(s.text, ENOUGH_SHARE) is None
+        and f'"{s.text}"' not in missing_facts
     ]
     rulings = collect_earlier_rulings(thread, received)
     return _DocumentComparison(
@@ -364,7 +350,7 @@ def note_missing_document(received: Path | None) -> tuple[str, ...]:
     if received is None or received.is_file():
         return ()
     return (
-        f"The document that the agent began with is gone: {received}. What it said is handed on as far as "
+        f"The document that the agent began with is gone: {received}. Its content is passed on as far as "
         "the agent's thread shows it.",
     )
 
@@ -386,7 +372,7 @@ def _format_addition(mark: str, lines: Sequence[str], agent: FleetAgent) -> str:
 def _append_to_document(path: Path, addition: str) -> None:
     """Append to a document: whole or not at all, and nothing before it changes."""
     try:
-        _replace_file(
+        replace_file(
             path, path.read_bytes() + addition.encode(), stat.S_IMODE(path.lstat().st_mode)
         )
     except OSError as error:
@@ -396,64 +382,6 @@ def _append_to_document(path: Path, addition: str) -> None:
 def write_document(path: Path, text: str) -> None:
     """Write a document that no agent writes: whole or not at all. Raises StepFailed."""
     try:
-        _replace_file(path, text.encode("utf-8", "replace"))
+        replace_file(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise _convert_os_error(error, path) from error
-
-
-def _replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    new = path.with_name(f".{path.name}.new")
-    try:
-        with open(new, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
-
-
-# -- what is typed ---------------------------------------------------------------------
-
-
-def render_instruction(handoff: FleetHandoff, path: Path) -> str:
-    """Render the request for the document that is typed to the outgoing agent."""
-    return render(
-        "instruction",
-        reason=clean_text(handoff.reason),
-        path=path,
-        persona=handoff.persona,
-        reference=build_reference(handoff),
-    )
-
-
-def render_injection(handoff: FleetHandoff, predecessor: FleetAgent, path: Path) -> str:
-    """Render the prompt that the successor begins with, after its skill."""
-    about = [
-        *([f"{GOAL_LABEL} {clean_text(predecessor.goal)}"] if predecessor.goal else []),
-        *([f"{NEXT_LABEL} {clean_text(handoff.goal)}"] if handoff.goal else []),
-        *([f"{OPERATOR_LABEL} {clean_text(handoff.context)}"] if handoff.context else []),
-    ]
-    return render(
-        "injection",
-        predecessor=predecessor.id,
-        persona=handoff.persona,
-        session=predecessor.session[:8] or "unknown",
-        path=path,
-        reason=clean_text(handoff.reason),
-        about="".join(f"{line}\n" for line in about),
-        short=handoff.id[:8],
-        reference=handoff.id,
-    )
-
-
-def build_reference(handoff: FleetHandoff) -> str:
-    """Return the words that identify the turn requested in this attempt of a handoff."""
-    return f"{handoff.id}/{handoff.attempt}"
-
-
-def build_acknowledgement(handoff: FleetHandoff) -> str:
-    """Return the line that the successor's first answer must begin with."""
-    return f"handoff {handoff.id[:8]}"

@@ -19,7 +19,6 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.hosts.start_errors import check_file, check_lock
 from tasuki.fleet.store.database import (
     create_engine,
     give_back_pages,
@@ -27,6 +26,7 @@ from tasuki.fleet.store.database import (
     make_shrinkable,
     normalize_url,
 )
+from tasuki.fleet.store.start_errors import check_file, check_lock
 from tasuki.text_safety import shorten_to_line
 
 APPLICATION = "tasuki"

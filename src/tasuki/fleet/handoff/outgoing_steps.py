@@ -1,21 +1,35 @@
-"""The steps of the outgoing agent, until it has ended; `workflow.py` has the order."""
+"""The steps of the outgoing agent, until it has ended; `workflow.py` has the order.
+
+Also the document that tasuki itself writes from the agent's thread, by the fallback order.
+"""
 
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
 
+from tasuki.config.settings import LoadedSettings
+from tasuki.draft.facts import earlier_handoffs
 from tasuki.errors import PaneGone
+from tasuki.fleet import prompts
+from tasuki.fleet.agents.persona_files import propose_lessons
 from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.handoff import documents
-from tasuki.fleet.handoff.lessons import propose_lessons
 from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, StepContext
-from tasuki.fleet.handoff.thread_documents import write_from_thread
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
-from tasuki.text_safety import shorten_to_line
+from tasuki.harness import registry as harnesses
+from tasuki.harness.reading.typed_prompts import find_named_document
+from tasuki.text_safety import clean_text, shorten_to_line
+
+if TYPE_CHECKING:
+    from tasuki.handoffs import PreparedHandoff
+    from tasuki.model import Thread
 
 
 def await_idle(context: StepContext, handoff: FleetHandoff) -> str:
@@ -51,7 +65,7 @@ def instruct_agent(context: StepContext, handoff: FleetHandoff) -> str:
         return "the document is there"
     agent = _load_running_agent(context, handoff)
     path = _reserve_path(context, handoff, agent)
-    text = documents.render_instruction(handoff, path)
+    text = prompts.render_instruction(handoff, path)
     return context.type_prompt(handoff, agent, "instruction", text, context.limits.instruct)
 
 
@@ -66,10 +80,15 @@ def await_turn(context: StepContext, handoff: FleetHandoff) -> str:
         if now and now.ended_at is not None:
             return now
         agent = _load_running_agent(context, handoff)
-        if silence.is_too_long(lambda: _is_ready(context, agent)):
+
+        def is_ready() -> bool:
+            shown = context.delivery.read_screen_state
+            return not context.has_waiting_events() and shown(agent).state == "ready"
+
+        if silence.is_too_long(is_ready):
             raise StepFailed(
                 "turn_interrupted",
-                f"Agent {agent.id} is ready, but its turn's end was not told: it was broken off "
+                f"Agent {agent.id} is ready, but the end of its turn was not reported: it was interrupted "
                 "(Escape), or its hooks are gone.",
             )
         return None
@@ -82,7 +101,9 @@ def await_turn(context: StepContext, handoff: FleetHandoff) -> str:
             f"{context.limits.turn / 60:.0f} minutes.",
         )
     if (ended_intent.end or {}).get("interrupted"):
-        raise StepFailed("turn_interrupted", f"The turn of agent {intent.agent_id} was broken off.")
+        raise StepFailed(
+            "turn_interrupted", f"The turn of agent {intent.agent_id} was interrupted."
+        )
     return ""
 
 
@@ -128,7 +149,7 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
     """Record the path of the document, and the prompt of the successor."""
     if handoff.recorded_at is None:
         agent, path = context.load_agent(handoff.agent_id), Path(handoff.file_path)
-        prompt = documents.render_injection(handoff, agent, path)
+        prompt = prompts.render_injection(handoff, agent, path)
         context.update_handoff(handoff, recorded_at=time.time(), injection_prompt=prompt)
         documents.release_path(path)
     return ""
@@ -154,14 +175,6 @@ def _find_received_document(context: StepContext, agent: FleetAgent) -> Path | N
     """Find the document with which an agent itself took over; None for the first of a chain."""
     handoff = queries.find_incoming_handoff(context.database, agent.id)
     return Path(handoff.file_path) if handoff and handoff.file_path else None
-
-
-def _is_ready(context: StepContext, agent: FleetAgent) -> bool:
-    """Whether an agent shows that it is ready, and every event of its hooks was taken in."""
-    return (
-        not context.has_waiting_events()
-        and context.delivery.read_screen_state(agent).state == "ready"
-    )
 
 
 def _load_running_agent(context: StepContext, handoff: FleetHandoff) -> FleetAgent:
@@ -199,7 +212,7 @@ def _note_waiting(context: StepContext, handoff: FleetHandoff, reason: str) -> N
     is_open &= steps.c.ended_at.is_(None)
     with context.database.write() as connection:
         connection.execute(sa.update(steps).where(is_open).values(note=reason))
-        text = f"Handoff {handoff.id[:8]} waits: {reason or 'no more'}"
+        text = f"Handoff {handoff.id[:8]} {f'waits: {reason}' if reason else 'no longer waits'}"
         log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
                  data={"waits": reason})  # fmt: skip
     context.changes.notify([handoff.agent_id])
@@ -215,7 +228,7 @@ def _find_blocker(agent: FleetAgent, *, force: bool) -> str:
             "starting": "it has not registered yet",
         }.get(agent.state, "its turn has not ended")
     if agent.children and not force:
-        return f"{len(agent.children)} of its own still run: {shorten_to_line(', '.join(agent.children), 200)}"
+        return f"{len(agent.children)} sub-agents or background commands still run: {shorten_to_line(', '.join(agent.children), 200)}"
     return ""
 
 
@@ -242,3 +255,98 @@ class _SilenceTimer:
             return False
         self._since = self._since or now
         return now - self._since >= self.seconds
+
+
+class WrittenDocument(Struct, frozen=True):
+    """The author of a document, `thread (offline)`, and notes on why it was not another one."""
+
+    author: str
+    notes: tuple[str, ...] = ()
+
+
+def write_from_thread(
+    path: Path,
+    agent: FleetAgent,
+    handoff: FleetHandoff,
+    loaded: LoadedSettings,
+    received: Path | None = None,
+) -> WrittenDocument:
+    """Write the document of an agent from its thread; the vault keeps it under the handoff's id.
+
+    `received` is the document that the agent itself began with. Raises StepFailed.
+    """
+    if not agent.thread or not harnesses.get_containing_file(Path(agent.thread)).exists():
+        raise StepFailed(
+            "thread_missing",
+            f"Agent {agent.id} has no thread ({agent.thread or 'none is known'}): it took no turn, or its harness "
+            f"deleted it. The document would be {path}.",
+        )
+    prepared, notes = _prepare_with_fallback(agent, handoff, loaded)
+    author = prepared.handoff.draft.authorship.author
+    head = (
+        f"# Handoff of agent {agent.id}, written from its thread\n\n"
+        f"The agent did not write this: tasuki did ({author}), from {agent.thread}.\n"
+        f"Reason: {clean_text(handoff.reason)}\n"
+    )
+    earlier = _format_earlier(prepared.thread, prepared.brief, received)
+    documents.write_document(path, f"{head}{earlier}\n{prepared.brief}")
+    return WrittenDocument(
+        f"thread ({author})", tuple(map(clean_text, [*notes, *prepared.authorship_notes]))
+    )
+
+
+def _prepare_with_fallback(
+    agent: FleetAgent, handoff: FleetHandoff, loaded: LoadedSettings
+) -> tuple["PreparedHandoff", list[str]]:
+    """Prepare the handoff by the author of the settings; offline where that one cannot be asked."""
+    from tasuki.errors import AuthorFailed, ExtraMissing, ModelUnavailable
+
+    settings = loaded.settings
+    try:
+        return _prepare_handoff(agent, handoff, loaded), []
+    except (ModelUnavailable, ExtraMissing, AuthorFailed) as error:
+        if settings.strict or settings.author == "offline":
+            raise StepFailed("author_failed", str(error)) from error
+        note = (
+            f"The author {settings.author} could not be asked, so it was written offline. {error}"
+        )
+        offline = replace(loaded, settings=replace(settings, author="offline"))
+        return _prepare_handoff(agent, handoff, offline), [note]
+
+
+def _prepare_handoff(
+    agent: FleetAgent, handoff: FleetHandoff, loaded: LoadedSettings
+) -> "PreparedHandoff":
+    from tasuki import handoffs
+    from tasuki.errors import NothingToHandOff, ThreadNotFound, ThreadUnreadable
+    from tasuki.model import Goal
+    from tasuki.vault import Vault
+
+    harness = harnesses.get_harness(agent.harness)
+    goal_text = clean_text(
+        handoff.goal or handoff.context or agent.goal
+    )  # only words of people, or nothing
+    try:
+        return handoffs.prepare_handoff(
+            harness, Path(agent.thread), Goal(text=goal_text, forced=True), loaded,
+            successor=harness, vault=Vault(), must_keep=False, id=handoff.id,
+        )  # fmt: skip
+    except (ThreadNotFound, ThreadUnreadable) as error:
+        raise StepFailed("thread_missing", str(error)) from error
+    except NothingToHandOff as error:
+        raise StepFailed("thread_unusable", str(error)) from error
+
+
+def _format_earlier(thread: "Thread", brief: str, received: Path | None) -> str:
+    """Format the document that an agent began with, and earlier rulings that the brief left out."""
+    named = (find_named_document(e.text) for e in thread.entries if e.kind == "user")
+    document = next((path for path in named if path), "") or str(received or "")
+    introduction = (
+        f"It had itself begun with the document {clean_text(document)}.\n" if document else ""
+    )
+    rulings = documents.collect_earlier_rulings(thread, received)
+    missing = [line for line in rulings if line.strip('"') not in brief]
+    if not missing:
+        return introduction
+    lines = "\n".join(f"- {' '.join(clean_text(line).split())}" for line in missing)
+    return f"{introduction}\n## {earlier_handoffs.HANDED_ON_HEADING}\n\n{lines}\n"

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.handoff import outgoing_steps, successor_steps, workflow
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store import log, queries, tables
@@ -108,7 +108,7 @@ class StepRunner:
                 raise
             logger.exception("Step %s of handoff %s", name, handoff_id[:8])
             return self._fail_step(
-                handoff, name, "unexpected", f"The database refused: {error.orig}"
+                handoff, name, "unexpected", f"The database refused the write: {error.orig}"
             )
         except Exception as error:
             code, sentence = name_failure(error)

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import PaneGone
+from tasuki.fleet import prompts
+from tasuki.fleet.agents.agent_ends import AgentShutdown
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
-from tasuki.fleet.agents.shutdown import AgentShutdown
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
-from tasuki.fleet.handoff import documents
 from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.failures import HandoffStopped, ServerClosing, StepFailed
@@ -63,7 +63,7 @@ class StepContext:
         with self.changes.subscribe(agents) as news:
             while True:
                 if not self.is_under_way(handoff):
-                    raise HandoffStopped("The handoff is not under way any more.")
+                    raise HandoffStopped("The handoff is no longer under way.")
                 if self.changes.closing.is_set():
                     raise ServerClosing
                 if value := condition():
@@ -96,7 +96,7 @@ class StepContext:
         except PaneGone as error:
             raise self._note_lost(handoff, agent, str(error)) from error
         if result.leftover:
-            note = f"What stood unsent in the input of agent {agent.id}: {result.leftover}"
+            note = f"Unsent text in the input of agent {agent.id}: {result.leftover}"
             self.update_handoff(handoff, notes=[*handoff.notes, note])
         if result.state == "refused":
             raise StepFailed(
@@ -135,4 +135,4 @@ def _build_proof(handoff: FleetHandoff, kind: str) -> str:
     """Return words that only this text has; for the instruction, only in this attempt."""
     if kind == "skill":
         return f"You are {handoff.persona}."
-    return documents.build_reference(handoff) if kind == "instruction" else handoff.id
+    return prompts.build_reference(handoff) if kind == "instruction" else handoff.id

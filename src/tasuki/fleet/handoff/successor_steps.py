@@ -16,9 +16,9 @@ from tasuki.errors import (
     StoreFailed,
     TasukiError,
 )
+from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentDied, StartRequest
 from tasuki.fleet.delivery.prompt_delivery import get_control, has_prompt_with, read_entries
-from tasuki.fleet.handoff import documents
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.failures import HandoffStopped, StepFailed
@@ -102,7 +102,7 @@ def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
 
     agents = _list_both_agents(context, handoff)
     if not context.wait_for(handoff, agents, has_ended, context.limits.skill):
-        raise StepFailed("skill_missing", f"Agent {agent.id} did not take its skill in.")
+        raise StepFailed("skill_missing", f"Agent {agent.id} did not finish reading its skill.")
     context.lifecycle.note_skill(agent.id)
     return "given as a prompt"
 
@@ -128,7 +128,7 @@ def prompt_successor(context: StepContext, handoff: FleetHandoff) -> str:
 
 def await_delivery(context: StepContext, handoff: FleetHandoff) -> str:
     """Wait until its own thread holds the prompt."""
-    words = documents.build_acknowledgement(handoff)
+    words = prompts.build_acknowledgement(handoff)
 
     def is_delivered() -> bool:
         return has_prompt_with(_load_successor(context, handoff), words)
@@ -139,14 +139,13 @@ def await_delivery(context: StepContext, handoff: FleetHandoff) -> str:
         return ""
     agent = _load_successor(context, handoff)
     raise StepFailed(
-        "not_delivered",
-        f"The thread of agent {agent.id} does not hold the prompt: {agent.thread}",
+        "not_delivered", f"The thread of agent {agent.id} does not hold the prompt: {agent.thread}"
     )
 
 
 def await_acknowledgement(context: StepContext, handoff: FleetHandoff) -> str:
     """Wait until its first answer begins with the requested line."""
-    line = documents.build_acknowledgement(handoff)
+    line = prompts.build_acknowledgement(handoff)
     problem = (
         f"Agent {handoff.successor_id} has the prompt, but its answer did not begin with {line!r}"
     )
@@ -170,8 +169,7 @@ def await_acknowledgement(context: StepContext, handoff: FleetHandoff) -> str:
         and _load_successor(context, handoff).skill_at is None
     ):
         context.update_handoff(
-            handoff,
-            notes=[*handoff.notes, "The successor's hook ended before its skill arrived."],
+            handoff, notes=[*handoff.notes, "The successor's hook ended before its skill arrived."]
         )
     return ""
 
@@ -200,8 +198,7 @@ def _load_successor(context: StepContext, handoff: FleetHandoff) -> FleetAgent:
     agent = context.load_agent(_get_successor_id(context, handoff))
     if agent.ended_at is not None:
         raise StepFailed(
-            "successor_died",
-            f"Agent {agent.id} ended before it took over ({agent.end_reason}).",
+            "successor_died", f"Agent {agent.id} ended before it took over ({agent.end_reason})."
         )
     return agent
 
@@ -223,7 +220,7 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
     with context.database.write(synced=False) as connection:
         current = queries.load_handoff_in(connection, handoff.id)
         if (current.state, current.attempt) != ("running", handoff.attempt):
-            raise HandoffStopped("The handoff is not under way any more.")
+            raise HandoffStopped("The handoff is no longer under way.")
         if current.successor_id is not None:
             last = queries.load_agent_in(connection, current.successor_id)
             if last.ended_at is None:

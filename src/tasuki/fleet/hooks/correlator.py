@@ -9,14 +9,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.fleet.store import queries, tables
-from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.database import FleetDatabase, build_update
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.states import Row, has_ended
 from tasuki.harness.protocol import AgentEvent
@@ -241,7 +240,7 @@ class EventCorrelator:
                 values = {f"b_{name}": row[name] for name in names}
                 changed.setdefault(names, []).append({"b_id": id, **values})
         for names, rows in changed.items():
-            self.connection.execute(_build_update(names), rows)
+            self.connection.execute(build_update(tables.agents, names), rows)
 
 
 def _find_program(pid: int) -> tuple[int | None, str]:
@@ -297,12 +296,6 @@ _FIND_AGENTS = (
     .order_by(_AGENTS.id)
 )
 """Agents that events may belong to. The statement is built once: that is slower than running it."""
-
-
-@lru_cache(256)
-def _build_update(names: tuple[str, ...]) -> sa.Update:
-    values: dict[str, Any] = {name: sa.bindparam(f"b_{name}") for name in names}
-    return sa.update(tables.agents).where(_AGENTS.id == sa.bindparam("b_id")).values(values)
 
 
 # -- callers ---------------------------------------------------------------------------

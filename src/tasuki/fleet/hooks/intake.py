@@ -21,9 +21,8 @@ import sqlalchemy as sa
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts, automation
 from tasuki.fleet.delivery import outbox
-from tasuki.fleet.hooks import thresholds
 from tasuki.fleet.hooks.correlator import EventCorrelator, HookPost, ReceivedEvent
 from tasuki.fleet.store import log, states, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
@@ -266,7 +265,7 @@ class _EventBatch:
         correlator = EventCorrelator(
             self.connection, self.events, self.intake.host, self.intake.socket
         )
-        personas = thresholds.PersonaThresholds(self.connection, self.intake.threshold)
+        personas = automation.PersonaThresholds(self.connection, self.intake.threshold)
         matcher = outbox.IntentMatcher(self.connection, correlator.list_ids())
         answers: dict[int, str] = {}
         for received in self.events:
@@ -294,7 +293,7 @@ class _EventBatch:
         self,
         agent: Row,
         received: ReceivedEvent,
-        personas: thresholds.PersonaThresholds,
+        personas: automation.PersonaThresholds,
         matcher: outbox.IntentMatcher,
     ) -> str:
         event, before = received.event, (agent["state"], agent["context_used"])
@@ -332,7 +331,7 @@ class _EventBatch:
         return control.format_reply(event, reply) if reply else ""
 
     def _build_reply(
-        self, agent: Row, received: ReceivedEvent, personas: thresholds.PersonaThresholds
+        self, agent: Row, received: ReceivedEvent, personas: automation.PersonaThresholds
     ) -> HookReply | None:
         event = received.event
         control = harnesses.get_control(harnesses.get_harness(agent["harness"]))

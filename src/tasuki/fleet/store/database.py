@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ def normalize_url(url: str) -> str:
             parsed.port  # noqa: B018 it may be no number
         except (sa.exc.ArgumentError, ValueError) as error:
             raise StoreFailed(
-                "The URL of the database cannot be understood: an odd character in the password is written as "
-                "%40 for @, and a port is a number. Mend --database-url, or TASUKI_DATABASE_URL."
+                "The URL of the database cannot be parsed: write a special character in the password as "
+                "%40 for @, and the port as a number. Fix --database-url, or TASUKI_DATABASE_URL."
             ) from error
         if url.startswith("sqlite") and parsed.database in (None, "", ":memory:"):
             raise StoreFailed(
@@ -70,8 +70,8 @@ def normalize_url(url: str) -> str:
             )
         return url
     raise StoreFailed(
-        f"{url.partition(':')[0]!r} is no kind of database that tasuki uses. "
-        "Say postgresql://USER@HOST/NAME, or sqlite:////WHOLE/PATH, or leave --database-url out."
+        f"{url.partition(':')[0]!r} is not a kind of database that tasuki supports. "
+        "Use postgresql://USER@HOST/NAME, or sqlite:////WHOLE/PATH, or leave --database-url out."
     )
 
 
@@ -141,11 +141,18 @@ def make_shrinkable(database: sa.Engine) -> bool:
         if raw.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL:
             return True
         if path.stat().st_size > CONVERTED_BYTES:
-            log.info("%s does not shrink by itself. Once, while no server runs: sqlite3 %s 'PRAGMA auto_vacuum = 2; VACUUM'", path, path)  # fmt: skip
+            log.info("%s does not shrink automatically. Run once, while no server runs: sqlite3 %s 'PRAGMA auto_vacuum = 2; VACUUM'", path, path)  # fmt: skip
             return False
         raw.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
         raw.execute("VACUUM")
     return True
+
+
+@lru_cache(256)
+def build_update(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
+    """Build the update of some columns of a row: its id is bound as `b_id`, a column as `b_NAME`."""
+    values: dict[str, Any] = {name: sa.bindparam(f"b_{name}") for name in names}
+    return sa.update(table).where(table.c.id == sa.bindparam("b_id")).values(values)
 
 
 def give_back_pages(connection: sa.Connection, pages: int) -> bool:

@@ -6,26 +6,26 @@ from tasuki.files import FULL
 
 REMEDIES = {
     "agent_gone": "Hand it off from its thread: tasuki agent handoff {agent} --reason ended --from-thread",
-    "agent_busy": "Wait until it is idle, or break its turn off, then retry.",
+    "agent_busy": "Wait until it is idle, or interrupt its turn, then retry.",
     "agent_waiting": "Answer its question in its pane, then retry.",
     "children_running": "Wait for them or end them, then retry; or hand off with --force.",
     "instruction_refused": "Look at its pane, then retry.",
-    "instruction_uncertain": "Look at its pane. If the instruction stands there or was taken, press Enter there or wait for the "
-    "document, then retry: what is there is used. Nothing is typed twice on its own.",
+    "instruction_uncertain": "Look at its pane. If the instruction is there or was taken, press Enter there or wait for the "
+    "document, then retry: what is there is used. Nothing is typed twice automatically.",
     "turn_interrupted": "The agent is alive and usable. Retry: a document that is there by then is used.",
     "turn_too_long": "The agent is alive. Retry once it has written the document: it is used as it is.",
     "document_missing": "The agent is alive and usable. Ask it what happened; retry instructs it again, or uses the file once it is there.",
     "document_empty": "The agent is alive and usable. Retry instructs it again, or uses the file once something is in it.",
     "document_growing": "Something still writes to it. Retry once that has ended.",
-    "document_unsafe": "Remove what stands at that path, then retry.",
+    "document_unsafe": "Remove what is at that path, then retry.",
     "document_unreadable": "Make the file readable, then retry.",
     "thread_missing": "Its thread cannot be found, so nothing can be written from it. Write the document yourself, then retry.",
     "thread_unusable": "Its thread says too little. Write the document yourself at that path, then retry.",
-    "author_failed": "Mend the settings of the author (tasuki config, tasuki doctor), then retry: they are read anew. Nothing was lost.",
-    "settings_invalid": "Mend that setting, then retry: the settings are read anew. Nothing was lost.",
+    "author_failed": "Fix the settings of the author (tasuki config, tasuki doctor), then retry: they are read again. Nothing was lost.",
+    "settings_invalid": "Fix that setting, then retry: the settings are read again. Nothing was lost.",
     "no_room": "Free some space, then retry. Nothing was lost.",
     "shutdown_failed": "End the program in its pane yourself, then retry. The record and the document are kept.",
-    "successor_not_started": "Mend that, then retry. The record and the document are kept.",
+    "successor_not_started": "Fix that, then retry. The record and the document are kept.",
     "successor_died": "Look at what it said, then retry: a new one is started. The record and the document are kept.",
     "successor_silent": "Look at its pane: a dialog may wait for an answer, or tasuki's hooks are not installed (tasuki doctor). Then retry.",
     "skill_missing": "Look at its pane, then retry.",
@@ -36,7 +36,7 @@ REMEDIES = {
     "not_delivered": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
     "not_acknowledged": "Look at its pane. If it works on: skip. Else type to it there.",
     "persona_unusable": "Put that back or make it readable, then retry. Nothing was lost.",
-    "not_possible": "Mend that, then retry. Nothing was lost.",
+    "not_possible": "Fix that, then retry. Nothing was lost.",
     "tmux_failed": "Look at tmux, then retry. Nothing was lost.",
     "unexpected": "Nothing was lost. Retry; if it comes again, the server's log says more.",
 }
@@ -75,7 +75,7 @@ def name_failure(error: Exception) -> tuple[str, str]:
         code = "no_room" if error.errno in FULL else "not_possible"
         where = f"{error.filename}: " if error.filename else ""
         return code, f"{where}{error.strerror or error}."
-    return "unexpected", "A fault of tasuki's own."
+    return "unexpected", "An error in tasuki itself."
 
 
 class HandoffStopped(TasukiError):

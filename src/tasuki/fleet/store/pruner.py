@@ -78,12 +78,12 @@ class FleetPruner:
             pause = EVERY_SECONDS
             try:
                 if rows := self.prune():
-                    log.info("%d rows older than %d days were taken away.", rows, self.read_days())
+                    log.info("%d rows older than %d days were deleted.", rows, self.read_days())
             except sa.exc.DBAPIError as error:
                 if not is_temporary(error):
-                    log.exception("What is old could not be taken away.")
+                    log.exception("Old rows could not be deleted.")
             except Exception:
-                log.exception("What is old could not be taken away.")
+                log.exception("Old rows could not be deleted.")
 
     def prune(self) -> int:
         """Delete what is too old, with pauses; return how many rows. Ends early when stopped."""

@@ -269,7 +269,7 @@ def load_handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
     shown = shorten_to_line(prefix, 40)
     if not (SHORTEST_PREFIX <= len(wanted) <= 32 and set(wanted) <= set("0123456789abcdef")):
         raise HandoffNotFound(
-            f"{shown!r} is no id of a handoff: {SHORTEST_PREFIX} to 32 of the digits 0-9 and a-f. "
+            f"{shown!r} is not the id of a handoff: {SHORTEST_PREFIX} to 32 of the digits 0-9 and a-f. "
             "List them: tasuki handoffs --agents"
         )
     query = _FIND_HANDOFF if len(wanted) == 32 else _FIND_HANDOFF_BY_PREFIX

@@ -59,10 +59,15 @@ def _keep_copy(database: FleetDatabase, before: str) -> None:
     """Copy the tables before they are changed; for PostgreSQL log how to. No copy, no change."""
     if database.is_sqlite:
         path = copy_database_file(database.engine, before)
-        log.info("The tables are brought from %s to %s. As they were: %s", before, NEWEST, path)
+        log.info(
+            "The tables are upgraded from %s to %s. A copy of the old ones: %s",
+            before,
+            NEWEST,
+            path,
+        )
     else:
         log.info(
-            "The tables are brought from %s to %s. Of PostgreSQL tasuki makes no copy: pg_dump does.",
+            "The tables are upgraded from %s to %s. tasuki does not copy PostgreSQL databases: use pg_dump.",
             before, NEWEST,
         )  # fmt: skip
 
@@ -94,7 +99,7 @@ def _refuse_newer(connection: sa.Connection, config: "Config") -> None:
     if (current := read_revision(connection)) and current not in known_revisions:
         address = connection.engine.url.render_as_string(hide_password=True)
         raise StoreFailed(
-            f"The fleet's tables in {address} were made by a newer tasuki (revision {current}). "
+            f"The fleet's tables in {address} were created by a newer tasuki (revision {current}). "
             "Upgrade this one, or name another database: tasuki serve --database-url"
         )
 

@@ -120,7 +120,8 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
         agent["turn_at"] = happened_at
     if event.kind == "idle":
         agent["turn_at"] = None
-        agent["children"] = [*(event.running or ()), *_find_running_children(agent, event)]
+        if event.running is not None:  # the harness itself lists what still runs
+            agent["children"] = list(event.running)
     if now and now != agent["state"]:
         agent.update(state=now, state_at=happened_at)
     if event.kind == "idle" and event.text:
@@ -130,11 +131,3 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
         )
     if now:
         agent["waiting_for"] = shorten_to_line(event.text, 200) if now == "waiting" else ""
-
-
-def _find_running_children(agent: Row, event: AgentEvent) -> list[str]:
-    """Return the children that still run after a turn's end, as far as that is known.
-
-    Where the harness itself lists what is running, only its list counts.
-    """
-    return [] if event.running is not None else list(agent["children"])

@@ -1,15 +1,17 @@
-"""`/api/agents`."""
+"""`/api/agents` and `/api/handoffs`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from litestar import Router, get, post
 from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
-from tasuki.fleet.agents.lost_agents import find_lost_agents
+from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.hooks.correlator import find_caller
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import HandoffState
 from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.web.api.bodies import (
     Adoption,
@@ -20,7 +22,7 @@ from tasuki.web.api.bodies import (
     NewHandoff,
     Recovery,
 )
-from tasuki.web.security.auth import require_operator
+from tasuki.web.security.access import require_operator
 from tasuki.web.views import redacted
 
 AgentIdQuery = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
@@ -156,12 +158,67 @@ def hand_off(
     return {"status": "initiated", **redacted.redact_handoff(handoff)}
 
 
-router = Router(
-    "/api",
-    route_handlers=[
+HandoffOrder = Literal["retry", "cancel", "finish", "skip"]
+
+
+@get("/handoffs", sync_to_thread=True)
+def list_handoffs(
+    fleet: NamedDependency[Fleet],
+    agent: AgentIdQuery = None,
+    persona: FromQuery[str] = "",
+    in_state: Annotated[HandoffState | None, QueryParameter(name="state")] = None,
+    limit: LimitQuery = 200,
+    before: FromQuery[str] = "",
+) -> dict[str, Any]:
+    """List handoffs of agents, newest first.
+
+    Where there are more, `next` is the `before` of the next page, else null. `counts` are all
+    that are kept, by state.
+    """
+    handoffs = queries.list_handoffs(
+        fleet.database, agent_id=agent, persona=persona, state=in_state or "", limit=limit + 1,
+        before=before,
+    )  # fmt: skip
+    more = len(handoffs) > limit
+    return {
+        "handoffs": list(map(redacted.redact_handoff, handoffs[:limit])),
+        "next": handoffs[limit - 1].id if more else None,
+        "counts": queries.count_handoffs(fleet.database),
+    }
+
+
+@get("/handoffs/{id:str}", sync_to_thread=True)
+def show_handoff(fleet: NamedDependency[Fleet], id: FromPath[str]) -> dict[str, Any]:
+    """Show a handoff by the beginning of its id: its steps, and its document if there is one."""
+    handoff = queries.load_handoff(fleet.database, id)
+    return {
+        **redacted.redact_handoff(handoff),
+        "steps": queries.list_steps(fleet.database, handoff.id),
+        "document": redacted.read_document(handoff.file_path),
+    }
+
+
+@post("/handoffs/{id:str}/{order:str}", status_code=200, sync_to_thread=True)
+def order_handoff(
+    fleet: NamedDependency[Fleet], id: FromPath[str], order: FromPath[HandoffOrder]
+) -> dict[str, Any]:
+    """Carry out an operator's order for a handoff.
+
+    `retry` continues a failed one; `cancel` ends it where it is; `finish` marks a failed one as
+    done; `skip` does without the acknowledgement.
+    """
+    whole = queries.load_handoff(fleet.database, id).id
+    return redacted.redact_handoff(getattr(fleet, order)(whole))
+
+
+HANDLERS: dict[str, list[HTTPRouteHandler]] = {
+    "agents": [
         list_agents, show_agent, start_agent, adopt_agent, find_own_agent, list_lost_agents,
         recover_agents, send_text, show_screen, press_key, stop_agent, hand_off,
     ],
-    guards=[require_operator],
-    tags=["agents"],
-)  # fmt: skip
+    "handoffs": [list_handoffs, show_handoff, order_handoff],
+}  # fmt: skip
+ROUTERS = [
+    Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
+    for tag, handlers in HANDLERS.items()
+]

@@ -1,9 +1,11 @@
-"""Bodies of requests with their bounds, and errors as answers."""
+"""Bodies of requests and fields of forms, with their bounds; and errors as answers."""
 
 import logging
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl
 
+import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, SerializationException, ValidationException
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -12,11 +14,13 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki import errors
 from tasuki.draft.redact.redactor import redact
+from tasuki.errors import UsageError
 from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.handoff.commands import HandoffRequest
 from tasuki.fleet.hooks.intake import IntakeOverloaded
 from tasuki.fleet.store.database import is_temporary
 from tasuki.fleet.store.failures import StepFailed
+from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 ShortText = Annotated[str, Meta(max_length=200)]
@@ -208,9 +212,7 @@ def handle_http_error(request: AnyRequest, error: HTTPException) -> JsonResponse
     ):
         detail = f"The body cannot be read: {error.__cause__ or error.detail}."
     elif error.status_code == 404:
-        detail = (
-            f"There is nothing at {shorten_to_line(request.url.path, 200)}. What there is: /schema"
-        )
+        detail = f"Nothing exists at {shorten_to_line(request.url.path, 200)}. All paths: /schema"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {shorten_to_line(request.url.path, 200)}."
     elif error.status_code == 413:
@@ -235,7 +237,9 @@ def handle_unexpected(request: AnyRequest, error: Exception) -> JsonResponse:
     path = shorten_to_line(request.url.path, 200)
     logger.error("%s %s failed", request.method, path, exc_info=error)
     return _build_answer(
-        500, "That failed, by a fault of tasuki's. The server's log says more.", kind="TasukiError"
+        500,
+        "That failed because of an error in tasuki. The server's log says more.",
+        kind="TasukiError",
     )
 
 
@@ -261,3 +265,51 @@ EXCEPTION_HANDLERS: dict[Any, Any] = {
     Exception: handle_unexpected,
 }
 """The handlers for Litestar, by exception class."""
+
+
+MOST_FIELDS = 200
+B = TypeVar("B", bound=msgspec.Struct)
+
+
+async def read_fields(request: AnyRequest) -> dict[str, str]:
+    """Read the fields of a form, the last of each name; line ends are newlines.
+
+    Raises UsageError.
+    """
+    return {name: values[-1] for name, values in (await read_all_fields(request)).items()}
+
+
+async def read_all_fields(request: AnyRequest) -> dict[str, list[str]]:
+    """Read the fields of a form with every value, in order. Raises UsageError."""
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise UsageError("The form cannot be read: it has too many fields.") from error
+    fields_found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        fields_found.setdefault(name, []).append(
+            value.replace("\r\n", "\n").replace("\0", "\ufffd")
+        )
+    return fields_found
+
+
+def fill_body(kind: type[B], values: Mapping[str, Any]) -> B:
+    """Fill a body of the API with the fields of a form. Raises UsageError naming the field."""
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$.")
+        name = path.rstrip("`")
+        raise UsageError(f"{name.capitalize()}: {message}." if name else f"{message}.") from error
+
+
+def list_startable_harnesses() -> list[tuple[str, str]]:
+    """List the harnesses whose agents can be run, each with its title."""
+    adapters = map(harnesses.get_harness, harnesses.list_names())
+    return [(h.name, h.title) for h in adapters if harnesses.get_control(h) is not None]
+
+
+def parse_number(text: str) -> int:
+    """Parse a whole number of at most nine digits from a field; 0 where there is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

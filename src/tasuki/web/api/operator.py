@@ -16,18 +16,17 @@ from litestar.response import Stream
 from msgspec import UNSET
 
 from tasuki import notify
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.api.agents import AgentIdQuery, LimitQuery
 from tasuki.web.api.bodies import SeenAlerts, SettingsChange
-from tasuki.web.live.log import LiveEvents
-from tasuki.web.security.auth import require_operator
+from tasuki.web.live import STREAM_HEADERS, LiveEvents, parse_last_id
+from tasuki.web.security.access import require_operator
 from tasuki.web.security.sessions import KEY_SECONDS, build_sign_in_link, describe_sessions
 
 AfterQuery = Annotated[int, QueryParameter(ge=0)]
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 # -- alerts and settings ---------------------------------------------------------------
@@ -137,10 +136,9 @@ async def stream_events(
     Continues after the id in `Last-Event-ID` or `after`; without either only new lines are
     sent.
     """
-    last = request.headers.get("last-event-id", "")
-    if last.isascii() and last.isdigit() and len(last) < 20:
-        after = int(last)
-    return Stream(live.stream_pieces(after), media_type="text/event-stream", headers=HEADERS)
+    last_id = parse_last_id(request.headers.get("last-event-id", ""))
+    pieces = live.stream_pieces(after if last_id is None else last_id)
+    return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
 @get("/log", sync_to_thread=True)

@@ -9,12 +9,12 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from msgspec import UNSET
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.handoff.lessons import decide_lessons, list_lessons
+from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import Persona, PersonaLesson
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
-from tasuki.web.security.auth import require_operator
+from tasuki.web.security.access import require_operator
 from tasuki.web.views import redacted
 
 

@@ -9,7 +9,7 @@ from litestar.params import FromQuery
 
 from tasuki.errors import TasukiError
 from tasuki.web.api import bodies
-from tasuki.web.security.gate import API_PREFIX
+from tasuki.web.security.access import API_PREFIX
 from tasuki.web.security.sessions import (
     BrowserSessions,
     build_cookie,
@@ -73,7 +73,13 @@ def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) ->
     )
 
 
-TITLES = {400: "Not possible", 403: "Refused", 404: "Nothing here", 409: "Not now", 503: "Away"}
+TITLES = {
+    400: "Not possible",
+    403: "Refused",
+    404: "Nothing here",
+    409: "Not now",
+    503: "Not available",
+}
 
 
 def render_error(request: AnyRequest, error: Exception) -> PageResponse:

@@ -12,19 +12,16 @@ from msgspec import Struct
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents import persona_files, personas
-from tasuki.fleet.handoff.lessons import decide_lessons, list_lessons
+from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.text_safety import clean_text
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
-from tasuki.web.pages import forms
-from tasuki.web.pages.fleet import handoffs
-from tasuki.web.pages.lineage.words import format_reason, get_harness_title
 from tasuki.web.views import redacted, states, templates
 from tasuki.web.views.states import StateShape
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import AnyRequest, PageResponse, format_reason, get_harness_title
 
 FormFields = NamedDependency[dict[str, str]]
 MOST_HISTORY = 50
@@ -72,7 +69,7 @@ def _render_list(
     listed = [one for one in all_personas if (one.retired_at is not None) == retired]
     return templates.render_page(
         request, "personas.html", status, lines=_build_lines(fleet, listed), retired=retired, counts=counts,
-        values=values, typed=_escape_for_form(values.get("skill", "")), refused=refused, harnesses=forms.list_startable_harnesses(), threshold=fleet.threshold,
+        values=values, typed=_escape_for_form(values.get("skill", "")), refused=refused, harnesses=bodies.list_startable_harnesses(), threshold=fleet.threshold,
     )  # fmt: skip
 
 
@@ -100,7 +97,7 @@ def add_persona(
 ) -> PageResponse:
     """Add a persona and show its page. A refusal is shown with the form."""
     try:
-        body = forms.fill_body(NewPersona, {
+        body = bodies.fill_body(NewPersona, {
             **{name: form.get(name, "").strip() for name in ("role", "name", "model", "harness")},
             "skill": form.get("skill", ""), "automatic": bool(form.get("automatic")),
             "threshold": form.get("threshold", "").strip() or None,
@@ -147,7 +144,7 @@ def _render_persona(
     ends = queries.list_handoffs(fleet.database, persona=slug, limit=MOST_HISTORY)
     listed, unlisted = _list_documents(fleet, slug)
     return templates.render_page(
-        request, "persona.html", status, of=persona, harness=get_harness_title(persona.harness), harnesses=forms.list_startable_harnesses(),
+        request, "persona.html", status, of=persona, harness=get_harness_title(persona.harness), harnesses=bodies.list_startable_harnesses(),
         threshold=fleet.threshold, values=values or _build_values(persona), refused=refused, at=section,
         skill=Redactor().redact(skill), missing=missing, before=_hash_text(skill),
         typed=_escape_for_form(skill if typed is None else typed), is_typing=typed is not None,
@@ -170,9 +167,8 @@ def _read_skill(fleet: Fleet, slug: str) -> tuple[str, str]:
 
 def _read_experience(fleet: Fleet, slug: str) -> str:
     try:
-        return (
-            redacted.read_document(str(persona_files.get_experience_path(fleet.root, slug))) or ""
-        )
+        folder = personas.get_persona_folder(fleet.root, slug)
+        return redacted.read_document(str(folder / personas.EXPERIENCE)) or ""
     except TasukiError as error:
         return str(error)
 
@@ -215,7 +211,7 @@ def edit_persona(
     """Change its settings. Stopped automatic handoffs resume only where the form says so."""
     old = queries.load_persona(fleet.database, slug)
     try:
-        body = forms.fill_body(PersonaChange, {
+        body = bodies.fill_body(PersonaChange, {
             "harness": form.get("harness", "").strip(), "model": form.get("model", "").strip(),
             "threshold": form.get("threshold", "").strip() or None,
             "automatic": bool(form.get("automatic")),
@@ -239,12 +235,12 @@ def edit_skill(
     queries.load_persona(fleet.database, slug)
     typed = form.get("skill", "")
     try:
-        body = forms.fill_body(PersonaChange, {"skill": typed})
+        body = bodies.fill_body(PersonaChange, {"skill": typed})
         now, _ = _read_skill(fleet, slug)
         if form.get("before") != _hash_text(now) and clean_text(typed).strip() != now:
             raise NotPossible(
-                "The skill was changed since this page showed it. What you typed is below; what stands "
-                "there now is beside it. Save again to put yours in its place."
+                "The skill was changed since this page showed it. Your text is below, the current one "
+                "next to it. Save again to replace it with yours."
             )
         personas.edit_persona(fleet.database, fleet.root, slug, skill=str(body.skill))
     except TasukiError as error:
@@ -260,7 +256,7 @@ def decide_lesson(
     """Accept or drop one lesson that an agent proposed, or all of them."""
     id = form.get("id", "").strip()
     try:
-        body = forms.fill_body(
+        body = bodies.fill_body(
             LessonOrder, {"order": form.get("order", ""), "ids": [id] if id else []}
         )
         decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
@@ -323,7 +319,7 @@ def show_raw_document(
     queries.load_persona(fleet.database, slug)
     document_file = persona_files.find_document(fleet.root, slug, name)
     text = redacted.read_document(document_file.path) or ""
-    return handoffs.build_text_response(
+    return templates.build_text_response(
         text, _clean_file_name(document_file.name), download=download
     )
 

@@ -3,8 +3,9 @@
 from litestar import Router
 from litestar.di import Provide
 
-from tasuki.web.pages import forms, login, personas, settings
-from tasuki.web.pages.fleet import agents, alerts, handoffs, live
+from tasuki.web.api import bodies
+from tasuki.web.pages import login, personas, settings
+from tasuki.web.pages.fleet import agents, handoffs, live, routes
 from tasuki.web.pages.fleet import routes as fleet
 from tasuki.web.pages.lineage import routes as lineage
 from tasuki.web.pages.threads import briefs, drafts
@@ -26,9 +27,9 @@ def build_router() -> Router:
         route_handlers=[
             fleet.show_fleet, fleet.show_more_cards, fleet.show_summary, live.stream_page, *agents.HANDLERS, handoffs.show_handoffs,
             handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
-            *alerts.HANDLERS, *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
+            *routes.HANDLERS, *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],
-        dependencies={"form": Provide(forms.read_fields), "fields": Provide(forms.read_all_fields)},
+        dependencies={"form": Provide(bodies.read_fields), "fields": Provide(bodies.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         guards=[require_session],
         include_in_schema=False,

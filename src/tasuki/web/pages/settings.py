@@ -10,18 +10,17 @@ from msgspec import Struct
 
 from tasuki import __version__, notify
 from tasuki.config import settings
-from tasuki.errors import NotPossible, TasukiError
+from tasuki.errors import TasukiError
 from tasuki.fleet.agents import personas
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.harness import registry as harnesses
 from tasuki.harness.install.hook_script import get_script_path, write_hook_script
 from tasuki.harness.install.installer import Installer, InstallPlan
-from tasuki.harness.protocol import AgentControl
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import SettingsChange
 from tasuki.web.api.operator import collect_changes
-from tasuki.web.pages import forms, login
+from tasuki.web.pages import login
 from tasuki.web.security.sessions import BrowserSessions, find_current_session
 from tasuki.web.views import states, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -69,7 +68,7 @@ def _render_settings(
         threshold=fleet.threshold, personas=queries.list_personas(fleet.database),
         places=notify.list_kinds(notifier.get_addresses()), is_set=bool(notifier.addresses), about=notifier.kinds.split(),
         kinds=[(key, states.ALERT_SHAPES[key], meaning) for key, meaning in ALERT_MEANINGS.items()],
-        problem=notifier.problem, hooks=[_check_hooks(fleet, *found) for found in forms.list_startable_harnesses()], file=_describe_file(),
+        problem=notifier.problem, hooks=[_check_hooks(fleet, *found) for found in bodies.list_startable_harnesses()], file=_describe_file(),
         facts=_build_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
         session=find_current_session(request),
     )  # fmt: skip
@@ -120,19 +119,21 @@ def _apply_changes(
     request: AnyRequest, fleet: Fleet, section: str, changes: dict[str, Any]
 ) -> PageResponse:
     try:
-        fleet.configure(**collect_changes(forms.fill_body(SettingsChange, changes)))
+        fleet.configure(**collect_changes(bodies.fill_body(SettingsChange, changes)))
     except TasukiError as error:
         return _render_settings(
             request, fleet, section=section, message=str(error), is_success=False, status=bodies.get_status(error), **changes
         )  # fmt: skip
-    return _render_settings(request, fleet, section=section, message="Saved; it holds from now on.")
+    return _render_settings(
+        request, fleet, section=section, message="Saved; it applies from now on."
+    )
 
 
 @post("/settings/test", sync_to_thread=True, include_in_schema=False)
 def send_test(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
     """Send a test notification."""
     problems = fleet.notifier.test()
-    message = " ".join(problems) or "Sent: look where it should arrive."
+    message = " ".join(problems) or "Sent. Check that it arrived."
     return _render_settings(
         request, fleet, section="notifications", message=message, is_success=not problems
     )
@@ -168,7 +169,7 @@ def end_session(
         sessions.end_all()
         return login.render_sign_in(request, "Every browser is signed out.", status=200)
     try:
-        sessions.end_session(forms.parse_number(form.get("id", "")))
+        sessions.end_session(bodies.parse_number(form.get("id", "")))
     except TasukiError as error:
         return _render_settings(request, fleet, section="sessions", message=str(error), is_success=False, status=bodies.get_status(error))  # fmt: skip
     if find_current_session(request) is None:
@@ -190,17 +191,8 @@ def _check_hooks(fleet: Fleet, name: str, title: str) -> HooksState:
     return HooksState(name, title, "in place" if is_installed else "missing")
 
 
-def _get_control(name: str) -> AgentControl:
-    """Return the control of a harness. Raises NotPossible."""
-    known = name in harnesses.list_names()
-    control = harnesses.get_control(harnesses.get_harness(name)) if known else None
-    if control is None:
-        raise NotPossible(f"Agents of {name} cannot be run by tasuki.")
-    return control
-
-
 def _plan_hooks(fleet: Fleet, name: str) -> InstallPlan:
-    additions = _get_control(name).list_additions(str(get_script_path(fleet.data)))
+    additions = harnesses.require_control(name).list_additions(str(get_script_path(fleet.data)))
     return Installer(fleet.data.parent).plan(f"{name}/fleet", additions)
 
 
@@ -225,7 +217,7 @@ def add_hooks(
     request: AnyRequest, fleet: NamedDependency[Fleet], name: FromPath[str]
 ) -> PageResponse:
     """Add the fleet's hooks to a harness, as `tasuki install NAME --fleet` does."""
-    control, plan = _get_control(name), _plan_hooks(fleet, name)
+    control, plan = harnesses.require_control(name), _plan_hooks(fleet, name)
     try:
         write_hook_script(fleet.data)
         additions = control.list_additions(str(get_script_path(fleet.data)))
@@ -240,7 +232,7 @@ def add_hooks(
         request,
         fleet,
         section="hooks",
-        message=f"The hooks are in {harnesses.get_harness(name).title}. {notes}".strip(),
+        message=f"The hooks are installed in {harnesses.get_harness(name).title}. {notes}".strip(),
     )
 
 

@@ -22,8 +22,7 @@ from tasuki.errors import NotPossible
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import shorten_to_line
-from tasuki.web.security.auth import ServerTokens
-from tasuki.web.security.gate import ServerHosts, split_port
+from tasuki.web.security.access import ServerHosts, ServerTokens, split_port
 
 KEY_SECONDS = 60.0
 """How long a link can be used."""
@@ -219,7 +218,7 @@ class BrowserSessions:
                     sa.update(table).where(table.c.id == session_id).values(used_at=used_at)
                 )
         except DBAPIError:
-            logger.warning("The last use of a browser's session could not be written down.")
+            logger.warning("The last use of a browser's session could not be recorded.")
 
     def _hash_value(self, value: str) -> str:
         return hmac.new(self._secret, value.encode("utf-8", "replace"), hashlib.sha256).hexdigest()

@@ -55,7 +55,7 @@ def write_holder(lock: TextIO, holder: str) -> None:
 def _describe_unwritten(path: Path, error: OSError) -> str:
     if error.errno in FULL:
         return f"The lock {path} cannot be written: {explain_error(error)}. Make room, then start again."
-    return f"The lock {path} cannot be made: {explain_error(error)}. Mend that, or name another data folder: TASUKI_DATA"
+    return f"The lock {path} cannot be created: {explain_error(error)}. Fix that, or name another data folder: TASUKI_DATA"
 
 
 def _build_server_runs(data: Path, holder: str) -> ServerRuns:
@@ -67,7 +67,7 @@ def _build_server_runs(data: Path, holder: str) -> ServerRuns:
     )
     return ServerRuns(
         f"A server has the data folder {data} already ({shorten_to_line(holder, 200) or 'it is starting'}). {end} "
-        "A second fleet needs a folder of its own: TASUKI_DATA=/some/folder"
+        "A second fleet needs its own folder: TASUKI_DATA=/some/folder"
     )
 
 

@@ -30,7 +30,7 @@
 
   // -- what comes while a button or a finger is down waits: a click on a part that is replaced in between is none
   const LONGEST = 10000; // ms; where nothing tells that the press is over
-  const AFTER = 100; // ms; a tap is told a little after its finger left
+  const AFTER = 100; // ms; a tap is reported a little after the finger left
   const handlers = new Map(); // handler of the SSE extension -> the one that waits
   let waiting = null; // what came since the press, in its order; null where nothing is pressed
   let over = 0;
@@ -130,7 +130,7 @@
       window.setTimeout(() => { const it = document.getElementById(alert.id); if (it && !it.matches(":hover, :focus-within")) it.remove(); }, 12000);
     }
   });
-  document.addEventListener("htmx:load", (event) => { // of sseMessage nobody hears: the card that it is told of is gone
+  document.addEventListener("htmx:load", (event) => { // sseMessage reaches no listener: the card that it is sent to is gone
     if (!event.target.matches || !event.target.matches(".card")) return;
     recount();
     htmx.trigger(document.body, "recount");
@@ -155,7 +155,7 @@
   document.addEventListener("htmx:sseBeforeMessage", (event) => {
     if (event.detail.type !== "reload") return;
     const typed = $$("textarea, input:not([type=hidden])").some((field) => field.value !== field.defaultValue);
-    if (typed || (dialog && dialog.open)) live("Old: load it anew", true);
+    if (typed || (dialog && dialog.open)) live("Out of date: reload", true);
     else window.location.reload();
   });
 

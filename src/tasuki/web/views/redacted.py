@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.fleet.agents.lost_agents import LostAgent
+from tasuki.fleet.agents.agent_ends import LostAgent
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.fleet.store.queries import LineageChain
 

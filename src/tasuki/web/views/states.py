@@ -42,19 +42,25 @@ ALERT_SHAPES = {
     "unacknowledged": StateShape("ask", "Not acknowledged", "attn"),
 }
 STEP_WORDS = {
-    "write": ("Write document", "The document is written from the thread"),
-    "await_idle": ("Wait until idle", "No turn, no compaction, nothing of it in the background"),
-    "instruct": ("Instruct", "It is asked for the document, once"),
-    "await_turn": ("Wait for stop", "That turn, and no other, ends"),
-    "check": ("Check document", "Sections and facts; what is missing is added from the thread"),
-    "record": ("Record", "Path and prompt are written down"),
-    "shut_down": ("Shut down", "/exit first, signals only where it does not answer"),
-    "create": ("Create successor", "A window is opened, the program started"),
-    "register": ("Registered", "Its session begins"),
-    "skill": ("Skill injected", "It gets the skill of its persona"),
-    "prompt": ("Prompt sent", "30 s at most, sent once"),
-    "deliver": ("Delivered", "When the successor’s own thread holds the prompt"),
-    "acknowledge": ("Acknowledged", "When its answer begins with the id; an alarm after 5 min"),
+    "write": ("Writing the document", "The document is written from the thread"),
+    "await_idle": ("Waiting until idle", "No turn, no compaction, nothing of it in the background"),
+    "instruct": ("Asking for the document", "It is asked for the document, once"),
+    "await_turn": ("Waiting for the end of its turn", "That turn, and no other, ends"),
+    "check": (
+        "Checking the document",
+        "Sections and facts; what is missing is added from the thread",
+    ),
+    "record": ("Recording", "Path and prompt are recorded"),
+    "shut_down": ("Shutting down", "/exit first, signals only where it does not answer"),
+    "create": ("Creating the successor", "A window is opened, the program started"),
+    "register": ("Waiting for its registration", "Its session begins"),
+    "skill": ("Giving the skill", "It gets the skill of its persona"),
+    "prompt": ("Sending the prompt", "30 s at most, sent once"),
+    "deliver": ("Waiting for the delivery", "When the successor’s own thread holds the prompt"),
+    "acknowledge": (
+        "Waiting for the acknowledgement",
+        "When its answer begins with the id; an alarm after 5 min",
+    ),
 }
 """Name of each step, and what it waits for while it is to come."""
 

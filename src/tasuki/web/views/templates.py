@@ -15,8 +15,10 @@ from litestar.params import FromPath
 from markupsafe import Markup
 from msgspec import Struct
 
-from tasuki.fleet.alerts import alerts
-from tasuki.text_safety import clean_for_display
+from tasuki.errors import UsageError
+from tasuki.fleet import alerts
+from tasuki.harness import registry as harnesses
+from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.web.views import markdown
 
 MEDIA_TYPES = {
@@ -140,6 +142,15 @@ def build_html_response(request: AnyRequest, html: str, status: int = 200) -> Pa
     return Response(body, status_code=status, media_type="text/html", headers=headers)
 
 
+def build_text_response(text: str, name: str, *, download: bool) -> Response[bytes]:
+    """Build a response of a text that no browser takes for a page."""
+    headers: dict[str, Any] = dict(PAGE_HEADERS)
+    headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    if download:
+        headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return Response(text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
+
+
 def redirect(request: AnyRequest, address: str) -> PageResponse:
     """Redirect to another page after a change; htmx has its own header for that."""
     if request.headers.get("hx-request"):
@@ -157,7 +168,7 @@ def render_macro(template: str, macro: str, *values: Any) -> str:
     return str(getattr(ENVIRONMENT.get_template(template).module, macro)(*values))
 
 
-# -- times and sizes -------------------------------------------------------------------
+# -- times, sizes and words --------------------------------------------------------------
 
 
 def format_span(seconds: float) -> str:
@@ -223,6 +234,45 @@ def format_count(number: int) -> str:
 def format_size(number: int) -> str:
     """Format bytes with their unit."""
     return f"{number:,} bytes" if number < 10_000 else f"{number / 1000:,.0f} kB"
+
+
+def get_harness_title(name: str) -> str:
+    """Return the name of a harness for people; its own where it is no longer known."""
+    try:
+        return harnesses.get_harness(name).title
+    except UsageError:
+        return shorten_to_line(name, 40)
+
+
+def format_reason(text: str) -> str:
+    """Format why a handoff was made, on one line; the fleet's own reason in words."""
+    return "context limit" if text == "context_limit" else shorten_to_line(text, 120)
+
+
+def format_percent(used: float | None) -> str:
+    """Format a context use."""
+    return "not known" if used is None else f"{used:.0f} %"
+
+
+def format_plural(number: int, word: str, several: str = "") -> str:
+    """Format a number and its thing: `1 fork`, `3 forks`, `2 entries`."""
+    return f"{number:,} {word if number == 1 else several or word + 's'}"
+
+
+def format_day(timestamp: float) -> str:
+    """Format the day of a moment: `today`, `17 Nov`, and the year where it is another one."""
+    date, today = _convert_to_local(timestamp), _convert_to_local(time.time())
+    if date.date() == today.date():
+        return "today"
+    return date.strftime("%-d %b" if date.year == today.year else "%-d %b %Y")
+
+
+def parse_moment(text: str) -> float | None:
+    """Parse a time of a thread or a handoff (ISO 8601) into seconds since 1970; None for none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _convert_to_local(moment: float) -> datetime:

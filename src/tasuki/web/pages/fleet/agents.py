@@ -10,15 +10,14 @@ from litestar.params import FromPath, FromQuery
 from msgspec.structs import replace
 
 from tasuki.errors import NotPossible, TasukiError
-from tasuki.fleet.agents.lost_agents import LostAgent, find_lost_agents
-from tasuki.fleet.agents.messages import KEYS
+from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
+from tasuki.fleet.delivery.messages import KEYS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, NewHandoff
-from tasuki.web.pages import forms
 from tasuki.web.pages.fleet import cards
 from tasuki.web.views import redacted, states, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -91,7 +90,7 @@ def send_text(
 ) -> PageResponse:
     """Type a text to it; the page says whether its turn began."""
     try:
-        body = forms.fill_body(AgentMessage, {"text": form.get("text", "")})
+        body = bodies.fill_body(AgentMessage, {"text": form.get("text", "")})
         result = fleet.send_text(id, body.text)
     except TasukiError as error:
         return _render_agent(
@@ -125,7 +124,8 @@ def show_handoff_form(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
 ) -> PageResponse:
     """Show the form that hands an agent off."""
-    card = cards.build_cards(fleet, _check_agent(fleet, id))[0]
+    queries.load_agent(fleet.database, id)  # raises AgentNotFound
+    card = cards.build_cards(fleet, [id])[0]
     reason = f"Context past {card.meter.mark:.0f} %" if card.meter.past else ""
     from_thread = request.query_params.get("from") == "thread"
     values = {
@@ -155,9 +155,9 @@ def hand_off(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
 ) -> PageResponse:
     """Hand it off and show its handoff. A refusal is shown with the form."""
-    _check_agent(fleet, id)
+    queries.load_agent(fleet.database, id)  # raises AgentNotFound
     try:
-        body = forms.fill_body(NewHandoff, {
+        body = bodies.fill_body(NewHandoff, {
             "reason": form.get("reason", "").strip(), "context": form.get("context", "").strip(),
             "force": bool(form.get("force")), "from": "thread" if form.get("from") == "thread" else "agent",
         })  # fmt: skip
@@ -187,11 +187,6 @@ def _render_recovery(
         (replace(one, agent=redacted.redact_row(one.agent)), handoff) for one, handoff in recoveries
     ]
     return templates.render_page(request, "recover_form.html", found=shown, done=done)
-
-
-def _check_agent(fleet: Fleet, id: int) -> list[int]:
-    """Return the id of an agent that exists. Raises AgentNotFound."""
-    return [queries.load_agent(fleet.database, id).id]
 
 
 # -- stop, start, adopt ----------------------------------------------------------------
@@ -245,7 +240,7 @@ def _render_new_agent(
         request, "new_agent.html", status, values=values, refused=refused, adopting=adopting,
         personas=queries.list_personas(fleet.database),
         folders=sorted({agent.cwd for agent in recent if agent.cwd})[:50],
-        harnesses=forms.list_startable_harnesses(),
+        harnesses=bodies.list_startable_harnesses(),
         anonymous=[a for a in map(redacted.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
     )  # fmt: skip
 
@@ -257,7 +252,7 @@ def start_agent(
     """Start an agent in a tmux window."""
     names = ("cwd", "persona", "harness", "model", "permission", "goal")
     try:
-        body = forms.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
+        body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
         if not body.cwd.startswith("/"):
             raise NotPossible("The folder must be a whole path: it begins with /.")
         agent = fleet.start_agent(body.build_request())
@@ -275,18 +270,13 @@ def adopt_agent(
     """Adopt an agent that is already running in a pane."""
     names = ("pane", "harness", "persona", "session")
     try:
-        body = forms.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
+        body = bodies.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
         agent = fleet.adopt_agent(
             pane=body.pane, harness=body.harness, persona=body.persona, session=body.session
         )
     except TasukiError as error:
         return _render_new_agent(
-            request,
-            fleet,
-            form,
-            refused=str(error),
-            adopting=True,
-            status=bodies.get_status(error),
+            request, fleet, form, refused=str(error), adopting=True, status=bodies.get_status(error)
         )
     return templates.redirect(request, f"/agents/{agent.id}")
 

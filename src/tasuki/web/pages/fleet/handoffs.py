@@ -1,18 +1,279 @@
-"""Handoffs of agents: the list, and a live page of one with the operator's orders."""
+"""Handoffs of agents: the list, and a live page of one with its steps and the operator's orders."""
 
-from typing import Annotated, Any
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import Struct
 
+from tasuki.fleet.agents.personas import find_later_agent
+from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.web.api.handoffs import HandoffOrder
-from tasuki.web.pages.fleet import timeline
-from tasuki.web.views import redacted, templates
-from tasuki.web.views import states as shapes
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, StepFailure, StepRun
+from tasuki.harness import registry as harnesses
+from tasuki.web.api.agents import HandoffOrder
+from tasuki.web.views import redacted, states, templates
+from tasuki.web.views.states import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse
+
+_ICONS = {"ok": ("done", "done"), "failed": ("fail", "fail"), "skipped": ("drop", "rest")}
+
+
+class StepRow(Struct, frozen=True):
+    """A step: to come, under way, or over. `left` and `width` are percent of the whole."""
+
+    step: str
+    name: str
+    why: str
+    kind: str
+    """ok, bad, now, skipped or todo."""
+    icon: str
+    tone: str
+    started_at: float | None = None
+    seconds: float | None = None
+    left: float = 0.0
+    width: float = 0.0
+    attempt: int = 1
+
+
+class OrderChoice(Struct, frozen=True):
+    """An order that the operator can give; `refused` says why it is not possible now."""
+
+    order: str
+    word: str
+    meaning: str
+    refused: str = ""
+    primary: bool = False
+    href: str = ""
+
+
+class HandoffTimeline(Struct, frozen=True):
+    """Everything that the page of a handoff shows of it."""
+
+    id: str
+    name: str
+    shown: StateShape
+    state: str
+    since: float
+    reason: str
+    context: str
+    who: tuple[str, ...]
+    agent: FleetAgent
+    successor: FleetAgent | None
+    created_at: float
+    automatic: bool
+    rows: tuple[StepRow, ...]
+    failure: StepFailure | None
+    safe: tuple[tuple[bool, str], ...]
+    choices: tuple[OrderChoice, ...]
+    notes: tuple[str, ...]
+    file_path: str
+    file_bytes: int | None
+    author: str
+    recorded_at: float | None
+    acknowledged_at: float | None
+
+    @property
+    def short(self) -> str:
+        """The beginning of its id, its name everywhere."""
+        return self.id[:8]
+
+
+def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
+    """Build the timeline of a handoff by the beginning of its id. Raises HandoffNotFound."""
+    with fleet.database.read() as connection:
+        stored = queries.load_handoff_in(connection, id)
+        agent = queries.load_agent_in(connection, stored.agent_id)
+        successor = (
+            queries.load_agent_in(connection, stored.successor_id)
+            if stored.successor_id is not None
+            else None
+        )
+        other = (
+            find_later_agent(connection, stored)
+            if stored.state in ("failed", "uncertain")
+            else None
+        )
+    handoff = redacted.redact_row(stored)
+    rows = _build_rows(handoff, queries.list_steps(fleet.database, handoff.id))
+    size = _measure_size(handoff.file_path)
+    return HandoffTimeline(
+        id=handoff.id,
+        name=handoff.persona,
+        shown=_choose_shape(handoff, rows),
+        state=handoff.state,
+        since=handoff.finished_at or handoff.created_at,
+        reason=handoff.reason,
+        context=handoff.context,
+        who=(
+            harnesses.get_harness(agent.harness).title,
+            os.path.basename(agent.cwd.rstrip("/")) or "/",
+        ),
+        agent=agent,
+        successor=successor,
+        created_at=handoff.created_at,
+        automatic=handoff.automatic,
+        rows=rows,
+        failure=handoff.failure,
+        safe=_describe_safe(handoff, agent, successor, size),
+        choices=_build_choices(handoff, agent, other),
+        notes=handoff.notes,
+        file_path=handoff.file_path,
+        file_bytes=size,
+        author=handoff.author,
+        recorded_at=handoff.recorded_at,
+        acknowledged_at=handoff.acknowledged_at,
+    )
+
+
+def build_entry_link(view: HandoffTimeline) -> Callable[[int], str]:
+    """Build the function that returns the address of an entry which the document cites."""
+    return lambda ref: f"/agents/{view.agent.id}/thread?entry={ref}"
+
+
+def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateShape:
+    shown = states.HANDOFF_SHAPES[handoff.state]
+    number = next((n for n, row in enumerate(rows, 1) if row.step == handoff.step), len(rows))
+    if handoff.state == "running":
+        return StateShape(shown.icon, f"Step {number} of {len(rows)}", shown.tone)
+    if handoff.state in ("failed", "uncertain"):
+        return StateShape(shown.icon, f"{shown.word} at step {number} of {len(rows)}", shown.tone)
+    if handoff.state == "done" and handoff.acknowledged_at:
+        return StateShape(shown.icon, "Acknowledged", shown.tone)
+    return shown
+
+
+# -- the steps -------------------------------------------------------------------------
+
+
+def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow, ...]:
+    newest = {run.step: run for run in runs}
+    order = workflow.list_steps(from_thread=handoff.from_thread)
+    seconds = {
+        name: max(0.0, (newest[name].ended_at or time.time()) - newest[name].started_at)
+        for name in order
+        if name in newest
+    }
+    total, left = max(sum(seconds.values()), 0.1), 0.0
+    rows = []
+    for name in order:
+        run = newest.get(name)
+        is_old = run is not None and run.attempt < handoff.attempt and run.outcome != "ok"
+        if run is None or is_old:
+            rows.append(StepRow(name, *states.STEP_WORDS[name], "todo", "todo", "rest"))
+            continue
+        width = 100 * seconds[name] / total
+        rows.append(_build_row(handoff, run, left, width, seconds[name]))
+        left += width
+    return tuple(rows)
+
+
+def _build_row(
+    handoff: FleetHandoff, run: StepRun, left: float, width: float, seconds: float
+) -> StepRow:
+    name, waits_for = states.STEP_WORDS[run.step]
+    is_now = not run.outcome and handoff.state == "running"
+    icon, tone = _ICONS.get(run.outcome, ("now", "run") if is_now else ("drop", "rest"))
+    kinds = {"ok": "ok", "failed": "bad", "skipped": "skipped"}
+    return StepRow(
+        run.step, name, run.note or (waits_for if is_now else ""),
+        kinds.get(run.outcome, "now" if is_now else "skipped"), icon, tone, run.started_at, seconds,
+        round(min(left, 98.5), 1), round(max(width, 1.5), 1), run.attempt,
+    )  # fmt: skip
+
+
+# -- what is safe, and possible orders -------------------------------------------------
+
+
+def _describe_safe(
+    handoff: FleetHandoff, agent: FleetAgent, successor: FleetAgent | None, size: int | None
+) -> tuple[tuple[bool, str], ...]:
+    """Describe what is kept and which agents live; False marks what is wrong."""
+    sentences: list[tuple[bool, str]] = []
+    if size:
+        sentences.append((True, f"Document, {size:,} bytes: {handoff.file_path}"))
+    if handoff.recorded_at is not None:
+        sentences.append((True, f"Record {handoff.id[:8]} with the prompt for the successor"))
+    if agent.thread:
+        sentences.append((True, f"Thread of agent {agent.id}, unchanged"))
+    if agent.ended_at is None:
+        sentences.append((True, f"Agent {agent.id} is alive and usable"))
+    elif successor is None or successor.ended_at is not None:
+        sentences.append((False, f"Agent {agent.id} has ended; no agent works on this task"))
+    else:
+        sentences.append(
+            (True, f"Agent {agent.id} has ended; its successor, agent {successor.id}, runs")
+        )
+    return tuple(sentences)
+
+
+def _build_choices(
+    handoff: FleetHandoff, agent: FleetAgent, other: int | None
+) -> tuple[OrderChoice, ...]:
+    if handoff.state == "running":
+        skip = (_build_skip(),) if handoff.step == "acknowledge" else ()
+        return (*skip, _build_cancel(agent))
+    if handoff.state not in ("failed", "uncertain"):
+        return ()
+    choices = [_build_retry(handoff, other)]
+    if handoff.recorded_at is None and other is None:
+        choices.append(_build_new_handoff(handoff, agent))
+    if handoff.step == "acknowledge" and handoff.state == "failed":
+        choices.append(_build_skip())
+    is_alive = agent.ended_at is None
+    refused = (
+        f"Not yet: agent {agent.id} has not ended, so nothing was handed off." if is_alive else ""
+    )
+    choices.append(OrderChoice("finish", "Finish by hand", "You did the rest, or saw that the prompt arrived: the handoff is done.", refused))  # fmt: skip
+    return (*choices, _build_cancel(agent))
+
+
+def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
+    code = handoff.failure.code if handoff.failure else ""
+    first = workflow.choose_resume_step(handoff.step, code, from_thread=handoff.from_thread)
+    meaning = (
+        f"Continues at “{states.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
+    )
+    refused = f"Agent {other} has worked as {handoff.persona} since, so this handoff is out of date." if other else ""  # fmt: skip
+    return OrderChoice("retry", "Retry", meaning, refused, primary=not other)
+
+
+def _build_new_handoff(handoff: FleetHandoff, agent: FleetAgent) -> OrderChoice:
+    from_thread = agent.ended_at is not None or not agent.pane
+    query = "?from=thread" if from_thread else ""
+    meaning = (
+        "From its thread: the document is written without the agent."
+        if from_thread
+        else "With another reason, with force, or from its thread."
+    )
+    return OrderChoice("anew", "Begin again …", meaning, href=f"/agents/{agent.id}/handoff{query}")
+
+
+def _build_skip() -> OrderChoice:
+    return OrderChoice("skip", "Skip", "Marks the handoff as done without the acknowledgement.")
+
+
+def _build_cancel(agent: FleetAgent) -> OrderChoice:
+    meaning = (
+        "Ends it where it is. The agent continues as before."
+        if agent.ended_at is None
+        else "Keeps document and record. No successor is started or prompted."
+    )
+    return OrderChoice("cancel", "Cancel", meaning)
+
+
+def _measure_size(path: str) -> int | None:
+    """Measure the bytes of a document; None where it is missing or no file."""
+    try:
+        return os.lstat(path).st_size if path and os.path.isfile(path) else None
+    except OSError:
+        return None
+
 
 TABS = {
     "open": ("Open", ("running", "failed", "uncertain")),
@@ -37,7 +298,7 @@ def show_handoffs(
     show = show if show in TABS else "open"
     by_state = queries.count_handoffs(fleet.database)
     counts = {
-        key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in TABS.items()
+        key: sum(by_state.get(state, 0) for state in shown) for key, (_, shown) in TABS.items()
     }
     listed = queries.list_handoff_page(
         fleet.database, TABS[show][1], limit=LISTED_PER_PAGE, skip=(page - 1) * LISTED_PER_PAGE
@@ -47,8 +308,8 @@ def show_handoffs(
         request, "handoffs.html", live="handoffs", show=show,
         page=page, pages=max(1, -(-counts[show] // LISTED_PER_PAGE)),
         tabs=[(key, word, counts[key]) for key, (word, _) in TABS.items()],
-        panels=[timeline.build_timeline(fleet, handoff.id) for handoff in detailed],
-        rows=[(redacted.redact_row(of), shapes.HANDOFF_SHAPES[of.state], shapes.get_step_name(of)) for of in listed[len(detailed):]],
+        panels=[build_timeline(fleet, handoff.id) for handoff in detailed],
+        rows=[(redacted.redact_row(of), states.HANDOFF_SHAPES[of.state], states.get_step_name(of)) for of in listed[len(detailed):]],
     )  # fmt: skip
 
 
@@ -57,10 +318,10 @@ def show_handoff(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[str]
 ) -> PageResponse:
     """Show one handoff: its steps as they happen, and its document."""
-    view = timeline.build_timeline(fleet, id)
+    view = build_timeline(fleet, id)
     return templates.render_page(
         request, "handoff.html", live=view.id, of=view, text=redacted.read_document(view.file_path),
-        linked=timeline.build_entry_link(view),
+        linked=build_entry_link(view),
     )  # fmt: skip
 
 
@@ -71,7 +332,7 @@ def show_document(
     """Show the document of a handoff unchanged, but without secrets."""
     handoff = queries.load_handoff(fleet.database, id)
     text = redacted.read_document(handoff.file_path) or ""
-    return build_text_response(text, f"handoff-{handoff.id[:8]}.md", download=download)
+    return templates.build_text_response(text, f"handoff-{handoff.id[:8]}.md", download=download)
 
 
 @post("/handoffs/{id:str}/{order:str}", sync_to_thread=True, include_in_schema=False)
@@ -85,12 +346,3 @@ def order_handoff(
     whole_id = queries.load_handoff(fleet.database, id).id
     getattr(fleet, order)(whole_id)
     return templates.redirect(request, f"/handoffs/{whole_id}")
-
-
-def build_text_response(text: str, name: str, *, download: bool) -> Response[bytes]:
-    """Build a response of a text that no browser takes for a page."""
-    headers: dict[str, Any] = dict(templates.PAGE_HEADERS)
-    headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
-    if download:
-        headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return Response(text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)

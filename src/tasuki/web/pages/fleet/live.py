@@ -11,16 +11,15 @@ from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 
 from tasuki.errors import TasukiError
-from tasuki.fleet.alerts import alerts
+from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
-from tasuki.web.live.pages import LivePages, PageNews, PagePiece
-from tasuki.web.pages.fleet import cards, timeline
-from tasuki.web.pages.fleet.alerts import SENT_WORDS
+from tasuki.web.live import STREAM_HEADERS, LivePages, PageNews, PagePiece, parse_last_id
+from tasuki.web.pages.fleet import cards, handoffs
+from tasuki.web.pages.fleet.routes import SENT_WORDS
 from tasuki.web.security.sessions import find_current_session
 from tasuki.web.views import redacted, states
 from tasuki.web.views.templates import AnyRequest, render_macro
 
-STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MOST_PANELS = 24
 NEW_SECONDS = 600.0
 """How long an agent is new: pages that were made before it began may lack its card."""
@@ -35,9 +34,7 @@ async def stream_page(
 ) -> Stream:
     """Stream pieces of the open page, from the state in which it was made."""
     pages: LivePages = state.live_pages
-    last = request.headers.get("last-event-id", "")
-    if last.isascii() and last.isdigit() and len(last) < 20:
-        after = max(after, int(last))
+    after = max(after, parse_last_id(request.headers.get("last-event-id", "")) or 0)
     pieces = _stream_while_signed_in(request, pages.stream_pieces(page[:80], after))
     return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
 
@@ -92,7 +89,7 @@ def _make_agent_pieces(fleet: Fleet, ids: set[int]) -> list[PagePiece]:
 def _make_handoff_pieces(fleet: Fleet, id: str) -> list[PagePiece]:
     """Make every part of a handoff: pages take those that they show."""
     try:
-        view = timeline.build_timeline(fleet, id)
+        view = handoffs.build_timeline(fleet, id)
     except TasukiError:
         return []
     pages = frozenset(["handoffs", id])
@@ -111,7 +108,7 @@ def _make_handoff_pieces(fleet: Fleet, id: str) -> list[PagePiece]:
             "document",
             view,
             redacted.read_document(view.file_path),
-            timeline.build_entry_link(view),
+            handoffs.build_entry_link(view),
         )
         pieces.append(PagePiece(f"h-{view.short}-document", text, frozenset([id])))
     return pieces

@@ -1,21 +1,28 @@
-"""The fleet page: a card for each agent, those that need the operator first."""
+"""The fleet page: a card for each agent, those that need the operator first; and its alerts."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from litestar import get
+from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 from msgspec import Struct
 
-from tasuki.fleet.agents.lost_agents import find_lost_agents
+from tasuki.fleet import alerts
+from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.service import Fleet
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import OperatorAlert
+from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.harness import registry as harnesses
-from tasuki.web.pages.fleet import alerts, cards
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import SeenAlerts
+from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import GROUPS, AgentCard
-from tasuki.web.views import templates
+from tasuki.web.views import states, templates
+from tasuki.web.views.states import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 TABS = (("", "All"), ("needs", "Needs you"), ("working", "Working"), ("quiet", "Quiet"))
@@ -53,7 +60,7 @@ def show_fleet(
         show=show, q=q, project=project, harness=harness,
         projects=sorted({card.project for card in all_cards}),
         harnesses=[(name, harnesses.get_harness(name).title) for name in sorted({c.harness for c in all_cards})],
-        alerts=alerts.list_alerts(fleet.database),
+        alerts=list_alerts(fleet.database),
         lost=len(find_lost_agents(fleet.database, fleet.panes, fleet.host)),
     )  # fmt: skip
 
@@ -123,3 +130,52 @@ def _count_cards(all_cards: Sequence[AgentCard]) -> dict[str, Any]:
         "needs": len(needs),
         "failed": sum(card.shown.tone == "fail" for card in needs),
     }
+
+
+MOST_LISTED = 12
+SENT_WORDS = {
+    "due": "not sent yet", "sending": "being sent", "sent": "sent", "quiet": "",
+    "not_sent": "not sent", "uncertain": "not known whether it was sent",
+}  # fmt: skip
+
+
+def list_alerts(
+    database: FleetDatabase, limit: int = MOST_LISTED, before: int | None = None
+) -> list[tuple[OperatorAlert, StateShape, str]]:
+    """List the newest alerts, each with its shape and the state of its notification."""
+    return [
+        (alert, states.ALERT_SHAPES[alert.kind], SENT_WORDS[alert.state])
+        for alert in alerts.list_newest_alerts(database, limit, before)
+    ]
+
+
+ALERTS_AT_ONCE = 100
+
+
+@get("/alerts", sync_to_thread=True, include_in_schema=False)
+def show_alerts(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    before: Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)] = None,
+) -> PageResponse:
+    """Show alerts, newest first."""
+    listed = list_alerts(fleet.database, ALERTS_AT_ONCE, before)
+    return templates.render_page(
+        request, "alerts.html", alerts=listed, before=before,
+        newest_alert=max((alert.id for alert, _, _ in listed), default=0),
+        older=listed[-1][0].id if len(listed) == ALERTS_AT_ONCE else None,
+    )  # fmt: skip
+
+
+@post("/alerts/seen", sync_to_thread=True, include_in_schema=False)
+def mark_seen(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
+) -> PageResponse:
+    """Mark alerts as seen by the operator."""
+    alerts.mark_seen(
+        fleet.database, bodies.fill_body(SeenAlerts, {"up_to": form.get("up_to", "")}).up_to
+    )
+    return templates.redirect(request, "/alerts")
+
+
+HANDLERS = (show_alerts, mark_seen)

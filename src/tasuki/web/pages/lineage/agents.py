@@ -21,17 +21,17 @@ from tasuki.web.pages.lineage.diagram import (
     Point,
     ThreadStretch,
 )
-from tasuki.web.pages.lineage.thread_sizes import READ_SECONDS, ThreadSize, ThreadSizeCache
-from tasuki.web.pages.lineage.words import (
-    format_count,
+from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeCache
+from tasuki.web.views import redacted, states
+from tasuki.web.views.states import StateShape
+from tasuki.web.views.templates import (
     format_day,
+    format_duration,
     format_percent,
+    format_plural,
     format_reason,
     get_harness_title,
 )
-from tasuki.web.views import redacted, states
-from tasuki.web.views.states import StateShape
-from tasuki.web.views.templates import format_duration
 
 MOST_MEASURED = 50_000
 """Most lines of the log that are read for one page, the newest."""
@@ -261,12 +261,12 @@ def _format_summary(
     agents: Sequence[FleetAgent], facts: ChainFacts, forks: int, redactor: Redactor
 ) -> str:
     handoffs = sum(agent.id in facts.ends for agent in agents)
-    counts = [format_count(len(agents), "agent"), format_count(handoffs, "handoff")]
+    counts = [format_plural(len(agents), "agent"), format_plural(handoffs, "handoff")]
     if forks:
-        counts.append(format_count(forks, "fork"))
+        counts.append(format_plural(forks, "fork"))
     folders = list(dict.fromkeys(agent.cwd for agent in agents))
     folder = redactor.redact(shorten_to_line(folders[-1], 200))
-    more = f" and {format_count(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
+    more = f" and {format_plural(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
     return f"{', '.join(counts)} since {format_day(agents[0].started_at)} in {folder}{more}."
 
 
@@ -289,7 +289,7 @@ class _AgentDescriber:
         size = self.facts.sizes.get(agent.id)
         title, short, when = get_harness_title(agent.harness), clean_for_display(agent.session[:8]), format_day(agent.started_at)  # fmt: skip
         entries = size.entries if size else None
-        facts = format_count(entries, "entry", "entries") if entries is not None else ""
+        facts = format_plural(entries, "entry", "entries") if entries is not None else ""
         title_words = f"Thread {number} of {self.count}" if number else f"Fork, agent {agent.id}"
         used = format_percent(agent.context_used)
         end = "now" if agent.ended_at is None else "at its end"

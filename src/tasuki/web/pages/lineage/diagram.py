@@ -14,7 +14,7 @@ from unicodedata import east_asian_width
 
 from msgspec import Struct
 
-from tasuki.web.pages.lineage.words import format_count
+from tasuki.web.views.templates import format_plural
 
 LEFT, TOP, BASE = 44.0, 48.0, 208.0
 PLOT_WIDTH = 1104.0
@@ -186,9 +186,9 @@ def draw_chain(strand: ChainStrand) -> ChainDrawing:
 def _format_name(strand: ChainStrand) -> str:
     threads = len(strand.stretches)
     handoffs = sum(stretch.cut is not None for stretch in strand.stretches)
-    counts = [format_count(threads, "thread"), format_count(handoffs, "handoff")]
+    counts = [format_plural(threads, "thread"), format_plural(handoffs, "handoff")]
     if strand.forks:
-        counts.append(format_count(len(strand.forks), "fork"))
+        counts.append(format_plural(len(strand.forks), "fork"))
     return f"Chain of {strand.name}: {', '.join(counts)}. The table below says the same."
 
 

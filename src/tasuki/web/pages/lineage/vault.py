@@ -11,8 +11,8 @@ from tasuki.vault import Vault
 from tasuki.vault.lineage import Lineage, LineageNode, build_lineage
 from tasuki.web.pages.lineage.agents import ChainRow, ChainStory
 from tasuki.web.pages.lineage.diagram import ChainFork, ChainStrand, HandoffCut, ThreadStretch
-from tasuki.web.pages.lineage.words import format_count, format_day, get_harness_title, parse_moment
 from tasuki.web.views.states import StateShape
+from tasuki.web.views.templates import format_day, format_plural, get_harness_title, parse_moment
 
 STATE_SHAPES = {
     "draft": StateShape("todo", "Draft", "rest"),
@@ -80,8 +80,8 @@ class _HandoffDescriber:
         created_times = [_get_created(node.handoff) for node in nodes if node.handoff]
         goal = next((node.handoff.goal.shown for node in main if node.handoff), "")
         counts = [
-            format_count(len(nodes), "handoff"),
-            *([format_count(len(forks), "fork")] if forks else []),
+            format_plural(len(nodes), "handoff"),
+            *([format_plural(len(forks), "fork")] if forks else []),
         ]
         since = f" since {format_day(min(created_times))}" if created_times else ""
         return ChainStory(
@@ -144,7 +144,7 @@ class _HandoffDescriber:
             return ThreadStretch("/threads", f"Thread {number} of {count}, not known", ("Not known", "", ""), cut=cut)  # fmt: skip
         old, when = handoff.predecessor, format_day(_get_created(handoff))
         title, short = get_harness_title(old.harness), clean_for_display(old.thread_id[:8])
-        entries, goal = format_count(old.entries, "entry", "entries"), self._redact_line(handoff.goal.shown, 120)  # fmt: skip
+        entries, goal = format_plural(old.entries, "entry", "entries"), self._redact_line(handoff.goal.shown, 120)  # fmt: skip
         return ThreadStretch(
             href=f"/threads/{old.harness}/{old.thread_id}",
             name=f"Thread {number} of {count}, {title} {short}, {when}, {entries}, context not known",

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,6 +17,7 @@ from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
 from tasuki.web.views.states import StateShape
+from tasuki.web.views.templates import get_harness_title, parse_moment
 
 STATE_SHAPES = {
     "draft": StateShape("todo", "Draft", "rest"),
@@ -86,21 +86,8 @@ def load_brief_view(vault: Vault, id: str) -> BriefView:
         dropped=tuple((d.way, cleaner.clean_line(d.text, 300), cleaner.clean_line(d.reason, 300)) for d in handoff.draft.dropped),
         redacted=tuple(sorted(handoff.redactions.items())),
         events=tuple(_format_event(event, cleaner) for event in events),
-        problem="" if has_thread else f"Its thread is not there any more: {cleaner.clean_line(origin.path)}",
+        problem="" if has_thread else f"Its thread no longer exists: {cleaner.clean_line(origin.path)}",
     )  # fmt: skip
-
-
-def get_harness_title(harness: str) -> str:
-    """Return the name of a harness, also of one that is no longer known."""
-    return harnesses.get_harness(harness).title if harness in harnesses.list_names() else harness
-
-
-def parse_moment(iso: str) -> float | None:
-    """Parse a time into seconds since 1970; None where it is invalid."""
-    try:
-        return datetime.fromisoformat(iso).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _format_event(event: HandoffEvent, cleaner: EntryCleaner) -> tuple[float | None, str, str]:
@@ -123,7 +110,7 @@ def _count_revisions(vault: Vault, handoff: Handoff) -> int:
 def _describe_drift(handoff: Handoff) -> Sequence[str]:
     cwd = handoff.predecessor.cwd
     if not cwd or not os.path.isdir(cwd):
-        return [f"Its folder {cwd} is not there"] if cwd else []
+        return [f"Its folder {cwd} does not exist"] if cwd else []
     return git.describe_snapshot_drift(cwd, handoff.snapshot, git.GitProbe(cwd).read_revision())
 
 
@@ -186,7 +173,7 @@ def _describe_origin(citation: Citation | None, is_there: bool, *, is_kept: bool
     if is_kept and is_there:
         return "As stored with the handoff; the thread says something else there now."
     if is_kept:
-        return "As stored with the handoff; the thread does not have it any more."
+        return "As stored with the handoff; the thread no longer has it."
     if citation is None:
         return "From the thread; the brief does not cite it."
     digest = citation.sha256

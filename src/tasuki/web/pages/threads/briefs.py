@@ -29,18 +29,12 @@ from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.search import find_prunable, search_handoffs
 from tasuki.vault import Vault
 from tasuki.web.api import bodies
-from tasuki.web.pages.fleet import handoffs
 from tasuki.web.pages.threads import brief_view
-from tasuki.web.pages.threads.brief_view import (
-    STATE_SHAPES,
-    get_harness_title,
-    load_brief_view,
-    parse_moment,
-)
+from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
 from tasuki.web.views.states import StateShape
-from tasuki.web.views.templates import AnyRequest, PageResponse
+from tasuki.web.views.templates import AnyRequest, PageResponse, get_harness_title, parse_moment
 
 FormFields = NamedDependency[dict[str, str]]
 EntryRef = Annotated[int, QueryParameter(ge=0, le=10**9)]
@@ -118,7 +112,7 @@ SUCCESSOR_STARTS = SuccessorStarts()
 
 def _describe_place(title: str, launched: LaunchResult) -> str:
     """Describe where a successor runs, and how to look at it."""
-    advice = shlex.join(launched.attach) if launched.attach else "it is beside the server's window"
+    advice = shlex.join(launched.attach) if launched.attach else "it is next to the server's window"
     return f"{title} runs in the tmux pane {launched.target}. Look at it: {advice}"
 
 
@@ -156,7 +150,7 @@ def show_briefs(
 
 def _build_line(vault: Vault, handoff: Handoff, lines: Sequence[str] = ()) -> BriefListLine:
     cleaner = EntryCleaner()
-    to = get_harness_title(handoff.to) if handoff.to else "nobody"
+    to = get_harness_title(handoff.to) if handoff.to else "no successor"
     return BriefListLine(
         handoff.id, cleaner.clean_line(handoff.goal.shown, 200), STATE_SHAPES[vault.load_state(handoff.id)],
         parse_moment(handoff.created), f"{get_harness_title(handoff.predecessor.harness)} to {to}", handoff.tokens,
@@ -199,7 +193,7 @@ def _find_prunable(vault: Vault, fleet: Fleet, values: dict[str, str]) -> list[H
     only_drafts = values.get("drafts") == "1"
     if not (days or keep or only_drafts):
         raise NotPossible(
-            "Say which: those older than some days, drafts alone, or all but the newest."
+            "Choose which: those older than some days, only drafts, or all but the newest."
         )
     needed = queries.find_needed_handoffs(fleet.database)
     prunable = find_prunable(
@@ -207,7 +201,7 @@ def _find_prunable(vault: Vault, fleet: Fleet, values: dict[str, str]) -> list[H
     )
     if vault.problems:
         raise NotPossible(
-            f"Nothing is deleted while a handoff cannot be read, for it may descend from any: {vault.problems[0]}"
+            f"Nothing is deleted while a handoff cannot be read, because it may descend from any: {vault.problems[0]}"
         )
     return prunable
 
@@ -275,7 +269,7 @@ def show_whole_entry(id: FromPath[str], ref: FromPath[int]) -> Response[bytes]:
     """Show that entry in full, without secrets, as text."""
     (reading,) = references.read_entries(brief_view.open_thread(Vault().get(id)), [ref])
     text = EntryCleaner().clean_text(clean_for_display(reading.text))
-    return handoffs.build_text_response(text, f"entry-{ref}.txt", download=False)
+    return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
 
 
 @get("/briefs/{id:str}/brief.md", sync_to_thread=True, include_in_schema=False)
@@ -284,7 +278,7 @@ def show_raw_brief(id: FromPath[str], download: FromQuery[bool] = False) -> Resp
     vault = Vault()
     handoff = vault.get(id)
     name = f"brief-{handoff.id[:8]}.md"
-    return handoffs.build_text_response(vault.load_brief(handoff.id), name, download=download)
+    return templates.build_text_response(vault.load_brief(handoff.id), name, download=download)
 
 
 # -- edit and start --------------------------------------------------------------------
@@ -331,7 +325,7 @@ def save_edit(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageR
             and goal != handoff.goal.text
             and (secret_message := kept_handoffs.describe_secrets(goal))
         ):
-            raise GoalHasSecret(f"{secret_message} Take it out, or say that you mean it.")
+            raise GoalHasSecret(f"{secret_message} Remove it, or confirm that you mean it.")
         prepared = kept_handoffs.load_handoff(vault, handoff.id)
         prepared.revise(text)
     except TasukiError as error:

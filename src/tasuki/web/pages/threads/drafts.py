@@ -149,7 +149,7 @@ def parse_request(adapter: Harness, cwd: str, form: Mapping[str, str]) -> DraftR
         form.get("goal", "").strip("\n"), min_length=loaded.settings.min_goal_length, force=force
     )
     if not force and (secret_message := handoffs.describe_secrets(goal.text)):
-        raise GoalHasSecret(f"{secret_message} Take it out, or say that you mean it.")
+        raise GoalHasSecret(f"{secret_message} Remove it, or confirm that you mean it.")
     return DraftRequest(goal, loaded, harnesses.get_harness(loaded.settings.to or adapter.name))
 
 
@@ -250,7 +250,7 @@ class DraftJobs:
             if (job := self._jobs.get(job_id)) is not None:
                 return job
         raise HandoffNotFound(
-            "This draft is not known: the server was started anew since. What was kept is in the list of drafts."
+            "This draft is unknown: the server was restarted since. Stored drafts are in the list."
         )
 
     def find_job(self, job_id: str) -> DraftJob | None:
@@ -285,7 +285,7 @@ class DraftJobs:
         except TasukiError as error:
             job.error = redact(str(error))[0]
         except Exception as error:  # a page would wait for ever for a thread that ends in silence
-            job.error = f"That failed, by a fault of tasuki's: {type(error).__name__}."
+            job.error = f"That failed because of an error in tasuki: {type(error).__name__}."
             raise
         finally:
             _end_phase(job)

@@ -1,17 +1,24 @@
-"""Threads that pages read: found by harness and id, read once while they do not change."""
+"""Threads that pages read, and their sizes: found by harness and id, read once while unchanged."""
 
+import os
+import stat
 import threading
+import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from tasuki.errors import ThreadNotFound, UsageError
+from msgspec import Struct
+
+from tasuki.errors import TasukiError, ThreadNotFound, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
 from tasuki.text_safety import shorten_to_line
 from tasuki.threads import catalog
+from tasuki.web.views.templates import parse_moment
 
 MOST_BYTES = 150_000_000
 """Most bytes of the files whose threads are kept in memory."""
@@ -90,10 +97,10 @@ def _check_path(adapter: Harness, path: str) -> Path:
             if harnesses.detect_harness(file).name == adapter.name:
                 return file
         elif file.is_absolute() and not file.exists():
-            raise ThreadNotFound(f"{shown_path} is not there any more.")
+            raise ThreadNotFound(f"{shown_path} no longer exists.")
     except ValueError:  # a path with a NUL
         pass
-    raise ThreadNotFound(f"{shown_path} is no thread of {adapter.title}.")
+    raise ThreadNotFound(f"{shown_path} is not a thread of {adapter.title}.")
 
 
 def build_thread_address(harness: str, id: str, path: str = "", /, **query: object) -> str:
@@ -112,3 +119,69 @@ def _build_key(harness: Harness, path: Path) -> CacheKey:
     except (OSError, ValueError):
         return harness.name, str(path), 0, 0
     return harness.name, str(path), status.st_mtime_ns, status.st_size
+
+
+MOST_COUNTED_BYTES = 32 << 20
+"""A longer thread is not read to count its entries."""
+READ_SECONDS = 1.0
+"""Time that one page may spend on reading; the other threads are read for the next page."""
+MOST_SIZES = 1000
+
+
+class ThreadSize(Struct, frozen=True):
+    """A thread in numbers. Times are seconds since 1970, one for each entry, in rising order."""
+
+    entries: int
+    times: tuple[float, ...]
+    compactions: tuple[float, ...]
+    """Parts of the thread, from 0 to 1, that are before each compaction."""
+
+    def compute_part(self, moment: float) -> float:
+        """Compute the part of the thread, from 0 to 1, that was there at a moment."""
+        return bisect_right(self.times, moment) / max(self.entries, 1)
+
+
+class ThreadSizeCache:
+    """The sizes of threads, by path, time of change and bytes."""
+
+    def __init__(self) -> None:
+        self._sizes: OrderedDict[tuple[str, int, int], ThreadSize | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get_size(self, harness: str, path: str, until: float) -> ThreadSize | None:
+        """Return the size of a thread.
+
+        None where it cannot be read, or it is past `until` (monotonic).
+        """
+        try:
+            file = os.stat(harnesses.get_containing_file(Path(path)))
+        except (OSError, ValueError):
+            return None
+        if not path or not stat.S_ISREG(file.st_mode) or file.st_size > MOST_COUNTED_BYTES:
+            return None
+        key = (path, file.st_mtime_ns, file.st_size)
+        with self._lock:
+            if key in self._sizes:
+                self._sizes.move_to_end(key)
+                return self._sizes[key]
+        if time.monotonic() > until:
+            return None
+        size = _read_size(harness, Path(path))
+        with self._lock:
+            self._sizes[key] = size
+            while len(self._sizes) > MOST_SIZES:
+                self._sizes.popitem(last=False)
+        return size
+
+
+def _read_size(harness: str, path: Path) -> ThreadSize | None:
+    try:
+        entries = harnesses.get_harness(harness).read(path).entries
+    except (OSError, TasukiError):
+        return None
+    times: list[float] = []
+    for entry in entries:
+        before = times[-1] if times else 0.0
+        times.append(max(parse_moment(entry.at) or 0.0, before))
+    compactions = [i / len(entries) for i, e in enumerate(entries) if e.kind == "compaction"]
+    return ThreadSize(len(entries), tuple(times), tuple(compactions))

@@ -24,7 +24,6 @@ from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
 from tasuki.web.api import bodies
-from tasuki.web.pages.fleet import handoffs
 from tasuki.web.pages.threads import drafts, view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
 from tasuki.web.views import templates
@@ -118,7 +117,7 @@ class ThreadSearch:
             problems = [str(error)]
         except Exception as error:  # a page would wait for ever for a thread that ends in silence
             problems = [
-                f"Threads were not taken in, by a fault of tasuki's: {type(error).__name__}."
+                f"Threads were not indexed because of an error in tasuki: {type(error).__name__}."
             ]
             raise
         finally:
@@ -228,7 +227,7 @@ def _build_result_hit(result: Any, query_values: dict[str, str], current_path: s
 
 def _format_origin(harness: str, cwd: str) -> str:
     folder = Path(cwd).name or cwd
-    title = harnesses.get_harness(harness).title if harness in harnesses.list_names() else harness
+    title = templates.get_harness_title(harness)
     return f"{title} · {clean_for_display(folder)}" if folder else title
 
 
@@ -323,10 +322,7 @@ def _describe_thread(thread: Thread, cleaner: EntryCleaner) -> dict[str, Any]:
     include_in_schema=False,
 )
 def show_whole_entry(
-    harness: FromPath[str],
-    id: FromPath[str],
-    ref: FromPath[int],
-    path: FromQuery[str] = "",
+    harness: FromPath[str], id: FromPath[str], ref: FromPath[int], path: FromQuery[str] = ""
 ) -> Response[bytes]:
     """Show one entry in full, without secrets, as text."""
     adapter, file = find_thread_file(harness, id, path)
@@ -334,7 +330,7 @@ def show_whole_entry(
     opened_thread = references.OpenedThread(thread.id, thread)
     (reading,) = references.read_entries(opened_thread, [ref])
     text = cleaner.clean_text(clean_for_display(reading.text))
-    return handoffs.build_text_response(text, f"entry-{ref}.txt", download=False)
+    return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
 
 
 HANDLERS = (show_threads, show_thread, show_whole_entry, start_draft)

@@ -1,20 +1,28 @@
-"""Shows the steps of a handoff as they happen, and lists handoffs, for the fleet's commands."""
+"""The fleet's handoffs for the commands: their steps as they happen, their list, and what is stored.
 
+The stored ones are read with the server or without it.
+"""
+
+import os
 import queue
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from tasuki.cli.fleet.client import FleetClient
-from tasuki.cli.output import format_table, print_json
-from tasuki.cli.threads.thread_list import format_age
-from tasuki.errors import ServerAway, TasukiError
+from tasuki.cli.output import format_age, format_table, print_json
+from tasuki.errors import ServerAway, StoreFailed, TasukiError
 from tasuki.text_safety import shorten_to_line
+from tasuki.vault import get_data_folder
+from tasuki.vault.fleet_records import FleetRecord, build_fleet_records, read_fleet_file
 
 LOOK_SECONDS = 1.0
 """How often a handoff is requested where no event reports it."""
@@ -44,7 +52,7 @@ def watch_handoff(server: FleetClient, handoff_id: str, *, as_json: bool = False
             _await_news(news)
     except KeyboardInterrupt:
         click.echo(
-            "\nThe handoff goes on. Its steps: tasuki handoffs --agents. "
+            "\nThe handoff continues. Its steps: tasuki handoffs --agents. "
             f"To end it: tasuki agent cancel {handoff_id[:8]}",
             err=True,
         )
@@ -120,7 +128,7 @@ class _StepPrinter:
 def _print_end(record: dict[str, Any]) -> None:
     id, state = record["id"][:8], record["state"]
     if state == "done":
-        click.echo(f"Handoff {id} is done: agent {record['successor_id']} works on.")
+        click.echo(f"Handoff {id} is done: agent {record['successor_id']} continues the work.")
         for note in record["notes"]:
             click.echo(f"  {shorten_to_line(note, 500)}", err=True)
         return
@@ -135,7 +143,7 @@ def _print_end(record: dict[str, Any]) -> None:
 
 
 def _print_away(error: ServerAway) -> None:
-    click.echo(f"{error}\nWaiting for it; the handoff is carried on then.", err=True)
+    click.echo(f"{error}\nWaiting for it; the handoff continues then.", err=True)
 
 
 def print_handoffs(records: list[dict[str, Any]]) -> None:
@@ -164,7 +172,7 @@ def await_handoffs(server: FleetClient, records: list[dict[str, Any]]) -> None:
 def print_recovery(records: list[dict[str, Any]]) -> None:
     """Print a line for each lost agent: what continues its work, or why nothing does."""
     if not records:
-        click.echo("No agent is lost that nobody succeeded.", err=True)
+        click.echo("No lost agent is without a successor.", err=True)
     for one in records:
         agent, handoff = one["agent"], one["handoff"]
         name = f"Agent {agent['id']} ({shorten_to_line(agent['persona'], 80)})"
@@ -172,12 +180,12 @@ def print_recovery(records: list[dict[str, Any]]) -> None:
             click.echo(f"{name}: refused. {shorten_to_line(one['refused'], 500)}")
         elif handoff is None:
             way = f"by handoff {one['retried'][:8]}" if one["retried"] else "from its thread"
-            click.echo(f"{name}: can be carried on {way}.")
+            click.echo(f"{name}: can be recovered {way}.")
         elif handoff["state"] == "running":
             click.echo(f"{name}: handoff {handoff['id'][:8]} is under way.")
         elif handoff["state"] == "done":
             click.echo(
-                f"{name}: handoff {handoff['id'][:8]} is done, agent {handoff['successor_id']} works on."
+                f"{name}: handoff {handoff['id'][:8]} is done, agent {handoff['successor_id']} continues the work."
             )
         else:
             failure = " ".join(_format_failure(handoff))
@@ -198,3 +206,104 @@ def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
         record["id"][:8], format_age(time.time() - record["created_at"]), record["state"], record["step"],
         f"{record['agent_id']}{successor}", shorten_to_line(record["persona"], 80), shorten_to_line(record["reason"], 200),
     )  # fmt: skip
+
+
+MOST_BYTES = 1 << 20
+DAY_SECONDS = 86_400.0
+RECENT_SECONDS = 3600.0
+"""Seconds after which a document without a known handoff is no longer being written."""
+
+
+class FleetHistory(Struct, frozen=True):
+    """Handoffs of agents, oldest first.
+
+    `problem` says why some may be missing; else it is empty.
+    """
+
+    records: tuple[FleetRecord, ...] = ()
+    problem: str = ""
+
+
+class PersonaDocument(Struct, frozen=True):
+    """A handoff document in a persona's folder. `record` is its handoff, where that is known."""
+
+    persona: str
+    path: Path
+    changed_at: float
+    record: FleetRecord | None = None
+
+    @property
+    def created(self) -> str:
+        """When it was written: UTC, ISO 8601 to the second."""
+        return datetime.fromtimestamp(self.changed_at, UTC).isoformat(timespec="seconds")
+
+    def read_text(self) -> str:
+        """Read its text, at most 1 MiB; empty where it cannot be read, or is a link."""
+        try:
+            number = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(number, "rb") as file:
+                return file.read(MOST_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def read_fleet_history() -> FleetHistory:
+    """Read the handoffs of the fleet's agents: from its server, else from its SQLite file."""
+    from tasuki.cli.fleet.client import FleetClient
+
+    folder = get_data_folder()
+    if os.path.exists(folder / "fleet" / "address"):
+        try:
+            client = FleetClient()
+            handoffs = client.get_pages("handoffs")
+            agents = client.get_pages("agents")
+            return FleetHistory(tuple(build_fleet_records(handoffs, agents)))
+        except ServerAway:
+            pass  # its database may be a file
+    try:
+        records = tuple(read_fleet_file(folder / "fleet.db"))
+    except StoreFailed as error:
+        return FleetHistory(problem=str(error))
+    if not records and _get_personas_folder().is_dir() and not (folder / "fleet.db").is_file():
+        return FleetHistory(
+            problem="The fleet's handoffs are in a database that its server must be asked for. Start it: tasuki serve"
+        )
+    return FleetHistory(records)
+
+
+def find_documents(history: FleetHistory) -> list[PersonaDocument]:
+    """Find the handoff documents of all personas, newest first. No link is followed."""
+    by_path = {record.document: record for record in history.records if record.document}
+    documents = []
+    for path in _get_personas_folder().glob("*/handoffs/*.md"):
+        if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
+            continue
+        persona = path.parent.parent.name
+        documents.append(
+            PersonaDocument(persona, path, path.stat().st_mtime, by_path.get(str(path)))
+        )
+    return sorted(documents, key=lambda document: (-document.changed_at, document.path))
+
+
+def select_prunable_documents(
+    documents: list[PersonaDocument], *, days: int, keep: int
+) -> list[PersonaDocument]:
+    """Select the documents that may be deleted, oldest first; the newest come in first.
+
+    A document stays if its handoff is not over, or its successor works, or it was written just
+    now.
+    """
+    before = time.time() - max(days * DAY_SECONDS, RECENT_SECONDS)
+    prunable = [
+        document
+        for document in documents[keep:]
+        if document.changed_at <= before and not (document.record and document.record.is_needed)
+    ]
+    return prunable[::-1]
+
+
+def _get_personas_folder() -> Path:
+    from tasuki.config import settings
+
+    root = settings.find_fleet_root(settings.load_settings(Path.cwd()), get_data_folder())
+    return root / "data" / "personas"

@@ -30,7 +30,7 @@ KEYS = (
 )  # fmt: skip
 """Keys that can be pressed in a pane, by tmux's names: what dialogs of agents take."""
 SCREEN_LINES = 60
-UNCERTAIN_REASON = "the server or its database went away while it was typed; look at the pane before you send it again"
+UNCERTAIN_REASON = "the server or its database stopped while the text was typed; look at the pane before you send it again"
 STEPS_BEFORE_PROMPT = ("create", "register", "skill", "prompt")
 """Steps of a handoff in which texts are typed to its successor."""
 LINES_ABOVE = 8
@@ -68,7 +68,7 @@ def send_message(
             kind="message", proof=proof,
         )  # fmt: skip
     if intent.proof != proof or intent.pane != agent.pane:
-        raise NotPossible("This key was used for another text, or in another pane. Take a new one.")
+        raise NotPossible("This key was used for another text, or in another pane. Use a new one.")
     return _type_message(database, delivery, agent, intent, text)
 
 
@@ -91,7 +91,7 @@ def _type_message(
         SQLAlchemyError,
         RuntimeError,
     ) as error:  # the database is away, or the server ends
-        logger.warning("What became of a text for agent %s is not known: %s", agent.id, error)
+        logger.warning("It is not known whether the text for agent %s arrived: %s", agent.id, error)
         return {"state": "uncertain", "why": UNCERTAIN_REASON, "leftover": ""}
     return {"state": result.state, "why": result.why, "leftover": result.leftover}
 
@@ -101,7 +101,7 @@ def check_has_prompt(database: FleetDatabase, agent_id: int) -> None:
     handoff = queries.find_incoming_handoff(database, agent_id)
     if handoff and handoff.state == "running" and handoff.step in STEPS_BEFORE_PROMPT:
         raise NotPossible(
-            f"Agent {agent_id} is being told its task by handoff {handoff.id[:8]}, which is at {handoff.step}. Send it when that is done."
+            f"Agent {agent_id} is receiving its task from handoff {handoff.id[:8]}, which is at {handoff.step}. Send the text when that is done."
         )
 
 
@@ -151,5 +151,5 @@ def check_managed(agent: FleetAgent) -> None:
     if agent.ordered_at is None and not agent.adopted:
         raise NotPossible(
             f"Agent {agent.id} is anonymous: tasuki did not start it, and types nothing into its pane. "
-            f"To take it on: tasuki agent adopt {agent.pane or 'PANE'} --harness {agent.harness}"
+            f"To manage it: tasuki agent adopt {agent.pane or 'PANE'} --harness {agent.harness}"
         )

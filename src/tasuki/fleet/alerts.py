@@ -1,20 +1,23 @@
 """Alerts for the operator: each event is written down once, then sent.
 
-An alert becomes a row before anything is sent, in the same transaction as the event itself,
-so a crash loses none. It is marked before it is sent, so a crash sends none twice.
-
-Automatic handoff at the threshold is off by default, happens only when idle, and has a loop
-guard, which raises an alert.
+An alert becomes a row before anything is sent, in the same transaction as the event itself, so a
+crash loses none. It is marked before it is sent, so a crash sends none twice. It goes to the
+desktop, or to the addresses of the setting `notify`.
 """
 
+import logging
+import threading
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
+from tasuki import notify
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.errors import TasukiError
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import OperatorAlert
@@ -23,11 +26,6 @@ from tasuki.text_safety import shorten_to_line
 MOST_TEXT_CHARACTERS = 600
 TOO_LATE_SECONDS = 3600.0
 """An alert that waited for this long is only listed: it is too old to wake anyone."""
-
-REFILL_SHARE = 0.75
-"""Share of the threshold; a successor that uses more after its first turn stops the automation."""
-MOST_HANDOFFS, WITHIN_SECONDS = 2, 600.0
-"""Automatic handoffs of a persona within so many seconds; the next one stops the automation."""
 
 _TABLE = tables.alerts
 _AGENT_TITLES = {
@@ -144,7 +142,9 @@ def begin_sending(
             if alert.kind not in kinds:
                 _set_state(connection, alert.id, "quiet")
             elif alert.at < time.time() - TOO_LATE_SECONDS:
-                _set_state(connection, alert.id, "not_sent", "It is too old: the server was away.")
+                _set_state(
+                    connection, alert.id, "not_sent", "It is too old: the server was not running."
+                )
             else:
                 _set_state(connection, alert.id, "sending")
                 return alert
@@ -190,101 +190,98 @@ _FIND_DUE = (
 )
 
 
-# -- automatic handoffs ----------------------------------------------------------------
+# -- the thread that sends ------------------------------------------------------------
 
 
-class AutomationGuard:
-    """Decides whether an agent is handed off automatically, and stops a persona's loop."""
+LOOK_SECONDS = 0.5
+"""How often due alerts are looked for."""
 
-    def __init__(self, database: FleetDatabase, threshold: float, host: str = "") -> None:
+logger = logging.getLogger("tasuki.fleet")
+
+
+class AlertNotifier:
+    """Sends alerts from a thread of its own, so that a slow address holds nothing up.
+
+    `configure` changes the addresses and the kinds while it runs. Without an address the
+    desktop is used, where there is one.
+    """
+
+    def __init__(self, database: FleetDatabase, host: str, addresses: str, kinds: str) -> None:
         self.database = database
         self.host = host
-        self.threshold = threshold
+        self.addresses = addresses
+        self.kinds = kinds
+        self.problem = ""
+        """What went wrong with the last alert that was sent; empty where nothing did."""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
-    def decide_handoff(self, agent_id: int) -> tuple[bool, str]:
-        """Return whether this agent should be handed off now, and why its automation stopped."""
-        with self.database.read() as connection:
-            row = connection.execute(_AUTOMATIC, {"agent": agent_id}).mappings().one_or_none()
-            if row is None or row["automation_stopped"]:
-                return False, ""
-            limit = self.threshold if row["threshold"] is None else row["threshold"]
-            why = self._detect_loop(connection, row, limit)
-            under_way = self._has_handoff(connection, agent_id)
-        if why:
-            self._stop_automation(row["persona"], agent_id, why)
-            return False, why
-        ready = row["over_threshold"] and row["state"] == "idle" and not row["children"]
-        return bool(ready and not under_way), ""
+    def start(self) -> None:
+        """Start sending."""
+        recover_unfinished(self.database, self.host)
+        self._thread.start()
 
-    def _detect_loop(self, connection: sa.Connection, row: sa.RowMapping, limit: float) -> str:
-        """Return why the automation would loop, as a sentence; empty where it would not."""
-        if not row["over_threshold"]:
-            return self._detect_refill(connection, row, limit)
-        handoffs = tables.handoffs
-        query = sa.select(sa.func.count()).where(
-            handoffs.c.persona == row["persona"],
-            handoffs.c.automatic,
-            handoffs.c.created_at > time.time() - WITHIN_SECONDS,
-            handoffs.c.agent_id != row["id"],
-        )
-        count = connection.execute(query).scalar_one()
-        if count >= MOST_HANDOFFS:
-            return f"{count} automatic handoffs of {row['persona']} within {WITHIN_SECONDS / 60:.0f} minutes."
-        return self._detect_refill(connection, row, limit)
+    def close(self, seconds: float) -> None:
+        """Stop; wait some seconds for the alert that is being sent."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
 
-    def _detect_refill(self, connection: sa.Connection, row: sa.RowMapping, limit: float) -> str:
-        """Return why a successor that is full after one turn stops it; empty where none is."""
-        handoffs, used = tables.handoffs, row["context_used"]
-        if used is None or used < REFILL_SHARE * limit or row["state"] != "idle":
-            return ""
-        query = sa.select(handoffs.c.acknowledged_at, handoffs.c.automatic).where(
-            handoffs.c.successor_id == row["id"]
-        )
-        incoming = connection.execute(query).one_or_none()
-        if incoming is None or not incoming.automatic or _count_turns(connection, row["id"]) > 1:
-            return ""
-        return (
-            f"Agent {row['id']} took over automatically, and its context is {used:.0f} % full behind "
-            "its first turn."
-        )
+    def configure(self, addresses: str, kinds: str) -> None:
+        """Send to these addresses, and these kinds, from now on.
 
-    def _has_handoff(self, connection: sa.Connection, agent_id: int) -> bool:
-        handoffs = tables.handoffs
-        query = sa.select(handoffs.c.id).where(
-            handoffs.c.agent_id == agent_id, handoffs.c.state != "cancelled"
-        )
-        return connection.execute(query).first() is not None
+        Problems of old addresses are forgotten.
+        """
+        if addresses != self.addresses:
+            self.problem = ""
+        self.addresses, self.kinds = addresses, kinds
 
-    def _stop_automation(self, slug: str, agent_id: int, why: str) -> None:
-        with self.database.write() as connection:
-            personas = tables.personas
-            is_running = (personas.c.slug == slug) & (personas.c.automation_stopped == "")
-            query = sa.update(personas).where(is_running).values(automation_stopped=why)
-            if not connection.execute(query).rowcount:
-                return
-            text = f"Automatic handoffs of {slug} stopped: {why}"
-            log.note(
-                connection, "alarm", text, agent_id=agent_id, data={"code": "automation_stopped"}
-            )
-            raise_alert(
-                connection, "needs_you", f"automation_stopped/{slug}/{time.time()}",
-                f"Automatic handoffs of {slug} stopped", why, host=self.host, agent_id=agent_id,
-            )  # fmt: skip
+    def get_addresses(self) -> str:
+        """Return the addresses that alerts go to now; empty where they are only listed."""
+        return self.addresses or (notify.DESKTOP if notify.has_desktop() else "")
 
+    def test(self) -> list[str]:
+        """Send a test notification; return what went wrong, as sentences."""
+        addresses = self.get_addresses()
+        if not addresses:
+            return [
+                "No address is set in `notify`, and this machine shows no desktop notifications."
+            ]
+        problems = self._try_send(addresses, "A test", "Notifications of tasuki arrive here.")
+        self.problem = " ".join(problems)
+        return problems
 
-_AUTOMATIC = (
-    sa.select(tables.agents, tables.personas.c.threshold, tables.personas.c.automation_stopped)
-    .join(tables.personas, tables.agents.c.persona == tables.personas.c.slug)
-    .where(
-        tables.agents.c.id == sa.bindparam("agent"),
-        tables.personas.c.automatic,
-        tables.agents.c.ended_at.is_(None),
-    )
-)
-"""A working agent whose persona hands off automatically; queried at the end of every turn."""
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            try:
+                while not self._stop.is_set():
+                    alert = begin_sending(self.database, self.host, self.kinds.split())
+                    if alert is None:
+                        break
+                    self._send(alert)
+            except DBAPIError:
+                logger.warning("Notifications wait: the database does not answer.")
 
+    def _send(self, alert: OperatorAlert) -> None:
+        addresses = self.get_addresses()
+        if not addresses:
+            record_outcome(self.database, alert.id, "quiet")
+            return
+        problems = self._try_send(addresses, alert.title, alert.text)
+        problem = " ".join(problems)
+        arrived = len(problems) < len(notify.list_places(addresses))
+        record_outcome(self.database, alert.id, "sent" if arrived else "not_sent", problem)
+        if problem and problem != self.problem:  # once: the log does not repeat it
+            logger.warning("%s", problem)
+        self.problem = problem
 
-def _count_turns(connection: sa.Connection, agent_id: int) -> int:
-    events = tables.events
-    query = sa.select(sa.func.count()).where(events.c.agent_id == agent_id, events.c.kind == "idle")
-    return int(connection.execute(query).scalar_one())
+    def _try_send(self, addresses: str, title: str, text: str) -> list[str]:
+        try:
+            return notify.send_notification(addresses, f"tasuki: {title}", text)
+        except TasukiError as error:
+            return [str(error)]
+        except (
+            Exception
+        ) as error:  # an error in a service's own code: other alerts must not wait for ever
+            logger.exception("A notification")
+            return [f"A notification failed: {type(error).__name__}."]

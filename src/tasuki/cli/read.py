@@ -29,7 +29,7 @@ Examples:
 @click.argument("spec", metavar="THREAD[#N[-M][,K…]]")
 @click.argument("question", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-@click.option("--markdown", is_flag=True, help="Markdown, each entry under a heading of its own.")
+@click.option("--markdown", is_flag=True, help="Markdown, each entry under its own heading.")
 @click.option(
     "--limit", type=click.IntRange(1, 50), default=6, show_default=True,
     help="Passages that answer a question, of each thread.",
@@ -52,14 +52,14 @@ def read(
     author: str | None,
     author_model: str | None,
 ) -> None:
-    """Open a thread, the entries that a brief refers to, or what it says to a question.
+    """Open a thread or the entries that a brief refers to, or ask it a question.
 
     THREAD is a handoff id, as briefs name it, or a thread as `--from` takes it: a path, an id or its
     beginning, a harness, or @1 for the newest here. A handoff id opens its predecessor; an entry that
-    changed or is gone since is shown as the handoff kept it.
+    changed or is gone since is shown as the handoff stored it.
 
     A QUESTION is answered by the passages that say most about it, in the order of the thread, also of
-    the threads that this one was handed on from. Later passages may revise earlier ones. With the
+    the threads that this one was handed off from. Later passages may revise earlier ones. With the
     author `model` a language model answers; each of its sentences cites passages, and is checked
     against them. Where it fails, the passages are shown.
 
@@ -195,7 +195,7 @@ def _print_passages(
         title = (
             f"{thread.harness} {shorten_to_line(thread.id, 80)}"
             if thread
-            else f"handoff {link.label}, as it kept it"
+            else f"handoff {link.label}, as stored"
         )
         click.echo(f"# {title}\n" if markdown else f"{title}\n")
         for passage in passages:
@@ -234,7 +234,9 @@ def _print_model_answer(
     except AuthorFailed as error:
         if loaded.settings.strict:
             raise
-        click.echo(f"tasuki: {cleaner.clean_text(str(error))} The passages, then.", err=True)
+        click.echo(
+            f"tasuki: {cleaner.clean_text(str(error))} Showing the passages instead.", err=True
+        )
         return False
     for note in (
         *answer.told,

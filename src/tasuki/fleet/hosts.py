@@ -68,7 +68,7 @@ def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Flee
     machine = next(filter(None, map(_read_machine_id, machine_ids)), NO_MACHINE_ID)
     known_hosts, former = _read_known(path), _read_former(data / FORMER_FILE)
     own = known_hosts.get(_hash_machine_id(machine)) or KnownHost(
-        _make_id(), former=former.pop(machine, "")
+        f"h{secrets.token_hex(6)}", former=former.pop(machine, "")
     )
     original = _find_original(data, own)
     folder = original or os.path.realpath(data)
@@ -103,10 +103,6 @@ def read_machine_label() -> str:
     """Return the machine's name for people; any letters, at most `MOST_LABEL_CHARACTERS`."""
     name = clean_text(socket.gethostname()).encode("utf-8", "replace").decode()
     return shorten_to_line(name, MOST_LABEL_CHARACTERS) or "localhost"
-
-
-def _make_id() -> str:
-    return f"h{secrets.token_hex(6)}"
 
 
 def _hash_machine_id(machine: str) -> str:
@@ -194,11 +190,13 @@ def settle_hosts(
         agents_taken = sum(take_over_host(connection, x, host.id, queue) for x in sorted(formers))
         agents_left = count_alive(connection, [id for id in others if not is_running(id)])
     if agents_taken:
-        log.info("%d agents that were kept by another name are this host's now.", agents_taken)
+        log.info(
+            "%d agents that were recorded under another name now belong to this host.", agents_taken
+        )
     if agents_left:
         names = ", ".join(sorted({label or id for id, label in others.items()}))
         log.warning(
-            "This data folder was used on %s before. %d agents of there have not ended, and are left alone "
+            "This data folder was used on %s before. %d agents from there have not ended and are left alone "
             "here. If this is the same machine, or that one is gone: tasuki serve --moved", names, agents_left,
         )  # fmt: skip
     return sorted(formers)
@@ -261,5 +259,5 @@ def check_host(connection: sa.Connection, subject: str, host: str, own_host: str
         label = read_host_label(connection, host)
         raise OtherHost(
             f"{subject} runs on the host {label}, not on this one: nothing was done. "
-            f"Order it on {label}, by its own server."
+            f"Do it on {label}, whose server manages it."
         )

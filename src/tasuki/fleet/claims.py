@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import ServerRuns, StoreFailed
 from tasuki.files import explain_error
-from tasuki.fleet.hosts.hosts import HOSTS_FILE, FleetHost
+from tasuki.fleet.hosts import HOSTS_FILE, FleetHost
 from tasuki.text_safety import shorten_to_line
 
 LOCK_SUFFIX = ".server"
@@ -103,7 +103,7 @@ class FileClaim:
             number = os.open(self.path, flags, 0o600)
         except OSError as error:
             raise StoreFailed(
-                f"The lock {self.path} cannot be made: {explain_error(error)}. Mend that, or name another database: "
+                f"The lock {self.path} cannot be created: {explain_error(error)}. Fix that, or name another database: "
                 "tasuki serve --database-url"
             ) from error
         try:
@@ -125,7 +125,7 @@ class FileClaim:
         if self.host.original:
             raise StoreFailed(
                 f"This data folder is a copy of {self.host.original}, whose agents are the same. To use the copy "
-                f"instead, move the original away. To make it a host of its own, remove {HOSTS_FILE} from the copy's "
+                f"instead, move the original away. To make it a separate host, remove {HOSTS_FILE} from the copy's "
                 "folder `fleet`."
             )
 

@@ -16,17 +16,17 @@ from tasuki.text_safety import shorten_to_line
 
 URL_SOURCES = "--database-url, or TASUKI_DATABASE_URL"
 _STATE_REMEDIES = {
-    "28": "It refuses the user or the password. Mend the URL: {name}.",
-    "3D000": "It has no such database. Make it (createdb NAME), or mend the URL: {name}.",
+    "28": "It refuses the user or the password. Fix the URL: {name}.",
+    "3D000": "It has no such database. Create it (createdb NAME), or fix the URL: {name}.",
     "53300": "It has no connection left. Raise its max_connections, or end other programs.",
-    "53": "It has no room left (its disk, or its memory). Make some, then start again.",
+    "53": "It has no room left (disk or memory). Make some, then start again.",
     "57P03": "It is starting up or shutting down. Start again in a moment.",
-    "42501": "The user may not do that there. Give it the right to create tables and schemas.",
+    "42501": "The user may not do that there. Give it permission to create tables and schemas.",
     "25006": "It takes no writes: it is a replica, or set to read only. Name the primary: {name}.",
 }
 """Remedies of PostgreSQL's errors, by how the SQLSTATE begins; the first match counts."""
-_AWAY_REMEDY = "It does not answer. Start it, or mend the URL: {name}."
-_UNREADABLE_REMEDY = "Mend the URL: {name}."
+_AWAY_REMEDY = "It does not answer. Start it, or fix the URL: {name}."
+_UNREADABLE_REMEDY = "Fix the URL: {name}."
 _CAUSES = (
     ("not a database", "damaged"), ("malformed", "damaged"), ("disk image", "damaged"),
     ("full", "full"), ("disk i/o", "full"), ("readonly", "closed"), ("read-only", "closed"),
@@ -34,7 +34,7 @@ _CAUSES = (
 )  # fmt: skip
 _REMEDIES = {
     "full": "Its disk is full, or fails. Make room, then start again: nothing was lost.",
-    "closed": "It, or its folder, cannot be opened for writing. Give yourself the right to, then start again.",
+    "closed": "It, or its folder, cannot be opened for writing. Give yourself permission, then start again.",
     "held": "Another program holds it. End that, then start again.",
 }
 _DAMAGED_REMEDIES = {
@@ -42,8 +42,8 @@ _DAMAGED_REMEDIES = {
     "or move it away, {path}-wal and {path}-shm with it, and the fleet begins without agents and personas. "
     "`sqlite3 FILE .recover` may still read it.",
     "workflows": "It is damaged. Move it away, {path}-wal and {path}-shm with it, and start again: no agent and no document "
-    "is in it, and handoffs under way go on with the step that they were at.",
-}  # fmt: skip
+    "is in it, and handoffs under way continue at the step that they were at.",
+}
 LOCK_SECONDS = 10.0
 CHECKED_BYTES = 256 << 20
 """Larger SQLite files are not checked at the start: it takes a second for each GB or so."""
@@ -124,7 +124,7 @@ def describe_os_error(error: OSError) -> str:
     """Describe what is wrong with a file or folder of the server, and the remedy."""
     place = f" {error.filename}" if error.filename else ""
     remedy = (
-        "Make room" if error.errno in FULL else "Mend that, or name another folder (TASUKI_DATA)"
+        "Make room" if error.errno in FULL else "Fix that, or name another folder (TASUKI_DATA)"
     )
     return f"The server cannot use its data folder{place}: {explain_error(error)}. {remedy}, then start again."
 

@@ -1,11 +1,16 @@
-"""Hooks of agents post their events here; most take a short way past the framework."""
+"""What programs send and read: the events of agents' hooks, and figures for a monitor.
+
+Most events take a short way past the framework. The figures are in the text format of Prometheus.
+"""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from litestar import Litestar, Request, Response, post
+import sqlalchemy as sa
+from litestar import Litestar, Request, Response, get, post
 from litestar.datastructures import State
+from litestar.di import NamedDependency
 from litestar.enums import ScopeType
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
@@ -19,14 +24,88 @@ from litestar.types import (
     Scope,
     Send,
 )
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import tables
 from tasuki.harness import registry as harnesses
-from tasuki.web.api.metrics import ServerMetrics
-from tasuki.web.security.auth import is_bearer, require_hook_token
-from tasuki.web.security.gate import HOOKS_PREFIX, ServerHosts
+from tasuki.web.live import LiveEvents
+from tasuki.web.security.access import (
+    HOOKS_PREFIX,
+    ServerHosts,
+    is_bearer,
+    require_hook_token,
+    require_operator,
+)
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class ServerMetrics:
+    """The figures of one server."""
+
+    def __init__(self, fleet: Fleet, live: LiveEvents) -> None:
+        self.registry = CollectorRegistry()
+        self.hooks = Histogram(
+            "tasuki_hook_seconds",
+            "Time from a hook's request to its answer.",
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self.registry.register(_FleetCollector(fleet, live))
+        ProcessCollector(namespace="tasuki", registry=self.registry)
+
+
+class _FleetCollector(Collector):
+    """The figures that are counted on request."""
+
+    def __init__(self, fleet: Fleet, live: LiveEvents) -> None:
+        self.fleet = fleet
+        self.live = live
+
+    def describe(self) -> list[Metric]:
+        """Return nothing ahead of time: the database is asked only at a scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        intake = self.fleet.intake
+        yield CounterMetricFamily("tasuki_events", "Events of hooks taken in.", intake.taken)
+        yield GaugeMetricFamily("tasuki_events_waiting", "Events that wait.", intake.waiting)
+        yield GaugeMetricFamily(
+            "tasuki_streams", "Open streams of live events.", len(self.live.streams)
+        )
+        yield CounterMetricFamily("tasuki_streams_cut_off", "Readers too slow.", self.live.cut_off)
+        running = tables.agents.c.ended_at.is_(None)
+        agents = (tables.agents.c.harness, tables.agents.c.state)
+        yield self._build_gauge("tasuki_agents", "Agents that run.", agents, running)
+        states = (tables.handoffs.c.state,)
+        yield self._build_gauge("tasuki_handoffs", "Handoffs by state.", states, sa.true())
+
+    def _build_gauge(
+        self,
+        name: str,
+        description: str,
+        columns: tuple[sa.Column[Any], ...],
+        condition: sa.ColumnElement[bool],
+    ) -> Metric:
+        family = GaugeMetricFamily(name, description, labels=[column.name for column in columns])
+        query = sa.select(*columns, sa.func.count()).where(condition).group_by(*columns)
+        with self.fleet.database.read() as connection:
+            for *labels, count in connection.execute(query):
+                family.add_metric(list(map(str, labels)), count)
+        return family
+
+
+@get("/metrics", guards=[require_operator], sync_to_thread=True)
+def show_metrics(metrics: NamedDependency[ServerMetrics]) -> Response[bytes]:
+    """Show the figures in the text format of Prometheus."""
+    return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE)
+
 
 MOST_BODY_BYTES = 1 << 20
 
@@ -70,8 +149,8 @@ async def take_hook_event(
     }
     event = spool.build_post({**fields, "harness": harness}, body, spooled=False)
     if event is None:
-        raise NotPossible("That is no event of a hook.")
-    output = await fleet.take_hook_event(event)
+        raise NotPossible("That is not an event of a hook.")
+    output = await fleet.intake.take(event)
     metrics.hooks.observe(time.perf_counter() - began)
     return output, {"X-Tasuki": state.tokens.proof}
 

@@ -1,1 +1,0 @@
-"""Alerts: what happened, who is notified, what runs by itself."""

@@ -1,0 +1,175 @@
+"""When the context of an agent is full: the report, the automatic handoff, the veto of a compaction.
+
+Automatic handoff at the threshold is off by default, happens only when idle, and has a loop
+guard, which raises an alert.
+"""
+
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from tasuki.fleet.alerts import raise_alert
+from tasuki.fleet.store import log, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.states import MARGIN_PERCENT, Row
+
+REFILL_SHARE = 0.75
+"""Share of the threshold; a successor that uses more after its first turn stops the automation."""
+MOST_HANDOFFS, WITHIN_SECONDS = 2, 600.0
+"""Automatic handoffs of a persona within so many seconds; the next one stops the automation."""
+FAILED_STATES = ("failed", "uncertain", "cancelled")
+
+
+class PersonaThresholds:
+    """The personas of one batch of events, each read on first use."""
+
+    def __init__(self, connection: sa.Connection, threshold: float) -> None:
+        self.connection = connection
+        self.threshold = threshold
+        self._loaded: dict[str, Any] = {}
+
+    def get_persona(self, agent: Row) -> Any | None:
+        """Return the persona of an agent, None for an anonymous one."""
+        slug = agent["persona"]
+        if not slug:
+            return None
+        if slug not in self._loaded:
+            query = sa.select(tables.personas).where(tables.personas.c.slug == slug)
+            self._loaded[slug] = self.connection.execute(query).one_or_none()
+        return self._loaded[slug]
+
+    def get_limit(self, agent: Row) -> float:
+        """Return the percent of the context at which an agent is over its threshold."""
+        persona = self.get_persona(agent)
+        own = persona.threshold if persona is not None else None
+        return self.threshold if own is None else float(own)
+
+    def detect_crossing(self, agent: Row) -> str:
+        """Return a sentence once the threshold is crossed, else empty; remember it in the row."""
+        used = agent["context_used"]
+        if used is None:
+            return ""
+        limit = self.get_limit(agent)
+        if agent["over_threshold"]:
+            agent["over_threshold"] = used > limit - MARGIN_PERCENT
+            return ""
+        if used < limit:
+            return ""
+        agent["over_threshold"] = True
+        return f"Its context is {used:.0f} % full (threshold {limit:.0f} %)."
+
+    def decide_veto(self, agent: Row, happened_at: float) -> str:
+        """Return why an automatic compaction must wait, empty where it may proceed.
+
+        Only with automatic handoffs, at or over the threshold, once for an agent, and not when its
+        handoff failed.
+        """
+        persona = self.get_persona(agent)
+        if persona is None or not persona.automatic or persona.automation_stopped:
+            return ""
+        if agent["vetoed_at"] is not None or not agent["over_threshold"]:
+            return ""
+        handoffs = tables.handoffs
+        query = sa.select(handoffs.c.state).where(handoffs.c.agent_id == agent["id"])
+        if any(state in FAILED_STATES for state in self.connection.execute(query).scalars()):
+            return ""
+        agent["vetoed_at"] = happened_at
+        return "tasuki hands this agent's work to a successor when its turn ends."
+
+
+class AutomationGuard:
+    """Decides whether an agent is handed off automatically, and stops a persona's loop."""
+
+    def __init__(self, database: FleetDatabase, threshold: float, host: str = "") -> None:
+        self.database = database
+        self.host = host
+        self.threshold = threshold
+
+    def decide_handoff(self, agent_id: int) -> tuple[bool, str]:
+        """Return whether this agent should be handed off now, and why its automation stopped."""
+        with self.database.read() as connection:
+            row = connection.execute(_AUTOMATIC, {"agent": agent_id}).mappings().one_or_none()
+            if row is None or row["automation_stopped"]:
+                return False, ""
+            limit = self.threshold if row["threshold"] is None else row["threshold"]
+            why = self._detect_loop(connection, row, limit)
+            under_way = self._has_handoff(connection, agent_id)
+        if why:
+            self._stop_automation(row["persona"], agent_id, why)
+            return False, why
+        ready = row["over_threshold"] and row["state"] == "idle" and not row["children"]
+        return bool(ready and not under_way), ""
+
+    def _detect_loop(self, connection: sa.Connection, row: sa.RowMapping, limit: float) -> str:
+        """Return why the automation would loop, as a sentence; empty where it would not."""
+        if not row["over_threshold"]:
+            return self._detect_refill(connection, row, limit)
+        handoffs = tables.handoffs
+        query = sa.select(sa.func.count()).where(
+            handoffs.c.persona == row["persona"],
+            handoffs.c.automatic,
+            handoffs.c.created_at > time.time() - WITHIN_SECONDS,
+            handoffs.c.agent_id != row["id"],
+        )
+        count = connection.execute(query).scalar_one()
+        if count >= MOST_HANDOFFS:
+            return f"{count} automatic handoffs of {row['persona']} within {WITHIN_SECONDS / 60:.0f} minutes."
+        return self._detect_refill(connection, row, limit)
+
+    def _detect_refill(self, connection: sa.Connection, row: sa.RowMapping, limit: float) -> str:
+        """Return why a successor that is full after one turn stops it; empty where none is."""
+        handoffs, used = tables.handoffs, row["context_used"]
+        if used is None or used < REFILL_SHARE * limit or row["state"] != "idle":
+            return ""
+        query = sa.select(handoffs.c.acknowledged_at, handoffs.c.automatic).where(
+            handoffs.c.successor_id == row["id"]
+        )
+        incoming = connection.execute(query).one_or_none()
+        if incoming is None or not incoming.automatic or _count_turns(connection, row["id"]) > 1:
+            return ""
+        return (
+            f"Agent {row['id']} took over automatically, and its context is {used:.0f} % full after "
+            "its first turn."
+        )
+
+    def _has_handoff(self, connection: sa.Connection, agent_id: int) -> bool:
+        handoffs = tables.handoffs
+        query = sa.select(handoffs.c.id).where(
+            handoffs.c.agent_id == agent_id, handoffs.c.state != "cancelled"
+        )
+        return connection.execute(query).first() is not None
+
+    def _stop_automation(self, slug: str, agent_id: int, why: str) -> None:
+        with self.database.write() as connection:
+            personas = tables.personas
+            is_running = (personas.c.slug == slug) & (personas.c.automation_stopped == "")
+            query = sa.update(personas).where(is_running).values(automation_stopped=why)
+            if not connection.execute(query).rowcount:
+                return
+            text = f"Automatic handoffs of {slug} stopped: {why}"
+            log.note(
+                connection, "alarm", text, agent_id=agent_id, data={"code": "automation_stopped"}
+            )
+            raise_alert(
+                connection, "needs_you", f"automation_stopped/{slug}/{time.time()}",
+                f"Automatic handoffs of {slug} stopped", why, host=self.host, agent_id=agent_id,
+            )  # fmt: skip
+
+
+_AUTOMATIC = (
+    sa.select(tables.agents, tables.personas.c.threshold, tables.personas.c.automation_stopped)
+    .join(tables.personas, tables.agents.c.persona == tables.personas.c.slug)
+    .where(
+        tables.agents.c.id == sa.bindparam("agent"),
+        tables.personas.c.automatic,
+        tables.agents.c.ended_at.is_(None),
+    )
+)
+"""A working agent whose persona hands off automatically; queried at the end of every turn."""
+
+
+def _count_turns(connection: sa.Connection, agent_id: int) -> int:
+    events = tables.events
+    query = sa.select(sa.func.count()).where(events.c.agent_id == agent_id, events.c.kind == "idle")
+    return int(connection.execute(query).scalar_one())

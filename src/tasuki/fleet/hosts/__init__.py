@@ -1,1 +1,0 @@
-"""The hosts that run a fleet, and which of them owns which agents."""

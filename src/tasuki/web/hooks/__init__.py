@@ -1,1 +1,0 @@
-"""Routes that hooks of agents call."""

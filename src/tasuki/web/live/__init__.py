@@ -1,1 +1,0 @@
-"""Live events and live pages."""
