@@ -13,7 +13,7 @@ from tasuki.draft.facts.open_statements import (
     is_unanswered,
 )
 from tasuki.draft.facts.statements import Statement, extract_user_statements, find_answered
-from tasuki.draft.text import language_cues
+from tasuki.draft.text import language_cues, lexicon
 from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -166,9 +166,9 @@ def test_small_talk_is_no_wish() -> None:
 
 def test_having_no_clue_takes_nothing_back() -> None:
     """`no clue` and `no problem` begin like a refusal and are none."""
-    assert not language_cues.detect_cues("no clue, ask the vendor") & language_cues.REVERSAL
-    assert not language_cues.detect_cues("no problem with tabs") & language_cues.REVERSAL
-    assert language_cues.detect_cues("no, use tabs") & language_cues.REVERSAL
+    assert not language_cues.detect_cues("no clue, ask the vendor") & lexicon.REVERSAL
+    assert not language_cues.detect_cues("no problem with tabs") & lexicon.REVERSAL
+    assert language_cues.detect_cues("no, use tabs") & lexicon.REVERSAL
 
 
 def refused(command: str, *after: Entry) -> list[Entry]:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tasuki.draft.text.entries import join_entry_text
-from tasuki.draft.text.split import STOP_WORDS, WORD, find_identifiers
+from tasuki.draft.text.lexicon import STOP_WORDS
+from tasuki.draft.text.split import WORD, find_identifiers
 from tasuki.model import Entry
 
 CITED_SHARE = 0.3

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tasuki.draft.brief import GOAL_HEADING, MODEL_GOAL_HEADING, TITLE, UNQUOTED, find_handoff_id
 from tasuki.draft.facts import statements
-from tasuki.draft.text import language_cues
+from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING, find_named_document
 from tasuki.model import Entry, Quote, ToolCall
@@ -151,8 +151,7 @@ def rank_line(text: str) -> int | None:
         return 3
     return (
         1
-        if text.startswith(LABELS["decided"])
-        or language_cues.detect_cues(text) & language_cues.DECISION
+        if text.startswith(LABELS["decided"]) or language_cues.detect_cues(text) & lexicon.DECISION
         else 4
     )
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from tasuki.draft.facts.statements import MAX_SENTENCE, PICK, SHORT_REPLY, Statement
-from tasuki.draft.text import language_cues
-from tasuki.draft.text.split import STOP_WORDS, split_sentences
+from tasuki.draft.text import language_cues, lexicon
+from tasuki.draft.text.lexicon import STOP_WORDS
+from tasuki.draft.text.split import split_sentences
 from tasuki.model import Entry
 
 REVERSAL_WINDOW = 300
@@ -87,7 +88,7 @@ def is_unanswered(question: Statement, messages: LaterMessages) -> bool:
     after = messages.list_after(question.ref, "user", ANSWER_WINDOW)
     if after and _is_reply(after[0]):
         unsure = bool(
-            language_cues.detect_cues(after[0][:MAX_SENTENCE]) & language_cues.OPEN
+            language_cues.detect_cues(after[0][:MAX_SENTENCE]) & lexicon.OPEN
         ) and not after[0].endswith("?")
         return unsure or bool(_DEFERS.search(after[0]))
     said_after = " ".join(after).lower()
@@ -104,7 +105,7 @@ def _is_reply(message: str) -> bool:
 def _is_left_open(reply: str) -> bool:
     """Return whether a reply of the agent says that something is not known."""
     return any(
-        language_cues.detect_cues(s[:MAX_SENTENCE]) & language_cues.OPEN and not s.endswith("?")
+        language_cues.detect_cues(s[:MAX_SENTENCE]) & lexicon.OPEN and not s.endswith("?")
         for s in split_sentences(reply)
     )
 

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.draft.text import language_cues
+from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.split import (
     MAX_QUOTE,
@@ -203,11 +203,11 @@ def _build_user_statement(sentence: str, entry: Entry, before: str) -> Statement
     sentence = sentence[:MAX_SENTENCE]
     found, weight = _find_most_binding(sentence)
     kind: StatementKind = "request"
-    if found & language_cues.REVERSAL:
+    if found & lexicon.REVERSAL:
         kind = "reversal"
-    elif found & language_cues.WISH and weight >= 1.3:
+    elif found & lexicon.WISH and weight >= 1.3:
         kind = "constraint"
-    elif found & language_cues.DECISION or entry.origin == "answer":
+    elif found & lexicon.DECISION or entry.origin == "answer":
         kind = "decision"
     elif language_cues.is_fact_question(sentence, found):
         kind, weight = "question", max(weight, 0.8)
@@ -326,12 +326,12 @@ def _add_context(sentence: str, before: str, whole: str, asks: bool) -> str:
 
 
 def _choose_assistant_kind(sentence: str, cues: int, section: int) -> StatementKind | None:
-    if cues & language_cues.OPEN:
+    if cues & lexicon.OPEN:
         return None if language_cues.RHETORICAL.search(sentence.lower()) else "question"
-    if cues & language_cues.FAILED:
+    if cues & lexicon.FAILED:
         return "rejected"
-    if (cues | section) & language_cues.NEXT:
+    if (cues | section) & lexicon.NEXT:
         return "next"
-    if cues & language_cues.DECISION:
+    if cues & lexicon.DECISION:
         return "decision"
     return "finding"

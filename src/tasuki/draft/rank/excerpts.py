@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
-from tasuki.draft.text.split import STOP_WORDS, find_identifiers, split_sentences
+from tasuki.draft.text.lexicon import STOP_WORDS
+from tasuki.draft.text.split import find_identifiers, split_sentences
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _OFFER = re.compile(

@@ -1,126 +1,22 @@
 """What a sentence says, judged by single words and short phrases.
 
 `detect_cues` gives flags for a sentence; the weights turn them into its worth to a
-successor before any goal is considered. English words first, then the most telling ones of
-German, French, Spanish, Chinese and Japanese; a sentence of another language is still kept
-if it shares identifiers with the goal. Words are looked up instead of matched by patterns,
-since a long thread has a hundred thousand sentences.
+successor before any goal is considered. The words are in `lexicon.py`; a sentence of a
+language that is not there is still kept if it shares identifiers with the goal. Words are
+looked up instead of matched by patterns, since a long thread has a hundred thousand sentences.
 """
 
 import re
 
-WISH, DECISION, FINDING, FAILED, REVERSAL, OPEN, NEXT, HEDGE, NUMBER = (1 << i for i in range(9))
+from tasuki.draft.text import lexicon
+from tasuki.draft.text.lexicon import DECISION, FAILED, FINDING, NEXT, NUMBER, OPEN, REVERSAL, WISH
 
-_WORDS: dict[int, str] = {
-    WISH: "only every must mustn't never always don't dont avoid keep without instead prefer should shouldn't leave stop "
-    "can't cannot forbidden required require requires exactly ensure no cant max nicht nur immer nie muss darf "
-    "kein keine keinen ohne soll sollen müssen nix seulement toujours jamais doit sans pas nunca siempre solo sólo debe "
-    "sin ningún",
-    DECISION: "decided decision chose chosen opted agreed deliberately settled picked entschieden "
-    "stattdessen lieber reicht nehmen décidé plutôt decidimos decidido",
-    FINDING: "because actually requires require depends otherwise gotcha caveat beware important importantly unless "
-    "already since doesn't can't cannot cause caused culprit weil parce porque",
-    FAILED: "reverted reverting abandoned disproportionate tried attempted regressed undid "
-    "hoped pointless futile fehlgeschlagen vergeblich nix bringt probiert versucht intenté probé",
-    OPEN: "unclear unknown undecided tbd unverified unconfirmed wonder unsure unanswered unklar offen ungeklärt",
-    NEXT: "todo follow-up followup unfinished noch ensuite reste falta pendiente",
-    HEDGE: "likely probably might presumably untested seems appears suspect assume perhaps plausible",
-}
-_PHRASES: dict[int, tuple[str, ...]] = {
-    WISH: (
-        "do not", "make sure", "need to", "needs to", "has to", "have to", "no longer", "at most", "at least",
-        "not allowed", "off limits", "i'd like", "i would", "hands off", "off-limits", "please don't", "be careful",
-    ),
-    DECISION: (
-        "settled on", "going with", "go with", "went with", "we'll use", "we will use", "i'll use", "let's use", "let's go",
-        "let's keep", "let's do", "let's make", "let's have", "switched to", "switch to", "by design", "on purpose", "en lugar", "en vez", "moved to", "we picked", "i picked",
-        "the choice", "stick with", "sticking with", "keep using", "i'm going to use", "we are using", "we're using",
-    ),
-    FINDING: (
-        "root cause", "turns out", "turned out", "the issue is", "the issue was", "the problem is", "the problem was",
-        "the bug is", "the bug was", "the trick", "the catch", "in fact", "the fix is", "the fix was", "fixed by",
-        "depends on", "only when", "only if", "only after", "note that", "so that", "does not", "even though",
-        "the real", "liegt an", "à cause", "means that", "that's why", "which is why", "not just", "instead of", "rather than", "the reason",
-    ),
-    FAILED: (
-        "didn't work", "doesn't work", "don't work", "did not work", "does not work", "won't work", "not working",
-        "didn't help", "did not help", "doesn't help", "dead end", "gave up", "roll back", "rolled back", "backed out",
-        "no luck", "made it worse", "made things worse", "problems with this", "not viable", "ruled out", "ne marche pas",
-        "no funciona", "had to back", "without success", "approach failed", "attempt failed", "failed with", "failed because",
-        "fails because", "fails with", "it failed", "that failed", "this failed", "wrong approach", "was wrong", "broke the",
-        "rejected the", "rejected that", "rejected this", "rejected it", "we rejected", "i rejected", "was rejected because",
-        "not worth", "not possible", "no difference", "no effect", "made no", "changed nothing", "didn't change", "doesn't work out",
-        "didn't work out", "to no avail", "in vain", "out of the question", "not an option", "had to give up", "too slow",
-        "dead on arrival", "no way around", "there is no way", "there's no way", "bringt nichts", "geht nicht", "ging nicht",
-        "no sirve", "no ayuda", "isn't possible", "can't be done", "no way to", "worse than", "didn't fix", "doesn't fix",
-        "is worse", "was worse", "are worse", "takes it back", "take it back", "took it back", "me nowhere", "us nowhere", "proves nothing",
-        "proved nothing", "for ever", "never came back", "not fix", "still fails", "still failing", "still broken",
-    ),
-    OPEN: (
-        "open question", "not clear", "not sure", "not decided", "not yet decided", "to be decided", "needs a decision",
-        "need a decision", "waiting for", "depends on whether", "haven't verified", "haven't checked", "haven't tested",
-        "haven't decided", "not verified", "not tested", "not confirmed", "remains to be seen", "need to check",
-        "need to confirm", "need to ask", "still open", "have to ask", "needs to confirm", "do we know", "do we even", "does anyone", "nobody knows", "no idea",
-        "couldn't find out", "could not find out", "can't tell", "cannot tell", "only you can", "up to you", "your call", "not known",
-        "don't know", "do not know", "not verified", "weiß nicht", "noch offen", "keine ahnung", "no sé", "someone needs to tell",
-    ),
-    NEXT: (
-        "next step", "next up", "next:", "next we", "remaining work", "remaining:", "remaining steps",
-        "what remains", "is pending", "are pending", "pending:", "we still", "still has to", "still have to", "left:", "up next",
-        "still need", "still to do", "still missing", "left to do", "not yet", "not implemented", "not started", "not wired",
-        "to-do", "follow up", "als nächstes", "noch zu", "have not", "hasn't been", "what's left",
-        "remains to", "yet to", "still owe", "i owe you", "for later", "later on", "not handled", "is missing",
-        "are missing", "isn't covered", "not covered", "not there yet", "i'd ", "i would", "würde ich", "nächsten schritt",
-        "nächster schritt", "fehlt noch", "muss noch", "müssen noch", "en un segundo paso", "queda por", "lo siguiente",
-    ),
-    HEDGE: ("most plausible", "should work", "should fix", "should be", "i think", "i believe", "in theory", "may be"),
-}  # fmt: skip
-_REVERSAL_STARTS = (
-    "no,", "no ", "no.", "nope", "nah", "nevermind", "never mind", "actually", "wait", "stop", "hmm, no", "hmm no",
-    "scratch that", "forget it", "forget that", "forget about", "undo", "revert", "roll back", "rollback",
-    "on second thought", "i changed my mind", "don't do that", "let's not", "let's undo", "let's revert", "let's roll back",
-    "let's drop", "let's skip", "nein", "doch nicht", "non,", "finalement", "mejor no", "cancel",
-)  # fmt: skip
 _SETTLES = re.compile(r"(?:i|we|the [\w`.]+ now) ")
-_NOT_A_NO = ("no clue", "no idea", "no problem", "no worries", "no need", "no rush", "no hurry")
 _TAKEN_BACK = re.compile(r"\b(?:undo|revert|scrap|cancel|forget) (?:the|that|this|about|all)\b")
-_REVERSALS = (
-    "undo that", "revert that", "roll it back", "roll that back", "roll this back", "drop that", "drop this", "drop the",
-    "no longer want", "no longer need", "changed my mind", "instead of that", "don't like it", "don't like that", "don't like this", "cancel that",
-    "cancel the", "cancel this", "forget the", "not anymore", "not any more", "scrap the", "scrap that", "back out",
-)  # fmt: skip
-_EAST_ASIAN: dict[int, tuple[str, ...]] = {
-    WISH: (
-        "不要",
-        "必须",
-        "只能",
-        "别",
-        "不能",
-        "请",
-        "ないで",
-        "必ず",
-        "だけ",
-        "しないで",
-        "べき",
-    ),
-    DECISION: ("决定", "改用", "选择", "決め", "採用", "使うことに"),
-    FINDING: ("因为", "原因", "原来", "ため"),
-    FAILED: ("失败", "不行", "行不通", "失敗", "うまくいか"),
-    REVERSAL: ("算了", "不用了", "撤销", "やっぱり", "やめ"),
-    OPEN: ("不确定", "未定", "不明"),
-    NEXT: ("下一步", "待办", "还需要", "次は", "残り"),
-}
 RHETORICAL = re.compile(
     r"want me to|shall i|should i (?:go|proceed|continue|start|also)|would you like|let me know|does that sound|"
     r"sound good|ready (?:to|for)|is there anything|looks? right|i'm missing|what do you want|which direction|does this|do you want|anything else|make sense|ok(?:ay)?\?$|right\?$"
 )
-_NARRATION = (
-    "let me", "now let me", "i'll ", "i will ", "i'm going", "i'm now", "i'm checking", "i’m ", "i’ll ", "let's look",
-    "let's check", "let's see", "let's run", "let's start", "now i", "now add", "now update", "now run", "now fix",
-    "now the", "looking", "checking", "reading", "running", "done", "good", "great", "perfect", "excellent", "all tests pass",
-    "first, let me", "next, i", "next i", "then i", "ok, let me", "okay, let me", "alright", "now we", "now check", "now create",
-    "good, ", "now that", "i need to check", "i need to look", "i need to see", "you're right", "you’re right",
-)  # fmt: skip
 _NUMBER = re.compile(
     r"(?<![\w.#-])[$€£]?\d[\d,.]*\s?(?:%|ms|µs|s\b|sec|minutes?|min\b|hours?|days?|weeks?|kb|mb|gb|kib|mib|gib|tb|bytes?|"
     r"req/s|rps|qps|tokens?|rows?|px|x\b|times|users?|lines?|retries|attempts|connections?|workers?|threads?|items?|"
@@ -149,25 +45,16 @@ _TASK = re.compile(
     r"commit|push|merge|rebase|try|test|explain|give|kill|drop|bump|split|extract|document|deploy|build|release|format|sort|print|tell|find|search|read|review|use|put|go on|continue|let'?s (?:look|see|check|add|"
     r"fix|run|start|try|continue|commit)|füge|mach|schau|zeig|prüf|benenn|ändere|lösch|schreib|añade|arregla|cambia|revisa)\w*\b"
 )
-_STRONG = (
-    "never", "only", " every ", "must", "always", "don't", "dont", "do not", " no ", "without", "keep", "max", "at most", "at least",
-    "can't", "cant", "cannot", "has to", "have to", "exactly", "not ", "nicht", "kein", "nur", "immer", "nie", "muss", "darf",
-    "sin ", "nunca", "siempre", "solo ", "jamais", "toujours", "no longer", "instead", "leave", "avoid", "under ", "below", "nowhere", "nothing else",
-)  # fmt: skip
 _ANY_NUMBER = re.compile(r"(?<![\w`])\d[\d.,]*(?![\w`])|\d+\s?(?:ms|%|MB|GB|kB)")
-_AGREES = (
-    "dann ", "ok then", "yeah ok", "ok so", "alright", "fine,", "entonces", "then we", "then let's", "so we", "ok, then",
-    "yes, then", "gut, dann", "ok dann", "vale, ", "go with", "let's go with", "deal", "agreed", "settled",
-)  # fmt: skip
 _DIGIT = re.compile(r"\d")
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)?")
 
 _BY_WORD: dict[str, int] = {}
-for _flag, _text in _WORDS.items():
+for _flag, _text in lexicon.CUE_WORDS.items():
     for _word in _text.split():
         _BY_WORD[_word] = _BY_WORD.get(_word, 0) | _flag
 _BY_FIRST: dict[str, list[tuple[str, int]]] = {}
-for _flag, _phrases in (*_PHRASES.items(), (REVERSAL, _REVERSALS)):
+for _flag, _phrases in (*lexicon.CUE_PHRASES.items(), (REVERSAL, lexicon.REVERSAL_PHRASES)):
     for _phrase in _phrases:
         _BY_FIRST.setdefault(_TOKEN.match(_phrase)[0], []).append((_phrase, _flag))  # type: ignore[index]
 _CUE_WORDS = frozenset(_BY_WORD) | frozenset(_BY_FIRST)
@@ -185,14 +72,14 @@ def detect_cues(sentence: str) -> int:
             for phrase, flag in _BY_FIRST[word]:
                 if phrase in low:
                     cues |= flag
-    if (low.startswith(_REVERSAL_STARTS) and not low.startswith(_NOT_A_NO)) or _TAKEN_BACK.search(
-        low
-    ):
+    if (
+        low.startswith(lexicon.REVERSAL_STARTS) and not low.startswith(lexicon.NOT_A_NO)
+    ) or _TAKEN_BACK.search(low):
         cues |= REVERSAL
     if len(low) > 160 or (cues & OPEN and low.rstrip().endswith(("?", "？"))) or _ASKS.match(low):
         cues &= ~REVERSAL
     if (
-        low.startswith(_AGREES)
+        low.startswith(lexicon.AGREEING_STARTS)
         or _FIRST_PERSON.match(low)
         or (_SETTLES.match(low) and _COMPARED.search(low))
     ):
@@ -206,7 +93,7 @@ def detect_cues(sentence: str) -> int:
 
 def _detect_east_asian_cues(low: str) -> int:
     cues = 0
-    for flag, phrases in _EAST_ASIAN.items():
+    for flag, phrases in lexicon.EAST_ASIAN_CUES.items():
         if any(p in low for p in phrases):
             cues |= flag
     return cues
@@ -214,7 +101,7 @@ def _detect_east_asian_cues(low: str) -> int:
 
 def is_narration(sentence: str) -> bool:
     """Return whether a sentence only announces or celebrates a step."""
-    return sentence[:24].lower().startswith(_NARRATION)
+    return sentence[:24].lower().startswith(lexicon.NARRATION_STARTS)
 
 
 _LAST_SENTENCE = re.compile(r"(?:(?<=[.!?])(?<!i\.e\.)(?<!e\.g\.)\s+|\n\s*\n\s*)(?=\S[^\n]*\Z)")
@@ -324,7 +211,9 @@ def weigh_user_sentence(sentence: str, cues: int) -> float:
     holds.
     """
     low = f" {sentence.lower()}".replace("’", "'")
-    strong = any(word in low for word in _STRONG) or (not low.isascii() and bool(cues & WISH))
+    strong = any(word in low for word in lexicon.BINDING_WORDS) or (
+        not low.isascii() and bool(cues & WISH)
+    )
     past = bool(_TASK.match(low[1:]) or _ASKS.match(low[1:])) or low.endswith(("?", "？"))
     score = (0.0 if past else 0.6) + 1.4 * strong + 0.5 * bool(cues & FINDING)
     score += 0.8 * bool(cues & DECISION) + 0.8 * bool(cues & NUMBER) + 1.2 * bool(cues & REVERSAL)

@@ -6,6 +6,8 @@ Everything returned is verbatim from the text, apart from white space and emphas
 import re
 from collections.abc import Iterator
 
+from tasuki.draft.text import lexicon
+
 MAX_QUOTE = 320
 """Characters of one quoted sentence; a longer one is cut at a word and ends in ` …`."""
 
@@ -52,15 +54,6 @@ _PLACED_ERROR = re.compile(
 _NO_ERROR = re.compile(r"\s*(?:hint: |Cancelled: )")
 _ERROR_WEAK = re.compile(
     r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
-)
-
-STOP_WORDS = frozenset(
-    "the and for with that this from are was were has have had not but you your our can could would should will "
-    "what when where which who why how into onto out over under about after before then than them they their there "
-    "here also just like make made want need please use using used add added get got let lets some any all more most "
-    "now new one two does did done its it's i'm we're don't doesn't isn't been being very only still same other "
-    "each per via way work works working thing things know see look sure und der die das ein eine nicht mit für von "
-    "les des une dans pour avec sur est que qui los las una para con por del".split()
 )
 
 
@@ -151,11 +144,11 @@ def extract_terms(text: str) -> dict[str, float]:
         if len(token) >= 3:
             found[token.lower()] = 3.0
             for part in re.split(r"[^\w]+|_|(?<=[a-z])(?=[A-Z])", token):
-                if len(part) >= 4 and part.lower() not in STOP_WORDS:
+                if len(part) >= 4 and part.lower() not in lexicon.STOP_WORDS:
                     found.setdefault(part.lower(), 1.0)
     for match in WORD.finditer(text[:MAX_GOAL_WORDS]):
         word = match[0].lower()
-        if word not in STOP_WORDS and len(word) >= 3:
+        if word not in lexicon.STOP_WORDS and len(word) >= 3:
             found.setdefault(word[:-1] if len(word) > 4 and word.endswith("s") else word, 1.0)
     return found
 
