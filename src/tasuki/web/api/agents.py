@@ -1,6 +1,6 @@
 """`/api/agents` and `/api/handoffs`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from litestar import Router, get, post
 from litestar.di import NamedDependency
@@ -9,7 +9,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, Quer
 
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.hooks.correlator import find_caller
-from tasuki.fleet.service import Fleet
+from tasuki.fleet.service import Fleet, HandoffOrder
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import HandoffState
 from tasuki.fleet.store.queries import GREATEST_ID
@@ -158,9 +158,6 @@ def hand_off(
     return {"status": "initiated", **redacted.redact_handoff(handoff)}
 
 
-HandoffOrder = Literal["retry", "cancel", "finish", "skip"]
-
-
 @get("/handoffs", sync_to_thread=True)
 def list_handoffs(
     fleet: NamedDependency[Fleet],
@@ -208,7 +205,7 @@ def order_handoff(
     done; `skip` does without the acknowledgement.
     """
     whole = queries.load_handoff(fleet.database, id).id
-    return redacted.redact_handoff(getattr(fleet, order)(whole))
+    return redacted.redact_handoff(fleet.order_handoff(whole, order))
 
 
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {

@@ -15,9 +15,9 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.fleet.store.queries import (
-    list_agent_handoffs_in,
-    list_recent_agents_in,
-    load_personas_in,
+    list_agent_handoffs,
+    list_recent_agents,
+    load_personas,
 )
 from tasuki.harness import registry as harnesses
 from tasuki.web.views import states
@@ -123,16 +123,16 @@ def _is_succeeded(agent: FleetAgent, facts: CardFacts) -> bool:
 def _load_facts(fleet: Fleet, ids: set[int] | None) -> CardFacts:
     with fleet.database.read() as connection:
         if ids is None:
-            agents = list_recent_agents_in(
+            agents = list_recent_agents(
                 connection, since=time.time() - RECENT_SECONDS, limit=MOST_CARDS
             )
         else:
-            agents = list_recent_agents_in(connection, ids=ids)
+            agents = list_recent_agents(connection, ids=ids)
         slugs = {agent.persona for agent in agents if agent.persona}
         handoffs = _select_handoffs(
-            connection, list_agent_handoffs_in(connection, {agent.id for agent in agents})
+            connection, list_agent_handoffs(connection, {agent.id for agent in agents})
         )
-        personas = {persona.slug: persona for persona in load_personas_in(connection, slugs)}
+        personas = {persona.slug: persona for persona in load_personas(connection, slugs)}
         places = _find_places(connection, slugs)
     return CardFacts(tuple(agents), handoffs, personas, places, fleet.threshold)
 

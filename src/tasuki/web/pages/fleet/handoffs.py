@@ -12,11 +12,10 @@ from msgspec import Struct
 
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.service import Fleet
+from tasuki.fleet.service import Fleet, HandoffOrder
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, StepFailure, StepRun
 from tasuki.harness import registry as harnesses
-from tasuki.web.api.agents import HandoffOrder
 from tasuki.web.views import redacted, states, templates
 from tasuki.web.views.states import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse
@@ -87,10 +86,10 @@ class HandoffTimeline(Struct, frozen=True):
 def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
     """Build the timeline of a handoff by the beginning of its id. Raises HandoffNotFound."""
     with fleet.database.read() as connection:
-        stored = queries.load_handoff_in(connection, id)
-        agent = queries.load_agent_in(connection, stored.agent_id)
+        stored = queries.load_handoff(connection, id)
+        agent = queries.load_agent(connection, stored.agent_id)
         successor = (
-            queries.load_agent_in(connection, stored.successor_id)
+            queries.load_agent(connection, stored.successor_id)
             if stored.successor_id is not None
             else None
         )
@@ -344,5 +343,5 @@ def order_handoff(
 ) -> PageResponse:
     """Retry, cancel, finish or skip; then show the handoff again."""
     whole_id = queries.load_handoff(fleet.database, id).id
-    getattr(fleet, order)(whole_id)
+    fleet.order_handoff(whole_id, order)
     return templates.redirect(request, f"/handoffs/{whole_id}")

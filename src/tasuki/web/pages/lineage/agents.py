@@ -133,7 +133,7 @@ def find_newest_persona(database: FleetDatabase) -> str:
 def _load_facts(fleet: Fleet, agents: Sequence[FleetAgent], threshold: float) -> ChainFacts:
     ids = {agent.id for agent in agents}
     with fleet.database.read() as connection:
-        handoffs = queries.list_agent_handoffs_in(connection, ids)
+        handoffs = queries.list_agent_handoffs(connection, ids)
         measured, compacted = _load_measurements(connection, ids)
     ends: dict[int, FleetHandoff] = {}
     for handoff in handoffs:
