@@ -69,7 +69,11 @@ def test_what_is_installed_is_seen(session: Session) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("RUNS", "/gone/bin/tasuki", "What is installed runs /gone/bin/tasuki, which is gone."),
+        (
+            "RUNS",
+            "/gone/bin/tasuki",
+            "What is installed runs /gone/bin/tasuki, which no longer exists.",
+        ),
         ("UserPromptSubmit", "UserPromptSent", "A part is missing: a hook that takes /handoff out"),
         ('"timeout": 300', '"timeout": 3', "What is installed is an older version's"),
         ('{\n  "hooks"', '{\n  "disableAllHooks": true, "hooks"', "Hooks are switched off."),

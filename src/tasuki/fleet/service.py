@@ -122,7 +122,7 @@ class Fleet:
         self._unstarted: set[str] = set()
         """Handoffs that could not be passed to the engine yet."""
         self.lost = ""
-        """Why this server must stop; empty while it may go on."""
+        """Why this server must stop; empty while it may continue."""
         self._on_lost: list[Callable[[], None]] = []
 
     # -- life --------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Fleet:
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Call `callback`, from any thread, when another server takes this one's place.
 
-        `lost` then says why.
+        `lost` then gives the reason.
         """
         self._on_lost.append(callback)
 

@@ -309,7 +309,7 @@ def adopt_agent(
 ) -> FleetAgent:
     """Adopt the agent in a pane and return its row.
 
-    Where `session` is empty, the agent's next event tells its session. An anonymous agent that
+    Where `session` is empty, the agent's next event reports its session. An anonymous agent that
     is known in this pane becomes this one. Raises NotPossible, AlreadyUnderWay,
     PersonaNotFound.
     """

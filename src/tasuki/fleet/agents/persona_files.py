@@ -1,4 +1,4 @@
-"""What the agents of a persona leave behind: handoff documents, and lessons for its experience.
+"""What the agents of a persona leave: handoff documents, and lessons for its experience.
 
 They write in the folder of the persona, so files may have any name, size and kind; no link is
 followed. An agent proposes lessons in its document, and the operator accepts or drops them. Only

@@ -71,7 +71,7 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
     raise StepFailed(
         "successor_silent",
         f"Agent {agent.id} did not register within {seconds:.0f} s. "
-        f"Its screen says: {_read_last_words(context, agent)}",
+        f"Its screen shows: {_read_last_words(context, agent)}",
     )
 
 

@@ -149,7 +149,7 @@ def recover_agents(fleet: NamedDependency[Fleet], data: JSONBody[Recovery]) -> d
 def hand_off(
     fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewHandoff]
 ) -> dict[str, Any]:
-    """Hand an agent off to a fresh one of its persona; answers at once, the handoff goes on.
+    """Hand an agent off to a fresh one of its persona; answers at once, while the handoff continues.
 
     409 while one is under way or recorded. One that failed before its record may be requested
     again here; one that failed after it is continued by `/api/handoffs/{id}/retry`.

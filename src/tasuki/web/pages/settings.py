@@ -95,7 +95,7 @@ def _build_facts(request: AnyRequest, fleet: Fleet) -> list[tuple[str, str]]:
 def change_threshold(
     request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
 ) -> PageResponse:
-    """Change the threshold of every persona that has none of its own."""
+    """Change the threshold of every persona that does not have its own."""
     return _apply_changes(
         request, fleet, "thresholds", {"context_threshold": form.get("context_threshold", "")}
     )

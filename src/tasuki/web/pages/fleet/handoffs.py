@@ -250,7 +250,7 @@ def _build_new_handoff(handoff: FleetHandoff, agent: FleetAgent) -> OrderChoice:
         if from_thread
         else "With another reason, with force, or from its thread."
     )
-    return OrderChoice("anew", "Begin again …", meaning, href=f"/agents/{agent.id}/handoff{query}")
+    return OrderChoice("again", "Begin again …", meaning, href=f"/agents/{agent.id}/handoff{query}")
 
 
 def _build_skip() -> OrderChoice:
