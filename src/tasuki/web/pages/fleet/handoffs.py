@@ -16,8 +16,8 @@ from tasuki.fleet.service import Fleet, HandoffOrder
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, StepFailure, StepRun
 from tasuki.harness import registry as harnesses
-from tasuki.web.views import redacted, states, templates
-from tasuki.web.views.states import StateShape
+from tasuki.web.views import display, templates
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 _ICONS = {"ok": ("done", "done"), "failed": ("fail", "fail"), "skipped": ("drop", "rest")}
@@ -98,7 +98,7 @@ def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
             if stored.state in ("failed", "uncertain")
             else None
         )
-    handoff = redacted.redact_row(stored)
+    handoff = display.redact_row(stored)
     rows = _build_rows(handoff, queries.list_steps(fleet.database, handoff.id))
     size = _measure_size(handoff.file_path)
     return HandoffTimeline(
@@ -136,7 +136,7 @@ def build_entry_link(view: HandoffTimeline) -> Callable[[int], str]:
 
 
 def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateShape:
-    shown = states.HANDOFF_SHAPES[handoff.state]
+    shown = display.HANDOFF_SHAPES[handoff.state]
     number = next((n for n, row in enumerate(rows, 1) if row.step == handoff.step), len(rows))
     if handoff.state == "running":
         return StateShape(shown.icon, f"Step {number} of {len(rows)}", shown.tone)
@@ -164,7 +164,7 @@ def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow
         run = newest.get(name)
         is_old = run is not None and run.attempt < handoff.attempt and run.outcome != "ok"
         if run is None or is_old:
-            rows.append(StepRow(name, *states.STEP_WORDS[name], "todo", "todo", "rest"))
+            rows.append(StepRow(name, *display.STEP_WORDS[name], "todo", "todo", "rest"))
             continue
         width = 100 * seconds[name] / total
         rows.append(_build_row(handoff, run, left, width, seconds[name]))
@@ -175,7 +175,7 @@ def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow
 def _build_row(
     handoff: FleetHandoff, run: StepRun, left: float, width: float, seconds: float
 ) -> StepRow:
-    name, waits_for = states.STEP_WORDS[run.step]
+    name, waits_for = display.STEP_WORDS[run.step]
     is_now = not run.outcome and handoff.state == "running"
     icon, tone = _ICONS.get(run.outcome, ("now", "run") if is_now else ("drop", "rest"))
     kinds = {"ok": "ok", "failed": "bad", "skipped": "skipped"}
@@ -236,7 +236,7 @@ def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
     code = handoff.failure.code if handoff.failure else ""
     first = workflow.choose_resume_step(handoff.step, code, from_thread=handoff.from_thread)
     meaning = (
-        f"Continues at “{states.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
+        f"Continues at “{display.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
     )
     refused = f"Agent {other} has worked as {handoff.persona} since, so this handoff is out of date." if other else ""  # fmt: skip
     return OrderChoice("retry", "Retry", meaning, refused, primary=not other)
@@ -308,7 +308,7 @@ def show_handoffs(
         page=page, pages=max(1, -(-counts[show] // LISTED_PER_PAGE)),
         tabs=[(key, word, counts[key]) for key, (word, _) in TABS.items()],
         panels=[build_timeline(fleet, handoff.id) for handoff in detailed],
-        rows=[(redacted.redact_row(of), states.HANDOFF_SHAPES[of.state], states.get_step_name(of)) for of in listed[len(detailed):]],
+        rows=[(display.redact_row(of), display.HANDOFF_SHAPES[of.state], display.get_step_name(of)) for of in listed[len(detailed):]],
     )  # fmt: skip
 
 
@@ -319,7 +319,7 @@ def show_handoff(
     """Show one handoff: its steps as they happen, and its document."""
     view = build_timeline(fleet, id)
     return templates.render_page(
-        request, "handoff.html", live=view.id, of=view, text=redacted.read_document(view.file_path),
+        request, "handoff.html", live=view.id, of=view, text=display.read_document(view.file_path),
         linked=build_entry_link(view),
     )  # fmt: skip
 
@@ -330,7 +330,7 @@ def show_document(
 ) -> Response[bytes]:
     """Show the document of a handoff unchanged, but without secrets."""
     handoff = queries.load_handoff(fleet.database, id)
-    text = redacted.read_document(handoff.file_path) or ""
+    text = display.read_document(handoff.file_path) or ""
     return templates.build_text_response(text, f"handoff-{handoff.id[:8]}.md", download=download)
 
 

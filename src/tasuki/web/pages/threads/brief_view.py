@@ -16,7 +16,7 @@ from tasuki.threads.safe import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
-from tasuki.web.views.states import StateShape
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import get_harness_title, parse_moment
 
 STATE_SHAPES = {
