@@ -76,7 +76,7 @@ class FleetReadiness(Struct, frozen=True):
     """What agents in tmux need.
 
     It is curl by its path, and the script of their hooks (current, older, missing). `waiting`
-    counts the events that were kept for the server while it was away.
+    counts the events that were kept for the server while it did not run.
     """
 
     curl: str
@@ -366,7 +366,7 @@ def _find_part_problems(mend: str, parts: Sequence[InstalledPart]) -> Iterator[D
     programs = {program for part in parts for program in part.programs}
     if missing_programs := sorted(p for p in programs if not os.access(p, os.X_OK)):
         yield DiagnosedProblem(
-            f"What is installed runs {', '.join(missing_programs)}, which is gone.", mend
+            f"What is installed runs {', '.join(missing_programs)}, which no longer exists.", mend
         )
     elif any(part.state == "replace" for part in parts):
         yield DiagnosedProblem(_describe_foreign_parts(programs), mend)
@@ -375,7 +375,7 @@ def _find_part_problems(mend: str, parts: Sequence[InstalledPart]) -> Iterator[D
 
 
 def _describe_foreign_parts(programs: set[str]) -> str:
-    """Describe an installed part that is not what would be installed now."""
+    """Describe parts of tasuki that differ from what would be installed now."""
     if others := sorted(programs - {find_own_command()[0]}):
         return f"What is installed runs another tasuki: {', '.join(others)}."
     return "The installed parts are from an older version, or name other folders of tasuki."

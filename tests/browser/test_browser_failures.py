@@ -17,7 +17,7 @@ from web_servers import Served, serving
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.failures import REMEDIES, UNCERTAIN_CODES
-from tasuki.web.views.states import STEP_WORDS
+from tasuki.web.views.display import STEP_WORDS
 
 ID = "ab" * 16
 

@@ -65,7 +65,11 @@ def test_what_is_installed_is_seen(session: Session) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("RUNS", "/gone/bin/tasuki", "What is installed runs /gone/bin/tasuki, which is gone."),
+        (
+            "RUNS",
+            "/gone/bin/tasuki",
+            "What is installed runs /gone/bin/tasuki, which no longer exists.",
+        ),
         (
             "UserPromptSubmit",
             "UserPromptSent",

@@ -54,7 +54,9 @@ def test_several_harnesses_are_installed_and_taken_out_again(session: Session) -
     assert session.run("uninstall", "claude", "codex", "--yes").returncode == 0
     assert everything(session) == before
     assert not (session.home / ".codex").exists()
-    assert session.run("uninstall", "codex", "-y").stdout.endswith("No part of tasuki is there.\n")
+    assert session.run("uninstall", "codex", "-y").stdout.endswith(
+        "No part of tasuki is installed.\n"
+    )
     done = session.run("uninstall", "--all", "--yes")
     assert (done.returncode, done.stdout) == (0, "No part of tasuki is in any harness.\n")
 

@@ -275,7 +275,7 @@ def test_an_anonymous_agent_is_told_nothing(hooks: Hooks) -> None:
 def intent(hooks: Hooks, id: int, key: str = "one", proof: str = "handoff ab12/1") -> None:
     """A text is about to be typed to an agent."""
     with hooks.database.write() as connection:
-        agent = queries.load_agent_in(connection, id)
+        agent = queries.load_agent(connection, id)
         outbox.record_intent(connection, key, agent=agent, kind="instruction", proof=proof)
 
 

@@ -131,7 +131,7 @@ def test_an_entry_that_changed_is_shown_as_it_was(reader: Reader) -> None:
     gone = reader.page(f"{brief}?entry=2")
 
     assert "keep it under 30 s" in changed
-    assert "the thread says something else there now" in changed
+    assert "the thread has something else there now" in changed
     assert "keep it under 30 s" in aside(gone)
     assert "the thread no longer has it" in aside(gone)
     assert "Its thread no longer exists" in words(gone)

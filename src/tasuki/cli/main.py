@@ -42,7 +42,7 @@ COMMANDS = {
     "install": ("tasuki.cli.setup.install:install", "Add /handoff, hooks and tools to a harness."),
     "uninstall": ("tasuki.cli.setup.install:uninstall", "Remove from a harness what was added."),
     "doctor": (
-        "tasuki.cli.setup.doctor:doctor",
+        "tasuki.cli.setup.reports:doctor",
         "Check what works with each harness, and how to fix the rest.",
     ),
     "hook": ("tasuki.cli.setup.protocols:hook", "Answer a hook of a harness; harnesses call it."),
@@ -73,7 +73,7 @@ COMMANDS = {
     ),
     "docs": ("tasuki.cli.main:docs", "Print a page of the documentation, or list them."),
     "config": (
-        "tasuki.cli.setup.config:config",
+        "tasuki.cli.setup.reports:config",
         "Show every setting and where its value came from.",
     ),
     "completion": ("tasuki.cli.main:completion", "Print the shell completion script."),

@@ -65,11 +65,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     strict: bool = False
     """Whether an author that fails is an error; else the next one down writes."""
     use_current_model: bool = True
-    """Whether the thread's own model is asked. Also False where a `model` is meant."""
+    """Whether the thread's own model is asked. Also False where a `model` is named."""
     model: str | None = None
     """`provider/model-id`, as the user's own sources name it; see `Loaded.choices`."""
     model_window: int = 100_000
-    """Tokens that a request may have where the provider says nothing."""
+    """Tokens that a request may have where the provider does not state it."""
     providers: dict[str, Provider] = {}
     """Addresses and key variables of models, by the name before the slash of `provider/model-id`."""
     to: str = ""
@@ -110,7 +110,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelChoice(Struct, frozen=True):
-    """What one source says about the model to use."""
+    """What one source sets about the model to use."""
 
     source: str
     own: bool = True
@@ -134,7 +134,7 @@ class LoadedSettings(Struct, frozen=True):
     sources: dict[str, str] = {}
     problems: tuple[str, ...] = ()
     choices: tuple[ModelChoice, ...] = ()
-    """What was said about the model, the strongest source first.
+    """What was set about the model, the strongest source first.
 
     If it is empty, the settings decide.
     """
@@ -261,7 +261,7 @@ def check_user_values(name: str, values: Mapping[str, Any]) -> Settings:
 
 
 def _select_values(source: SettingsSource, problems: list[str]) -> dict[str, Any]:
-    """Select what a source may say and says, by the names of the settings."""
+    """Select what a source may set and sets, by the names of the settings."""
     accepted: dict[str, Any] = {}
     for key, value in source.values.items():
         name = convert_to_snake(key)
@@ -297,7 +297,7 @@ def _apply_own_model(
 ) -> Settings:
     """Return the settings with `use_current_model` false where the user's sources mean a `model`.
 
-    The strongest of them decides; one that names a model and says nothing else means that
+    The strongest of them decides; one that names a model and nothing else means that
     model.
     """
     own = next((choice for choice in choices if choice.own), None)

@@ -200,7 +200,7 @@ logger = logging.getLogger("tasuki.fleet")
 
 
 class AlertNotifier:
-    """Sends alerts from a thread of its own, so that a slow address holds nothing up.
+    """Sends alerts from a separate thread, so that a slow address delays nothing else.
 
     `configure` changes the addresses and the kinds while it runs. Without an address the
     desktop is used, where there is one.

@@ -17,7 +17,7 @@ from tasuki.fleet.store.states import MARGIN_PERCENT, Row
 REFILL_SHARE = 0.75
 """Share of the threshold; a successor that uses more after its first turn stops the automation."""
 MOST_HANDOFFS, WITHIN_SECONDS = 2, 600.0
-"""Automatic handoffs of a persona within so many seconds; the next one stops the automation."""
+"""Automatic handoffs of a persona within this many seconds; the next one stops the automation."""
 FAILED_STATES = ("failed", "uncertain", "cancelled")
 
 

@@ -1,7 +1,7 @@
 """One server for a database and a host: a lock that ends with the process ensures it.
 
 SQLite: a locked file next to the database file, so there is one server for it. PostgreSQL:
-an advisory lock by the host's id, held by a connection of its own; each host has one
+an advisory lock by the host's id, held by a separate connection; each host has one
 server.
 """
 
@@ -155,7 +155,7 @@ class FileClaim:
             raise ServerRuns(
                 f"This data folder and another one are copies of each other, and the other one has its server already "
                 f"({holder or 'it is starting'}): both have the same agents. Use that one, or end it first. To make "
-                f"this one a host of its own, remove {HOSTS_FILE} from its folder `fleet`."
+                f"this one a separate host, remove {HOSTS_FILE} from its folder `fleet`."
             ) from None
         if os.fstat(number).st_nlink == 0:  # its last holder has just removed the file
             os.close(number)
@@ -317,7 +317,7 @@ class AdvisoryClaim:
         return (
             f"A server of this host ({self.host.id}) has this database already{details}. Use that one, or end "
             f"it first. If this data folder is a copy of another one that is in use: remove {HOSTS_FILE} from "
-            "the copy's folder `fleet`, and it is a host of its own."
+            "the copy's folder `fleet`, and it becomes a separate host."
         )
 
     def _watch_connection(self, on_lost: LostCallback) -> None:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
@@ -55,6 +55,11 @@ from tasuki.text_safety import clean_text
 SWITCH_SECONDS = 0.001
 """How long one thread holds Python while another one waits: hooks wait for an answer."""
 
+HandoffOrder = Literal["retry", "cancel", "finish", "skip"]
+_SETTLERS = {
+    "cancel": commands.cancel_handoff, "finish": commands.finish_handoff,
+    "skip": commands.skip_acknowledgement,
+}  # fmt: skip
 logger = logging.getLogger("tasuki.fleet")
 
 
@@ -85,15 +90,13 @@ class Fleet:
         self.database = FleetDatabase(url)
         self.claim = build_claim(url, self.host_record)
         self.changes = ChangeFeed()
-        self.panes = TmuxPanes(
-            Tmux(loaded.settings.fleet_tmux or "default"), data / "locks", stays=True
-        )
+        settings = loaded.settings
+        self.panes = TmuxPanes(Tmux(settings.fleet_tmux or "default"), data / "locks", stays=True)
         self.lifecycle = AgentLifecycle(self.database, self.panes, data, root, self.host)
         self.delivery = PromptDelivery(self.database, self.panes, self.changes)
         self.shutdown = AgentShutdown(self.lifecycle, self.delivery, limits)
-        self.threshold = float(loaded.settings.context_threshold)
+        self.threshold = float(settings.context_threshold)
         self.guard = AutomationGuard(self.database, self.threshold, self.host)
-        settings = loaded.settings
         self.notifier = AlertNotifier(
             self.database, self.host, settings.notify, config.list_alerts(settings)
         )
@@ -113,13 +116,13 @@ class Fleet:
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._start_missing,
             self._hand_off_full, self.threshold,
         )  # fmt: skip
-        self.keep_days = int(settings.keep_days)
+        self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
         self._launched = False
         self._unstarted: set[str] = set()
         """Handoffs that could not be passed to the engine yet."""
         self.lost = ""
-        """Why this server must stop; empty while it may go on."""
+        """Why this server must stop; empty while it may continue."""
         self._on_lost: list[Callable[[], None]] = []
 
     # -- life --------------------------------------------------------------------------
@@ -167,7 +170,7 @@ class Fleet:
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Call `callback`, from any thread, when another server takes this one's place.
 
-        `lost` then says why.
+        `lost` then gives the reason.
         """
         self._on_lost.append(callback)
 
@@ -187,10 +190,8 @@ class Fleet:
     def check_health(self) -> dict[str, Any]:
         """Return whether the parts of the server work, for `/health`."""
         database = "ok" if self.database.is_answering() else "away"
-        is_hindered = (
-            self.intake.is_blocked or self.step_runner.waiting or not self.database.has_room()
-        )
-        if database == "ok" and is_hindered:
+        refuses = self.intake.is_blocked or self.step_runner.waiting or not self.database.has_room()
+        if database == "ok" and refuses:
             database = "refuses"
         is_well = database == "away" or (self.engine.is_usable() and not self._unstarted)
         workflows = "ok" if is_well and not self.engine.count_broken() else "refuses"
@@ -200,19 +201,11 @@ class Fleet:
             "waiting": self.intake.waiting,
         }  # fmt: skip
 
-    def note(
-        self,
-        kind: str,
-        text: str,
-        *,
-        agent_id: int | None = None,
-        handoff_id: str | None = None,
-        data: dict[str, Any] | None = None,
-    ) -> None:
-        """Write a line into the log."""
+    def note(self, kind: str, text: str, **details: Any) -> None:
+        """Write a line into the log; `details` are those of `log.note`."""
         with self.database.write() as connection:
-            log.note(connection, kind, text, agent_id=agent_id, handoff_id=handoff_id, data=data)
-        self.changes.notify([agent_id] if agent_id is not None else [])
+            log.note(connection, kind, text, **details)
+        self.changes.notify([details["agent_id"]] if "agent_id" in details else [])
 
     # -- settings ----------------------------------------------------------------------
 
@@ -223,16 +216,11 @@ class Fleet:
         Raises ConfigInvalid, StoreFailed.
         """
         edit.write_settings(changes)
-        self._apply_settings(config.load_settings(Path.cwd()))
-        names = ", ".join(sorted(changes))
-        self.note("settings", f"Settings were changed: {names}.", data={"names": sorted(changes)})
-
-    def _apply_settings(self, settings: config.Settings) -> None:
-        threshold = float(settings.context_threshold)
-        self.threshold = threshold
-        self.keep_days = int(settings.keep_days)
-        self.guard.threshold = self.intake.threshold = self.watch.threshold = threshold
+        settings, names = config.load_settings(Path.cwd()), sorted(changes)
+        self.threshold, self.keep_days = float(settings.context_threshold), settings.keep_days
+        self.guard.threshold = self.intake.threshold = self.watch.threshold = self.threshold
         self.notifier.configure(settings.notify, config.list_alerts(settings))
+        self.note("settings", f"Settings were changed: {', '.join(names)}.", data={"names": names})
 
     # -- agents ------------------------------------------------------------------------
 
@@ -317,9 +305,8 @@ class Fleet:
 
         Raises AgentNotFound, OtherHost, NotPossible, AlreadyUnderWay.
         """
-        self._check_agent(agent_id)
-        agent = queries.load_agent(self.database, agent_id)
-        if request.from_thread and agent.ended_at is not None and agent.host == self.host:
+        agent = self._check_agent(agent_id)
+        if request.from_thread and agent.ended_at is not None:
             check_gone(self.panes, agent)
         handoff = commands.begin_handoff(
             self.database, agent_id, request, host=self.host, queue=queue or build_queue_name(self.host),
@@ -351,28 +338,23 @@ class Fleet:
         self._begin_handoff(handoff)
         return handoff
 
-    def cancel(self, handoff_id: str) -> FleetHandoff:
-        """Cancel a handoff; finished steps are not undone. Raises HandoffNotFound, OtherHost."""
-        self._check_handoff(handoff_id)
-        return self._note_settled(commands.cancel_handoff(self.database, handoff_id))
+    def order_handoff(self, handoff_id: str, order: HandoffOrder) -> FleetHandoff:
+        """Carry out an operator's order for a handoff, as `commands` describes it.
 
-    def finish(self, handoff_id: str) -> FleetHandoff:
-        """Mark a handoff as done: the operator did the rest by hand, or saw that it arrived.
-
-        Raises HandoffNotFound, OtherHost.
+        Raises HandoffNotFound, OtherHost, NotPossible.
         """
+        if order == "retry":
+            return self.retry(handoff_id)
         self._check_handoff(handoff_id)
-        return self._note_settled(commands.finish_handoff(self.database, handoff_id))
-
-    def skip(self, handoff_id: str) -> FleetHandoff:
-        """Skip the acknowledgement. Raises HandoffNotFound, OtherHost."""
-        self._check_handoff(handoff_id)
-        return self._note_settled(commands.skip_acknowledgement(self.database, handoff_id))
+        handoff = _SETTLERS[order](self.database, handoff_id)
+        record_order(handoff)
+        self.changes.notify(id for id in (handoff.agent_id, handoff.successor_id) if id is not None)
+        return handoff
 
     def _check_agent(self, agent_id: int) -> FleetAgent:
         """Return the agent, if it is this host's. Raises AgentNotFound, OtherHost."""
         with self.database.read() as connection:
-            agent = queries.load_agent_in(connection, agent_id)
+            agent = queries.load_agent(connection, agent_id)
             check_host(connection, f"Agent {agent_id}", agent.host, self.host)
         return agent
 
@@ -390,7 +372,7 @@ class Fleet:
     def _check_handoff(self, handoff_id: str) -> None:
         """Check that a handoff is this host's. Raises HandoffNotFound, OtherHost."""
         with self.database.read() as connection:
-            handoff = queries.load_handoff_in(connection, handoff_id)
+            handoff = queries.load_handoff(connection, handoff_id)
             check_host(connection, f"Handoff {handoff.id[:8]}", handoff.host, self.host)
 
     def _begin_handoff(self, handoff: FleetHandoff) -> None:
@@ -418,11 +400,6 @@ class Fleet:
             "alarm", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
             data={"code": "engine_waits"},
         )  # fmt: skip
-
-    def _note_settled(self, handoff: FleetHandoff) -> FleetHandoff:
-        record_order(handoff)
-        self.changes.notify(id for id in (handoff.agent_id, handoff.successor_id) if id is not None)
-        return handoff
 
     def _start_missing(self) -> None:
         """Start recorded handoffs that the engine lacks; record a failure for those it gave up."""

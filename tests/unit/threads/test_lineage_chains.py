@@ -17,7 +17,7 @@ from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.fleet.store import queries, schema
 from tasuki.vault import Vault
 from tasuki.web.pages.lineage import agents
-from tasuki.web.pages.lineage import vault as lineage_vault
+from tasuki.web.pages.lineage import routes as lineage_routes
 from tasuki.web.pages.lineage.agents import ChainStory
 from tasuki.web.pages.lineage.diagram import draw_chain
 from tasuki.web.pages.threads.files import ThreadSizeCache
@@ -213,13 +213,13 @@ def test_handoffs_of_the_vault_are_a_chain_too(tmp_path: Path) -> None:
     kept(vault, 9, cwd="/elsewhere")
     vault.append_event(name(2), event("started", harness="pi", successor_thread="t-3"))
 
-    (story,) = lineage_vault.build_stories(vault, PROJECT)
+    (story,) = lineage_routes.build_vault_stories(vault, PROJECT)
     hrefs = [stretch.href for stretch in story.strand.stretches]
     assert ["/threads/claude/t-1", "/threads/claude/t-2", "/threads/pi/t-3"] == hrefs
     assert [10, 20, None] == [stretch.entries for stretch in story.strand.stretches]
     assert [("1", "00000001"), ("2", "00000002")] == [(r.place, r.handoff_id) for r in story.rows]
     assert [None, None] == [row.used for row in story.rows]
-    assert ["/elsewhere", PROJECT] == lineage_vault.list_projects(vault)
+    assert ["/elsewhere", PROJECT] == lineage_routes.list_vault_projects(vault)
     assert draw_chain(story.strand).shapes
 
 
@@ -231,7 +231,7 @@ def test_a_fork_and_a_revision_of_the_vault(tmp_path: Path) -> None:
     kept(vault, 3, parent=name(1))
     kept(vault, 4, revises=name(3))
 
-    (story,) = lineage_vault.build_stories(vault, PROJECT)
+    (story,) = lineage_routes.build_vault_stories(vault, PROJECT)
     hrefs = [stretch.cut.href for stretch in story.strand.stretches if stretch.cut]
     assert [f"/briefs/{name(1)}", f"/briefs/{name(4)}"] == hrefs
     (fork,) = story.strand.forks
@@ -245,6 +245,6 @@ def test_a_handoff_that_is_not_stored_here_is_not_known(tmp_path: Path) -> None:
     vault = Vault(tmp_path / "handoffs")
     kept(vault, 2, parent=name(1))
 
-    (story,) = lineage_vault.build_stories(vault, PROJECT)
+    (story,) = lineage_routes.build_vault_stories(vault, PROJECT)
     assert "not known" in story.strand.stretches[0].name
     assert ["Not stored here", "Step 2"] == [row.why for row in story.rows]

@@ -79,7 +79,7 @@ class FleetClient:
         return self._send_request("DELETE", path)
 
     def get_patiently(self, *path: object, seconds: float, on_away: Any) -> JsonObject:
-        """Send `GET /api/PATH`; retry for `seconds` while the server is away.
+        """Send `GET /api/PATH`; retry for `seconds` while no server answers.
 
         `on_away` is called once.
         """
@@ -160,7 +160,7 @@ class FleetClient:
         except TimeoutError as error:
             connection.close()
             raise ServerAway(
-                f"The server at http://{address} did not answer within {timeout:.0f} s. Its log says why."
+                f"The server at http://{address} did not answer within {timeout:.0f} s. The reason is in its log."
             ) from error
         except (OSError, HTTPException) as error:
             connection.close()

@@ -27,7 +27,7 @@ from tasuki.vault.fleet_records import FleetRecord, build_fleet_records, read_fl
 LOOK_SECONDS = 1.0
 """How often a handoff is requested where no event reports it."""
 AWAY_SECONDS = 120.0
-"""How long to wait for a server that is away."""
+"""How long to wait for a server that does not answer."""
 INTERRUPTED_CODE = 130
 _SIGNS = {"ok": "✓", "failed": "✗", "skipped": "–", "": "…"}
 

@@ -112,7 +112,7 @@ def _open_dashboard(server: "FleetClient") -> None:
 
 @contextmanager
 def _write_private_page(folder: Path, link: str) -> Iterator[Path]:
-    """Write a file of mode 600 with a page that goes on to a link; remove it at the end."""
+    """Write a file of mode 600 with a page that leads to a link; remove it at the end."""
     for old in folder.glob("open-*.html"):  # left by a command that was killed
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > LINK_SECONDS:

@@ -24,7 +24,7 @@ WIDTH_COLUMNS = 72
 """Columns of printed sentences."""
 SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!"}
 LEGEND = {"replace": "an older one is replaced", "there": "already there",
-          "foreign": "yours is there, and stays"}  # fmt: skip
+          "foreign": "you have your own, which stays"}  # fmt: skip
 
 
 @click.command()
@@ -181,7 +181,7 @@ def _process_harness(
         if part != FLEET_PART or harnesses.get_control(harness)
     ]
     if not any(changed):
-        click.echo("  No part of tasuki is there." if remove else "  Nothing to do.")
+        click.echo("  No part of tasuki is installed." if remove else "  Nothing to do.")
     elif dry:
         click.echo("  Nothing was written.")
     elif remove:

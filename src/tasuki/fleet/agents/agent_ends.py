@@ -60,7 +60,7 @@ class AgentShutdown:
         """End an agent and return how it ended, as a sentence. Do nothing if it has ended.
 
         `key` keeps the typed exit the same one after a crash. `is_wanted` is asked before each
-        action: once it says no, nothing more is done. Raises StepFailed, NotPossible,
+        action: once it returns False, nothing more is done. Raises StepFailed, NotPossible,
         HandoffStopped.
         """
         agent = queries.load_agent(self.database, agent_id)
@@ -81,7 +81,7 @@ class AgentShutdown:
         """Find the process of an agent.
 
         The process of its pane counts only where tasuki opened the pane: otherwise it is a shell.
-        And only while the pane is there: the number of a vanished process may belong to another
+        And only while the pane exists: the number of a vanished process may belong to another
         one.
         """
         if agent.process:
@@ -194,7 +194,7 @@ def find_lost_agents(database: FleetDatabase, panes: TmuxPanes, host: str) -> li
 def is_lost(database: FleetDatabase, agent: FleetAgent) -> bool:
     """Whether an agent vanished without an order; also if its harness reported the end.
 
-    Claude Code calls it `other` when its terminal is taken away, as at the end of tmux.
+    Claude Code calls it `other` when its terminal disappears, as at the end of tmux.
     """
     if agent.state == "lost":
         return True

@@ -103,7 +103,7 @@ class AgentLifecycle:
         if slug := request.persona:
             is_successor = previous_agent_id is not None
             personas.check_available(connection, slug, is_successor=is_successor)
-            persona = queries.load_persona_in(connection, slug)
+            persona = queries.load_persona(connection, slug)
         if persona and persona.retired_at is not None:
             raise NotPossible(
                 f"Persona {persona.slug} is retired. Add another one: tasuki persona add"
@@ -253,7 +253,7 @@ class AgentLifecycle:
                 sa.update(tables.agents).where(tables.agents.c.id == agent_id).values(row)
             )
             log.note(connection, "agent", f"Agent {agent_id} {state}: {reason}", agent_id=agent_id)
-            if state == "lost" and not queries.is_handed_off_in(connection, agent_id):
+            if state == "lost" and not queries.is_handed_off(connection, agent_id):
                 text = f"Agent {agent_id} ({row['persona'] or row['harness']}) is lost: {reason}"
                 log.note(connection, "alarm", text, agent_id=agent_id, data={"code": "agent_lost"})
                 alerts.raise_agent_alert(
@@ -309,7 +309,7 @@ def adopt_agent(
 ) -> FleetAgent:
     """Adopt the agent in a pane and return its row.
 
-    Where `session` is empty, the agent's next event tells its session. An anonymous agent that
+    Where `session` is empty, the agent's next event reports its session. An anonymous agent that
     is known in this pane becomes this one. Raises NotPossible, AlreadyUnderWay,
     PersonaNotFound.
     """
@@ -343,7 +343,7 @@ def adopt_agent(
             )
             id = int(connection.execute(query).scalar_one())
         else:
-            known_agent = queries.load_agent_in(connection, id)
+            known_agent = queries.load_agent(connection, id)
             if not (
                 known_agent.process and is_alive(known_agent.process, known_agent.process_began)
             ):

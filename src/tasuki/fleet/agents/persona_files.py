@@ -1,4 +1,4 @@
-"""What the agents of a persona leave behind: handoff documents, and lessons for its experience.
+"""What the agents of a persona leave: handoff documents, and lessons for its experience.
 
 They write in the folder of the persona, so files may have any name, size and kind; no link is
 followed. An agent proposes lessons in its document, and the operator accepts or drops them. Only
@@ -162,7 +162,7 @@ def list_lessons(
     Raises PersonaNotFound.
     """
     with database.read() as connection:
-        queries.load_persona_in(connection, slug)
+        queries.load_persona(connection, slug)
         return [x for x in _read_lessons(connection, slug) if not proposed or x.state == "proposed"]
 
 
@@ -177,7 +177,7 @@ def decide_lessons(
     """
     lessons, now = tables.lessons, time.time()
     with database.write() as connection:
-        queries.load_persona_in(connection, slug)
+        queries.load_persona(connection, slug)
         proposed = [x for x in _read_lessons(connection, slug) if x.state == "proposed"]
         if unknown := sorted(set(ids) - {x.id for x in proposed}):
             raise NotPossible(

@@ -74,7 +74,7 @@ def add_persona(
             }  # fmt: skip
             connection.execute(sa.insert(tables.personas).values(**values))
             log.note(connection, "persona", f"Persona {slug} was added.", data={"slug": slug})
-            return queries.load_persona_in(connection, slug)
+            return queries.load_persona(connection, slug)
         except BaseException:
             shutil.rmtree(persona_folder, ignore_errors=True)
             raise
@@ -98,7 +98,7 @@ def edit_persona(
     """
     content = None if skill is None else _encode_skill(skill)
     with database.write() as connection:
-        old = queries.load_persona_in(connection, slug)
+        old = queries.load_persona(connection, slug)
         values: dict[str, Any] = {}
         if harness is not None:
             values["harness"] = harness
@@ -119,7 +119,7 @@ def edit_persona(
         )
         text = f"Persona {slug} was changed: {', '.join(changed) or 'nothing'}."
         log.note(connection, "persona", text, data={"slug": slug})
-        return queries.load_persona_in(connection, slug)
+        return queries.load_persona(connection, slug)
 
 
 def retire_persona(database: FleetDatabase, slug: str) -> Persona:
@@ -129,7 +129,7 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
     handoff asks for a successor.
     """
     with database.write() as connection:
-        old = queries.load_persona_in(connection, slug)
+        old = queries.load_persona(connection, slug)
         agents = tables.agents
         working = sa.select(agents.c.id).where(
             agents.c.persona == slug, agents.c.ended_at.is_(None)
@@ -142,7 +142,7 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
             values = {"retired_at": time.time()}
             connection.execute(sa.update(tables.personas).where(is_own).values(**values))
             log.note(connection, "persona", f"Persona {slug} was retired.", data={"slug": slug})
-        return queries.load_persona_in(connection, slug)
+        return queries.load_persona(connection, slug)
 
 
 # -- whether a persona is free: no two agents work on one persona's task -----------------
@@ -161,7 +161,7 @@ def check_available(
     successor of that handoff. Call it in the transaction that inserts the agent, so that of two
     callers at once one is second.
     """
-    queries.load_persona_in(connection, slug)
+    queries.load_persona(connection, slug)
     agents = tables.agents.c
     working = sa.select(agents.id).where(
         agents.persona == slug, agents.ended_at.is_(None), agents.id != (except_agent or 0)
@@ -189,7 +189,7 @@ def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
         )
     )
     for id in connection.execute(unfinished).scalars().all():
-        handoff = queries.load_handoff_in(connection, id)
+        handoff = queries.load_handoff(connection, id)
         has_prompt = handoff.failure and handoff.failure.code == "not_acknowledged"
         if not has_prompt and find_later_agent(connection, handoff) is None:
             raise AlreadyUnderWay(

@@ -218,7 +218,7 @@ class FleetWatch:
     # -- the spool ---------------------------------------------------------------------
 
     def take_spool(self) -> None:
-        """Take in the events that hooks kept while the server was away, oldest first."""
+        """Take in the events that hooks kept while no server ran, oldest first."""
         self._report_dropped()
         (self.spool_folder.parent / HUNG).unlink(missing_ok=True)  # hooks may ask again
         for path in spool.list_waiting(self.spool_folder):
@@ -231,7 +231,7 @@ class FleetWatch:
                 continue
             done = threading.Event()
             try:
-                self.intake.put(post, lambda said, done=done: done.set())  # type: ignore[misc]
+                self.intake.put(post, lambda _answer, done=done: done.set())  # type: ignore[misc]
             except IntakeOverloaded:
                 return
             while not done.wait(1.0):

@@ -53,7 +53,7 @@ class DeliveryResult(Struct, frozen=True):
     `leftover` is unsent input that was there before and was removed.
 
     proven: its turn began, or what it asks for happened. uncertain: nothing can be proven.
-    refused: it was not typed, and `why` says what was in the way.
+    refused: it was not typed, and `why` gives the reason.
     """
 
     state: Literal["proven", "uncertain", "refused"]
@@ -96,11 +96,11 @@ class PromptDelivery:
         at_once: bool = False,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> DeliveryResult:
-        """Type a text, or continue where typing was broken off; wait `seconds` for the proof.
+        """Type a text, or continue where typing was interrupted; wait `seconds` for the proof.
 
         `has_happened` says whether what the text asks for has happened, for a text that begins no
         turn. With `at_once` the text is also typed to a busy agent, which takes it up later.
-        `is_wanted` is asked before each paste and Enter: once it says no, nothing more is typed,
+        `is_wanted` is asked before each paste and Enter: once it returns False, nothing more is typed,
         and HandoffStopped is raised. Raises PaneGone, LaunchFailed.
         """
         is_proven = has_happened or (lambda: self._is_proven(intent.id))

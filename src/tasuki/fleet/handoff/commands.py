@@ -54,7 +54,7 @@ def begin_handoff(
     """Record a handoff as under way. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
     columns = request.build_columns()
     with database.write() as connection:
-        agent = queries.load_agent_in(connection, agent_id)
+        agent = queries.load_agent(connection, agent_id)
         if old := _find_open(connection, agent_id):
             return _restart_handoff(connection, old, agent, {**columns, "queue": queue})
         _check_agent(agent, from_thread=request.from_thread)
@@ -70,7 +70,7 @@ def begin_handoff(
         connection.execute(sa.insert(tables.handoffs).values(**values))
         text = f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {columns['reason']}"
         _note_state(connection, text, agent_id, new_id, "initiated")
-        return queries.load_handoff_in(connection, new_id)
+        return queries.load_handoff(connection, new_id)
 
 
 def _check_agent(agent: FleetAgent, *, from_thread: bool) -> None:
@@ -83,7 +83,7 @@ def _check_agent(agent: FleetAgent, *, from_thread: bool) -> None:
 
 
 def _find_open(connection: sa.Connection, agent_id: int) -> FleetHandoff | None:
-    handoffs = queries.list_handoffs_in(connection, agent_id=agent_id)
+    handoffs = queries.list_handoffs(connection, agent_id=agent_id)
     return next((handoff for handoff in handoffs if handoff.state != "cancelled"), None)
 
 
@@ -92,7 +92,7 @@ def _check_took_over(connection: sa.Connection, agent: FleetAgent) -> None:
 
     It would write its document before it has read its predecessor's, and hand nothing on.
     """
-    handoff = queries.find_incoming_handoff_in(connection, agent.id)
+    handoff = queries.find_incoming_handoff(connection, agent.id)
     if handoff is None or handoff.state not in UNFINISHED:
         return
     if handoff.state == "running":
@@ -138,7 +138,7 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
     agent worked as the persona.
     """
     with database.write() as connection:
-        handoff = queries.load_handoff_in(connection, handoff_id)
+        handoff = queries.load_handoff(connection, handoff_id)
         if handoff.state not in ("failed", "uncertain"):
             raise NotPossible(
                 f"Handoff {handoff.id[:8]} is {handoff.state}: only a failed one can be retried."
@@ -160,7 +160,7 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
 def _choose_resume_step(connection: sa.Connection, handoff: FleetHandoff) -> str:
     code = handoff.failure.code if handoff.failure else ""
     if handoff.successor_id is not None and handoff.step in workflow.SUCCESSOR_STEPS:
-        ended = queries.load_agent_in(connection, handoff.successor_id).ended_at is not None
+        ended = queries.load_agent(connection, handoff.successor_id).ended_at is not None
         code = "successor_died" if ended else code
     return workflow.choose_resume_step(handoff.step, code, from_thread=handoff.from_thread)
 
@@ -183,7 +183,7 @@ def _mark_running(
     )
     text = f"Handoff {handoff.id[:8]} continues with {first} (attempt {handoff.attempt + 1})."
     _note_state(connection, text, handoff.agent_id, handoff.id, "retried")
-    return queries.load_handoff_in(connection, handoff.id)
+    return queries.load_handoff(connection, handoff.id)
 
 
 def cancel_handoff(database: FleetDatabase, handoff_id: str) -> FleetHandoff:
@@ -220,7 +220,7 @@ def _settle_handoff(
     database: FleetDatabase, handoff_id: str, state: str, allowed_states: tuple[str, ...]
 ) -> FleetHandoff:
     with database.write() as connection:
-        handoff = queries.load_handoff_in(connection, handoff_id)
+        handoff = queries.load_handoff(connection, handoff_id)
         if handoff.state not in allowed_states:
             raise NotPossible(f"Handoff {handoff.id[:8]} is {handoff.state} already.")
         handoffs, steps = tables.handoffs, tables.steps
@@ -231,7 +231,7 @@ def _settle_handoff(
         connection.execute(sa.update(steps).where(open_step).values(**ended))
         text = f"Handoff {handoff.id[:8]} is {state}, by the operator, at {handoff.step}."
         _note_state(connection, text, handoff.agent_id, handoff.id, state)
-        return queries.load_handoff_in(connection, handoff.id)
+        return queries.load_handoff(connection, handoff.id)
 
 
 def find_running(database: FleetDatabase, agent_id: int) -> FleetHandoff | None:

@@ -1,4 +1,4 @@
-"""The handoff document of an agent: its path, whether it is there, and what it lacks."""
+"""The handoff document of an agent: its path, whether it exists, and what it lacks."""
 
 import os
 import re
@@ -105,7 +105,7 @@ def _get_reservation_path(path: Path) -> Path:
 
 
 def release_path(path: Path) -> None:
-    """Remove the reservation: the document is there, or will never be."""
+    """Remove the reservation: the document exists, or never will."""
     _get_reservation_path(path).unlink(missing_ok=True)
 
 
@@ -115,7 +115,7 @@ def _convert_os_error(error: OSError, path: Path) -> StepFailed:
     return StepFailed(code, f"{path}: {error.strerror}.")
 
 
-# -- whether it is there ---------------------------------------------------------------
+# -- whether it exists -----------------------------------------------------------------
 
 
 def is_document_ready(path: Path) -> bool:
@@ -149,7 +149,7 @@ def read_document(path: Path) -> str:
         time.sleep(0.05)
     text = _read_content(path)
     if is_blank(text):
-        raise StepFailed("document_empty", f"The agent's turn ended, and {path} says nothing.")
+        raise StepFailed("document_empty", f"The agent's turn ended, and {path} has no content.")
     return text
 
 
@@ -193,7 +193,7 @@ def complete_document(
 ) -> tuple[str, ...]:
     """Check a document against the agent's thread and append what it lacks; return notes.
 
-    The agent's own words stay: what is missing goes under a heading of its own, once.
+    The agent's own words stay: what is missing goes under a separate heading, once.
     `received` is the document that the agent itself began with: what is binding in it stays,
     whether the agent read it or not. The notes are for the operator.
     """

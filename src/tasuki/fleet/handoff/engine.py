@@ -38,7 +38,7 @@ VERSION = "fleet-1"
 SCHEMA = "tasuki_workflows"
 """The schema in PostgreSQL; SQLite has a file instead."""
 THREADS = 256
-"""Handoffs that can be under way at once; each waits in a thread of its own."""
+"""Handoffs that can be under way at once; each waits in a separate thread."""
 POLL_SECONDS = 0.25
 LOST_POLL_SECONDS = 2.0
 """A poll costs 4 ms even when there is no work; lost agents can wait this long."""

@@ -108,7 +108,7 @@ def await_turn(context: StepContext, handoff: FleetHandoff) -> str:
 
 
 def check_document(context: StepContext, handoff: FleetHandoff) -> str:
-    """Check that the document is there and whole; add what it lacks from the thread."""
+    """Check that the document exists and is whole; add what it lacks from the thread."""
     agent = context.load_agent(handoff.agent_id)
     if not handoff.file_path:
         raise StepFailed("document_missing", "No path for a document was reserved.")

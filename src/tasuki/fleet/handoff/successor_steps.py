@@ -71,7 +71,7 @@ def await_registration(context: StepContext, handoff: FleetHandoff) -> str:
     raise StepFailed(
         "successor_silent",
         f"Agent {agent.id} did not register within {seconds:.0f} s. "
-        f"Its screen says: {_read_last_words(context, agent)}",
+        f"Its screen shows: {_read_last_words(context, agent)}",
     )
 
 
@@ -218,14 +218,14 @@ def _note_death(context: StepContext, handoff: FleetHandoff) -> None:
 def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
     """Return the id of the successor; insert one where there is none, or it has ended."""
     with context.database.write(synced=False) as connection:
-        current = queries.load_handoff_in(connection, handoff.id)
+        current = queries.load_handoff(connection, handoff.id)
         if (current.state, current.attempt) != ("running", handoff.attempt):
             raise HandoffStopped("The handoff is no longer under way.")
         if current.successor_id is not None:
-            last = queries.load_agent_in(connection, current.successor_id)
+            last = queries.load_agent(connection, current.successor_id)
             if last.ended_at is None:
                 return last.id
-        old = queries.load_agent_in(connection, handoff.agent_id)
+        old = queries.load_agent(connection, handoff.agent_id)
         request = StartRequest(
             harness=old.harness,
             persona=handoff.persona,

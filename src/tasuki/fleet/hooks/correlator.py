@@ -166,8 +166,8 @@ class EventCorrelator:
         """
         if not post.pane or post.harness in PANE_LIES:
             return ""
-        ours = not post.socket or is_same_socket(post.socket, self.socket())
-        return post.pane if ours else ""
+        is_own = not post.socket or is_same_socket(post.socket, self.socket())
+        return post.pane if is_own else ""
 
     def _has_changed_session(self, row: Row, received: ReceivedEvent) -> bool:
         """Whether the agent's own process began another session: `/clear`, `/resume`, `/new`."""

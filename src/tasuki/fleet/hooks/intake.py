@@ -190,7 +190,7 @@ class EventIntake:
         return [answers.get(id(h), "") if h else "" for h in parsed]
 
     def _parse_post(self, post: HookPost) -> ReceivedEvent | None:
-        """Parse a post into an event; None for one that says nothing."""
+        """Parse a post into an event; None for one without meaning."""
         control = harnesses.get_control(harnesses.get_harness(post.harness))
         if control is None:
             return None

@@ -76,7 +76,7 @@ def build_post(fields: dict[str, str], body: bytes, *, spooled: bool) -> HookPos
 
     None without a harness.
     """
-    values = {ours: fields.get(theirs, "")[:200] for theirs, ours in HEADER_FIELDS.items()}
+    values = {name: fields.get(header, "")[:200] for header, name in HEADER_FIELDS.items()}
     if not values["harness"]:
         return None
     return HookPost(

@@ -11,10 +11,10 @@ REMEDIES = {
     "children_running": "Wait for them or end them, then retry; or hand off with --force.",
     "instruction_refused": "Look at its pane, then retry.",
     "instruction_uncertain": "Look at its pane. If the instruction is there or was taken, press Enter there or wait for the "
-    "document, then retry: what is there is used. Nothing is typed twice automatically.",
-    "turn_interrupted": "The agent is alive and usable. Retry: a document that is there by then is used.",
+    "document, then retry: a document that exists is used. Nothing is typed twice automatically.",
+    "turn_interrupted": "The agent is alive and usable. Retry: a document that exists by then is used.",
     "turn_too_long": "The agent is alive. Retry once it has written the document: it is used as it is.",
-    "document_missing": "The agent is alive and usable. Ask it what happened; retry instructs it again, or uses the file once it is there.",
+    "document_missing": "The agent is alive and usable. Ask it what happened; retry instructs it again, or uses the file once it exists.",
     "document_empty": "The agent is alive and usable. Retry instructs it again, or uses the file once something is in it.",
     "document_growing": "Something still writes to it. Retry once that has ended.",
     "document_unsafe": "Remove what is at that path, then retry.",
@@ -26,7 +26,7 @@ REMEDIES = {
     "no_room": "Free some space, then retry. Nothing was lost.",
     "shutdown_failed": "End the program in its pane yourself, then retry. The record and the document are kept.",
     "successor_not_started": "Fix that, then retry. The record and the document are kept.",
-    "successor_died": "Look at what it said, then retry: a new one is started. The record and the document are kept.",
+    "successor_died": "Read its last output, then retry: a new one is started. The record and the document are kept.",
     "successor_silent": "Look at its pane: a dialog may wait for an answer, or tasuki's hooks are not installed (tasuki doctor). Then retry.",
     "skill_missing": "Look at its pane, then retry.",
     "skill_refused": "Look at its pane, then retry. The document is kept.",
@@ -38,7 +38,7 @@ REMEDIES = {
     "persona_unusable": "Put that back or make it readable, then retry. Nothing was lost.",
     "not_possible": "Fix that, then retry. Nothing was lost.",
     "tmux_failed": "Look at tmux, then retry. Nothing was lost.",
-    "unexpected": "Nothing was lost. Retry; if it comes again, the server's log says more.",
+    "unexpected": "Nothing was lost. Retry; if it happens again, the server's log says more.",
 }
 """What to do about each named failure."""
 UNCERTAIN_CODES = frozenset({"instruction_uncertain", "skill_uncertain", "prompt_uncertain"})

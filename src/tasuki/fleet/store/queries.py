@@ -1,9 +1,10 @@
-"""Reads the fleet's tables as structs of `rows.py`. Nothing here writes.
+"""Reads the fleet's tables as structs of `models.py`. Nothing here writes.
 
-A function whose name ends in `_in` reads within the caller's transaction.
+A function with a `source` reads in a transaction of the database, or in the caller's.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from tasuki.text_safety import shorten_to_line
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
+QuerySource = FleetDatabase | sa.Connection
 SHORTEST_PREFIX = 4
 """Fewest digits of a handoff's id that are looked up; fewer match none."""
 GREATEST_ID = 2**31 - 1
@@ -39,6 +41,10 @@ class LineageChain(Struct, frozen=True):
     links: tuple[LineageLink, ...]
 
 
+def _read(source: QuerySource) -> AbstractContextManager[sa.Connection]:
+    return nullcontext(source) if isinstance(source, sa.Connection) else source.read()
+
+
 # -- personas --------------------------------------------------------------------------
 
 
@@ -52,22 +58,17 @@ def list_personas(database: FleetDatabase, *, retired: bool | None = False) -> l
         return [_parse_row(Persona, row) for row in connection.execute(query).mappings()]
 
 
-def load_personas_in(connection: sa.Connection, slugs: Collection[str]) -> list[Persona]:
+def load_personas(connection: sa.Connection, slugs: Collection[str]) -> list[Persona]:
     """Load the personas of some slugs, within a transaction."""
     query = sa.select(tables.personas).where(tables.personas.c.slug.in_(sorted(slugs)))
     return [_parse_row(Persona, row) for row in connection.execute(query).mappings()]
 
 
-def load_persona(database: FleetDatabase, slug: str) -> Persona:
+def load_persona(source: QuerySource, slug: str) -> Persona:
     """Load the persona of a slug. Raises PersonaNotFound."""
-    with database.read() as connection:
-        return load_persona_in(connection, slug)
-
-
-def load_persona_in(connection: sa.Connection, slug: str) -> Persona:
-    """Load the persona of a slug, within a transaction. Raises PersonaNotFound."""
     query = sa.select(tables.personas).where(tables.personas.c.slug == _clean_text(slug))
-    row = connection.execute(query).mappings().one_or_none()
+    with _read(source) as connection:
+        row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise PersonaNotFound(
             f"No persona {shorten_to_line(slug, 80)!r}. List them: tasuki persona list --all"
@@ -108,7 +109,7 @@ def list_agents(
         ]
 
 
-def list_recent_agents_in(
+def list_recent_agents(
     connection: sa.Connection,
     *,
     since: float = 0.0,
@@ -131,17 +132,12 @@ def list_recent_agents_in(
     ]
 
 
-def load_agent(database: FleetDatabase, agent_id: int) -> FleetAgent:
+def load_agent(source: QuerySource, agent_id: int) -> FleetAgent:
     """Load the agent of an id. Raises AgentNotFound."""
-    with database.read() as connection:
-        return load_agent_in(connection, agent_id)
-
-
-def load_agent_in(connection: sa.Connection, agent_id: int) -> FleetAgent:
-    """Load the agent of an id, within a transaction. Raises AgentNotFound."""
     row = None
     if 0 < agent_id <= GREATEST_ID:
-        row = connection.execute(_FIND_AGENT, {"wanted": agent_id}).one_or_none()
+        with _read(source) as connection:
+            row = connection.execute(_FIND_AGENT, {"wanted": agent_id}).one_or_none()
     if row is None:
         raise AgentNotFound(f"No agent {agent_id}. List them: tasuki agent list --all")
     return _parse_columns(FleetAgent, row)
@@ -155,28 +151,6 @@ def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
 
 
 # -- handoffs --------------------------------------------------------------------------
-
-
-def list_handoffs(
-    database: FleetDatabase,
-    *,
-    agent_id: int | None = None,
-    persona: str = "",
-    state: str = "",
-    host: str = "",
-    limit: int = 0,
-    before: str = "",
-) -> list[FleetHandoff]:
-    """List handoffs, newest first: of an agent, a persona, a state, a host, where that is given.
-
-    `before`: the id of the last handoff of a page; the next page is returned. Raises
-    HandoffNotFound.
-    """
-    with database.read() as connection:
-        return list_handoffs_in(
-            connection, agent_id=agent_id, persona=persona, state=state, host=host, limit=limit,
-            before=before,
-        )  # fmt: skip
 
 
 def list_handoff_page(
@@ -202,8 +176,8 @@ def count_handoffs(database: FleetDatabase) -> dict[str, int]:
         return {str(row[0]): int(row[1]) for row in connection.execute(query)}
 
 
-def list_handoffs_in(
-    connection: sa.Connection,
+def list_handoffs(
+    source: QuerySource,
     *,
     agent_id: int | None = None,
     persona: str = "",
@@ -212,11 +186,15 @@ def list_handoffs_in(
     limit: int = 0,
     before: str = "",
 ) -> list[FleetHandoff]:
-    """List handoffs as `list_handoffs`, within a transaction."""
+    """List handoffs, newest first: of an agent, a persona, a state, a host, where that is given.
+
+    `before`: the id of the last handoff of a page; the next page is returned. Raises
+    HandoffNotFound.
+    """
     table = tables.handoffs
     query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
     if before:
-        last = load_handoff_in(connection, before)
+        last = load_handoff(source, before)
         same = (table.c.created_at == last.created_at) & (table.c.id > last.id)
         query = query.where((table.c.created_at < last.created_at) | same)
     conditions: dict[str, Any] = {
@@ -226,13 +204,12 @@ def list_handoffs_in(
     for name, value in conditions.items():
         if value is not None:
             query = query.where(table.c[name] == value)
-    rows = connection.execute(_limit_query(query, limit)).mappings()
-    return [_parse_row(FleetHandoff, row) for row in rows]
+    with _read(source) as connection:
+        rows = connection.execute(_limit_query(query, limit)).mappings()
+        return [_parse_row(FleetHandoff, row) for row in rows]
 
 
-def list_agent_handoffs_in(
-    connection: sa.Connection, agents: Collection[int]
-) -> list[FleetHandoff]:
+def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
     """List the handoffs of some agents, newest first, within a transaction."""
     table = tables.handoffs
     query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
@@ -240,31 +217,20 @@ def list_agent_handoffs_in(
     return [_parse_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
 
 
-def find_incoming_handoff(database: FleetDatabase, successor_id: int) -> FleetHandoff | None:
+def find_incoming_handoff(source: QuerySource, successor_id: int) -> FleetHandoff | None:
     """Find the handoff by which an agent came; None for one that is no successor."""
-    with database.read() as connection:
-        return find_incoming_handoff_in(connection, successor_id)
-
-
-def find_incoming_handoff_in(connection: sa.Connection, successor_id: int) -> FleetHandoff | None:
-    """Find the handoff by which an agent came, within a transaction."""
     table = tables.handoffs
     query = sa.select(table).where(table.c.successor_id == successor_id)
-    row = connection.execute(query.order_by(table.c.created_at.desc())).mappings().first()
+    with _read(source) as connection:
+        row = connection.execute(query.order_by(table.c.created_at.desc())).mappings().first()
     return _parse_row(FleetHandoff, row) if row else None
 
 
-def load_handoff(database: FleetDatabase, prefix: str) -> FleetHandoff:
+def load_handoff(source: QuerySource, prefix: str) -> FleetHandoff:
     """Load the handoff whose id begins with `prefix`, of 4 digits or more.
 
     Raises HandoffNotFound.
     """
-    with database.read() as connection:
-        return load_handoff_in(connection, prefix)
-
-
-def load_handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
-    """Load a handoff as `load_handoff`, within a transaction."""
     wanted = prefix.strip().lower()
     shown = shorten_to_line(prefix, 40)
     if not (SHORTEST_PREFIX <= len(wanted) <= 32 and set(wanted) <= set("0123456789abcdef")):
@@ -273,7 +239,8 @@ def load_handoff_in(connection: sa.Connection, prefix: str) -> FleetHandoff:
             "List them: tasuki handoffs --agents"
         )
     query = _FIND_HANDOFF if len(wanted) == 32 else _FIND_HANDOFF_BY_PREFIX
-    rows = connection.execute(query, {"wanted": wanted}).all()
+    with _read(source) as connection:
+        rows = connection.execute(query, {"wanted": wanted}).all()
     if len(rows) == 1:
         return _parse_columns(FleetHandoff, rows[0])
     problem = "More than one handoff begins" if rows else "No handoff of an agent begins"
@@ -293,7 +260,7 @@ def find_needed_handoffs(database: FleetDatabase) -> set[str]:
         return set(connection.execute(query).scalars())
 
 
-def is_handed_off_in(connection: sa.Connection, agent_id: int) -> bool:
+def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:
     """Whether a handoff is under way that an agent leaves or comes by.
 
     The failure of that handoff covers the agent's.
@@ -360,14 +327,14 @@ def find_newest_event(database: FleetDatabase) -> int:
 def build_lineage(database: FleetDatabase, slug: str) -> list[LineageChain]:
     """Build the chains of a persona's agents, oldest first. Raises PersonaNotFound."""
     with database.read() as connection:
-        load_persona_in(connection, slug)
+        load_persona(connection, slug)
         query = (
             sa.select(tables.agents)
             .where(tables.agents.c.persona == slug)
             .order_by(tables.agents.c.id)
         )
         rows = [_parse_row(FleetAgent, row) for row in connection.execute(query).mappings()]
-        by_agent = _select_handoffs(list_handoffs_in(connection, persona=slug))
+        by_agent = _select_handoffs(list_handoffs(connection, persona=slug))
     first: dict[int, int] = {}
     chains: dict[int, list[LineageLink]] = {}
     for member in rows:  # a successor's id is greater than its predecessor's

@@ -133,7 +133,7 @@ def copy_database_file(database: sa.Engine, name: str) -> Path:
 
 
 def _prune_copies(source: Path, newest: Path) -> None:
-    """Remove all but the newest copies; `newest` stays whatever the clock says."""
+    """Remove all but the newest copies; `newest` stays, whatever its time."""
     copies = [path for path in source.parent.glob(f"{source.name}{COPY_MARK}*") if path != newest]
     for path in sorted(copies, key=lambda path: path.stat().st_mtime)[: -(MOST_COPIES - 1)]:
         path.unlink(missing_ok=True)

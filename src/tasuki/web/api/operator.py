@@ -20,8 +20,8 @@ from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.web.api.agents import AgentIdQuery, LimitQuery
 from tasuki.web.api.bodies import SeenAlerts, SettingsChange
+from tasuki.web.api.fleet import AgentIdQuery, LimitQuery
 from tasuki.web.live import STREAM_HEADERS, LiveEvents, parse_last_id
 from tasuki.web.security.access import require_operator
 from tasuki.web.security.sessions import KEY_SECONDS, build_sign_in_link, describe_sessions

@@ -31,7 +31,7 @@ OTHER_NAME_MESSAGE = (
 def sign_browser_in(request: AnyRequest, state: State, key: FromQuery[str] = "") -> PageResponse:
     """Sign a browser in.
 
-    The page continues by itself: a redirect would be part of the navigation that brought the
+    The page continues automatically: a redirect would be part of the navigation that brought the
     link, for which a browser that came from elsewhere sends no strict cookie.
     """
     sessions: BrowserSessions = state.sessions

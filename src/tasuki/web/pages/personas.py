@@ -19,8 +19,8 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.text_safety import clean_text
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
-from tasuki.web.views import redacted, states, templates
-from tasuki.web.views.states import StateShape
+from tasuki.web.views import display, templates
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse, format_reason, get_harness_title
 
 FormFields = NamedDependency[dict[str, str]]
@@ -86,8 +86,8 @@ def _build_line(
 ) -> PersonaLine:
     return PersonaLine(
         persona, get_harness_title(persona.harness), working,
-        states.AGENT_SHAPES[working.state] if working else None,
-        last, states.HANDOFF_SHAPES[last.state] if last else None,
+        display.AGENT_SHAPES[working.state] if working else None,
+        last, display.HANDOFF_SHAPES[last.state] if last else None,
     )  # fmt: skip
 
 
@@ -149,8 +149,8 @@ def _render_persona(
         skill=Redactor().redact(skill), missing=missing, before=_hash_text(skill),
         typed=_escape_for_form(skill if typed is None else typed), is_typing=typed is not None,
         experience=_read_experience(fleet, slug), lessons=list_lessons(fleet.database, slug, proposed=True),
-        agents=[(redacted.redact_row(a), states.AGENT_SHAPES[a.state], get_harness_title(a.harness)) for a in agents],
-        handoffs=[(redacted.redact_row(h), states.HANDOFF_SHAPES[h.state]) for h in ends], reason=format_reason,
+        agents=[(display.redact_row(a), display.AGENT_SHAPES[a.state], get_harness_title(a.harness)) for a in agents],
+        handoffs=[(display.redact_row(h), display.HANDOFF_SHAPES[h.state]) for h in ends], reason=format_reason,
         documents=listed[:MOST_LISTED], more=max(len(listed) - MOST_LISTED, 0), unlisted=unlisted,
         of_document={h.file_path: h.id for h in ends if h.file_path},
         working=next((a for a in agents if a.ended_at is None), None),
@@ -168,7 +168,7 @@ def _read_skill(fleet: Fleet, slug: str) -> tuple[str, str]:
 def _read_experience(fleet: Fleet, slug: str) -> str:
     try:
         folder = personas.get_persona_folder(fleet.root, slug)
-        return redacted.read_document(str(folder / personas.EXPERIENCE)) or ""
+        return display.read_document(str(folder / personas.EXPERIENCE)) or ""
     except TasukiError as error:
         return str(error)
 
@@ -303,7 +303,7 @@ def show_document(
     document_file = persona_files.find_document(fleet.root, slug, name)
     ends = queries.list_handoffs(fleet.database, persona=slug)
     return templates.render_page(
-        request, "persona_document.html", slug=slug, found=document_file, text=redacted.read_document(document_file.path),
+        request, "persona_document.html", slug=slug, found=document_file, text=display.read_document(document_file.path),
         handoff=next((handoff.id for handoff in ends if handoff.file_path == document_file.path), ""),
     )  # fmt: skip
 
@@ -318,7 +318,7 @@ def show_raw_document(
     """Show one of its documents unchanged, but without secrets."""
     queries.load_persona(fleet.database, slug)
     document_file = persona_files.find_document(fleet.root, slug, name)
-    text = redacted.read_document(document_file.path) or ""
+    text = display.read_document(document_file.path) or ""
     return templates.build_text_response(
         text, _clean_file_name(document_file.name), download=download
     )

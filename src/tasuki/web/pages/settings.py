@@ -22,7 +22,7 @@ from tasuki.web.api.bodies import SettingsChange
 from tasuki.web.api.operator import collect_changes
 from tasuki.web.pages import login
 from tasuki.web.security.sessions import BrowserSessions, find_current_session
-from tasuki.web.views import states, templates
+from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 FormFields = NamedDependency[dict[str, str]]
@@ -67,7 +67,7 @@ def _render_settings(
         request, "settings.html", status, at=section, said=message, fine=is_success, values=values,
         threshold=fleet.threshold, personas=queries.list_personas(fleet.database),
         places=notify.list_kinds(notifier.get_addresses()), is_set=bool(notifier.addresses), about=notifier.kinds.split(),
-        kinds=[(key, states.ALERT_SHAPES[key], meaning) for key, meaning in ALERT_MEANINGS.items()],
+        kinds=[(key, display.ALERT_SHAPES[key], meaning) for key, meaning in ALERT_MEANINGS.items()],
         problem=notifier.problem, hooks=[_check_hooks(fleet, *found) for found in bodies.list_startable_harnesses()], file=_describe_file(),
         facts=_build_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
         session=find_current_session(request),
@@ -95,7 +95,7 @@ def _build_facts(request: AnyRequest, fleet: Fleet) -> list[tuple[str, str]]:
 def change_threshold(
     request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
 ) -> PageResponse:
-    """Change the threshold of every persona that has none of its own."""
+    """Change the threshold of every persona that does not have its own."""
     return _apply_changes(
         request, fleet, "thresholds", {"context_threshold": form.get("context_threshold", "")}
     )

@@ -1,4 +1,4 @@
-// What pages do beyond htmx: times go on, cards that arrive find their place, alerts stay until they were seen.
+// What pages do beyond htmx: times count on, new cards find their place, alerts stay until they were seen.
 "use strict";
 (() => {
   const $ = (selector, root = document) => root.querySelector(selector);
@@ -29,7 +29,7 @@
   document.addEventListener("htmx:sseError", () => live("Reconnecting", true));
 
   // -- what comes while a button or a finger is down waits: a click on a part that is replaced in between is none
-  const LONGEST = 10000; // ms; where nothing tells that the press is over
+  const LONGEST = 10000; // ms; where nothing reports that the press is over
   const AFTER = 100; // ms; a tap is reported a little after the finger left
   const handlers = new Map(); // handler of the SSE extension -> the one that waits
   let waiting = null; // what came since the press, in its order; null where nothing is pressed
@@ -136,7 +136,7 @@
     htmx.trigger(document.body, "recount");
   });
 
-  // -- entries beside a brief -----------------------------------------------------------
+  // -- entries next to a brief ----------------------------------------------------------
   document.addEventListener("click", (event) => {
     const link = event.target.closest(".brief a.ref");
     const place = $("#entry");

@@ -19,7 +19,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, NewHandoff
 from tasuki.web.pages.fleet import cards
-from tasuki.web.views import redacted, states, templates
+from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 FormFields = NamedDependency[dict[str, str]]
@@ -46,9 +46,9 @@ def _render_agent(
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
         "text": "", "refused": "", "sent": "", **extra,
-        "agent": redacted.redact_row(agent), "card": card, "live": f"agent-{id}",
+        "agent": display.redact_row(agent), "card": card, "live": f"agent-{id}",
         "title_of": harnesses.get_harness(agent.harness).title,
-        "handoffs": [(redacted.redact_row(handoff), states.HANDOFF_SHAPES[handoff.state], states.get_step_name(handoff)) for handoff in handoffs],
+        "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
         "events": queries.list_last_events(fleet.database, id, LOG_LINES),
         "screen": _read_screen(fleet, id) if agent.pane and agent.ended_at is None else None,
         "keys": SCREEN_KEYS, "personas": personas,
@@ -145,7 +145,7 @@ def _render_handoff_form(
 ) -> PageResponse:
     agent = queries.load_agent(fleet.database, id)
     return templates.render_page(
-        request, "handoff_form.html", status, agent=redacted.redact_row(agent),
+        request, "handoff_form.html", status, agent=display.redact_row(agent),
         card=cards.build_cards(fleet, [id])[0], values=values, refused=refused,
     )  # fmt: skip
 
@@ -184,7 +184,7 @@ def _render_recovery(
     request: AnyRequest, recoveries: Sequence[tuple[LostAgent, FleetHandoff | None]], *, done: bool
 ) -> PageResponse:
     shown = [
-        (replace(one, agent=redacted.redact_row(one.agent)), handoff) for one, handoff in recoveries
+        (replace(one, agent=display.redact_row(one.agent)), handoff) for one, handoff in recoveries
     ]
     return templates.render_page(request, "recover_form.html", found=shown, done=done)
 
@@ -199,7 +199,7 @@ def show_stop_form(
     """Ask whether to end an agent."""
     agent = queries.load_agent(fleet.database, id)
     return templates.render_page(
-        request, "stop_form.html", agent=redacted.redact_row(agent), refused=""
+        request, "stop_form.html", agent=display.redact_row(agent), refused=""
     )
 
 
@@ -211,7 +211,7 @@ def stop_agent(
     try:
         fleet.stop_agent(id)
     except TasukiError as error:
-        agent = redacted.redact_row(queries.load_agent(fleet.database, id))
+        agent = display.redact_row(queries.load_agent(fleet.database, id))
         return templates.render_page(
             request, "stop_form.html", bodies.get_status(error), agent=agent, refused=str(error)
         )
@@ -241,7 +241,7 @@ def _render_new_agent(
         personas=queries.list_personas(fleet.database),
         folders=sorted({agent.cwd for agent in recent if agent.cwd})[:50],
         harnesses=bodies.list_startable_harnesses(),
-        anonymous=[a for a in map(redacted.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
+        anonymous=[a for a in map(display.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
     )  # fmt: skip
 
 

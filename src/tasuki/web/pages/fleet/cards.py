@@ -15,13 +15,13 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.fleet.store.queries import (
-    list_agent_handoffs_in,
-    list_recent_agents_in,
-    load_personas_in,
+    list_agent_handoffs,
+    list_recent_agents,
+    load_personas,
 )
 from tasuki.harness import registry as harnesses
-from tasuki.web.views import states
-from tasuki.web.views.states import StateShape
+from tasuki.web.views import display
+from tasuki.web.views.display import StateShape
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
@@ -123,16 +123,16 @@ def _is_succeeded(agent: FleetAgent, facts: CardFacts) -> bool:
 def _load_facts(fleet: Fleet, ids: set[int] | None) -> CardFacts:
     with fleet.database.read() as connection:
         if ids is None:
-            agents = list_recent_agents_in(
+            agents = list_recent_agents(
                 connection, since=time.time() - RECENT_SECONDS, limit=MOST_CARDS
             )
         else:
-            agents = list_recent_agents_in(connection, ids=ids)
+            agents = list_recent_agents(connection, ids=ids)
         slugs = {agent.persona for agent in agents if agent.persona}
         handoffs = _select_handoffs(
-            connection, list_agent_handoffs_in(connection, {agent.id for agent in agents})
+            connection, list_agent_handoffs(connection, {agent.id for agent in agents})
         )
-        personas = {persona.slug: persona for persona in load_personas_in(connection, slugs)}
+        personas = {persona.slug: persona for persona in load_personas(connection, slugs)}
         places = _find_places(connection, slugs)
     return CardFacts(tuple(agents), handoffs, personas, places, fleet.threshold)
 
@@ -190,13 +190,13 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     place_words = (*persona_note, harness, project) if agent.persona else ("No persona", project)
     return AgentCard(
         id=agent.id,
-        name=states.format_agent_name(agent, harness),
+        name=display.format_agent_name(agent, harness),
         shown=shown,
         since=since,
         started_at=agent.started_at,
         where=tuple(redactor.redact(word) for word in place_words),
         sentence=redactor.redact(sentence[:MOST_SENTENCE_CHARACTERS]),
-        step=_format_step(handoff) if handoff and shown is states.HANDING_OFF else "",
+        step=_format_step(handoff) if handoff and shown is display.HANDING_OFF else "",
         meter=meter,
         last=agent.last_words,
         place=facts.places.get(agent.id) if agent.persona else None,
@@ -214,26 +214,26 @@ def _describe_state(
 ) -> tuple[StateShape, float, str]:
     """Describe the state of an agent, since when it lasts, and a sentence about it."""
     if handoff and handoff.state in ("failed", "uncertain"):
-        shown = states.HANDOFF_SHAPES[handoff.state]
+        shown = display.HANDOFF_SHAPES[handoff.state]
         sentence = (
-            f"{states.get_step_name(handoff)}: {handoff.failure.sentence}"
+            f"{display.get_step_name(handoff)}: {handoff.failure.sentence}"
             if handoff.failure
             else ""
         )
         word = "Handoff failed" if handoff.state == "failed" else "Handoff uncertain"
         return replace(shown, word=word), handoff.finished_at or handoff.created_at, sentence
     if handoff and handoff.state == "running":
-        return states.HANDING_OFF, handoff.created_at, ""
+        return display.HANDING_OFF, handoff.created_at, ""
     if handoff and handoff.state == "done" and agent.ended_at is not None:
         sentence = (
             f"Handed off to agent {handoff.successor_id}."
             if handoff.successor_id
             else "Handed off."
         )
-        return replace(states.AGENT_SHAPES["ended"], word="Handed off"), agent.state_at, sentence
+        return replace(display.AGENT_SHAPES["ended"], word="Handed off"), agent.state_at, sentence
     if agent.state == "idle" and meter.past and agent.persona:
-        return states.PAST_THRESHOLD, agent.state_at, "Idle since its turn ended."
-    return states.AGENT_SHAPES[agent.state], agent.state_at, _describe_activity(agent)
+        return display.PAST_THRESHOLD, agent.state_at, "Idle since its turn ended."
+    return display.AGENT_SHAPES[agent.state], agent.state_at, _describe_activity(agent)
 
 
 def _describe_activity(agent: FleetAgent) -> str:
@@ -255,7 +255,7 @@ def _describe_activity(agent: FleetAgent) -> str:
 def _format_step(handoff: FleetHandoff) -> str:
     order = workflow.list_steps(from_thread=handoff.from_thread)
     number = order.index(handoff.step) + 1 if handoff.step in order else len(order)
-    return f"Step {number} of {len(order)}: {states.get_step_name(handoff).lower()}"
+    return f"Step {number} of {len(order)}: {display.get_step_name(handoff).lower()}"
 
 
 def _choose_group(shown: StateShape) -> str:

@@ -12,13 +12,12 @@ from msgspec import Struct
 
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.service import Fleet
+from tasuki.fleet.service import Fleet, HandoffOrder
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, StepFailure, StepRun
 from tasuki.harness import registry as harnesses
-from tasuki.web.api.agents import HandoffOrder
-from tasuki.web.views import redacted, states, templates
-from tasuki.web.views.states import StateShape
+from tasuki.web.views import display, templates
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 _ICONS = {"ok": ("done", "done"), "failed": ("fail", "fail"), "skipped": ("drop", "rest")}
@@ -87,10 +86,10 @@ class HandoffTimeline(Struct, frozen=True):
 def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
     """Build the timeline of a handoff by the beginning of its id. Raises HandoffNotFound."""
     with fleet.database.read() as connection:
-        stored = queries.load_handoff_in(connection, id)
-        agent = queries.load_agent_in(connection, stored.agent_id)
+        stored = queries.load_handoff(connection, id)
+        agent = queries.load_agent(connection, stored.agent_id)
         successor = (
-            queries.load_agent_in(connection, stored.successor_id)
+            queries.load_agent(connection, stored.successor_id)
             if stored.successor_id is not None
             else None
         )
@@ -99,7 +98,7 @@ def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
             if stored.state in ("failed", "uncertain")
             else None
         )
-    handoff = redacted.redact_row(stored)
+    handoff = display.redact_row(stored)
     rows = _build_rows(handoff, queries.list_steps(fleet.database, handoff.id))
     size = _measure_size(handoff.file_path)
     return HandoffTimeline(
@@ -137,7 +136,7 @@ def build_entry_link(view: HandoffTimeline) -> Callable[[int], str]:
 
 
 def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateShape:
-    shown = states.HANDOFF_SHAPES[handoff.state]
+    shown = display.HANDOFF_SHAPES[handoff.state]
     number = next((n for n, row in enumerate(rows, 1) if row.step == handoff.step), len(rows))
     if handoff.state == "running":
         return StateShape(shown.icon, f"Step {number} of {len(rows)}", shown.tone)
@@ -165,7 +164,7 @@ def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow
         run = newest.get(name)
         is_old = run is not None and run.attempt < handoff.attempt and run.outcome != "ok"
         if run is None or is_old:
-            rows.append(StepRow(name, *states.STEP_WORDS[name], "todo", "todo", "rest"))
+            rows.append(StepRow(name, *display.STEP_WORDS[name], "todo", "todo", "rest"))
             continue
         width = 100 * seconds[name] / total
         rows.append(_build_row(handoff, run, left, width, seconds[name]))
@@ -176,7 +175,7 @@ def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow
 def _build_row(
     handoff: FleetHandoff, run: StepRun, left: float, width: float, seconds: float
 ) -> StepRow:
-    name, waits_for = states.STEP_WORDS[run.step]
+    name, waits_for = display.STEP_WORDS[run.step]
     is_now = not run.outcome and handoff.state == "running"
     icon, tone = _ICONS.get(run.outcome, ("now", "run") if is_now else ("drop", "rest"))
     kinds = {"ok": "ok", "failed": "bad", "skipped": "skipped"}
@@ -237,7 +236,7 @@ def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
     code = handoff.failure.code if handoff.failure else ""
     first = workflow.choose_resume_step(handoff.step, code, from_thread=handoff.from_thread)
     meaning = (
-        f"Continues at “{states.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
+        f"Continues at “{display.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
     )
     refused = f"Agent {other} has worked as {handoff.persona} since, so this handoff is out of date." if other else ""  # fmt: skip
     return OrderChoice("retry", "Retry", meaning, refused, primary=not other)
@@ -251,7 +250,7 @@ def _build_new_handoff(handoff: FleetHandoff, agent: FleetAgent) -> OrderChoice:
         if from_thread
         else "With another reason, with force, or from its thread."
     )
-    return OrderChoice("anew", "Begin again …", meaning, href=f"/agents/{agent.id}/handoff{query}")
+    return OrderChoice("again", "Begin again …", meaning, href=f"/agents/{agent.id}/handoff{query}")
 
 
 def _build_skip() -> OrderChoice:
@@ -309,7 +308,7 @@ def show_handoffs(
         page=page, pages=max(1, -(-counts[show] // LISTED_PER_PAGE)),
         tabs=[(key, word, counts[key]) for key, (word, _) in TABS.items()],
         panels=[build_timeline(fleet, handoff.id) for handoff in detailed],
-        rows=[(redacted.redact_row(of), states.HANDOFF_SHAPES[of.state], states.get_step_name(of)) for of in listed[len(detailed):]],
+        rows=[(display.redact_row(of), display.HANDOFF_SHAPES[of.state], display.get_step_name(of)) for of in listed[len(detailed):]],
     )  # fmt: skip
 
 
@@ -320,7 +319,7 @@ def show_handoff(
     """Show one handoff: its steps as they happen, and its document."""
     view = build_timeline(fleet, id)
     return templates.render_page(
-        request, "handoff.html", live=view.id, of=view, text=redacted.read_document(view.file_path),
+        request, "handoff.html", live=view.id, of=view, text=display.read_document(view.file_path),
         linked=build_entry_link(view),
     )  # fmt: skip
 
@@ -331,7 +330,7 @@ def show_document(
 ) -> Response[bytes]:
     """Show the document of a handoff unchanged, but without secrets."""
     handoff = queries.load_handoff(fleet.database, id)
-    text = redacted.read_document(handoff.file_path) or ""
+    text = display.read_document(handoff.file_path) or ""
     return templates.build_text_response(text, f"handoff-{handoff.id[:8]}.md", download=download)
 
 
@@ -344,5 +343,5 @@ def order_handoff(
 ) -> PageResponse:
     """Retry, cancel, finish or skip; then show the handoff again."""
     whole_id = queries.load_handoff(fleet.database, id).id
-    getattr(fleet, order)(whole_id)
+    fleet.order_handoff(whole_id, order)
     return templates.redirect(request, f"/handoffs/{whole_id}")

@@ -17,7 +17,7 @@ from tasuki.web.live import STREAM_HEADERS, LivePages, PageNews, PagePiece, pars
 from tasuki.web.pages.fleet import cards, handoffs
 from tasuki.web.pages.fleet.routes import SENT_WORDS
 from tasuki.web.security.sessions import find_current_session
-from tasuki.web.views import redacted, states
+from tasuki.web.views import display
 from tasuki.web.views.templates import AnyRequest, render_macro
 
 MOST_PANELS = 24
@@ -59,7 +59,7 @@ def make_pieces(fleet: Fleet, news: PageNews, topics: frozenset[str]) -> list[Pa
                 "alert_macros.html",
                 "toast",
                 alert,
-                states.ALERT_SHAPES[alert.kind],
+                display.ALERT_SHAPES[alert.kind],
                 SENT_WORDS[alert.state],
             ),
         )
@@ -107,7 +107,7 @@ def _make_handoff_pieces(fleet: Fleet, id: str) -> list[PagePiece]:
             macro,
             "document",
             view,
-            redacted.read_document(view.file_path),
+            display.read_document(view.file_path),
             handoffs.build_entry_link(view),
         )
         pieces.append(PagePiece(f"h-{view.short}-document", text, frozenset([id])))

@@ -21,8 +21,8 @@ from tasuki.web.api import bodies
 from tasuki.web.api.bodies import SeenAlerts
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import GROUPS, AgentCard
-from tasuki.web.views import states, templates
-from tasuki.web.views.states import StateShape
+from tasuki.web.views import display, templates
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 TABS = (("", "All"), ("needs", "Needs you"), ("working", "Working"), ("quiet", "Quiet"))
@@ -144,7 +144,7 @@ def list_alerts(
 ) -> list[tuple[OperatorAlert, StateShape, str]]:
     """List the newest alerts, each with its shape and the state of its notification."""
     return [
-        (alert, states.ALERT_SHAPES[alert.kind], SENT_WORDS[alert.state])
+        (alert, display.ALERT_SHAPES[alert.kind], SENT_WORDS[alert.state])
         for alert in alerts.list_newest_alerts(database, limit, before)
     ]
 

@@ -22,8 +22,8 @@ from tasuki.web.pages.lineage.diagram import (
     ThreadStretch,
 )
 from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeCache
-from tasuki.web.views import redacted, states
-from tasuki.web.views.states import StateShape
+from tasuki.web.views import display
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import (
     format_day,
     format_duration,
@@ -133,12 +133,12 @@ def find_newest_persona(database: FleetDatabase) -> str:
 def _load_facts(fleet: Fleet, agents: Sequence[FleetAgent], threshold: float) -> ChainFacts:
     ids = {agent.id for agent in agents}
     with fleet.database.read() as connection:
-        handoffs = queries.list_agent_handoffs_in(connection, ids)
+        handoffs = queries.list_agent_handoffs(connection, ids)
         measured, compacted = _load_measurements(connection, ids)
     ends: dict[int, FleetHandoff] = {}
     for handoff in handoffs:
         if handoff.state != "cancelled":
-            ends.setdefault(handoff.agent_id, redacted.redact_row(handoff))
+            ends.setdefault(handoff.agent_id, display.redact_row(handoff))
     until, sizes = time.monotonic() + READ_SECONDS, {}
     for agent in sorted(agents, key=lambda agent: -agent.id):
         is_local = agent.host == fleet.host and agent.thread
@@ -315,7 +315,7 @@ class _AgentDescriber:
         state = (
             ""
             if handoff.state == "done"
-            else f", {states.HANDOFF_SHAPES[handoff.state].word.lower()}"
+            else f", {display.HANDOFF_SHAPES[handoff.state].word.lower()}"
         )
         title_words = f"Handoff {number} of {self.count}" if number else "Handoff"
         return HandoffCut(
@@ -331,9 +331,9 @@ class _AgentDescriber:
         agent = link.agent
         handoff = self.facts.ends.get(agent.id)
         size = self.facts.sizes.get(agent.id)
-        state = states.AGENT_SHAPES[agent.state] if handoff is None else None
+        state = display.AGENT_SHAPES[agent.state] if handoff is None else None
         if handoff is not None and handoff.state != "done":
-            state = states.HANDOFF_SHAPES[handoff.state]
+            state = display.HANDOFF_SHAPES[handoff.state]
             state = replace(state, word=f"Handoff {state.word.lower()}")
         return ChainRow(
             place=place,

@@ -1,4 +1,4 @@
-"""A kept handoff as its page shows it: its brief, the entries behind it, and what changed since."""
+"""A kept handoff as its page shows it: its brief, the entries that it cites, and what changed since."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tasuki.threads.passages import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
-from tasuki.web.views.states import StateShape
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import get_harness_title, parse_moment
 
 STATE_SHAPES = {
@@ -171,7 +171,7 @@ def _show_entry(
 
 def _describe_origin(citation: Citation | None, is_there: bool, *, is_kept: bool) -> str:
     if is_kept and is_there:
-        return "As stored with the handoff; the thread says something else there now."
+        return "As stored with the handoff; the thread has something else there now."
     if is_kept:
         return "As stored with the handoff; the thread no longer has it."
     if citation is None:

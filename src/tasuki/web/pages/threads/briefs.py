@@ -33,7 +33,7 @@ from tasuki.web.pages.threads import brief_view
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
-from tasuki.web.views.states import StateShape
+from tasuki.web.views.display import StateShape
 from tasuki.web.views.templates import AnyRequest, PageResponse, get_harness_title, parse_moment
 
 FormFields = NamedDependency[dict[str, str]]
@@ -237,7 +237,7 @@ def _render_brief(
     entry = entry or min((c.ref for c in handoff.citations), default=0)
     context, goal = briefs.split_brief(view.text)
     before, opened, past = context.partition(f"{briefs.FENCE_OPEN}\n")
-    past, _, behind = past.rpartition(f"\n{briefs.FENCE_CLOSE}\n") if opened else (before, "", "")
+    past, _, after = past.rpartition(f"\n{briefs.FENCE_CLOSE}\n") if opened else (before, "", "")
     notes = [*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)]
     context_values = {"refused": "", "said": notes, **more}
     context_values["values"] = {
@@ -249,7 +249,7 @@ def _render_brief(
     return templates.render_page(
         request, "brief.html", status, of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
         linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
-        past=past, behind=behind, goal=goal,
+        past=past, after=after, goal=goal,
         successors=[(h.name, h.title) for h in map(harnesses.get_harness, harnesses.list_names()) if h.can_start],
         **context_values,
     )  # fmt: skip
@@ -310,7 +310,7 @@ def _render_edit_form(
 
 @post("/briefs/{id:str}/edit", sync_to_thread=True, include_in_schema=False)
 def save_edit(request: AnyRequest, id: FromPath[str], form: FormFields) -> PageResponse:
-    """Keep an edited brief as a revision of its own; the one before stays as it is."""
+    """Keep an edited brief as a new revision; the one before stays as it is."""
     vault = Vault()
     handoff, text = vault.get(id), form.get("brief", "")
     try:

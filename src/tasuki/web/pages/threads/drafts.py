@@ -1,6 +1,6 @@
 """Drafts of handoffs: the form next to a thread, and the drafts under way with their phases.
 
-Each draft is made in a Python thread of its own.
+Each draft is made in a separate Python thread.
 """
 
 import secrets
@@ -194,7 +194,7 @@ class DraftJob(Struct):
     """Sentences on its author, and on what to look at."""
     cancelled: bool = False
     ended: bool = False
-    """Its thread has ended; after a cancellation it may go on for a while."""
+    """Its thread has ended; after a cancellation it may continue for a while."""
 
     @property
     def runs(self) -> bool:
@@ -315,8 +315,8 @@ def _end_phase(job: DraftJob) -> None:
 
 @get("/drafts/{id:str}", sync_to_thread=True, include_in_schema=False)
 def show_draft(request: AnyRequest, id: FromPath[str]) -> PageResponse:
-    """Show the phases of a draft as they happen; its brief once it is there."""
-    job = copy(JOBS.load_job(id))  # a copy, because the job goes on while its page is made
+    """Show the phases of a draft as they happen; its brief once it exists."""
+    job = copy(JOBS.load_job(id))  # a copy, because the job continues while its page is made
     if job.brief:
         return templates.redirect(request, f"/briefs/{job.brief}")
     return templates.render_page(request, "draft.html", job=job)

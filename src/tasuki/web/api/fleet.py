@@ -1,29 +1,36 @@
-"""`/api/agents` and `/api/handoffs`."""
+"""`/api/agents`, `/api/handoffs`, `/api/personas` and `/api/lineage`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from litestar import Router, get, post
+import msgspec
+from litestar import Router, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
+from msgspec import UNSET
 
+from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
+from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
 from tasuki.fleet.hooks.correlator import find_caller
-from tasuki.fleet.service import Fleet
+from tasuki.fleet.service import Fleet, HandoffOrder
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import HandoffState
+from tasuki.fleet.store.models import HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID
 from tasuki.web.api.bodies import (
     Adoption,
     AgentMessage,
     CallerClues,
     KeyPress,
+    LessonOrder,
     NewAgent,
     NewHandoff,
+    NewPersona,
+    PersonaChange,
     Recovery,
 )
 from tasuki.web.security.access import require_operator
-from tasuki.web.views import redacted
+from tasuki.web.views import display
 
 AgentIdQuery = Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)]
 """The id of an agent."""
@@ -46,7 +53,7 @@ def list_agents(
         fleet.database, ended=ended, persona=persona, limit=limit + 1, before=before or 0
     )
     next_id = agents[limit - 1].id if len(agents) > limit else None
-    return {"agents": list(map(redacted.redact_agent, agents[:limit])), "next": next_id}
+    return {"agents": list(map(display.redact_agent, agents[:limit])), "next": next_id}
 
 
 @get("/agents/{id:int}", sync_to_thread=True)
@@ -59,8 +66,8 @@ def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, An
     agent = queries.load_agent(fleet.database, id)
     handoffs = queries.list_handoffs(fleet.database, agent_id=id)
     return {
-        **redacted.redact_agent(agent),
-        "handoffs": list(map(redacted.redact_handoff, handoffs)),
+        **display.redact_agent(agent),
+        "handoffs": list(map(display.redact_handoff, handoffs)),
         "tmux": fleet.panes.find_socket_path() if agent.pane else "",
         "elsewhere": fleet.describe_other_host(id),
     }
@@ -69,7 +76,7 @@ def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, An
 @post("/agents", status_code=200, sync_to_thread=True)
 def start_agent(fleet: NamedDependency[Fleet], data: JSONBody[NewAgent]) -> dict[str, Any]:
     """Start an agent in a tmux window; answers once its program runs."""
-    return redacted.redact_agent(fleet.start_agent(data.build_request()))
+    return display.redact_agent(fleet.start_agent(data.build_request()))
 
 
 @post("/agents/adopt", status_code=200, sync_to_thread=True)
@@ -78,14 +85,14 @@ def adopt_agent(fleet: NamedDependency[Fleet], data: JSONBody[Adoption]) -> dict
     agent = fleet.adopt_agent(
         pane=data.pane, harness=data.harness, persona=data.persona, session=data.session
     )
-    return redacted.redact_agent(agent)
+    return display.redact_agent(agent)
 
 
 @post("/agents/own", status_code=200, sync_to_thread=True)
 def find_own_agent(fleet: NamedDependency[Fleet], data: JSONBody[CallerClues]) -> dict[str, Any]:
     """Find the running agent that a caller on this machine is a part of; null for none."""
     agent = find_caller(fleet.database, fleet.host, data.token, data.sessions, data.processes)
-    return {"agent": redacted.redact_agent(agent) if agent else None}
+    return {"agent": display.redact_agent(agent) if agent else None}
 
 
 @post("/agents/{id:int}/send", status_code=200, sync_to_thread=True)
@@ -115,13 +122,13 @@ def press_key(
 ) -> dict[str, Any]:
     """Press one key in an agent's pane, such as a dialog asks for: `Enter`, `Escape`, `y`, `1`."""
     fleet.press_key(id, data.key)
-    return redacted.redact_agent(queries.load_agent(fleet.database, id))
+    return display.redact_agent(queries.load_agent(fleet.database, id))
 
 
 @post("/agents/{id:int}/stop", status_code=200, sync_to_thread=True)
 def stop_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, Any]:
     """End an agent by its own exit command; answers once it has ended."""
-    return redacted.redact_agent(fleet.stop_agent(id))
+    return display.redact_agent(fleet.stop_agent(id))
 
 
 @get("/agents/lost", sync_to_thread=True)
@@ -129,7 +136,7 @@ def list_lost_agents(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
     """List lost agents without a successor, oldest first; why one cannot be recovered."""
     return {
         "agents": [
-            redacted.redact_lost_agent(lost)
+            display.redact_lost_agent(lost)
             for lost in find_lost_agents(fleet.database, fleet.panes, fleet.host)
         ]
     }
@@ -140,7 +147,7 @@ def recover_agents(fleet: NamedDependency[Fleet], data: JSONBody[Recovery]) -> d
     """Recover every lost agent from its thread, a few at once; answers at once with what begins."""
     return {
         "agents": [
-            redacted.redact_lost_agent(*one) for one in fleet.recover_lost_agents(data.reason)
+            display.redact_lost_agent(*one) for one in fleet.recover_lost_agents(data.reason)
         ]
     }
 
@@ -149,16 +156,13 @@ def recover_agents(fleet: NamedDependency[Fleet], data: JSONBody[Recovery]) -> d
 def hand_off(
     fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewHandoff]
 ) -> dict[str, Any]:
-    """Hand an agent off to a fresh one of its persona; answers at once, the handoff goes on.
+    """Hand an agent off to a fresh one of its persona; answers at once, while the handoff continues.
 
     409 while one is under way or recorded. One that failed before its record may be requested
     again here; one that failed after it is continued by `/api/handoffs/{id}/retry`.
     """
     handoff = fleet.hand_off(id, data.build_request())
-    return {"status": "initiated", **redacted.redact_handoff(handoff)}
-
-
-HandoffOrder = Literal["retry", "cancel", "finish", "skip"]
+    return {"status": "initiated", **display.redact_handoff(handoff)}
 
 
 @get("/handoffs", sync_to_thread=True)
@@ -181,7 +185,7 @@ def list_handoffs(
     )  # fmt: skip
     more = len(handoffs) > limit
     return {
-        "handoffs": list(map(redacted.redact_handoff, handoffs[:limit])),
+        "handoffs": list(map(display.redact_handoff, handoffs[:limit])),
         "next": handoffs[limit - 1].id if more else None,
         "counts": queries.count_handoffs(fleet.database),
     }
@@ -192,9 +196,9 @@ def show_handoff(fleet: NamedDependency[Fleet], id: FromPath[str]) -> dict[str, 
     """Show a handoff by the beginning of its id: its steps, and its document if there is one."""
     handoff = queries.load_handoff(fleet.database, id)
     return {
-        **redacted.redact_handoff(handoff),
+        **display.redact_handoff(handoff),
         "steps": queries.list_steps(fleet.database, handoff.id),
-        "document": redacted.read_document(handoff.file_path),
+        "document": display.read_document(handoff.file_path),
     }
 
 
@@ -208,7 +212,85 @@ def order_handoff(
     done; `skip` does without the acknowledgement.
     """
     whole = queries.load_handoff(fleet.database, id).id
-    return redacted.redact_handoff(getattr(fleet, order)(whole))
+    return display.redact_handoff(fleet.order_handoff(whole, order))
+
+
+@get("/personas", sync_to_thread=True)
+def list_personas(
+    fleet: NamedDependency[Fleet], retired: FromQuery[bool | None] = False
+) -> dict[str, list[Persona]]:
+    """List every persona by its slug; `retired=true` for those that are retired."""
+    return {"personas": queries.list_personas(fleet.database, retired=retired)}
+
+
+@get("/personas/{slug:str}", sync_to_thread=True)
+def show_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str, Any]:
+    """Show a persona, its skill, and the agents that work as it."""
+    persona = queries.load_persona(fleet.database, slug)
+    working = queries.list_agents(fleet.database, ended=False, persona=slug)
+    return {
+        **msgspec.to_builtins(persona),
+        "skill": personas.read_skill(fleet.root, slug),
+        "agents": list(map(display.redact_agent, working)),
+    }
+
+
+@post("/personas", status_code=200, sync_to_thread=True)
+def add_persona(fleet: NamedDependency[Fleet], data: JSONBody[NewPersona]) -> Persona:
+    """Add a persona and its folder."""
+    persona = personas.add_persona(
+        fleet.database, fleet.root, role=data.role, name=data.name, skill=data.skill,
+        harness=data.harness, model=data.model, threshold=data.threshold, automatic=data.automatic,
+    )  # fmt: skip
+    fleet.changes.notify()
+    return persona
+
+
+@patch("/personas/{slug:str}", sync_to_thread=True)
+def edit_persona(
+    fleet: NamedDependency[Fleet], slug: FromPath[str], data: JSONBody[PersonaChange]
+) -> Persona:
+    """Change the given settings of a persona."""
+    changes = {
+        name: value
+        for name in data.__struct_fields__
+        if (value := getattr(data, name)) is not UNSET
+    }
+    changed = personas.edit_persona(fleet.database, fleet.root, slug, **changes)
+    fleet.changes.notify()
+    return changed
+
+
+@delete("/personas/{slug:str}", status_code=200, sync_to_thread=True)
+def retire_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> Persona:
+    """Start no more agents of a persona; its folder and its history stay."""
+    retired = personas.retire_persona(fleet.database, slug)
+    fleet.changes.notify()
+    return retired
+
+
+@get("/personas/{slug:str}/lessons", sync_to_thread=True)
+def list_persona_lessons(
+    fleet: NamedDependency[Fleet], slug: FromPath[str]
+) -> dict[str, list[PersonaLesson]]:
+    """List what agents of a persona proposed that later ones should know, oldest first."""
+    return {"lessons": list_lessons(fleet.database, slug)}
+
+
+@post("/personas/{slug:str}/lessons", status_code=200, sync_to_thread=True)
+def decide_persona_lessons(
+    fleet: NamedDependency[Fleet], slug: FromPath[str], data: JSONBody[LessonOrder]
+) -> dict[str, list[PersonaLesson]]:
+    """Accept proposed lessons, which adds them to `experience.md`, or drop them."""
+    decided = decide_lessons(fleet.database, fleet.root, slug, data.order, data.ids)
+    fleet.changes.notify()
+    return {"lessons": decided}
+
+
+@get("/lineage/{slug:str}", sync_to_thread=True)
+def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str, Any]:
+    """Show the chains of a persona's agents, with the handoffs between them; oldest first."""
+    return {"chains": list(map(display.redact_chain, queries.build_lineage(fleet.database, slug)))}
 
 
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
@@ -217,6 +299,10 @@ HANDLERS: dict[str, list[HTTPRouteHandler]] = {
         recover_agents, send_text, show_screen, press_key, stop_agent, hand_off,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
+    "personas": [
+        list_personas, show_persona, add_persona, edit_persona, retire_persona, show_lineage,
+        list_persona_lessons, decide_persona_lessons,
+    ],
 }  # fmt: skip
 ROUTERS = [
     Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
