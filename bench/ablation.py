@@ -34,9 +34,9 @@ from tasuki.draft.rank import block_worth, excerpts, history, relevance  # noqa:
 from tasuki.draft.text import language_cues  # noqa: E402
 from tasuki.harness import registry as harnesses  # noqa: E402
 from tasuki.model import Goal  # noqa: E402
+from tasuki_evals import question_runs, question_sets  # noqa: E402
 from tasuki_evals.continuation import cuts, metric  # noqa: E402
-from tasuki_evals.continuation.thread_sources import list_sources, unpack_source  # noqa: E402
-from tasuki_evals.questions import question_runs, question_sets  # noqa: E402
+from tasuki_evals.continuation.cuts import list_sources, unpack_source  # noqa: E402
 from tasuki_evals.statistics import compute_thread_means  # noqa: E402
 
 BUDGET = 2_000

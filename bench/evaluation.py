@@ -22,16 +22,16 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 import tasuki  # noqa: E402
 from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
 from tasuki.draft.rank import relevance  # noqa: E402
+from tasuki_evals import (  # noqa: E402
+    question_report,
+    question_runs,
+    question_sets,
+)
 from tasuki_evals.cases import (  # noqa: E402
     case_runs,
     scenario,
 )
 from tasuki_evals.continuation import benchmark, report  # noqa: E402
-from tasuki_evals.questions import (  # noqa: E402
-    question_report,
-    question_runs,
-    question_sets,
-)
 
 PAGE = ROOT / "docs" / "evaluation.md"
 FIGURES = ROOT / "bench" / "continuation"

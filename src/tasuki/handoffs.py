@@ -225,7 +225,7 @@ def build_brief(handoff: Handoff, context: str, prefix: str = "") -> str:
 
 
 FIRST_GUESS = {"model": 30.0, "agent": 60.0}
-"""Seconds that an author is expected to take before one of its drafts is kept."""
+"""Seconds that an author is expected to take before one of its drafts is stored."""
 
 
 def estimate_seconds(vault: Vault, author: str) -> float:

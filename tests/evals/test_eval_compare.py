@@ -11,7 +11,7 @@ from tasuki.cli.output import format_json
 from tasuki.errors import UsageError
 from tasuki_evals.cli.main import eval as group
 from tasuki_evals.continuation import benchmark
-from tasuki_evals.continuation import comparison as comparing
+from tasuki_evals.continuation import report as comparing
 from tasuki_evals.continuation.benchmark import ContinuationCase, ContinuationReport
 from tasuki_evals.continuation.metric import VERSION
 

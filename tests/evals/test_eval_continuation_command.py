@@ -20,9 +20,9 @@ from tree import SUPPORT
 from tasuki.errors import ThreadNotFound, UsageError
 from tasuki.testing.builder import ThreadBuilder
 from tasuki_evals.cli.main import eval as group
-from tasuki_evals.continuation import benchmark, thread_sources
+from tasuki_evals.continuation import benchmark, cuts
 from tasuki_evals.continuation.benchmark import ContinuationReport
-from tasuki_evals.workers import run_each
+from tasuki_evals.runs import run_each
 
 
 def run(*paths: Path) -> ContinuationReport:
@@ -112,11 +112,11 @@ def test_paths_that_name_nothing_are_errors(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
 
     with pytest.raises(ThreadNotFound, match="No file or folder"):
-        thread_sources.list_sources([tmp_path / "absent"])
+        cuts.list_sources([tmp_path / "absent"])
     with pytest.raises(UsageError, match="neither a file nor a folder"):
-        thread_sources.list_sources([tmp_path / "pipe"])
+        cuts.list_sources([tmp_path / "pipe"])
     with pytest.raises(UsageError, match="There is no file in"):
-        thread_sources.list_sources([tmp_path / "none"])
+        cuts.list_sources([tmp_path / "none"])
 
 
 # -- processes -------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
     program = (
         f"import pathlib, sys; sys.path.insert(0, {str(SUPPORT)!r})\n"
         "from long_threads import sleeping\n"
-        "from tasuki_evals.workers import run_each\n"
+        "from tasuki_evals.runs import run_each\n"
         f"paths = [pathlib.Path({str(tmp_path)!r}, name) for name in 'ab']\n"
         "try: run_each(sleeping, paths, 3, on_lost=str)\n"
         "except KeyboardInterrupt: sys.exit(130)\n"

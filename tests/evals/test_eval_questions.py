@@ -14,10 +14,10 @@ from tasuki.cli.main import cli
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.errors import ThreadNotFound, UsageError
 from tasuki.harness import registry as harnesses
+from tasuki_evals import question_runs
 from tasuki_evals.cli.main import eval as group
-from tasuki_evals.questions import question_runs
-from tasuki_evals.questions.question_runs import QuestionOptions, QuestionReport, ask_questions
-from tasuki_evals.questions.question_sets import (
+from tasuki_evals.question_runs import QuestionOptions, QuestionReport, ask_questions
+from tasuki_evals.question_sets import (
     SetQuestion,
     find_cited_refs,
     judge_answer,

@@ -109,7 +109,7 @@ def test_no_harness_lets_inventions_through(desk: Desk, harness: str) -> None:
 
 @pytest.mark.parametrize("harness", HARNESSES)
 def test_a_secret_stays_here(desk: Desk, harness: str) -> None:
-    """Secrets of a thread are in no request, in no brief and in nothing that is kept."""
+    """Secrets of a thread are in no request, in no brief and in nothing that is stored."""
     github, amazon, anthropic, password = SECRETS
     builder = (
         talk(harness, desk, f"token: {github}")

@@ -17,7 +17,7 @@ from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
 from tasuki.harness import registry as harnesses
 from tasuki.model import Authorship, Goal, Thread
-from tasuki_evals import settings as author
+from tasuki_evals import runs
 from tasuki_evals.cases import fidelity, scenario
 from tasuki_evals.cases.fidelity import COMMANDS, FILES, InventedClaim
 from tasuki_evals.cases.scenario import CATEGORIES, ScenarioCase
@@ -124,7 +124,7 @@ def _find_chain_kinds(case: ScenarioCase) -> frozenset[str]:
 
 def build_case_settings(loaded: LoadedSettings) -> LoadedSettings:
     """Return the settings for cases: the user's author and model, and defaults."""
-    return author.build_settings(loaded, BUDGET)
+    return runs.build_settings(loaded, BUDGET)
 
 
 def run_cases(

@@ -1,4 +1,6 @@
-"""`tasuki eval continuation`: handoffs at cuts of real threads, measured by what came after."""
+"""`tasuki eval continuation` measures handoffs at cuts of real threads by what came after; `tasuki eval
+compare` compares two saved runs, which is the rule for releases.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +12,12 @@ from tasuki_evals.cli import options as evaluating
 from tasuki_evals.cli.options import ProgressBar
 
 if TYPE_CHECKING:
-    from tasuki_evals.continuation.benchmark import ContinuationReport, ContinuationRow
+    from collections.abc import Iterator
 
-EPILOG = """
+    from tasuki_evals.continuation.benchmark import ContinuationReport, ContinuationRow
+    from tasuki_evals.continuation.report import FigureTable, MethodComparison, RunComparison
+
+CONTINUATION_EXAMPLES = """
 \b
 Examples:
   tasuki eval continuation ~/.claude/projects
@@ -21,7 +26,7 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(epilog=CONTINUATION_EXAMPLES)
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
 )
@@ -110,3 +115,132 @@ def _compute_exit_code(report: "ContinuationReport", rows: "list[ContinuationRow
     for why in broken:
         click.echo(f"tasuki: Do not believe these figures: {why}.", err=True)
     return int(bool(broken))
+
+
+COMPARE_EXAMPLES = """
+\b
+Examples:
+  tasuki eval compare released.json new.json
+  tasuki eval compare before.json after.json --method "index+users+last"
+"""
+
+
+@click.command(epilog=COMPARE_EXAMPLES)
+@click.argument("a", metavar="A.json", type=click.Path(path_type=Path))
+@click.argument("b", metavar="B.json", type=click.Path(path_type=Path))
+@click.option("--method", default="", metavar="NAME", help="A method other than the tool.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def compare(a: Path, b: Path, method: str, as_json: bool) -> int:
+    """Compare two saved runs of the continuation benchmark, case by case.
+
+    A and B are what `tasuki eval continuation --save` wrote; the differences are B minus A. Exits
+    with 1 where B lost too much: on 60 threads or more, with 95 % confidence perhaps more than 0.03
+    of `id` or 0.02 of `edit`. On fewer threads a person has to judge.
+    """
+    from tasuki_evals.continuation.report import compare_reports, read_report
+
+    comparison = compare_reports(read_report(a), read_report(b), method)
+    if as_json:
+        print_json(_build_document(comparison))
+    else:
+        for line in _format_comparison(comparison, a, b):
+            click.echo(line)
+    return int(comparison.has_failed)
+
+
+def _format_comparison(comparison: "RunComparison", a: Path, b: Path) -> "Iterator[str]":
+    from tasuki_evals.continuation.report import format_amount, format_text_table
+
+    yield f"A  {_describe_report(comparison.a, a)}"
+    yield f"B  {_describe_report(comparison.b, b)}"
+    if comparison.only_a or comparison.only_b:
+        yield f"Left out: {format_amount(comparison.only_a, 'case')} only in A, {comparison.only_b} only in B"
+    for one in comparison.compared:
+        yield f"\n{format_text_table(_build_table(one))}"
+    yield ""
+    yield from _format_verdict(comparison)
+
+
+def _describe_report(report: "ContinuationReport", path: Path) -> str:
+    from tasuki.text_safety import shorten_to_line
+    from tasuki_evals.continuation.benchmark import count_threads
+    from tasuki_evals.continuation.report import format_amount
+
+    authors = ", ".join(sorted({case.by for case in report.cases})) or report.author
+    return (
+        f"{shorten_to_line(path.name, 40)}: tasuki {shorten_to_line(report.tasuki, 20)}, {shorten_to_line(authors, 60)}, {report.budget:,} tokens, "
+        f"{format_amount(len(report.cases), 'case')} of {format_amount(count_threads(report.cases), 'thread')}"
+    )
+
+
+def _build_table(compared: "MethodComparison") -> "FigureTable":
+    from tasuki_evals.continuation.benchmark import SHOWN_COLUMNS
+    from tasuki_evals.continuation.report import (
+        FigureTable,
+        format_amount,
+        format_difference,
+        format_figure,
+    )
+
+    columns = tuple(c for c in SHOWN_COLUMNS if c in compared.a)
+    rows = (
+        ("A", tuple(format_figure(compared.a.get(c), c) for c in columns)),
+        ("B", tuple(format_figure(compared.b.get(c), c) for c in columns)),
+        ("B – A", tuple(format_difference(compared.minus.get(c)) for c in columns)),
+    )
+    title_counts = f"{format_amount(compared.cases, compared.kind)} of {format_amount(compared.threads, 'thread')}"
+    return FigureTable(f"{compared.method} at {title_counts}", columns, rows)
+
+
+def _format_verdict(comparison: "RunComparison") -> "Iterator[str]":
+    from tasuki_evals.continuation.report import MAX_LOSS, format_amount
+    from tasuki_evals.statistics import ENOUGH_THREADS
+
+    if not comparison.is_judged:
+        yield (
+            f"Too few threads for the rule, which needs {ENOUGH_THREADS}: a person has to judge the "
+            "difference."
+        )
+        return
+    for one in comparison.compared:
+        place = f"{one.method} at {one.kind}s"
+        for column, most in MAX_LOSS.items():
+            value = one.minus.get(column)
+            if value is None:
+                continue
+            if column not in one.judged_columns:
+                yield (
+                    f"{place}, {column}: {format_amount(value.threads, 'thread')}, too few for the rule, which "
+                    f"needs {ENOUGH_THREADS}; a person has to judge the difference."
+                )
+            elif column in one.failed_columns:
+                yield f"{place}, {column}: fails. Perhaps {-value.low:.3f} was lost; {most:.2f} is allowed."
+            else:
+                yield f"{place}, {column}: passes."
+
+
+def _build_document(comparison: "RunComparison") -> dict[str, object]:
+    import msgspec
+
+    from tasuki_evals.continuation.benchmark import round_figures
+
+    def build_about(report: "ContinuationReport") -> dict[str, object]:
+        return {"tasuki": report.tasuki, "author": report.author, "budget": report.budget, "cases": len(report.cases)}  # fmt: skip
+
+    return {
+        "metric": comparison.a.metric,
+        "a": build_about(comparison.a),
+        "b": build_about(comparison.b),
+        "only_a": comparison.only_a,
+        "only_b": comparison.only_b,
+        "compared": [
+            {
+                **round_figures(msgspec.to_builtins(one)),
+                "judged": one.judged_columns,
+                "fallen": one.failed_columns,
+            }
+            for one in comparison.compared
+        ],
+        "judged": comparison.is_judged,
+        "failed": comparison.has_failed,
+    }

@@ -3,8 +3,7 @@
 import click
 
 from tasuki_evals.cli.cases import cases
-from tasuki_evals.cli.compare import compare
-from tasuki_evals.cli.continuation import continuation
+from tasuki_evals.cli.continuation import compare, continuation
 from tasuki_evals.cli.judge import judge
 from tasuki_evals.cli.play import play
 from tasuki_evals.cli.questions import questions

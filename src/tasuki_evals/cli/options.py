@@ -31,7 +31,7 @@ workers_option = click.option(
 def load_settings(author: str, budget: int, model: str | None = None) -> "LoadedSettings":
     """Load the settings to measure with: the given author and model, and defaults."""
     from tasuki.config import settings as config
-    from tasuki_evals.settings import build_settings
+    from tasuki_evals.runs import build_settings
 
     return build_settings(
         config.load_with_sources(Path.cwd(), {"author": author, "model": model}), budget

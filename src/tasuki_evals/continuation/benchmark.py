@@ -29,18 +29,16 @@ from tasuki_evals.continuation import metric
 from tasuki_evals.continuation.baselines import BASELINES, create_random
 from tasuki_evals.continuation.cuts import (
     ThreadCut,
-    find_cut_targets,
-    find_cuts,
-    write_predecessor_copy,
-)
-from tasuki_evals.continuation.thread_sources import (
     ThreadSource,
     choose_repository_name,
+    find_cut_targets,
+    find_cuts,
     list_sources,
     unpack_source,
+    write_predecessor_copy,
 )
+from tasuki_evals.runs import run_each
 from tasuki_evals.statistics import Estimate, compute_thread_means, estimate_mean
-from tasuki_evals.workers import run_each
 
 BUDGET = 2_000
 """Tokens of a handoff at a cut; at a compaction it gets the length of the harness's summary."""

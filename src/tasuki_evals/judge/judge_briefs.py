@@ -26,8 +26,13 @@ from tasuki_evals.cases import case_runs, scenario
 from tasuki_evals.cases.scenario import ScenarioCase
 from tasuki_evals.continuation import metric
 from tasuki_evals.continuation.benchmark import BUDGET
-from tasuki_evals.continuation.cuts import ThreadCut, find_cuts, write_predecessor_copy
-from tasuki_evals.continuation.thread_sources import list_sources, unpack_source
+from tasuki_evals.continuation.cuts import (
+    ThreadCut,
+    find_cuts,
+    list_sources,
+    unpack_source,
+    write_predecessor_copy,
+)
 
 
 class JudgeSubject:

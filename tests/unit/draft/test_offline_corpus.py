@@ -10,8 +10,12 @@ from tasuki.draft import brief, pipeline
 from tasuki.harness import registry as harnesses
 from tasuki.model import Goal
 from tasuki_evals.cases.fidelity import InventedClaim, find_invented, parse_lines
-from tasuki_evals.continuation.cuts import find_cuts, write_predecessor_copy
-from tasuki_evals.continuation.thread_sources import list_sources, unpack_source
+from tasuki_evals.continuation.cuts import (
+    find_cuts,
+    list_sources,
+    unpack_source,
+    write_predecessor_copy,
+)
 
 EVERY, BUDGET = 4, 4_000
 """Of so many threads one is looked at, and the size of its briefs in tokens."""

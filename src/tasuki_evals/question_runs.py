@@ -27,9 +27,9 @@ from tasuki.text_safety import shorten_to_line
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.references import MAX_REFS, OpenedThread, read_entries, render_entry
 from tasuki_evals.continuation.benchmark import OWN_METHOD, UnmeasuredItem
-from tasuki_evals.continuation.thread_sources import ThreadSource, list_sources, unpack_source
-from tasuki_evals.questions.question_baselines import QUESTION_BASELINES
-from tasuki_evals.questions.question_sets import (
+from tasuki_evals.continuation.cuts import ThreadSource, list_sources, unpack_source
+from tasuki_evals.question_sets import (
+    QUESTION_BASELINES,
     QuestionCase,
     QuestionSet,
     QuestionVerdict,
@@ -37,7 +37,7 @@ from tasuki_evals.questions.question_sets import (
     judge_answer,
     strip_goal,
 )
-from tasuki_evals.workers import run_each
+from tasuki_evals.runs import run_each
 
 MIN_SUMMARY_TOKENS = 500
 """Tokens of a brief at a compaction, however short the harness's summary is."""

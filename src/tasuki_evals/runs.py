@@ -1,4 +1,4 @@
-"""Run work in separate processes: one that dies loses only its own item."""
+"""How measured runs are made: the author of the briefs, and work in separate processes."""
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,6 +7,21 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children
 from typing import TypeVar
+
+from msgspec.structs import replace
+
+from tasuki.config.settings import LoadedSettings, Settings
+
+_USER_SETTINGS = ("author", "agent_format", "author_seconds", "strict", "use_current_model", "model",
+        "model_window", "providers")  # fmt: skip
+"""Settings taken from the user; all others have their defaults, so figures can be compared."""
+
+
+def build_settings(loaded: LoadedSettings, budget: int) -> LoadedSettings:
+    """Return the settings to measure with: the user's author and model, and defaults."""
+    own = {name: getattr(loaded.settings, name) for name in _USER_SETTINGS}
+    return replace(loaded, settings=Settings(**own, budget=budget))
+
 
 T = TypeVar("T")
 R = TypeVar("R")
