@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki.extras import build_install_line
+from tasuki.errors import build_install_line
 
 
 class _Installed:

@@ -21,7 +21,7 @@ from test_cli import GOAL, World
 from test_reading import SECRET, work
 
 from tasuki import mcp
-from tasuki.extras import build_install_line
+from tasuki.errors import build_install_line
 from tasuki.testing import ThreadBuilder
 from tasuki.vault import Vault
 
@@ -209,7 +209,7 @@ async def test_codex_names_its_thread_in_the_call(world: World) -> None:
         ("read_thread", {"thread": "@7"}, "only 1 thread"),
         ("read_thread", {"thread": "@1#99"}, "There is no entry #99"),
         ("read_thread", {"thread": "@1#9-2"}, "runs backwards"),
-        ("find_threads", {"query": "after:never x"}, "after:never is no date"),
+        ("find_threads", {"query": "after:never x"}, "after:never is not a date"),
         ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
         ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
         ("read_thread", {"thread": "~nosuch/x"}, "the home folder of nosuch, who is no user here"),
@@ -352,7 +352,7 @@ def test_standard_output_is_the_protocols_alone(world: World) -> None:
     [
         ("handoff", {}, "handoff: The argument `goal` is missing."),
         ("find_threads", {}, "find_threads: The argument `query` is missing."),
-        ("handoff", {"goal": ["a"]}, "handoff: The argument `goal` does not fit: "),
+        ("handoff", {"goal": ["a"]}, "handoff: The argument `goal` is invalid: "),
     ],
 )
 async def test_arguments_that_do_not_fit_are_told_in_words(

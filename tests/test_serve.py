@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from waiting import retry_until, runs
 
-from tasuki.extras import build_install_line
+from tasuki.errors import build_install_line
 
 TASUKI = Path(sys.executable).with_name("tasuki")
 

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, NotPossible, PaneGone, TasukiError
-from tasuki.files import explain_error, replace_file
 from tasuki.fleet.agents import personas
 from tasuki.fleet.alerts import alerts
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
@@ -29,6 +28,7 @@ from tasuki.harness.plans import TOKEN
 from tasuki.harness.protocol import AgentControl, AgentRequest
 from tasuki.launch.prepare import build_command, build_environment
 from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.paths import explain_error, replace_file
 
 
 class StartRequest(Struct, frozen=True):

@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import HandoffNotFound, StoreFailed
-from tasuki.files import explain_error
 from tasuki.fleet.agents import personas
+from tasuki.paths import explain_error
 from tasuki.text_safety import shorten_to_line
 
 MOST_LISTED = 500

@@ -15,7 +15,6 @@ from tasuki.draft.facts import earlier_handoffs
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_approval
 from tasuki.errors import TasukiError
-from tasuki.files import FULL
 from tasuki.fleet.prompts import render
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
@@ -26,6 +25,7 @@ from tasuki.harness.reading.typed_prompts import (
     OPERATOR_LABEL,
     is_document_request,
 )
+from tasuki.paths import FULL
 from tasuki.text_safety import clean_text
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from litestar.handlers.base import BaseRouteHandler
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed
-from tasuki.files import explain_error
+from tasuki.paths import explain_error
 
 TOKEN_FILE, HOOK_TOKEN_FILE = "token", "hook-token"  # names of files
 _BEARER = b"bearer "
