@@ -527,7 +527,7 @@ def test_a_path_of_no_user_is_wrong_usage(world: World, arguments: tuple[str, ..
     done = world.run(*arguments)
 
     assert done.returncode == 2
-    assert "~nosuch/x names the home folder of nosuch, who is no user here." in done.stderr
+    assert "~nosuch/x names the home folder of nosuch, who is not a user here." in done.stderr
 
 
 @pytest.mark.parametrize(
