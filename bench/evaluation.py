@@ -22,15 +22,12 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 import tasuki  # noqa: E402
 from tasuki.config.settings import LoadedSettings, Settings  # noqa: E402
 from tasuki.draft.rank import relevance  # noqa: E402
-from tasuki_evals import (  # noqa: E402
-    question_report,
-    question_runs,
-    question_sets,
-)
+from tasuki_evals import question_runs, question_sets  # noqa: E402
 from tasuki_evals.cases import (  # noqa: E402
     case_runs,
     scenario,
 )
+from tasuki_evals.cli import questions as question_tables  # noqa: E402
 from tasuki_evals.continuation import benchmark, report  # noqa: E402
 
 PAGE = ROOT / "docs" / "evaluation.md"
@@ -127,7 +124,7 @@ def _questions(sets: Sequence[Path], corpus: Sequence[Path]) -> str:
             budget=None if summaries else QUESTION_BUDGET, curve=() if summaries else CURVE
         )
         found = question_runs.ask_questions(asked, path.name, corpus, options)
-        tables = question_report.build_question_tables(found, asked)
+        tables = question_tables.build_question_tables(found, asked)
         parts += [report.format_markdown_table(table, intervals=False) for table in tables]
     return "\n\n".join(parts)
 

@@ -1,32 +1,44 @@
 """What can go wrong, as sentences a person can act on.
 
-TasukiError                 base; `exit_code` 1 ├── UsageError              the command was
-called wrongly; exit code 2 ├── Refused                 tasuki could, but should not; exit
-code 3 │   ├── GoalTooVague        the goal is missing, too short or vague │   ├──
-GoalHasSecret       the goal holds a secret and the user did not confirm it │   └──
-NothingToHandOff    the thread has no conversation ├── HomeUnknown             the user's
-home folder is unknown ├── ThreadNotFound          no thread matches what was asked for ├──
-ThreadUnreadable        the file is there, but is no thread, is empty, or cannot be read ├──
-HandoffNotFound         no stored handoff matches ├── AgentNotFound           no agent of
-the fleet matches ├── PersonaNotFound         no persona matches ├── NotPossible
-it cannot be done to an agent, persona or handoff in its state ├── AlreadyUnderWay
-it is being done, or was done, already ├── OtherHost               an agent or handoff
-belongs to another host, and is not changed here ├── ServerAway              no server
-answers ├── ServerRuns              another server uses the data folder, or the database ├──
-ServerFailed            the server cannot start, or cannot go on ├── ServerEnds
-the server is stopping; repeat the request ├── HarnessMissing          the program of a
-harness is not installed ├── LaunchFailed            the successor could not be started │
-└── PaneGone            a tmux pane, or tmux itself, no longer exists ├── StoreFailed
-a handoff could not be stored (disk full, no permission) ├── InstallFailed           what
-`tasuki install` adds to a harness could not be added ├── ExtraMissing            an
-optional part of tasuki is not installed ├── AuthorFailed            a model or an agent was
-asked and gave no usable answer ├── AgentFailed             the agent of a running session
-failed, or ended ├── Cancelled               the user, or the program that was asked,
-cancelled it; exit code 130 ├── ConfigInvalid           a setting has the wrong type or
-value └── ModelUnavailable        an author that needs a model has none
+TasukiError                 base; `exit_code` 1
+├── UsageError              the command was called wrongly; exit code 2
+├── Refused                 tasuki could, but should not; exit code 3
+│   ├── GoalTooVague        the goal is missing, too short or vague
+│   ├── GoalHasSecret       the goal holds a secret and the user did not confirm it
+│   └── NothingToHandOff    the thread has no conversation
+├── HomeUnknown             the user's home folder is unknown
+├── ThreadNotFound          no thread matches the request
+├── ThreadUnreadable        the file exists, but is no thread, is empty, or cannot be read
+├── HandoffNotFound         no stored handoff matches
+├── AgentNotFound           no agent of the fleet matches
+├── PersonaNotFound         no persona matches
+├── NotPossible             it cannot be done to an agent, persona or handoff in its state
+├── AlreadyUnderWay         it is being done, or was done, already
+├── OtherHost               an agent or handoff belongs to another host, and is not changed here
+├── ServerAway              no server answers
+├── ServerRuns              another server uses the data folder, or the database
+├── ServerFailed            the server cannot start, or cannot go on
+├── ServerEnds              the server is stopping; repeat the request
+├── HarnessMissing          the program of a harness is not installed
+├── LaunchFailed            the successor could not be started
+│   └── PaneGone            a tmux pane, or tmux itself, no longer exists
+├── StoreFailed             a handoff could not be stored (disk full, no permission)
+├── InstallFailed           what `tasuki install` adds to a harness could not be added
+├── ExtraMissing            an optional part of tasuki is not installed
+├── AuthorFailed            a model or an agent was asked and gave no usable answer
+├── AgentFailed             the agent of a running session failed, or ended
+├── Cancelled               the user, or the program that was asked, cancelled it; exit code 130
+├── ConfigInvalid           a setting has the wrong type or value
+└── ModelUnavailable        an author that needs a model has none
 
 Every message says what happened, where, and what to do next.
 """
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 
 class TasukiError(Exception):
@@ -164,3 +176,39 @@ class ConfigInvalid(TasukiError):
 
 class ModelUnavailable(TasukiError):
     """An author needs a model, and none can be used."""
+
+
+def build_install_line(extra: str) -> str:
+    """Build a shell command, for a sentence that says what is missing.
+
+    `direct_url.json` (PEP 610) records the source of the installation; without that it came
+    from a registry.
+    """
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        document = json.loads(distribution("tasuki").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError, OSError):
+        document = {}
+    origin: dict[str, Any] = document if isinstance(document, dict) else {}
+    address, folder_info = str(origin.get("url", "")), origin.get("dir_info")
+    path = unquote(urlsplit(address).path) if address.startswith("file:") else ""
+    if isinstance(source := origin.get("vcs_info"), dict) and source.get("vcs"):
+        address = f"{source['vcs']}+{address}"
+    if path.endswith(".whl") or (address and not path):
+        requirement = f"tasuki[{extra}] @ {address}"
+    else:
+        requirement = f"{path or 'tasuki'}[{extra}]"
+    editable = "-e " if isinstance(folder_info, dict) and folder_info.get("editable") else ""
+    return f"{_find_installer()} {editable}{shlex.quote(requirement)}"
+
+
+def _find_installer() -> str:
+    """Find the program that owns this environment: a tool of uv or pipx, else pip."""
+    parts = Path(sys.prefix).parts
+    if "uv" in parts and "tools" in parts:
+        return "uv tool install"
+    if "pipx" in parts:
+        return "pipx install --force"
+    return "pip install"

@@ -167,15 +167,11 @@ def prepare_handoff(
         authorship_notes=describe_authorship(result_draft),
     )
     if id:
-        _drop_draft(vault, id)
+        with suppress(HandoffNotFound, StoreFailed):
+            if vault.load_state(id) == "draft":
+                vault.remove(id)
     result.store_draft(is_required=must_keep)
     return result
-
-
-def _drop_draft(vault: Vault, id: str) -> None:
-    with suppress(HandoffNotFound, StoreFailed):
-        if vault.load_state(id) == "draft":
-            vault.remove(id)
 
 
 def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:
@@ -388,7 +384,7 @@ def collect_warnings(result: pipeline.HandoffResult) -> list[str]:
         warnings.append(skipped)
     if report.truncated_tail:
         warnings.append(
-            "The last line of the thread is incomplete and was skipped; it may still be being written."
+            "The last line of the thread is incomplete and was skipped; perhaps it is still being written."
         )
     if report.unknown:
         kinds = ", ".join(f"{k} ×{n}" for k, n in list(report.unknown.items())[:6])
@@ -410,11 +406,9 @@ def describe_authorship(result: pipeline.HandoffResult) -> list[str]:
     redactor = Redactor()
     sentences = [redactor.redact(sentence) for sentence in result.messages]
     if authorship.author == "offline":
-        return (
-            [*sentences, "Written offline, from facts and quotes alone."]
-            if authorship.fell
-            else sentences
-        )
+        if authorship.fell:
+            sentences.append("Written offline, from facts and quotes alone.")
+        return sentences
     model = f" ({authorship.model})" if authorship.model else ""
     from tasuki.draft.authors.author import format_cost
 
@@ -452,8 +446,5 @@ def build_resume_command(thread: Thread) -> tuple[str, ...]:
 
 
 def _build_prefix(name: str, skill: str) -> str:
-    return (
-        harnesses.get_harness(name).format_skill_command(skill)
-        if name in harnesses.list_names()
-        else ""
-    )
+    known = name in harnesses.list_names()
+    return harnesses.get_harness(name).format_skill_command(skill) if known else ""

@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import ExtraMissing
-from tasuki.extras import build_install_line
+from tasuki.errors import ExtraMissing, build_install_line
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 DESKTOP = "desktop"

@@ -76,14 +76,14 @@ def test_a_goal_file_is_taken_to_the_letter(world: World) -> None:
         (("handoff", "add", "retries"), 2, 'Put the goal in quotes: tasuki handoff "add retries …"'),
         (("handoff", "--nonsense"), 2, "No such option"),
         (("hand",), 2, "Did you mean: tasuki handoff?"),
-        (("show", "zzzz"), 1, "is no handoff id"),
+        (("show", "zzzz"), 1, "is not a handoff id"),
         (("show", "abcd"), 1, "No handoff abcd"),
         (("read", "abcd"), 1, "Neither a handoff nor a thread has the id abcd"),
         (("read", "@1#3-x"), 1, "neither a file, a thread id"),
         (("read", "@1#9-3"), 2, "runs backwards"),
         (("read", "@1#1", "why?"), 2, "Name entries or ask a question"),
         (("find", "harness:nobody", "-x"), 2, "Unknown harness"),
-        (("find", "after:yesterday"), 2, "after:yesterday is no date"),
+        (("find", "after:yesterday"), 2, "after:yesterday is not a date"),
         (("find", "x", "--limt", "3"), 2, "No such option '--limt'"),
         (("handoffs", "prune"), 2, "Say which"),
         (("read", "@1#999"), 1, "There is no entry #999"),
@@ -494,7 +494,7 @@ def test_a_path_of_no_user_is_wrong_usage(world: World, arguments: tuple[str, ..
     done = world.run(*arguments)
 
     assert done.returncode == 2
-    assert "~nosuch/x names the home folder of nosuch, who is no user here." in done.stderr
+    assert "~nosuch/x names the home folder of nosuch, who is not a user here." in done.stderr
 
 
 @pytest.mark.parametrize(

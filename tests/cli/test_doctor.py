@@ -75,7 +75,7 @@ def test_what_is_installed_is_seen(session: Session) -> None:
             "UserPromptSent",
             "A part is missing: a hook that intercepts /handoff",
         ),
-        ('"timeout": 300', '"timeout": 3', "What is installed is an older version's"),
+        ('"timeout": 300', '"timeout": 3', "The installed parts are from an older version"),
         ('{\n  "hooks"', '{\n  "disableAllHooks": true, "hooks"', "Hooks are switched off."),
         ('"hooks"', '"hooks', "was not changed, and nothing was written"),
     ],

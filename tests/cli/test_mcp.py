@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 
 from tasuki import mcp
-from tasuki.extras import build_install_line
+from tasuki.errors import build_install_line
 from tasuki.testing import ThreadBuilder
 from tasuki.vault import Vault
 
@@ -201,17 +201,21 @@ async def test_codex_names_its_thread_in_the_call(world: World) -> None:
         (
             "handoff",
             {"goal": f"use the token {SECRET} to log in"},
-            "The goal seems to hold a secret",
+            "The goal seems to contain a secret",
         ),
         ("handoff", {"goal": GOAL, "thread": "nowhere"}, "neither a file, a thread id"),
         ("handoff", {"goal": GOAL, "to": "nobody"}, "Unknown harness 'nobody'"),
         ("read_thread", {"thread": "@7"}, "only 1 thread"),
         ("read_thread", {"thread": "@1#99"}, "There is no entry #99"),
         ("read_thread", {"thread": "@1#9-2"}, "runs backwards"),
-        ("find_threads", {"query": "after:never x"}, "after:never is no date"),
+        ("find_threads", {"query": "after:never x"}, "after:never is not a date"),
         ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
         ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
-        ("read_thread", {"thread": "~nosuch/x"}, "the home folder of nosuch, who is no user here"),
+        (
+            "read_thread",
+            {"thread": "~nosuch/x"},
+            "the home folder of nosuch, who is not a user here",
+        ),
         ("read_thread", {"thread": "/a" * 5_000}, "Not a possible file name: /a/a"),
         (
             "read_thread",
@@ -351,7 +355,7 @@ def test_standard_output_is_the_protocols_alone(world: World) -> None:
     [
         ("handoff", {}, "handoff: The argument `goal` is missing."),
         ("find_threads", {}, "find_threads: The argument `query` is missing."),
-        ("handoff", {"goal": ["a"]}, "handoff: The argument `goal` does not fit: "),
+        ("handoff", {"goal": ["a"]}, "handoff: The argument `goal` is invalid: "),
     ],
 )
 async def test_arguments_that_do_not_fit_are_told_in_words(

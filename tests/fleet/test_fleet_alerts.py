@@ -100,7 +100,7 @@ def test_a_channel_that_fails_is_shown(database: FleetDatabase, inbox: Inbox) ->
 
     assert (of.state, of.problem) == ("not_sent", "A notification could not be delivered.")
     assert problem == of.problem
-    assert "is none that apprise knows" in other.problem
+    assert "is not an address that apprise supports" in other.problem
 
 
 def test_a_server_that_was_killed_while_it_sent(database: FleetDatabase, inbox: Inbox) -> None:

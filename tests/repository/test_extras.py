@@ -8,7 +8,7 @@ from importlib import metadata
 import pytest
 from tree import ROOT
 
-from tasuki.extras import build_install_line
+from tasuki.errors import build_install_line
 
 
 class _Installed:

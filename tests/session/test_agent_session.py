@@ -122,7 +122,7 @@ async def test_a_turn_and_a_handoff_exclude_each_other(desk: Make) -> None:
 
     handoff = asyncio.create_task(at.session.handoff())
     await at.backend.holding.wait()
-    with pytest.raises(UsageError, match="under way"):
+    with pytest.raises(UsageError, match="in progress"):
         await at.session.prompt("now")
     at.session.abort_handoff()
     await handoff

@@ -14,7 +14,7 @@ from sessions import DOCUMENT
 from waiting import retry_until, runs
 
 from fakes import FAKE
-from tasuki.extras import build_install_line
+from tasuki.errors import build_install_line
 from tasuki.session.pi_store.manager import list_sessions
 
 TOOL = {"title": "Read a.py", "kind": "read"}
@@ -176,7 +176,7 @@ def test_a_program_that_is_no_agent_is_told_as_that(tmp_path: Path, program: str
     )  # fmt: skip
 
     assert done.returncode == 1
-    assert "It did not begin to speak ACP" in done.stderr
+    assert "It does not speak ACP" in done.stderr
     assert f"It was started as: {program}\n" in done.stderr
     assert "Traceback" not in done.stderr
 

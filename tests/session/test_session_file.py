@@ -60,7 +60,7 @@ def test_a_torn_line_is_told_and_cut_off_when_something_is_added(session: Sessio
 
     again = SessionManager.open(session.path)
 
-    assert "is torn (28 bytes of it were written)" in again.notes[0]
+    assert "is incomplete (28 bytes of it were written)" in again.notes[0]
     assert session.path.read_bytes().endswith(b"1234")
     again.append_message(build_user_message("three"))
     assert session.path.read_bytes().startswith(whole)

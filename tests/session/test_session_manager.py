@@ -254,7 +254,7 @@ def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
     """A file without a header, and one whose entries have no ids, are refused with a reason."""
     path = tmp_path / "no.jsonl"
     path.write_text('{"type":"message","id":"a"}\n')
-    with pytest.raises(ThreadUnreadable, match="holds no header"):
+    with pytest.raises(ThreadUnreadable, match="has no session header"):
         SessionManager.open(path)
     path.write_text('{"type":"session","id":"x","cwd":"/p"}\n{"type":"message"}\n')
     with pytest.raises(ThreadUnreadable, match="version 1"):

@@ -240,7 +240,7 @@ def test_an_address_that_does_not_work_is_told_without_its_key(session: Session)
     said = session.uses(180_000).turn(TASUKI_NOTIFY="nosuch://verysecret1234")
 
     assert said.startswith("The context is 90 % full.")
-    assert "Address 1 of the setting notify is none that apprise knows." in said
+    assert "Address 1 of the setting notify is not an address that apprise supports." in said
     assert "verysecret" not in said
 
 

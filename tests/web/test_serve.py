@@ -13,7 +13,7 @@ import pytest
 from serve_command import TASUKI, Server
 from waiting import retry_until, runs
 
-from tasuki.extras import build_install_line
+from tasuki.errors import build_install_line
 
 
 @pytest.fixture

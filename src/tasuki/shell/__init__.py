@@ -12,9 +12,8 @@ line. Rules: POSIX.1-2024 XCU 2 (Shell Command Language), bash 5.2, PowerShell 7
 
 import re
 
-from tasuki.shell.posix import PosixSplitter, strip_variables
+from tasuki.shell.posix import PosixSplitter, SimpleCommand, strip_variables
 from tasuki.shell.powershell import PowerShellSplitter, strip_variable
-from tasuki.shell.splitter import SimpleCommand
 
 __all__ = ["SimpleCommand", "is_powershell", "split_commands", "strip_assignments"]
 

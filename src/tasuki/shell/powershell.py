@@ -2,7 +2,7 @@
 
 import re
 
-from tasuki.shell.splitter import CommandSplitter
+from tasuki.shell.posix import CommandSplitter
 
 _HEAD = re.compile(
     r"(?:if|elseif|else|foreach|for|while|until|do|switch|try|catch|finally|trap|function|filter|param|begin|process|end)(?=\(|\Z)",

@@ -7,9 +7,8 @@
 
 from tasuki.testing.builder import ThreadBuilder, story
 from tasuki.testing.conformance import check_contract, check_harness
-from tasuki.testing.forms import Form, JsonDocument, JsonLines
+from tasuki.testing.forms import CONTRACTS, Form, JsonDocument, JsonLines, Trial
 from tasuki.testing.thread_formats import Clock, Format
-from tasuki.testing.trial import CONTRACTS, Trial
 
 __all__ = [
     "CONTRACTS",

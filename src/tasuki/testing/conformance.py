@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from tasuki.harness.protocol import Harness
 from tasuki.testing import contracts, plan_contracts  # noqa: F401  they fill CONTRACTS
 from tasuki.testing.builder import story
-from tasuki.testing.forms import Form, JsonLines
-from tasuki.testing.trial import CONTRACTS, Trial
+from tasuki.testing.forms import CONTRACTS, Form, JsonLines, Trial
 
 
 def check_harness(

@@ -12,7 +12,7 @@ from tasuki.harness.protocol import CallerIdentity
 from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Entry, Thread
 from tasuki.testing.builder import STORY_SUMMARY, STORY_TODOS
-from tasuki.testing.trial import Trial, register_contract
+from tasuki.testing.forms import Trial, register_contract
 
 ORIGINS = {"typed", "queued", "answer", "harness", "command", "handoff"}
 MEGABYTE = 1_000_000

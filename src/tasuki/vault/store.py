@@ -16,9 +16,15 @@ from typing import Literal
 import msgspec
 
 from tasuki.errors import HandoffNotFound, StoreFailed
-from tasuki.files import create_private_folder, explain_error, sync_folder
 from tasuki.model import Citation, Handoff, HandoffEvent
-from tasuki.paths import describe_fault, find_fault, get_data_folder
+from tasuki.paths import (
+    create_private_folder,
+    describe_fault,
+    explain_error,
+    find_fault,
+    get_data_folder,
+    sync_folder,
+)
 
 State = Literal["draft", "printed", "started", "delivered", "acknowledged", "uncertain", "failed"]
 

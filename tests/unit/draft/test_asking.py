@@ -225,7 +225,7 @@ def test_an_abort_anywhere_is_a_cancellation(folder: Path, ending: str) -> None:
     error = fails(folder)
 
     assert isinstance(error, Cancelled)
-    assert str(error) == "The question to Parrot was broken off."
+    assert str(error) == "The question to Parrot was interrupted."
     assert error.exit_code == 130
 
 

@@ -119,14 +119,14 @@ def test_the_strongest_source_decides_between_model_and_current(
 def test_no_model_is_an_error_that_says_what_to_set(project: Path) -> None:
     """Neither the thread nor the settings name one, or the one that is named has no key."""
     cases = {
-        "": "does not record which model it had",
-        "llama3": "does not say whose it is. Write provider/model-id",
+        "": "does not record which model it used",
+        "llama3": "names no provider. Write provider/model-id",
         "gpt-5.5": "no key for openai was found: OPENAI_API_KEY is not set",
         "claude-x": "ANTHROPIC_API_KEY is not set, ANTHROPIC_AUTH_TOKEN is not set",
         "openai-codex/gpt-5.5": 'its tokens are not used. With your own key: model = "openai/gpt-5.5"',
         "opneai/gpt-5.5": "Did you mean openai?",
-        "anthropic/../../x": "no model can be called that",
-        "evil]\n/x": "does not say whose it is",
+        "anthropic/../../x": "cannot be the name of a model",
+        "evil]\n/x": "names no provider",
     }
     for current, said in cases.items():
         with pytest.raises(ModelUnavailable) as caught:
@@ -144,7 +144,7 @@ def test_not_the_current_and_no_other_is_no_model(
     monkeypatch.setenv("GROQ_API_KEY", SECRET)
     own_file("use_current_model = false")
 
-    with pytest.raises(ModelUnavailable, match=r"not wanted, .*keys were found for groq"):
+    with pytest.raises(ModelUnavailable, match=r"excluded, .*keys were found for groq"):
         resolve_endpoint(load_with_sources(project), "groq/a")
 
 
@@ -186,7 +186,7 @@ def test_a_repository_cannot_choose_another_provider(
 
     assert named(refused) == "anthropic/claude-x"
     assert len(refused.notes) == 1
-    assert "asks for the model 'fast' of groq, and that is not used" in refused.notes[0]
+    assert "asks for the model 'fast' of groq, which is not used" in refused.notes[0]
     assert "write [providers.groq] in ~/.config/tasuki/config.toml" in refused.notes[0]
     own_file("[providers.groq]\n")
     assert named(resolve_endpoint(load_with_sources(project), "claude-x")) == "groq/fast"

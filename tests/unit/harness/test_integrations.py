@@ -352,7 +352,7 @@ def test_an_extension_of_pi_that_is_off_is_told(session: Session, home: Path) ->
     assert "!" not in doctor(session, "pi")
     path.write_text('{"extensions": ["-extensions/tasuki-handoff.ts"]}')
 
-    assert "! The extension is switched off. → Take it out of" in doctor(session, "pi")
+    assert "! The extension is switched off. → Remove it from" in doctor(session, "pi")
 
 
 def test_an_answer_is_said_in_each_ones_form() -> None:

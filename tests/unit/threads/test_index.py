@@ -258,7 +258,7 @@ def test_an_index_damaged_inside_is_built_anew_at_the_next_use(shelf: Shelf) -> 
     for suffix in ("-wal", "-shm"):
         Path(f"{shelf.path}{suffix}").unlink(missing_ok=True)
 
-    assert all("was thrown away" in told for told in shelf.mended(200))
+    assert all("was deleted" in told for told in shelf.mended(200))
 
 
 @pytest.mark.parametrize("kept", [8, 16, 24])
@@ -274,7 +274,7 @@ def test_damage_behind_the_first_pages_is_told_and_mended(shelf: Shelf, kept: in
     data[kept * 4096 :] = b"\xaa" * (len(data) - kept * 4096)
     shelf.path.write_bytes(bytes(data))
 
-    assert all("was thrown away" in told for told in shelf.mended(200))
+    assert all("was deleted" in told for told in shelf.mended(200))
 
 
 def test_the_index_is_the_users_alone(shelf: Shelf) -> None:
@@ -392,7 +392,7 @@ def test_a_thread_that_cannot_be_read_is_told_once_and_not_read_again(shelf: She
 @pytest.mark.parametrize(
     ("text", "message"),
     [("", "Say what to look for"), ("-- ...", "Say what to look for"), ("harness:none x", "Unknown harness"),
-     ("before:soon x", "before:soon is no date")],
+     ("before:soon x", "before:soon is not a date")],
 )  # fmt: skip
 def test_a_search_for_nothing_says_what_to_type(text: str, message: str) -> None:
     """Empty searches and filters that make no sense are wrong usage."""

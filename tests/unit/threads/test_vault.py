@@ -384,7 +384,7 @@ def test_a_file_in_the_way() -> None:
 
 def test_a_goal_that_no_file_can_hold(vault: Vault) -> None:
     """A lone surrogate, as a broken argument brings it, is refused with a sentence."""
-    with pytest.raises(StoreFailed, match="Take it out of the goal"):
+    with pytest.raises(StoreFailed, match="Remove it from the goal"):
         vault.save(made(goal="broken \udc80 argument"), "brief")
 
     assert vault.list_handoffs() == []

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from tasuki import handoffs
 from tasuki.draft import brief as briefs
-from tasuki.errors import GoalHasSecret, TasukiError, UsageError
-from tasuki.extras import build_install_line
+from tasuki.errors import GoalHasSecret, TasukiError, UsageError, build_install_line
 from tasuki.model import Handoff, Thread
 from tasuki.text_safety import clean_for_display
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tasuki.draft.authors.author import AuthorReply, AuthorTurn
 from tasuki.draft.models.providers import ModelEndpoint
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import AuthorFailed, ExtraMissing
-from tasuki.extras import build_install_line
+from tasuki.errors import AuthorFailed, ExtraMissing, build_install_line
 from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:

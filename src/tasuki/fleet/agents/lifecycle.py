@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, NotPossible, PaneGone, TasukiError
-from tasuki.files import explain_error, replace_file
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.personas import check_available
@@ -41,6 +40,7 @@ from tasuki.launch.processes import (
     is_shell,
 )
 from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.paths import explain_error, replace_file
 
 
 class StartRequest(Struct, frozen=True):

@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import TextIO
 
 from tasuki.errors import ServerRuns, StoreFailed
-from tasuki.files import FULL, create_private_folder, explain_error, replace_file
 from tasuki.launch.processes import find_start_time, is_alive
-from tasuki.paths import describe_fault, find_fault
+from tasuki.paths import (
+    FULL,
+    create_private_folder,
+    describe_fault,
+    explain_error,
+    find_fault,
+    replace_file,
+)
 from tasuki.text_safety import shorten_to_line
 
 LOCK_FILE, ADDRESS_FILE = "lock", "address"
