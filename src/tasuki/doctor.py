@@ -19,6 +19,7 @@ from msgspec import Struct
 from tasuki import __version__
 from tasuki.config import settings
 from tasuki.errors import TasukiError
+from tasuki.files import get_data_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.install.files import explain_error, read_content
 from tasuki.harness.install.hook_script import build_hook_script, get_script_path
@@ -27,7 +28,6 @@ from tasuki.harness.integration import Addition
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
 from tasuki.launch.prepare import PACKAGES
-from tasuki.paths import get_data_folder
 from tasuki.threads.catalog import read_ends, read_whole_thread
 
 TESTED = {

@@ -16,10 +16,10 @@ from tasuki.draft import pipeline
 from tasuki.draft.facts import git
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
+from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
-from tasuki.paths import is_possible
 from tasuki.text_safety import remove_invisible
 from tasuki.threads import references
 from tasuki.vault import Vault, create_handoff_id

@@ -27,8 +27,8 @@ from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.errors import StoreFailed, UsageError
+from tasuki.files import get_data_folder
 from tasuki.model import CommandFact, Draft, FileFact, Lesson, tokens
-from tasuki.paths import get_data_folder
 
 CandidateFact = Statement | FileFact | CommandFact | Lesson
 CandidatePlace = Literal["brief", "left out", "taken back", ""]

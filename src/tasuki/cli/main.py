@@ -259,7 +259,7 @@ _PRINTING_MODULES = ("click.", "rich.", "textual.", "tasuki.cli.", "tasuki.sessi
 
 
 def _describe_data_folder() -> str:
-    from tasuki.paths import get_data_folder
+    from tasuki.files import get_data_folder
 
     try:
         return f"Check the free space in {get_data_folder()}, or name another folder: TASUKI_DATA=/some/folder"
@@ -276,7 +276,7 @@ def _keep_traceback(error: Exception) -> str:
     import traceback
 
     from tasuki.draft.redact.redactor import redact
-    from tasuki.paths import get_data_folder
+    from tasuki.files import get_data_folder
 
     if os.environ.get("TASUKI_TRACEBACK"):
         traceback.print_exception(error)

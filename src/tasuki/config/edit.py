@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tasuki.config import settings
 from tasuki.config.validation import describe_parse_error
 from tasuki.errors import ConfigInvalid, StoreFailed
-from tasuki.paths import create_private_folder, explain_error, replace_file
+from tasuki.files import create_private_folder, explain_error, replace_file
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

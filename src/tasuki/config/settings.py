@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tasuki.config import validation
 from tasuki.config.validation import convert_to_snake, convert_value, describe_unknown_key
 from tasuki.errors import ConfigInvalid
-from tasuki.paths import expand_user
+from tasuki.files import expand_user
 
 PROJECT_FILE = ".tasuki.toml"
 PI_FILE = ".pi/settings.json"

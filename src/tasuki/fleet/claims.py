@@ -23,8 +23,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import ServerRuns, StoreFailed
+from tasuki.files import explain_error
 from tasuki.fleet.hosts import HOSTS_FILE, FleetHost
-from tasuki.paths import explain_error
 from tasuki.text_safety import shorten_to_line
 
 LOCK_SUFFIX = ".server"

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from tasuki import __version__
 from tasuki.errors import OtherHost, ServerRuns, StoreFailed
+from tasuki.files import explain_error, replace_file
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.paths import explain_error, replace_file
 from tasuki.text_safety import clean_text, shorten_to_line
 
 MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, structs
 
-from tasuki.paths import expand_user
+from tasuki.files import expand_user
 
 WRITTEN_BY = "tasuki install"
 """Mark in every file that tasuki writes, by which it is recognized."""

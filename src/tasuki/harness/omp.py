@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tasuki.files import find_home_folder
 from tasuki.harness import plans
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.pi_v3 import format as pi_format
@@ -27,7 +28,6 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Sidechain, Thread, ThreadHead
-from tasuki.paths import find_home_folder
 
 _READY = r"^\s*π > "
 OWN_COMMAND = (

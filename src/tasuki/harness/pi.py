@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasuki.files import find_home_folder
 from tasuki.harness import plans
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.pi_v3 import format as pi_format
@@ -25,7 +26,6 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import find_home_folder
 
 _READY = r"\d%/\d+(?:\.\d+)?[kM]"
 """The footer shows how much of the context window is used: `1.2%/128k`."""

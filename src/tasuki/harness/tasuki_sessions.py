@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasuki.files import get_data_folder
 from tasuki.harness.pi_v3.head import build_folder_name, is_session, list_session_files, read_head
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import get_data_folder
 
 
 def get_sessions_folder() -> Path:

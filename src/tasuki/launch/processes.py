@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from tasuki.files import find_home_folder
 from tasuki.model import Thread
-from tasuki.paths import find_home_folder
 from tasuki.text_safety import shorten_to_line
 
 SHELLS = frozenset({"sh", "dash", "bash", "zsh", "ash", "busybox", "ksh", "mksh", "fish"})

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import GoalHasSecret, LaunchFailed, TasukiError, UsageError
+from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
-from tasuki.paths import is_possible
 from tasuki.session.hook_drafts import create_draft, find_folder, open_window, wait_for_thread
 
 MOST_PAYLOAD_BYTES = 64 << 20

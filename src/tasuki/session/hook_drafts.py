@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import NothingToHandOff, TasukiError
+from tasuki.files import get_data_folder, is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import HarnessIntegration, HookCall
 from tasuki.harness.protocol import Harness, LaunchPlan, ThreadFile
 from tasuki.launch.processes import AGENT_VARIABLES, find_withheld_variables
 from tasuki.model import Thread
-from tasuki.paths import get_data_folder, is_possible
 
 AUTHOR_SECONDS = 100
 """Time limit of an author in a hook, which has a limit of its own."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.files import expand_user, find_home_folder, is_possible, resolve_path
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.jsonl import collect_unreadable, note_unread
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import expand_user, find_home_folder, is_possible, resolve_path
 from tasuki.text_safety import shorten_to_line
 
 BOTH_ENDS = 24 << 10

@@ -19,10 +19,10 @@ from typing import Any
 
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import StoreFailed, TasukiError
+from tasuki.files import describe_fault, find_fault, get_data_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
-from tasuki.paths import describe_fault, find_fault, get_data_folder
 from tasuki.threads.blocks import (
     IndexBlock,
     IndexedThread,

@@ -1,6 +1,6 @@
 """Handoffs stored as files, one folder each; their lineage is derived from them."""
 
-from tasuki.paths import get_data_folder
+from tasuki.files import get_data_folder
 from tasuki.vault.lineage import Lineage, LineageNode, build_lineage, draw_lineage
 from tasuki.vault.store import State, Vault, create_handoff_id, derive_state, list_citations
 

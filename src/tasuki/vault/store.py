@@ -16,8 +16,7 @@ from typing import Literal
 import msgspec
 
 from tasuki.errors import HandoffNotFound, StoreFailed
-from tasuki.model import Citation, Handoff, HandoffEvent
-from tasuki.paths import (
+from tasuki.files import (
     create_private_folder,
     describe_fault,
     explain_error,
@@ -25,6 +24,7 @@ from tasuki.paths import (
     get_data_folder,
     sync_folder,
 )
+from tasuki.model import Citation, Handoff, HandoffEvent
 
 State = Literal["draft", "printed", "started", "delivered", "acknowledged", "uncertain", "failed"]
 

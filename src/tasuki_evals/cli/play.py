@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki.cli.output import print_json
-from tasuki.paths import expand_user
+from tasuki.files import expand_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence, Set

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki.paths import replace_file
+from tasuki.files import replace_file
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:

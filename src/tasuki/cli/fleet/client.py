@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 
 from tasuki import errors
 from tasuki.errors import ServerAway, TasukiError
+from tasuki.files import describe_fault, find_fault, get_data_folder
 from tasuki.harness.plans import TOKEN
-from tasuki.paths import describe_fault, find_fault, get_data_folder
 from tasuki.web.security.single_server import is_stale
 
 PAGE_ROWS = 1000

@@ -45,7 +45,7 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bo
     server; handoffs under way continue at the next start.
     """
     from tasuki.config.settings import load_with_sources
-    from tasuki.paths import require_text_path
+    from tasuki.files import require_text_path
 
     with need_extra("server", "The server", *NEEDED_MODULES):
         from tasuki.web.server import serve as run

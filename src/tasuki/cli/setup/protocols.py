@@ -136,8 +136,8 @@ def status(harness: str) -> None:
     The harness gives its status as JSON on standard input. `tasuki install claude` makes it the
     status line if you have none.
     """
+    from tasuki.files import get_data_folder
     from tasuki.harness.install.hook_script import send_status
-    from tasuki.paths import get_data_folder
     from tasuki.session.hook import build_status_line
 
     payload = sys.stdin.buffer.read(1 << 20)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from tasuki.config import settings
 from tasuki.config.settings import Provider
 from tasuki.config.validation import is_local, is_plain_url
-from tasuki.paths import expand_user
+from tasuki.files import expand_user
 
 ProviderApi = Literal["openai", "responses", "anthropic", "google", "pydantic"]
 MAX_FILE = 5_000_000

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, NotPossible, PaneGone, TasukiError
+from tasuki.files import explain_error, replace_file
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.personas import check_available
@@ -40,7 +41,6 @@ from tasuki.launch.processes import (
     is_shell,
 )
 from tasuki.launch.tmux.panes import TmuxPanes
-from tasuki.paths import explain_error, replace_file
 
 
 class StartRequest(Struct, frozen=True):

@@ -19,12 +19,12 @@ from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, NotPossible, StoreFailed
+from tasuki.files import explain_error
 from tasuki.fleet.agents import personas
 from tasuki.fleet.handoff import documents
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetHandoff, PersonaLesson
-from tasuki.paths import explain_error
 from tasuki.text_safety import shorten_to_line
 
 MOST_LISTED = 500

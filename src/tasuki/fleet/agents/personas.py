@@ -21,11 +21,11 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
+from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetHandoff, Persona
 from tasuki.harness.registry import require_control
-from tasuki.paths import create_private_folder, explain_error, replace_file, sync_folder
 from tasuki.text_safety import clean_text, shorten_to_line
 
 MOST_LETTERS = 32

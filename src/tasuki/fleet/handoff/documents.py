@@ -15,11 +15,11 @@ from tasuki.draft.facts import earlier_handoffs
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.language_cues import is_approval
 from tasuki.errors import TasukiError
+from tasuki.files import FULL, replace_file
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.typed_prompts import is_document_request
-from tasuki.paths import FULL, replace_file
 from tasuki.text_safety import clean_text
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from tasuki import errors
 from tasuki.errors import TasukiError
-from tasuki.paths import FULL
+from tasuki.files import FULL
 
 REMEDIES = {
     "agent_gone": "Hand it off from its thread: tasuki agent handoff {agent} --reason ended --from-thread",

@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from tasuki.errors import ServerFailed
-from tasuki.paths import FULL, explain_error
+from tasuki.files import FULL, explain_error
 from tasuki.text_safety import shorten_to_line
 
 URL_SOURCES = "--database-url, or TASUKI_DATABASE_URL"

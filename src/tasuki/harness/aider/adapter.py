@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.files import expand_user, find_home_folder
 from tasuki.harness.aider.read import START, AiderReader
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
 from tasuki.model import Entry, Thread, ThreadHead
-from tasuki.paths import expand_user, find_home_folder
 
 FILE = ".aider.chat.history.md"
 HEAD_BYTES = 16 << 10

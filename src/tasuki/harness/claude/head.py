@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from tasuki.files import find_home_folder
 from tasuki.harness.claude.format import ClaudeMessage, count_context_tokens
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import decode_line, list_thread_files, read_both_ends, scan_folder
 from tasuki.model import ThreadHead
-from tasuki.paths import find_home_folder
 
 HEAD_BYTES = 12 << 10
 TAIL_BYTES = 16 << 10

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tasuki.files import find_home_folder
 from tasuki.harness.claude.format import remove_paste_marks
 from tasuki.harness.claude.head import get_projects_folder
 from tasuki.harness.integration import (
@@ -43,7 +44,6 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
-from tasuki.paths import find_home_folder
 
 ASSETS = Path(__file__).with_name("assets")
 PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from tasuki.files import find_home_folder
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, list_thread_files, read_both_ends, scan_folder
 from tasuki.model import ThreadHead
-from tasuki.paths import find_home_folder
 
 HEAD_BYTES = 72 << 10
 TAIL_BYTES = 16 << 10

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasuki.files import find_home_folder
 from tasuki.harness import plans
 from tasuki.harness.copilot.head import get_home, is_session, list_sessions, read_head
 from tasuki.harness.integration import HarnessIntegration
@@ -17,7 +18,6 @@ from tasuki.harness.protocol import (
     ThreadFile,
 )
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import find_home_folder
 
 _READY = r"/ commands"
 """The line below the input, once the program takes any: `/ commands · ? help`."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from tasuki.files import find_home_folder
 from tasuki.harness.copilot.format import (
     LINE,
     CopilotContext,
@@ -21,7 +22,6 @@ from tasuki.harness.copilot.format import (
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, read_both_ends, scan_folder
 from tasuki.model import ThreadHead
-from tasuki.paths import find_home_folder
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from tasuki.files import find_home_folder
 from tasuki.harness.gemini.format import (
     FIELDS,
     LINE,
@@ -32,7 +33,6 @@ from tasuki.harness.reading.jsonl import (
     scan_folder,
 )
 from tasuki.model import Sidechain, ThreadHead
-from tasuki.paths import find_home_folder
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 24 << 10

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.files import find_home_folder
 from tasuki.harness import plans
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.opencode import format as record
@@ -32,7 +33,6 @@ from tasuki.harness.protocol import (
 )
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_lines, repair_line, split_output
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import find_home_folder
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

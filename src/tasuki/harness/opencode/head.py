@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.files import find_home_folder, resolve_path
 from tasuki.harness.opencode import format as record
 from tasuki.harness.opencode import store
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
 from tasuki.model import Thread, ThreadHead
-from tasuki.paths import find_home_folder, resolve_path
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

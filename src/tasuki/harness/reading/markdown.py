@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.files import find_home_folder
 from tasuki.harness.reading import tools
 from tasuki.model import FileChange, ReadReport
-from tasuki.paths import find_home_folder
 
 _RAW_BYTES = re.compile("[\udc80-\udcff]")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed, TasukiError
-from tasuki.paths import get_data_folder, replace_file, sync_folder
+from tasuki.files import get_data_folder, replace_file, sync_folder
 from tasuki.session.acp.conversation import AcpConversation
 from tasuki.session.acp.recorder import RecordedThread
 from tasuki.session.acp.wire import Id, Json, RpcMessage, print_problem

@@ -15,7 +15,7 @@ from typing import Any
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import TasukiError, ThreadNotFound, UsageError
-from tasuki.paths import get_data_folder
+from tasuki.files import get_data_folder
 from tasuki.session.acp.process import run_in_thread
 from tasuki.session.agent_session.acp_backend import START_SECONDS, AcpBackend
 from tasuki.session.agent_session.acp_program import ACP_PROGRAMS, AcpProgram, find_acp_program

@@ -12,10 +12,10 @@ from typing import Any, Self
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed, ThreadUnreadable, UsageError
+from tasuki.files import get_data_folder
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import build_folder_name, list_session_files, read_head
 from tasuki.model import ThreadHead
-from tasuki.paths import get_data_folder
 from tasuki.session.pi_store.messages import (
     EntryTree,
     Json,

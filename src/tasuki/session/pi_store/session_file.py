@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed, ThreadUnreadable
+from tasuki.files import create_private_folder, explain_error, sync_folder
 from tasuki.harness.pi_v3.format import dump_records
 from tasuki.harness.reading.jsonl import ThreadLines
-from tasuki.paths import create_private_folder, explain_error, sync_folder
 from tasuki.session.pi_store.messages import Json
 
 _RECORD = msgspec.json.Decoder(dict[str, Any])

@@ -28,7 +28,7 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed
-from tasuki.paths import explain_error
+from tasuki.files import explain_error
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SHARED_NAMES = LOOPBACK | {"tasuki.localhost"}

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tasuki.errors import ServerRuns, StoreFailed
-from tasuki.launch.processes import find_start_time, is_alive
-from tasuki.paths import (
+from tasuki.files import (
     FULL,
     create_private_folder,
     describe_fault,
@@ -17,6 +16,7 @@ from tasuki.paths import (
     find_fault,
     replace_file,
 )
+from tasuki.launch.processes import find_start_time, is_alive
 from tasuki.text_safety import shorten_to_line
 
 LOCK_FILE, ADDRESS_FILE = "lock", "address"

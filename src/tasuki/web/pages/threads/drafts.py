@@ -31,10 +31,10 @@ from tasuki.errors import (
     NotPossible,
     TasukiError,
 )
+from tasuki.files import find_home_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
 from tasuki.model import Goal, Thread
-from tasuki.paths import find_home_folder
 from tasuki.vault import Vault
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse

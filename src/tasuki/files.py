@@ -1,4 +1,4 @@
-"""Paths of the user's folders, and files and folders that only the user can read."""
+"""The folders of the user, and files and folders that only the user can read, written whole or not at all."""
 
 import errno
 import os
