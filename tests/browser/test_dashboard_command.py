@@ -165,7 +165,7 @@ def test_browsers_are_listed_and_signed_out(world: World, browsing: Browsing) ->
     assert said == f"Browser {session['id']} is signed out.\n"
     assert world.tasuki("dashboard", "--sign-out", "all") == "0 browsers signed out.\n"
     assert "No browser is signed in as 99" in world.tasuki("dashboard", "--sign-out", "99", code=1)
-    assert "Say an id" in world.tasuki("dashboard", "--sign-out", "me", code=2)
+    assert "Give an id" in world.tasuki("dashboard", "--sign-out", "me", code=2)
 
 
 def open_dashboard(world: World, browsing: Browsing) -> Page:

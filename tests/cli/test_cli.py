@@ -85,7 +85,7 @@ def test_a_goal_file_is_taken_to_the_letter(world: World) -> None:
         (("find", "harness:nobody", "-x"), 2, "Unknown harness"),
         (("find", "after:yesterday"), 2, "after:yesterday is not a date"),
         (("find", "x", "--limt", "3"), 2, "No such option '--limt'"),
-        (("handoffs", "prune"), 2, "Say which"),
+        (("handoffs", "prune"), 2, "Choose: --older-than"),
         (("read", "@1#999"), 1, "There is no entry #999"),
         (("threads", "--harness", "vim"), 2, "Unknown harness 'vim'"),
     ],
@@ -135,7 +135,7 @@ def test_references_can_be_opened_from_the_handoff(world: World) -> None:
     assert f"── #{ref} " in shown.stdout
     path.unlink()
     kept = world.run("read", f"{handoff['id'][:8]}#{ref}")
-    assert "(as stored with the handoff)" in kept.stdout
+    assert "(as kept with the handoff)" in kept.stdout
     assert kept.stdout.partition("\n")[2].strip() in shown.stdout
 
 
@@ -405,9 +405,9 @@ def test_a_settings_file_that_is_named_and_missing_is_told(world: World) -> None
     done = world.run("handoff", "--print", GOAL, TASUKI_CONFIG="/nowhere/config.toml")
 
     assert done.returncode == 0
-    assert "TASUKI_CONFIG names /nowhere/config.toml, which is not there" in done.stderr
+    assert "TASUKI_CONFIG names /nowhere/config.toml, which does not exist" in done.stderr
     asked = world.run("read", "@1", "why retry", TASUKI_CONFIG="/nowhere/config.toml")
-    assert "TASUKI_CONFIG names /nowhere/config.toml, which is not there" in asked.stderr
+    assert "TASUKI_CONFIG names /nowhere/config.toml, which does not exist" in asked.stderr
 
 
 def test_a_defect_is_one_sentence_and_a_file(world: World) -> None:

@@ -45,7 +45,7 @@ def test_a_harness_that_works_is_described_in_a_few_lines(session: Session) -> N
     assert "  threads    1, the newest can be read\n" in text
     assert "  successor  can be started; the brief is left unsent, as its filled-in input\n" in text
     assert "tasuki install claude\n" in text
-    assert "Not here: Codex" in text
+    assert "Not found: Codex" in text
     lines = [line for line in text.splitlines() if str(session.root) not in line]
     assert max(map(len, lines)) <= 80
 

@@ -134,7 +134,7 @@ def test_without_curl_it_says_what_does_not_work(session: Session) -> None:
     (session.root / "bin" / "curl").unlink()
     (problem,) = problems(session)
 
-    assert "There is no curl" in problem["what"]
+    assert "curl is missing" in problem["what"]
     assert "apt install curl" in problem["mend"]
 
 

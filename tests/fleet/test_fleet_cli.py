@@ -164,7 +164,7 @@ def test_what_cannot_be_done_is_a_sentence(desk: Desk) -> None:
         (("start", "--persona", "developer-nobody-1"), "No persona 'developer-nobody-1'"),
         (("start", "--harness", "claude", "--cwd", "/no/such"), "There is no folder /no/such"),
         (("retry", "abcd"), "No handoff of an agent begins with 'abcd'"),
-        (("cancel", "zz"), "is no id of a handoff"),
+        (("cancel", "zz"), "is not the id of a handoff"),
     ]
     for arguments, words in cases:
         got, out, error = desk.run("agent", *arguments)

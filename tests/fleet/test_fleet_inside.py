@@ -71,7 +71,11 @@ def test_without_its_server_an_agent_is_not_doubled(world: World) -> None:
     retry_until(outside.exists, 40)
     first, second = Path(f"{outside}.1").read_text(), Path(f"{outside}.2").read_text()
 
-    assert ("server is away" in first, "--no-fleet" in first, first[-2:]) == (True, True, "1\n")
+    assert ("server does not answer" in first, "--no-fleet" in first, first[-2:]) == (
+        True,
+        True,
+        "1\n",
+    )
     assert ("# Handoff Context" in second, GOAL in second) == (True, True)
 
 

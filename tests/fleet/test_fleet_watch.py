@@ -112,7 +112,7 @@ def test_the_steps_are_shown_as_they_end(handed: Desk) -> None:
     assert [
         "✓ instruct        2.5 s",
         "✓ check           2.5 s  Quality of the document: 80 of 100.",
-        f"Handoff bbbbbbbb is done: agent {successor} works on.",
+        f"Handoff bbbbbbbb is done: agent {successor} continues the work.",
     ] == one.seen.decode().splitlines()
     assert 0 == one.returncode
 
@@ -167,7 +167,7 @@ def test_to_stop_watching_ends_no_handoff(handed: Desk) -> None:
     one.reader.join(10)
 
     assert 130 == one.returncode
-    assert saw(one, "The handoff goes on.")
+    assert saw(one, "The handoff continues.")
     assert saw(one, "To end it: tasuki agent cancel bbbbbbbb")
 
 
@@ -211,7 +211,7 @@ def test_an_agent_from_its_start_to_its_successor(world: World) -> None:
         "agent", "start", "--persona", slug, "--model", "m"
     )
     world.idle(1)
-    assert "Agent 1 took it." in world.tasuki("agent", "send", "1", "fix", "the", "client")
+    assert "Agent 1 received it." in world.tasuki("agent", "send", "1", "fix", "the", "client")
     world.idle(1)
     assert 1 == len(world.prompts("fix the client"))
 
@@ -228,7 +228,7 @@ def test_an_agent_from_its_start_to_its_successor(world: World) -> None:
         "create",
         "register",
     ] == steps[:8]
-    assert "is done: agent 2 works on." in said
+    assert "is done: agent 2 continues the work." in said
     assert "Handoff already in progress" in world.tasuki(
         "agent", "handoff", "1", "--reason", "r", code=1
     )

@@ -214,4 +214,4 @@ def test_a_machine_without_tmux_is_told(server: Server, tmp_path: Path) -> None:
     server.env["PATH"] = str(lonely)
     server.start()
 
-    assert "tmux is not there" in server.said
+    assert "tmux is not installed" in server.said

@@ -41,7 +41,7 @@ def one_message(code: int, said: str) -> str:
         ("postgresql://me:hunter2@127.0.0.1:1/x", "Connection refused. It does not answer. Start it"),
         ("postgresql://me:hunter2@host.invalid/x", "failed to resolve host 'host.invalid'"),
         ("postgresql://me:hunter2@/x?host=/nowhere", "It does not answer. Start it"),
-        ("postgresql://me:hunter2@h:port/x", "cannot be understood"),
+        ("postgresql://me:hunter2@h:port/x", "cannot be parsed"),
         ("postgresql://me:hunter2@127.0.0.1:1/x?sslmode=bogus", "Fix the URL: --database-url"),
         ("sqlite:///", "so it needs a file: sqlite:////WHOLE/PATH"),
         ("sqlite:///:memory:", "so it needs a file: sqlite:////WHOLE/PATH"),
@@ -110,7 +110,7 @@ def guarded() -> Iterator[Postgres]:
     [
         ("me:hunter2", "postgres", "refuses the user or the password. Fix the URL"),
         ("nobody", "postgres", "refuses the user or the password. Fix the URL"),
-        ("postgres", "no_such", "It has no such database. Make it"),
+        ("postgres", "no_such", "It has no such database. Create it"),
         ("me:right", "postgres", "Give it permission to create tables"),
     ],
 )
@@ -199,5 +199,5 @@ def test_a_disk_that_takes_no_writes(server: Server) -> None:
     said = mounted(server, "ro")
 
     assert (
-        "the file system is read-only. Mend that, or name another data folder: TASUKI_DATA" in said
+        "the file system is read-only. Fix that, or name another data folder: TASUKI_DATA" in said
     )

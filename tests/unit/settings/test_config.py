@@ -7,6 +7,7 @@ import pytest
 from tree import ROOT
 
 from tasuki.config import settings as config
+from tasuki.config import validation
 from tasuki.errors import ConfigInvalid
 
 
@@ -344,7 +345,7 @@ def test_without_a_home_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_file_of_settings_has_a_bound(tmp_path: Path, own_file: Path) -> None:
     """What is longer than a settings file can be is not read to its end."""
-    own_file.write_text("#" * (config.MAX_FILE + 1))
+    own_file.write_text("#" * (validation.MAX_FILE + 1))
 
     with pytest.raises(ConfigInvalid, match="is longer than"):
         config.load_settings(tmp_path)
