@@ -212,7 +212,11 @@ async def test_codex_names_its_thread_in_the_call(world: World) -> None:
         ("find_threads", {"query": "after:never x"}, "after:never is not a date"),
         ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
         ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
-        ("read_thread", {"thread": "~nosuch/x"}, "the home folder of nosuch, who is not a user here"),
+        (
+            "read_thread",
+            {"thread": "~nosuch/x"},
+            "the home folder of nosuch, who is not a user here",
+        ),
         ("read_thread", {"thread": "/a" * 5_000}, "Not a possible file name: /a/a"),
         (
             "read_thread",
