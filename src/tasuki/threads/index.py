@@ -69,8 +69,6 @@ INSERT INTO words (words, rank) VALUES ('automerge', 8);
 PRAGMA user_version = {VERSION};
 PRAGMA application_id = {APPLICATION};
 """
-
-
 _PLAIN_ID = re.compile(r"[0-9A-Za-z][\w.:-]{3,}")
 
 
