@@ -168,7 +168,7 @@ def test_what_a_handoff_kept_is_read_when_the_thread_is_gone(world: World) -> No
     assert "keepalive" in asked.stdout
     missing = world.run("read", f"{first[:8]}#99")
     assert missing.returncode == 1
-    assert "is not among what handoff" in missing.stderr
+    assert "is not among the entries stored with handoff" in missing.stderr
 
 
 def test_handoffs_are_found_by_their_words(world: World) -> None:

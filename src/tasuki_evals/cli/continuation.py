@@ -64,9 +64,8 @@ def continuation(
 ) -> int:
     """Measure handoffs by how much of what came after they hold.
 
-    PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the
-    handoff is made from what comes before, and compared with what the agent did next, next to trivial briefs of the same size. Where the harness compacted automatically, its summary is compared
-    too: the tool gets half its length. No model judges, and nothing is kept in the vault.
+    PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the handoff is made from what comes before and compared with what the agent did next. Trivial briefs of the same size are measured too. Where the harness compacted automatically, its summary is compared
+    too: the tool gets half its length. No model judges, and nothing is stored in the vault.
     """
     from tasuki.errors import UsageError
     from tasuki_evals.continuation import benchmark, page

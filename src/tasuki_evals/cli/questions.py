@@ -45,7 +45,7 @@ def _read_budgets(
         LEAST_TOKENS <= int(word) <= MOST_TOKENS for word in words
     ):
         raise click.BadParameter(
-            f"{value!r} is no list of budgets from {LEAST_TOKENS} to {MOST_TOKENS:,} tokens; "
+            f"{value!r} is not a list of budgets from {LEAST_TOKENS} to {MOST_TOKENS:,} tokens; "
             "write 1000,2000,4000."
         )
     return tuple(sorted({int(word) for word in words}))
@@ -90,7 +90,7 @@ def questions(
     a brief is made for the goal that came next. A question is answered directly if all its patterns
     match the brief without the goal, and with one hop if they match once the entries are opened that
     the brief cites. It is compared with simple briefs of the same size and the harness's own summary.
-    No model judges, and nothing is kept in the vault.
+    No model judges, and nothing is stored in the vault.
     """
     from tasuki.config import settings
     from tasuki_evals.question_runs import QuestionOptions, ask_questions

@@ -137,7 +137,7 @@ def run_benchmark(
 
 
 def _report_lost(source: ThreadSource) -> MeasuredThread:
-    return [], [UnmeasuredItem(source.display_name, "its process was ended by another program, perhaps for want of memory")]  # fmt: skip
+    return [], [UnmeasuredItem(source.display_name, "its process was ended by another program, perhaps because memory ran out")]  # fmt: skip
 
 
 def measure_thread(
