@@ -1,4 +1,4 @@
-"""What several harnesses share: plans to start and ask them, and how their agents run in a fleet."""
+"""What harnesses share: plans to start and ask them, and how their agents run in a fleet."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Start a successor in this terminal, with its first text typed in, and wait until it ends.
 
-The program runs on a pseudo-terminal of its own; everything is passed on unchanged in both
+The program runs on its own pseudo-terminal; everything is passed on unchanged in both
 directions. Once its screen shows that it is ready, the text is put into its input as one
 bracketed paste, without Enter, as if the user had pasted it.
 """
@@ -241,7 +241,7 @@ class _FirstTextTyper:
 
 
 def start_relay(argv: list[str], cwd: str, env: dict[str, str]) -> Relay:
-    """Start a program on a pseudo-terminal of its own."""
+    """Start a program on its own pseudo-terminal."""
     sys.stdout.flush()
     sys.stderr.flush()
     settings = termios.tcgetattr(0)

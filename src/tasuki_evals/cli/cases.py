@@ -76,7 +76,8 @@ def cases(
 
     PATH is a file or folder with your own cases; without it, the project's cases are run. Each
     thread is written in the format of its harness, and the handoff is made from that file with
-    1,500 tokens. A case passes when all expected files, commands and facts are in the brief, nothing forbidden is, and nothing in it is invented. Nothing is stored in the vault.
+    1,500 tokens. A case passes when all expected files, commands and facts are in the brief,
+    nothing forbidden is, and nothing in it is invented. Nothing is stored in the vault.
     """
     from tasuki_evals.cases import case_runs, scenario
 

@@ -1,5 +1,5 @@
-"""`tasuki eval continuation` measures handoffs at cuts of real threads by what came after; `tasuki eval
-compare` compares two saved runs, which is the rule for releases.
+"""`tasuki eval continuation` measures handoffs at cuts of real threads by what came after; `tasuki
+eval compare` compares two saved runs, which is the rule for releases.
 """
 
 from pathlib import Path
@@ -64,8 +64,11 @@ def continuation(
 ) -> int:
     """Measure handoffs by how much of what came after they hold.
 
-    PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the handoff is made from what comes before and compared with what the agent did next. Trivial briefs of the same size are measured too. Where the harness compacted automatically, its summary is compared
-    too: the tool gets half its length. No model judges, and nothing is stored in the vault.
+    PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the
+    handoff is made from what comes before and compared with what the agent did next. Trivial briefs
+    of the same size are measured too. Where the harness compacted automatically, its summary is
+    compared too: the tool gets half its length. No model judges, and nothing is stored in the
+    vault.
     """
     from tasuki.errors import UsageError
     from tasuki_evals.continuation import benchmark, page

@@ -70,7 +70,9 @@ def play(
 ) -> None:
     """Take the draft of a thread apart: what it holds, what it left out, and why.
 
-    Shows the brief, what found no room, what the checks removed, and every candidate with its score and the parts of the score. A vague goal is accepted. Nothing is started, and nothing is stored unless you take a note. Secrets are redacted.
+    Shows the brief, what found no room, what the checks removed, and every candidate with its score
+    and the parts of the score. A vague goal is accepted. Nothing is started, and nothing is stored
+    unless you take a note. Secrets are redacted.
     """
     import gc
 

@@ -206,7 +206,7 @@ class ClaudeControl(BaseControl):
 def _build_allow_rules(folders: tuple[str, ...]) -> tuple[str, ...]:
     """Let an agent write below some folders without asking, in every permission mode.
 
-    `--add-dir` would do less, and opens a dialog of its own that asks whether the folder is
+    `--add-dir` would do less, and opens its own dialog that asks whether the folder is
     trusted.
     """
     # A path through a symbolic link must be allowed by both of its names.
