@@ -152,7 +152,10 @@ def _print(results: "Sequence[CaseResult]") -> None:
 
 
 def _align_row(row: "Sequence[str]", widths: "Sequence[int]") -> str:
-    cells = [c.ljust(w) if n < 3 else c.rjust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))]  # fmt: skip
+    cells = [
+        c.ljust(w) if n < 3 else c.rjust(w)
+        for n, (c, w) in enumerate(zip(row, widths, strict=True))
+    ]
     return "  ".join(cells).rstrip()
 
 
@@ -214,7 +217,9 @@ def _print_figures(whole: "CaseFigures", parts: "dict[str, CaseFigures]") -> Non
         click.echo()
         names = max(map(len, parts))
         for name, part in parts.items():
-            click.echo(f"{name.ljust(names)}  passed {_format_share(part.passed)}   facts {_format_share(part.facts)}")  # fmt: skip
+            click.echo(
+                f"{name.ljust(names)}  passed {_format_share(part.passed)}   facts {_format_share(part.facts)}"
+            )
 
 
 def _format_share(proportion: "Proportion") -> str:

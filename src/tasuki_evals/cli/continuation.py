@@ -227,7 +227,12 @@ def _build_document(comparison: "RunComparison") -> dict[str, object]:
     from tasuki_evals.continuation.benchmark import round_figures
 
     def build_about(report: "ContinuationReport") -> dict[str, object]:
-        return {"tasuki": report.tasuki, "author": report.author, "budget": report.budget, "cases": len(report.cases)}  # fmt: skip
+        return {
+            "tasuki": report.tasuki,
+            "author": report.author,
+            "budget": report.budget,
+            "cases": len(report.cases),
+        }
 
     return {
         "metric": comparison.a.metric,

@@ -117,7 +117,9 @@ def _read_kept(paths: tuple[Path, ...], only: tuple[str, ...]) -> "list[SavedBri
     selected = [kept for kept in all_kept if not only or kept.brief.case in only]
     if not selected:
         names = ", ".join(kept.brief.case for kept in all_kept) or "nothing"
-        raise UsageError(f"{folder} holds no brief of {only[0] if only else 'any case'!r}. There is: {names}.")  # fmt: skip
+        raise UsageError(
+            f"{folder} holds no brief of {only[0] if only else 'any case'!r}. There is: {names}."
+        )
     return selected
 
 

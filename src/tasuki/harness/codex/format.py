@@ -7,10 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import (
-    BYTE_ORDER_MARK,
-    UNDECODABLE,
-)
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE
 
 T = TypeVar("T")
 
