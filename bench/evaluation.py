@@ -107,7 +107,7 @@ def _cases() -> str:
     lines = ["| cases | passed | facts kept | nothing invented |", "|---|---|---|---|"]
     for name, of in (("all", all_of), *case_runs.compute_by_category(results).items()):
         lines.append(f"| {name} | {_share(of.passed)} | {_share(of.facts)} | {_share(of.nothing_invented)} |")  # fmt: skip
-    lines += ["", "| handoffs | constraints of the first thread that stand in the brief |", "|---|---|"]  # fmt: skip
+    lines += ["", "| handoffs | constraints of the first thread that are in the brief |", "|---|---|"]  # fmt: skip
     for figure in case_runs.compute_chain_figures(results):
         lines.append(f"| {figure.depth} | {_share(figure.survived)} |")
     failed = ", ".join(f"`{r.case.id}`" for r in results if not r.has_passed)

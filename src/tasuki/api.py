@@ -117,7 +117,7 @@ def start_successor(
 ) -> "LaunchResult":
     """Start the successor of a handoff, and record what became of its first prompt.
 
-    `tmux` opens a window of its own and returns when the program is up; `here` runs it in this
+    `tmux` opens its own window and returns when the program is up; `here` runs it in this
     terminal and returns when it has ended. `send` sends the prompt instead of leaving it in the
     input. `tell` is called with sentences for the user, such as drift of the folder. Raises
     UsageError where the harness cannot start one, HarnessMissing, LaunchFailed.

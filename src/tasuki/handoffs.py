@@ -284,7 +284,7 @@ def prepare_session_file(prepared: PreparedHandoff, tell: Tell) -> LaunchPlan:
     """Write the session file of a successor that a running program itself opens.
 
     Its plan names the file (`thread_path`) and the text for the input (`paste`). Raises
-    UsageError where the harness does not keep the past in a file of its own, LaunchFailed.
+    UsageError where the harness does not keep the past in its own file, LaunchFailed.
     """
     from tasuki.launch.prepare import write_planned_files
 

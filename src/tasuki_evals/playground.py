@@ -320,7 +320,9 @@ def append_note(note: PlayNote, path: Path) -> str:
             os.close(file)
     except (OSError, ValueError) as error:  # ValueError: a name that holds a NUL
         reason = getattr(error, "strerror", None) or error
-        raise StoreFailed(f"The note could not be added to {path}: {reason}. Choose another file: --notes FILE.") from error  # fmt: skip
+        raise StoreFailed(
+            f"The note could not be added to {path}: {reason}. Choose another file: --notes FILE."
+        ) from error
     return id
 
 
@@ -360,7 +362,9 @@ def _format_toml(id: str, note: PlayNote) -> str:
         "author": note.author,
     }
     lines = [f"{key} = {_quote_value(value)}" for key, value in fields.items()]
-    lines.append('expected_context = []  # fill in: [{ kind = "constraint", needs = ["4 attempts|four attempts"] }]')  # fmt: skip
+    lines.append(
+        'expected_context = []  # fill in: [{ kind = "constraint", needs = ["4 attempts|four attempts"] }]'
+    )
     return "\n[[note]]\n" + "\n".join(lines) + "\n"
 
 
@@ -371,4 +375,6 @@ def _quote_value(value: str | int) -> str:
     """
     if isinstance(value, int):
         return str(value)
-    return json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")  # fmt: skip
+    return json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )

@@ -119,7 +119,7 @@ def test_a_secret_in_the_goal_needs_a_confirmation(world: World) -> None:
 
     refused = world.run("handoff", goal)
     assert refused.returncode == 3
-    assert "seems to hold a secret (github" in refused.stderr
+    assert "seems to contain a secret (github" in refused.stderr
     assert goal.split()[-1] not in refused.stderr
     assert world.run("handoff", "--force", goal).stdout.endswith(goal + "\n")
 

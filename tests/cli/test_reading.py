@@ -131,12 +131,12 @@ def test_what_a_handoff_kept_is_read_when_the_thread_is_gone(world: World) -> No
     done = world.run("read", first[:8])
     asked = world.run("read", first[:8], "gateway keepalive")
 
-    assert "Reading what the handoff kept" in done.stderr
-    assert "(as kept with the handoff)" in done.stdout
+    assert "Reading what the handoff stored" in done.stderr
+    assert "(as stored with the handoff)" in done.stdout
     assert "keepalive" in asked.stdout
     missing = world.run("read", f"{first[:8]}#99")
     assert missing.returncode == 1
-    assert "is not among what handoff" in missing.stderr
+    assert "is not among the entries stored with handoff" in missing.stderr
 
 
 def test_handoffs_are_found_by_their_words(world: World) -> None:

@@ -117,7 +117,7 @@ def test_a_secret_in_an_edited_goal_is_not_handed_on(session: Prepared) -> None:
     done = session.run("start", draft["id"], "--to", "pi", "--prepare", "--brief-file", "-",
                        text=f"{draft['brief']} with AKIAIOSFODNN7EXAMPLE", code=3)  # fmt: skip
 
-    assert "seems to hold a secret" in done.stderr
+    assert "seems to contain a secret" in done.stderr
     assert session.files() == []
     assert len(session.vault.list_handoffs()) == 1
 

@@ -154,7 +154,7 @@ def test_a_full_context_is_told_once(with_pi: World) -> None:
     retry_until(lambda: len(world.model.find_requests("again")) == 1, 20)
     screen = world.until_quiet(pane)
 
-    assert screen.count("Hand off while all of it is known") <= 1
+    assert screen.count("Hand off while the agent still has all of it") <= 1
 
 
 def test_uninstalled_nothing_of_it_is_left(with_pi: World) -> None:

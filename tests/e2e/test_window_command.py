@@ -132,7 +132,7 @@ def test_in_gemini_a_full_context_is_told_once(with_gemini: World) -> None:
     world.shows(pane, "fill it again")
     screen = world.until_quiet(pane)
 
-    assert screen.count("Hand off while all of it is known") <= 1
+    assert screen.count("Hand off while the agent still has all of it") <= 1
 
 
 def test_in_opencode_a_full_context_is_told_in_the_corner(with_opencode: World) -> None:

@@ -172,7 +172,7 @@ def test_what_does_not_compare_is_an_error(tmp_path: Path) -> None:
             UsageError, match=f"{name} is not a report of the continuation benchmark"
         ):
             comparing.read_report(tmp_path / name)
-    with pytest.raises(UsageError, match="has the layout 2; this tasuki reads 1"):
+    with pytest.raises(UsageError, match="has the layout 2; this version of tasuki reads 1"):
         comparing.read_report(layout)
     with pytest.raises(UsageError, match="there is no such file"):
         comparing.read_report(tmp_path / "absent.json")
@@ -191,6 +191,6 @@ def test_versions_of_the_metric_cannot_be_compared(
 
     assert isinstance(done.exception, UsageError)
     assert f"A was counted by version {a} of the metric, B by version {b}." in told
-    assert "They cannot be compared: each version counts other things" in told
+    assert "They cannot be compared: each version counts different things" in told
     assert f"Measure {older} again with a tasuki whose metric has version 2: tasuki eval" in told
     assert done.stdout == ""

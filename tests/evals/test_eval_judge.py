@@ -536,7 +536,7 @@ def test_the_author_of_the_briefs_is_another_question(world: World) -> None:
     assert models.count("another") == document["cost"]["requests"]
     assert document["judge"] == "local/another"
     assert document["briefs"][0]["author"] == "offline"
-    assert "1 of 1 briefs were not written by the author that was asked" in result.stderr
+    assert "1 of 1 briefs were not written by the requested author" in result.stderr
 
 
 def test_the_document_is_the_same_at_every_run(world: World) -> None:
@@ -637,7 +637,7 @@ def test_a_judge_below_nine_of_ten_is_not_to_be_trusted(world: World) -> None:
             "by": "Ada",
         }
     ]
-    assert "THE JUDGE IS NOT TO BE TRUSTED: it agrees with 5/6" in text
+    assert "DO NOT TRUST THE JUDGE: it agrees with 5/6" in text
     assert "    judge: pass: It says so of: What holds in piece 1?" in text
     assert "    Ada: fail: It turns it round." in text
     assert text.index("Its figures, which cannot be trusted:") < text.index("recall")

@@ -222,7 +222,7 @@ def test_a_case_that_cannot_be_asked_is_left_out_with_its_reason(folder: Path) -
     done = command(written_set(folder.parent, *cases), folder)
 
     assert [one.name for one in report.cases] == ["good"]
-    assert re.fullmatch(r"the thread has \d+ lines, and the set cuts it after 100000", told["short"])  # fmt: skip
+    assert re.fullmatch(r"the thread has \d+ lines, but the set cuts it after 100000", told["short"])  # fmt: skip
     assert "there is none after the cut" in told["plain"]
     assert told["text"].startswith("it is not a thread of a known harness (")
     assert done.return_value == 1

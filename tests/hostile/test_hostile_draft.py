@@ -8,7 +8,7 @@ import pytest
 SETUP = """
 import sys
 from tasuki.draft import brief
-from tasuki.draft.facts import command_kinds, commands, derive as facts, files, mentions, open_statements, repository, state, statements
+from tasuki.draft.facts import command_kinds, commands, derive as facts, files, open_statements, repository, state, statements
 from tasuki.draft.rank import block_worth, blocks, excerpts, history
 from tasuki.draft.text import language_cues as said, entries as turns, split as text
 from tasuki.draft.authors import offline
@@ -50,8 +50,8 @@ for hard in HARD:
     "mentions": """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-mentions.find_mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
-mentions.find_mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
+files.find_mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
+files.find_mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
 """,
     "ranks": """
 for hard in HARD:

@@ -20,7 +20,7 @@ from waiting import retry_until
 
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
 from tasuki.launch import LaunchResult
-from tasuki.launch.relay import ProgramOutput
+from tasuki.launch.terminal import ProgramOutput
 from tasuki.launch.tmux.server import wait_until_settled
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
@@ -340,9 +340,7 @@ def test_without_a_terminal(tmp_path: Path) -> None:
         capture_output=True,
     )
 
-    assert out.read_text().startswith(
-        "LaunchFailed: There is no terminal here that cat could run in"
-    )
+    assert out.read_text().startswith("LaunchFailed: There is no terminal here for cat")
     assert "--tmux" in out.read_text()
     assert not (tmp_path / "f").exists()
 

@@ -131,7 +131,7 @@ def test_a_device_for_standard_input() -> None:
     )  # fmt: skip
 
     assert done.returncode == 2
-    assert "speaks to it over pipes" in done.stderr
+    assert "talks to it over pipes" in done.stderr
     assert "Traceback" not in done.stderr
 
 

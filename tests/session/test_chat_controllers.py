@@ -205,7 +205,7 @@ async def test_an_agent_that_ended_is_started_again(folder: Path) -> None:
     chat.backend.has_ended = True
     await chat.said("go on")
 
-    assert "started again" in chat.view.shown[0][1]
+    assert "is restarted" in chat.view.shown[0][1]
     assert FIRST in chat.backend.sessions["agent-session-2"]
     assert chat.backend.log[-1].session == "agent-session-2"
 

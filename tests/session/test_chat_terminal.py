@@ -267,7 +267,7 @@ def test_the_plan_stands_above_the_prompt(chat: Make) -> None:
 def test_a_handoff_is_suggested_once(chat: Make) -> None:
     """When the context passes the threshold, in a sentence and in the bottom line."""
     here = chat()
-    screen = here.say("fill it", "The context is 90 % full. /handoff goes on in a fresh session.")
+    screen = here.say("fill it", "The context is 90 % full. /handoff continues in a fresh session.")
     assert "context 90 of 100 (90 %) · /handoff" in screen
     screen = here.say("fill it again", "full\n")
 

@@ -82,7 +82,7 @@ def test_a_secret_in_the_goal_is_not_handed_on(session: Session) -> None:
     """There is nobody to ask in a hook, so it stops."""
     answer = session.typed("/handoff rotate the key AKIAIOSFODNN7EXAMPLE everywhere")
 
-    assert "seems to hold a secret" in answer["reason"]
+    assert "seems to contain a secret" in answer["reason"]
     assert kept(session).list_handoffs() == []
 
 
@@ -335,7 +335,7 @@ def test_in_tmux_the_review_opens_in_a_window(session: Session, terminal: Termin
     folder = Path(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[4].decode())
     assert (folder / "goal").read_text() == goal
     terminal.keys(pane, "Escape")
-    terminal.shows(pane, "Enter closes this window.")
+    terminal.shows(pane, "Press Enter to close this window.")
     assert "The draft is kept" in terminal.capture_screen(pane).text
     assert not folder.exists()
     terminal.keys(pane, "Enter")
@@ -375,7 +375,7 @@ def test_the_review_can_be_a_popup(session: Session, terminal: Terminal) -> None
         assert answer["reason"].startswith("The draft of the handoff is in a popup")
         client.shows(screen, "^S start")
         client.keys(screen, "Escape")
-        client.shows(screen, "Enter closes this window.")
+        client.shows(screen, "Press Enter to close this window.")
         client.keys(screen, "Enter")
         retry_until(lambda: "Cancelled" not in client.capture_screen(screen).text)
     finally:

@@ -13,7 +13,7 @@ from tree import PROGRAMS
 from waiting import retry_until
 
 from tasuki.errors import StoreFailed
-from tasuki.harness.pi import Pi
+from tasuki.harness.pi_v3.adapter import Pi
 from tasuki.session.pi_store.manager import SessionManager
 from tasuki.session.pi_store.messages import build_user_message
 

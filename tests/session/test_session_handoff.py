@@ -262,7 +262,7 @@ async def test_a12_an_answer_that_stays_empty_is_a_failure_and_no_cancellation(d
     at = await desk(says("", "")).worked()
     before = at.session.session_id
 
-    with pytest.raises(AuthorFailed, match="without text, also when it was asked again"):
+    with pytest.raises(AuthorFailed, match="without text, even when asked again"):
         await at.session.handoff()
     assert at.session.session_id == before
 

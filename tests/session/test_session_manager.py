@@ -9,7 +9,7 @@ from fixture_threads import one
 from session_files import lines, say, session
 
 from tasuki.errors import ThreadUnreadable, UsageError
-from tasuki.harness.pi import Pi
+from tasuki.harness.pi_v3.adapter import Pi
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.session.pi_store.manager import SessionManager, get_default_folder, list_sessions
 from tasuki.session.pi_store.messages import (
@@ -313,7 +313,7 @@ def test_what_earlier_sessions_made_stays_readable(session: SessionManager) -> N
         ("plan.md", "third plan", session.path),
         ("plan.md", "first plan", first),
     ]
-    with pytest.raises(UsageError, match="no name for an artifact"):
+    with pytest.raises(UsageError, match="not a name for an artifact"):
         session.create_artifact_path("../plan.md")
 
 

@@ -307,7 +307,7 @@ def test_in_tmux_the_draft_is_shown_for_review(tmp_path: Path) -> None:
     terminal = Terminal(session.home, session.env)
     try:
         said = session.turn(**inside(session, terminal))
-        assert said.endswith("Look at it in the new tmux window.")
+        assert said.endswith("Review it in the new tmux window.")
         terminal.shows(window(terminal), "^S start")
     finally:
         terminal.end()

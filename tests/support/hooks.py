@@ -14,8 +14,8 @@ from forked import run_tasuki
 from terminals import Terminal
 from waiting import retry_until
 
-from tasuki.harness import pi
 from tasuki.harness.claude.head import build_folder_name
+from tasuki.harness.pi_v3.head import build_folder_name as build_pi_folder_name
 from tasuki.testing import ThreadBuilder
 
 ASKED = "Let the parser keep blank lines; the printer counts them."
@@ -58,7 +58,7 @@ class Session:
             / ".pi"
             / "agent"
             / "sessions"
-            / pi.build_folder_name(str(self.project)),
+            / build_pi_folder_name(str(self.project)),
         }[self.harness]
         folder.mkdir(parents=True, exist_ok=True)
         self.thread = self.builder.write(folder)

@@ -71,7 +71,7 @@ def test_an_edit_of_the_goal_is_kept_to_the_letter(reader: Reader) -> None:
     refused = reader.post(f"{brief}/edit", brief=text.replace(GOAL, f"Use {SECRET} there"))
 
     assert 409 == refused.status
-    assert "seems to hold a secret" in words(refused.body.decode())
+    assert "seems to contain a secret" in words(refused.body.decode())
     assert SECRET in edited(refused.body.decode())
     assert 2 == len(reader.vault.list_handoffs())
     reader.post(f"{brief}/edit", brief=text.replace(GOAL, f"Use {SECRET} there"), force="1")

@@ -129,7 +129,7 @@ def test_a_broken_setting_leaves_the_thread_readable(reader: Reader, tmp_path: P
 @pytest.mark.parametrize(
     ("goal", "more", "said"),
     [("continue", {}, "does not say what to do"), ("", {}, "A handoff needs a goal"), ("Fix \u202eit", {}, "Be specific"),
-     (f"Use the token {SECRET} for the upload", {}, "seems to hold a secret"), (GOAL, {"budget": "many"}, "whole number of tokens"),
+     (f"Use the token {SECRET} for the upload", {}, "seems to contain a secret"), (GOAL, {"budget": "many"}, "whole number of tokens"),
      (GOAL, {"budget": "0"}, "budget"), (GOAL, {"to": "nobody"}, "Unknown harness"), (GOAL, {"author": "me"}, "author")],
 )  # fmt: skip
 def test_a_refusal_stands_beside_the_form(

@@ -100,7 +100,7 @@ def explain_vagueness(text: str, min_length: int = MIN_LENGTH) -> str:
     if not any(c.isalpha() for word in words for c in word):
         return f"The goal {shortened!r} has no words."
     if len(set(words)) == 1 and len(words) > 1:
-        return f"The goal {shortened!r} says one word again and again."
+        return f"The goal {shortened!r} repeats one word."
     phrase = _CARRY_ON.match(bare) or _WRAP_UP.match(bare) or is_reference_only(bare)
     if phrase or all(w in lexicon.VAGUE_WORDS or is_key_run(w) for w in words):
         return f"The goal {shortened!r} does not say what to do."

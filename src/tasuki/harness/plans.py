@@ -1,4 +1,4 @@
-"""What several harnesses share: plans to start and ask them, and how their agents run in a fleet."""
+"""What harnesses share: plans to start and ask them, and how their agents run in a fleet."""
 
 import json
 import os
@@ -86,13 +86,24 @@ def choose_ask_folder(request: AskRequest) -> str:
     return cwd if os.path.isabs(cwd) and os.path.isdir(cwd) else request.scratch
 
 
-class ReadOnlyHarness:
-    """What is the same for all harnesses whose threads can only be read."""
+class UnaskableHarness:
+    """What is the same for harnesses whose agents cannot be asked about a thread."""
 
     title: str
+    can_ask = False
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        refuse_question(self.title)
+
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        refuse_question(self.title)
+
+
+class ReadOnlyHarness(UnaskableHarness):
+    """What is the same for all harnesses whose threads can only be read."""
+
     can_start = False
     can_prefill = False
-    can_ask = False
     caller = CallerIdentity()
 
     def format_skill_command(self, skill: str) -> str:
@@ -103,12 +114,6 @@ class ReadOnlyHarness:
 
     def plan(self, request: LaunchRequest) -> LaunchPlan:
         return refuse_start(self.title)
-
-    def ask(self, request: AskRequest) -> AskPlan:
-        refuse_question(self.title)
-
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
-        refuse_question(self.title)
 
     def get_integration(self) -> None:
         """Return None: nothing is added to it."""

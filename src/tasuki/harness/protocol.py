@@ -252,7 +252,7 @@ class AgentControl(Protocol):
     starts_at_prompt: bool
     """Its session start fires with the first prompt, not with the program."""
     queues_prompts: bool
-    """A prompt that is submitted while a turn runs begins a turn of its own after it.
+    """A prompt that is submitted while a turn runs begins its own turn after it.
 
     Otherwise it joins the running turn.
     """

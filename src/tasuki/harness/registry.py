@@ -22,9 +22,9 @@ from tasuki.model import Thread, ThreadHead
 BUILT_IN = {
     "claude": "tasuki.harness.claude.adapter:Claude",
     "codex": "tasuki.harness.codex.adapter:Codex",
-    "tasuki": "tasuki.harness.tasuki_sessions:TasukiSessions",
-    "pi": "tasuki.harness.pi:Pi",
-    "omp": "tasuki.harness.omp:Omp",
+    "tasuki": "tasuki.harness.pi_v3.adapter:TasukiSessions",
+    "pi": "tasuki.harness.pi_v3.adapter:Pi",
+    "omp": "tasuki.harness.pi_v3.adapter:Omp",
     "gemini": "tasuki.harness.gemini.adapter:Gemini",
     "copilot": "tasuki.harness.copilot.adapter:Copilot",
     "opencode": "tasuki.harness.opencode.adapter:Opencode",

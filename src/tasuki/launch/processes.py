@@ -213,7 +213,7 @@ AGENT_VARIABLES = (
     "COPILOT_CLI", "COPILOT_CLI_BINARY_VERSION", "COPILOT_CLI_RESOLVED_DIST_DIR", "COPILOT_HOOK_DIR",
     "COPILOT_LOADER_PID", "COPILOT_PROJECT_DIR",
 )  # fmt: skip
-"""Agents set these for children; a successor that inherits them keeps no thread of its own."""
+"""Agents set these for children; a successor that inherits them keeps no thread."""
 
 
 def find_withheld_variables() -> dict[str, str]:

@@ -117,7 +117,7 @@ def _hand_off(harness: Harness, call: HookCall, hand_off_in_fleet: HandOffInFlee
 
 
 def _open_in_window(path: Path, goal: str, cwd: str, loaded: LoadedSettings) -> str:
-    """Show the draft in a new window of tmux; the goal goes there in a file of its own."""
+    """Show the draft in a new window of tmux; the goal goes there in its own file."""
     import tempfile
 
     folder = tempfile.mkdtemp(prefix="tasuki-goal-")

@@ -23,7 +23,7 @@ from tasuki.launch.processes import AGENT_VARIABLES, find_withheld_variables
 from tasuki.model import Thread
 
 AUTHOR_SECONDS = 100
-"""Time limit of an author in a hook, which has a limit of its own."""
+"""Time limit of an author in a hook, which has its own limit."""
 WRITTEN_SECONDS = 2.0
 """How long to wait for a thread that is being written."""
 QUIET_SECONDS = 0.25

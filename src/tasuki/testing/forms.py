@@ -1,4 +1,4 @@
-"""What thread files are made of, so that a contract can split one and join it again; and its input."""
+"""What thread files are made of, so that a contract can split and join them; and its input."""
 
 import json
 import re

@@ -69,8 +69,6 @@ INSERT INTO words (words, rank) VALUES ('automerge', 8);
 PRAGMA user_version = {VERSION};
 PRAGMA application_id = {APPLICATION};
 """
-
-
 _PLAIN_ID = re.compile(r"[0-9A-Za-z][\w.:-]{3,}")
 
 
@@ -371,7 +369,7 @@ class ThreadIndex:
         hits = []
         for key, ranges in by_thread.items():
             row = self._db.execute(f"{_SELECT} WHERE t.key = ?", (key,)).fetchone()
-            if row is None:  # It was removed by another process meanwhile.
+            if row is None:  # It was removed by another process in the meantime.
                 continue
             thread = IndexedThread(*row)
             age = max(now - thread.modified, 0.0) / 86_400

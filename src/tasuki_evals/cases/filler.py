@@ -153,7 +153,8 @@ class FillerProject:
         known = [p for p in paths if posixpath.splitext(p)[1]] or ["src/main.py"]
         counted = Counter(posixpath.splitext(p)[1] for p in known)
         self.ending = counted.most_common(1)[0][0]
-        self.code = _CODE[_choose_style(self.ending[1:])]
+        style = self.ending[1:]
+        self.code = _CODE[style if style in _CODE else _LIKE.get(style, "other")]
         alike = [p for p in known if p.endswith(self.ending) and not p.startswith(("/", "~"))]
         folders = tuple(dict.fromkeys(map(posixpath.dirname, alike))) or ("src",)
         self.files = tuple(
@@ -311,7 +312,3 @@ class FillerProject:
             word=word, other=other, Word=word.title(), Other=other.title(), n=self.random.randint(2, 97),
             fn=f"{word}_{other}", fn2=f"{third}_{word}", file=self._choose_file(),
         )  # fmt: skip
-
-
-def _choose_style(ending: str) -> str:
-    return ending if ending in _CODE else _LIKE.get(ending, "other")

@@ -77,7 +77,7 @@ def cases(
     PATH is a file or folder with your own cases; without it, the project's cases are run. Each
     thread is written in the format of its harness, and the handoff is made from that file with
     1,500 tokens. A case passes when all expected files, commands and facts are in the brief,
-    nothing forbidden does, and nothing in it is invented. Nothing is kept in the vault.
+    nothing forbidden is, and nothing in it is invented. Nothing is stored in the vault.
     """
     from tasuki_evals.cases import case_runs, scenario
 
@@ -152,7 +152,10 @@ def _print(results: "Sequence[CaseResult]") -> None:
 
 
 def _align_row(row: "Sequence[str]", widths: "Sequence[int]") -> str:
-    cells = [c.ljust(w) if n < 3 else c.rjust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))]  # fmt: skip
+    cells = [
+        c.ljust(w) if n < 3 else c.rjust(w)
+        for n, (c, w) in enumerate(zip(row, widths, strict=True))
+    ]
     return "  ".join(cells).rstrip()
 
 
@@ -214,7 +217,9 @@ def _print_figures(whole: "CaseFigures", parts: "dict[str, CaseFigures]") -> Non
         click.echo()
         names = max(map(len, parts))
         for name, part in parts.items():
-            click.echo(f"{name.ljust(names)}  passed {_format_share(part.passed)}   facts {_format_share(part.facts)}")  # fmt: skip
+            click.echo(
+                f"{name.ljust(names)}  passed {_format_share(part.passed)}   facts {_format_share(part.facts)}"
+            )
 
 
 def _format_share(proportion: "Proportion") -> str:

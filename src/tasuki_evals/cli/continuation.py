@@ -1,5 +1,5 @@
-"""`tasuki eval continuation` measures handoffs at cuts of real threads by what came after; `tasuki eval
-compare` compares two saved runs, which is the rule for releases.
+"""`tasuki eval continuation` measures handoffs at cuts of real threads by what came after; `tasuki
+eval compare` compares two saved runs, which is the rule for releases.
 """
 
 from pathlib import Path
@@ -65,8 +65,10 @@ def continuation(
     """Measure handoffs by how much of what came after they hold.
 
     PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the
-    handoff is made from what comes before, and compared with what the agent did next, next to trivial briefs of the same size. Where the harness compacted automatically, its summary is compared
-    too: the tool gets half its length. No model judges, and nothing is kept in the vault.
+    handoff is made from what comes before and compared with what the agent did next. Trivial briefs
+    of the same size are measured too. Where the harness compacted automatically, its summary is
+    compared too: the tool gets half its length. No model judges, and nothing is stored in the
+    vault.
     """
     from tasuki.errors import UsageError
     from tasuki_evals.continuation import benchmark, page
@@ -225,7 +227,12 @@ def _build_document(comparison: "RunComparison") -> dict[str, object]:
     from tasuki_evals.continuation.benchmark import round_figures
 
     def build_about(report: "ContinuationReport") -> dict[str, object]:
-        return {"tasuki": report.tasuki, "author": report.author, "budget": report.budget, "cases": len(report.cases)}  # fmt: skip
+        return {
+            "tasuki": report.tasuki,
+            "author": report.author,
+            "budget": report.budget,
+            "cases": len(report.cases),
+        }
 
     return {
         "metric": comparison.a.metric,

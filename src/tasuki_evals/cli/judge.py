@@ -68,8 +68,8 @@ def judge(
     continuation benchmark cuts them, or a folder that --keep wrote, whose answers are judged again;
     without it, the project's cases. Each brief is asked for facts, artifacts, decisions and the
     next step; the model answers from the brief alone, and judges its answer by the thread. Its
-    figures count for something once people have labelled some of the answers and it agrees with
-    90 % of them. Briefs and excerpts of the threads go to the model, secrets replaced.
+    figures mean something only once people have labelled some of the answers and it agrees with 90
+    % of them. Briefs and excerpts of the threads go to the model, secrets replaced.
     """
     from tasuki.config import settings
     from tasuki_evals.judge import labels
@@ -117,7 +117,9 @@ def _read_kept(paths: tuple[Path, ...], only: tuple[str, ...]) -> "list[SavedBri
     selected = [kept for kept in all_kept if not only or kept.brief.case in only]
     if not selected:
         names = ", ".join(kept.brief.case for kept in all_kept) or "nothing"
-        raise UsageError(f"{folder} holds no brief of {only[0] if only else 'any case'!r}. There is: {names}.")  # fmt: skip
+        raise UsageError(
+            f"{folder} holds no brief of {only[0] if only else 'any case'!r}. There is: {names}."
+        )
     return selected
 
 

@@ -70,9 +70,9 @@ def play(
 ) -> None:
     """Take the draft of a thread apart: what it holds, what it left out, and why.
 
-    Shows the brief, what found no room, what the checks took out, and every candidate with its
-    score and what the score is made of. A vague goal is let through. Nothing is started, and
-    nothing kept unless a note is taken. Secrets are redacted.
+    Shows the brief, what found no room, what the checks removed, and every candidate with its score
+    and the parts of the score. A vague goal is accepted. Nothing is started, and nothing is stored
+    unless you take a note. Secrets are redacted.
     """
     import gc
 
@@ -83,14 +83,20 @@ def play(
     if notes and note is None:
         raise UsageError("--notes names the file for a note; write one with --note TEXT.")
     if note is not None and not note.strip():
-        raise UsageError('The note is empty. Say what the brief lacks: --note "the wish about retries is missing"')  # fmt: skip
+        raise UsageError(
+            'The note is empty. Say what the brief lacks: --note "the wish about retries is missing"'
+        )
     run = _PlayRun(spec, goal, author)
     second = run.draft_again(playground.parse_overrides(against)) if against else None
     saved_note = run.save_note(note, expand_user(notes) if notes else None) if note else None
     if as_json:
         print_json({**run.build_json(everything, second), "note": saved_note})
         return
-    width = min(shutil.get_terminal_size((WIDTH_COLUMNS, 24)).columns, MOST_WIDTH_COLUMNS) if sys.stdout.isatty() else WIDTH_COLUMNS  # fmt: skip
+    width = (
+        min(shutil.get_terminal_size((WIDTH_COLUMNS, 24)).columns, MOST_WIDTH_COLUMNS)
+        if sys.stdout.isatty()
+        else WIDTH_COLUMNS
+    )
     lines = run.format_text(everything, second, width)
     if sys.stdout.isatty():
         click.echo_via_pager(f"{line}\n" for line in lines)
@@ -98,7 +104,10 @@ def play(
         for line in lines:
             click.echo(line)
     if saved_note:
-        click.echo(f"Noted as {saved_note['id']} in {saved_note['file']}; handoff {saved_note['handoff'][:8]} is stored.", err=True)  # fmt: skip
+        click.echo(
+            f"Noted as {saved_note['id']} in {saved_note['file']}; handoff {saved_note['handoff'][:8]} is stored.",
+            err=True,
+        )
 
 
 class _PlayRun:
@@ -197,7 +206,11 @@ class _PlayRun:
         yield from self._format_missing(width)
         for kind, candidates in playground.list_candidates(result, self.cleaner.clean_text).items():
             visible = candidates if everything else candidates[:MOST_CANDIDATES]
-            count = f"{len(visible)} of {len(candidates)}: --all" if len(visible) < len(candidates) else str(len(candidates))  # fmt: skip
+            count = (
+                f"{len(visible)} of {len(candidates)}: --all"
+                if len(visible) < len(candidates)
+                else str(len(candidates))
+            )
             yield f"\n== {kind.capitalize()} ({count})"
             same = (
                 set.intersection(*(set(c.adds.items()) for c in candidates))

@@ -1,4 +1,4 @@
-"""`tasuki eval questions`: looks in briefs for what a successor must know; the figures as tables."""
+"""`tasuki eval questions`: looks in briefs for what a successor must know, and tabulates it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,7 @@ def _read_budgets(
         LEAST_TOKENS <= int(word) <= MOST_TOKENS for word in words
     ):
         raise click.BadParameter(
-            f"{value!r} is no list of budgets from {LEAST_TOKENS} to {MOST_TOKENS:,} tokens; "
+            f"{value!r} is not a list of budgets from {LEAST_TOKENS} to {MOST_TOKENS:,} tokens; "
             "write 1000,2000,4000."
         )
     return tuple(sorted({int(word) for word in words}))
@@ -85,12 +85,12 @@ def questions(
 ) -> int:
     """Count what a successor must know and finds in a brief.
 
-    SET is a JSON file of questions, each with the patterns that answer it; THREADS are the files and
-    folders with the threads that it names, also gzipped. Each thread is cut where the set says, and
-    a brief is made for the goal that came next. A question is answered directly if all its patterns
-    match the brief without the goal, and with one hop if they match once the entries are opened that
-    the brief cites. It is compared with simple briefs of the same size and the harness's own summary.
-    No model judges, and nothing is kept in the vault.
+    SET is a JSON file of questions, each with the patterns that answer it; THREADS are the files
+    and folders with the threads that it names, also gzipped. Each thread is cut where the set says,
+    and a brief is made for the goal that came next. A question is answered directly if all its
+    patterns match the brief without the goal, and with one hop if they match once the entries are
+    opened that the brief cites. It is compared with simple briefs of the same size and the
+    harness's own summary. No model judges, and nothing is stored in the vault.
     """
     from tasuki.config import settings
     from tasuki_evals.question_runs import QuestionOptions, ask_questions

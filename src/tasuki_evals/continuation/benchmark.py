@@ -137,7 +137,12 @@ def run_benchmark(
 
 
 def _report_lost(source: ThreadSource) -> MeasuredThread:
-    return [], [UnmeasuredItem(source.display_name, "its process was ended by another program, perhaps for want of memory")]  # fmt: skip
+    return [], [
+        UnmeasuredItem(
+            source.display_name,
+            "its process was ended by another program, perhaps because memory ran out",
+        )
+    ]
 
 
 def measure_thread(
@@ -403,7 +408,11 @@ def find_broken_gates(found: Iterable[ContinuationRow]) -> list[str]:
         for column, least in MIN_RECALLS.items():
             value = row.values.get(column)
             if value and row.method == "whole" and value.mean < least - 1e-9:
-                problems.append(f"at {row.kind}s the whole thread holds {value.mean:.4f} of `{column}`, not {least:.2f}")  # fmt: skip
+                problems.append(
+                    f"at {row.kind}s the whole thread holds {value.mean:.4f} of `{column}`, not {least:.2f}"
+                )
             if value and row.method == "empty" and value.mean > 0:
-                problems.append(f"at {row.kind}s the empty handoff holds {value.mean:.4f} of `{column}`")  # fmt: skip
+                problems.append(
+                    f"at {row.kind}s the empty handoff holds {value.mean:.4f} of `{column}`"
+                )
     return problems

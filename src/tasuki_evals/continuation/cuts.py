@@ -292,7 +292,7 @@ def _copy_bytes(whole: BinaryIO, part: BinaryIO, size: int) -> None:
 
 
 def _is_document(path: Path, offset: int) -> bool:
-    """Return whether an entry is inside one JSON document, not on a line of its own."""
+    """Return whether an entry is inside one JSON document, not on its own line."""
     with path.open("rb") as file:
         first = file.readline()
     if not first.lstrip().startswith(b"{"):

@@ -86,7 +86,11 @@ def plot_curves(report: ContinuationReport) -> Iterator[SvgPlot]:
         with _open_drawing(2.4) as (axes, done):
             for method in (OWN_METHOD, *CURVE_BASELINES):
                 points = _collect_points(cases, method, column, budgets, report.budget)
-                axes.plot(*zip(*points, strict=True) if points else ((), ()), marker="o", color=SERIES_COLORS[method])  # fmt: skip
+                axes.plot(
+                    *zip(*points, strict=True) if points else ((), ()),
+                    marker="o",
+                    color=SERIES_COLORS[method],
+                )
             axes.set(title=column, xlabel="tokens", ylim=(0, 1.03), xlim=(0, None))
             axes.set_yticks((0, 0.25, 0.5, 0.75, 1), ("0", ".25", ".5", ".75", "1"))
         yield SvgPlot(done[0], f"{column} against budget")
@@ -149,7 +153,13 @@ def plot_differences(rows: Sequence[ContinuationRow], kind: str) -> Iterator[Svg
                 sure = value.low > 0 or value.high < 0
                 color = SERIES_COLORS[own] if sure else INK_COLOR
                 _draw_interval(axes, at, value, color)
-                axes.plot(value.mean, at, marker="o", color=color, markerfacecolor=color if sure else "none")  # fmt: skip
+                axes.plot(
+                    value.mean,
+                    at,
+                    marker="o",
+                    color=color,
+                    markerfacecolor=color if sure else "none",
+                )
             _set_row_labels(axes, list(row.own_minus))
             axes.set(title=f"{own} – {row.method}", xlim=(-reach, reach))
         yield SvgPlot(done[0], f"{own} minus {row.method} at {kind}s")
@@ -211,7 +221,9 @@ def _open_drawing(height: float) -> Iterator[tuple[Axes, list[str]]]:
         svg_texts: list[str] = []
         yield figure.subplots(), svg_texts
         text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})  # fmt: skip
+        figure.savefig(
+            text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
         svg_texts.append(_inline_svg(text.getvalue()))
 
 
@@ -325,7 +337,11 @@ def _render_table(table: FigureTable) -> str:
 
 def _render_cell(cell: TableCell) -> str:
     text = f"<b>{_escape_text(cell.text)}</b>" if cell.strong else _escape_text(cell.text)
-    return f"<td>{text}<small>{_escape_text(cell.bounds)}</small></td>" if cell.bounds else f"<td>{text}</td>"  # fmt: skip
+    return (
+        f"<td>{text}<small>{_escape_text(cell.bounds)}</small></td>"
+        if cell.bounds
+        else f"<td>{text}</td>"
+    )
 
 
 def _render_left_out(report: ContinuationReport) -> str:

@@ -210,7 +210,11 @@ def _parse_questions(
             complaint = "piece must be the number of a piece."
             continue
         one = PieceQuestion(piece, _get_text(item.get("question")), _get_text(item.get("answer")))
-        why = "question and answer must not be empty." if not (one.question and one.answer) else problem(one)  # fmt: skip
+        why = (
+            "question and answer must not be empty."
+            if not (one.question and one.answer)
+            else problem(one)
+        )
         if why:
             complaint = why
         else:

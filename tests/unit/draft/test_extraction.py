@@ -291,7 +291,7 @@ def test_an_answer_of_which_nothing_stands_is_a_failure(bench: Bench) -> None:
     draft, told = bench.draft(lies, lies)
 
     assert draft.authorship.author == "offline"
-    assert "Nothing of the model's answer stood up to the checks" in told[0]
+    assert "Nothing in the model's answer passed the checks" in told[0]
 
 
 def test_a_cancellation_is_no_failure(bench: Bench) -> None:

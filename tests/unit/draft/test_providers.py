@@ -205,7 +205,7 @@ def test_a_repository_cannot_bring_a_thread_back_to_its_provider(
         endpoint = resolve_endpoint(load_with_sources(project), "claude-x")
 
         assert named(endpoint) == "ollama/llama3"
-        assert "that is not used" in endpoint.notes[0]
+        assert "which is not used" in endpoint.notes[0]
 
 
 def test_a_wish_in_vain_is_told_when_there_is_no_model_either(project: Path) -> None:
@@ -297,7 +297,9 @@ def test_an_address_that_is_none_keeps_the_key_at_home(
     monkeypatch.setenv("OPENAI_BASE_URL", "https://me:pass@host/v1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
-    with pytest.raises(ModelUnavailable, match="the address in OPENAI_BASE_URL is none") as caught:
+    with pytest.raises(
+        ModelUnavailable, match="the value of OPENAI_BASE_URL is not an address"
+    ) as caught:
         resolve_endpoint(load_with_sources(project), "gpt-x")
     assert "pass" not in str(caught.value).replace("password", "")
 

@@ -8,7 +8,7 @@ from fixture_threads import by_ref, calls, one, said, samples, thread_file
 from handoffs import made
 from msgspec.structs import replace
 
-from tasuki.harness.omp import Omp, build_folder_name
+from tasuki.harness.pi_v3.adapter import Omp, build_omp_folder_name
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.registry import detect_harness
 from tasuki.model import FileChange, Predecessor, Thread, Todo
@@ -174,11 +174,11 @@ def test_folders_are_named_as_omp_names_them(
     (tmp_path / "home" / "a").mkdir(parents=True)
     link.symlink_to(tmp_path / "home" / "a")
 
-    assert build_folder_name(str(tmp_path / "home" / "work" / "x")) == "-work-x"
-    assert build_folder_name(str(tmp_path / "home")) == "-"
-    assert build_folder_name(str(tmp_path / "tmp" / "y")) == "-tmp-y"
-    assert build_folder_name("/srv/data") == "--srv-data--"
-    assert build_folder_name(str(link)) == "-a"
+    assert build_omp_folder_name(str(tmp_path / "home" / "work" / "x")) == "-work-x"
+    assert build_omp_folder_name(str(tmp_path / "home")) == "-"
+    assert build_omp_folder_name(str(tmp_path / "tmp" / "y")) == "-tmp-y"
+    assert build_omp_folder_name("/srv/data") == "--srv-data--"
+    assert build_omp_folder_name(str(link)) == "-a"
 
 
 def test_sessions_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from fixture_threads import by_ref, calls, corpus, one, said, thread_file, unzip
 from handoffs import made
 from msgspec.structs import replace
 
-from tasuki.harness.pi import Pi, build_folder_name
+from tasuki.harness.pi_v3.adapter import Pi
 from tasuki.harness.pi_v3.format import create_id
+from tasuki.harness.pi_v3.head import build_folder_name
 from tasuki.harness.protocol import LaunchRequest
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
 from tasuki.harness.registry import detect_harness

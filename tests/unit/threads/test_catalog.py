@@ -8,9 +8,10 @@ import pytest
 from fixture_threads import HARNESSES, adapter
 
 from tasuki.errors import ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.harness import omp, pi
 from tasuki.harness import registry as harnesses
 from tasuki.harness.claude.head import build_folder_name
+from tasuki.harness.pi_v3.adapter import build_omp_folder_name
+from tasuki.harness.pi_v3.head import build_folder_name as build_pi_folder_name
 from tasuki.harness.protocol import ThreadFile
 from tasuki.testing import ThreadBuilder, story
 from tasuki.threads import catalog
@@ -184,8 +185,8 @@ def test_every_harness_is_found_by_the_id_that_lists_show(
     mark.parent.mkdir(parents=True)
     mark.write_text(str(project))
     folders = {
-        "folder": build_folder_name(project), "pi": pi.build_folder_name(str(project)),
-        "omp": omp.build_folder_name(str(project)),
+        "folder": build_folder_name(project), "pi": build_pi_folder_name(str(project)),
+        "omp": build_omp_folder_name(str(project)),
     }  # fmt: skip
     paths = []
     for seed in (1, 20_000):

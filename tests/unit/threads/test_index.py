@@ -391,7 +391,7 @@ def test_a_thread_that_cannot_be_read_is_told_once_and_not_read_again(shelf: She
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "Say what to look for"), ("-- ...", "Say what to look for"), ("harness:none x", "Unknown harness"),
+    [("", "Give words to search for"), ("-- ...", "Give words to search for"), ("harness:none x", "Unknown harness"),
      ("before:soon x", "before:soon is not a date")],
 )  # fmt: skip
 def test_a_search_for_nothing_says_what_to_type(text: str, message: str) -> None:

@@ -208,7 +208,7 @@ def revise(
 
 
 def confirm_secrets(goal: str, *, can_ask: bool, force: bool) -> None:
-    """Ask whether to hand on a goal that seems to hold a secret. Raises GoalHasSecret."""
+    """Ask whether to hand on a goal that seems to contain a secret. Raises GoalHasSecret."""
     message = handoffs.describe_secrets(goal)
     if not message or force:
         return

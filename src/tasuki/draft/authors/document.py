@@ -53,7 +53,8 @@ def parse_document(text: str) -> ParsedAnswer:
     reader = _DocumentReader()
     for line in text.split("\n"):
         reader.read_line(line)
-    seen, found = reader.seen, [item for item in reader.items if not _is_none(item.text)]
+    seen = reader.seen
+    found = [i for i in reader.items if len(i.text) > MAX_HEADING or not _NONE.match(i.text)]
     items = found[: 6 * MAX_ITEMS]
     if not seen & set(SECTIONS):
         raise UnusableAnswer(f"it has none of the sections {', '.join(SECTIONS)}.")
@@ -125,10 +126,6 @@ class _DocumentReader:
     def _begin_item(self, mark: str, text: str) -> None:
         self._open = _DocumentItem(self._section, self._under, mark, [text.strip()])
         self.items.append(self._open)
-
-
-def _is_none(text: str) -> bool:
-    return len(text) <= MAX_HEADING and bool(_NONE.match(text))
 
 
 def find_section(title: str) -> str:

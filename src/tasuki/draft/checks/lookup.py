@@ -73,7 +73,7 @@ class ThreadLookup:
 
     @cached_property
     def folded(self) -> str:
-        """All texts with the goal, each on a line of its own."""
+        """All texts with the goal, each on its own line."""
         goal = self.goal.text if self.goal else ""
         return "\n".join(
             [fold_whitespace(goal), *(fold_whitespace(self.get_text(ref)) for ref in self.entries)]

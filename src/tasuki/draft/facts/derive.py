@@ -6,12 +6,19 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tasuki.draft.facts import commands, mentions, statements
+from tasuki.draft.facts import commands, statements
 from tasuki.draft.facts.command_kinds import strip_variables
 from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
 from tasuki.draft.facts.earlier_handoffs import is_open
-from tasuki.draft.facts.files import add_mentions, build_file_facts, is_noise, is_outside
+from tasuki.draft.facts.files import (
+    add_mentions,
+    build_file_facts,
+    find_values,
+    is_noise,
+    is_outside,
+    select_only_in_thread,
+)
 from tasuki.draft.facts.repository import read_repository
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text import language_cues
@@ -156,8 +163,8 @@ def _is_added(path: str, spec: str) -> bool:
 
 def add_values(derived: DerivedFacts, cwd: str) -> DerivedFacts:
     """Return the facts with the values that occur nowhere in the working tree. Runs git."""
-    value_candidates = mentions.find_values(derived.statements, derived.facts.revision.commits)
-    facts = replace(derived.facts, values=mentions.select_only_in_thread(cwd, value_candidates))
+    value_candidates = find_values(derived.statements, derived.facts.revision.commits)
+    facts = replace(derived.facts, values=select_only_in_thread(cwd, value_candidates))
     return replace(derived, facts=facts)
 
 

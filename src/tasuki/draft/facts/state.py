@@ -14,8 +14,7 @@ from tasuki.draft.facts.commands import (
     split_steps,
     strip_filter,
 )
-from tasuki.draft.facts.files import is_noise, is_outside
-from tasuki.draft.facts.mentions import make_relative
+from tasuki.draft.facts.files import is_noise, is_outside, make_relative
 from tasuki.draft.facts.repository_lines import (
     find_formatter_since,
     list_repository_items,

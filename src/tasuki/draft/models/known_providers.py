@@ -57,7 +57,7 @@ class ProviderPlace(Struct, frozen=True):
         """Return the same with the address, but without the key if the address cannot be used."""
         if not url or is_plain_url(url):
             return replace(self, base_url=url.rstrip("/"))
-        why = f"the address in {self.where} is not an address, or contains a password or a query"
+        why = f"the value of {self.where} is not an address, or contains a password or a query"
         return replace(self, base_url="", key="", keyless=False, missing=why)
 
 

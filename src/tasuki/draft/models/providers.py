@@ -20,7 +20,6 @@ from tasuki.draft.models.known_providers import (
     SUBSCRIPTIONS,
     KnownProvider,
     ProviderApi,
-    ProviderPlace,
     find_table,
     list_places,
     read_codex_provider,
@@ -218,7 +217,7 @@ def _find_endpoint(name: ModelName, loaded: LoadedSettings) -> ModelEndpoint:
             bearer=found.bearer,
             window=by_table.window or found.window or loaded.settings.model_window,
             json_schema=by_table.json_schema and (own_address or by_name.json_schema),
-            source=f"{name.why}, {_describe_key(found)}",
+            source=f"{name.why}, {f'key from {found.key_from}' if found.key else 'without a key'}",
         )
     raise ModelUnavailable(_explain_missing(name, loaded, missing))
 
@@ -229,10 +228,6 @@ def _warn_unencrypted(found: ModelEndpoint, loaded: LoadedSettings) -> Iterator[
     is_warned = table and table.base_url and table.key_env
     if found.key and not is_warned and is_open_http(found.base_url):
         yield f"The key and the thread go unencrypted to {found.base_url}. Use https://."
-
-
-def _describe_key(found: ProviderPlace) -> str:
-    return f"key from {found.key_from}" if found.key else "without a key"
 
 
 # -- why there is none -----------------------------------------------------------------

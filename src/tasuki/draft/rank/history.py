@@ -4,8 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
-from tasuki.draft.facts.files import find_symbols, is_noise
-from tasuki.draft.facts.mentions import make_relative
+from tasuki.draft.facts.files import find_symbols, is_noise, make_relative
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.text.entries import ThreadTurn

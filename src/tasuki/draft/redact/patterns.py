@@ -109,9 +109,7 @@ def is_random(value: str, often: int = 5) -> bool:
 
 # ---- names ---------------------------------------------------------------------------------------------------------
 
-STEMS = (
-    "pass", "pw", "psk", "secret", "token", "key", "auth", "cred", "hmac", "contrase", "senha"
-)  # fmt: skip
+STEMS = ("pass", "pw", "psk", "secret", "token", "key", "auth", "cred", "hmac", "contrase", "senha")
 _FOREIGN = ("密码", "密碼", "密钥", "口令", "令牌", "パスワード", "トークン", "비밀번호", "пароль")
 FOREIGN = "|".join(_FOREIGN)
 ESCAPED = r"\\u(?:" + "|".join(re.escape(ascii(word)[3:-1]) for word in _FOREIGN) + ")"
@@ -232,7 +230,7 @@ _CALL = r"[A-Za-z_$][\w$.:]*[(\[]|.*(?:=>|->|\?\.|::|\(\)|\$\{|\{\{)"
 _FILE = (
     r".*\.(?:json|txt|pem|key|ya?ml|env|py|tsx?|jsx?|go|rs|rb|md|toml|ini|cfg|conf|crt|html?|css|sh|java|php|sql|log|lock|com|io)"
     r"(?:[:#]\d+)*$"
-)  # fmt: skip
+)
 _PATH = r"(?:[~.]{0,2}/)?[\w.@-]+(?:/[\w.@:*-]+)+/?$"
 _DOTTED = r"[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+$"
 _SNAKE = r"_*[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+$"

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +206,7 @@ class ClaudeControl(BaseControl):
 def _build_allow_rules(folders: tuple[str, ...]) -> tuple[str, ...]:
     """Let an agent write below some folders without asking, in every permission mode.
 
-    `--add-dir` would do less, and opens a dialog of its own that asks whether the folder is
+    `--add-dir` would do less, and opens its own dialog that asks whether the folder is
     trusted.
     """
     # A path through a symbolic link must be allowed by both of its names.
@@ -266,7 +266,9 @@ def _read_signal(screenshot: Screenshot) -> str:
     It is empty where there is none.
     """
     folder = get_projects_folder().parent / "sessions"
-    for path in (folder / f"{screenshot.pid}.json", *_list_other_files(folder, screenshot)):
+    # The program may run below the known process, so its own file may be another one.
+    others = folder.glob("[0-9]*.json") if screenshot.session else ()
+    for path in (folder / f"{screenshot.pid}.json", *others):
         try:
             record = json.loads(path.read_bytes())
         except (OSError, ValueError):
@@ -276,12 +278,6 @@ def _read_signal(screenshot: Screenshot) -> str:
         ):
             return get_text(record, "status")
     return ""
-
-
-def _list_other_files(folder: Path, screenshot: Screenshot) -> Iterator[Path]:
-    """Yield the files of other processes: the program may run below the known one."""
-    if screenshot.session:
-        yield from folder.glob("[0-9]*.json")
 
 
 def _read_input(screen: str) -> tuple[str, bool]:

@@ -1,12 +1,13 @@
 """The records of a Codex rollout (0.53 to 0.169), as far as they are read."""
 
 import re
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE
 
 T = TypeVar("T")
 
@@ -240,3 +241,13 @@ META = msgspec.json.Decoder(CodexPayloadLine[CodexMeta])
 CONTEXT = msgspec.json.Decoder(CodexPayloadLine[CodexContext])
 COUNT = msgspec.json.Decoder(CodexPayloadLine[CodexTokenCount])
 PAYLOAD_TYPE = msgspec.json.Decoder(CodexPayloadType)
+
+
+def read_history_base(path: Path) -> CodexHistoryBase | None:
+    """Read from a file's first line which part of which parent its history begins with, if any."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline().removeprefix(BYTE_ORDER_MARK)
+        return META.decode(line).payload.history_base
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None

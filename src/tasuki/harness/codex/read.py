@@ -20,7 +20,6 @@ from tasuki.harness.codex.tool_calls import (
     parse_shell_result,
 )
 from tasuki.harness.reading.jsonl import (
-    BYTE_ORDER_MARK,
     UNDECODABLE,
     ThreadLines,
     choose_keep_limit,
@@ -149,7 +148,7 @@ class CodexReader:
     def _list_files(self) -> Iterator[tuple[int, Path, int | None]]:
         """Yield the file and the beginnings of its parents, eldest first, with their index."""
         chain: list[tuple[Path, int | None]] = [(self.path, None)]
-        while base := _read_history_base(chain[-1][0]):
+        while base := record.read_history_base(chain[-1][0]):
             parent = self.find(base.thread_id)
             if parent is None or parent in (p for p, _ in chain):
                 self.missing = base.thread_id
@@ -447,12 +446,3 @@ class CodexReader:
     def _find_sidechains(self) -> tuple[Sidechain, ...]:
         paths = ((id, self.find(id)) for id in self.log.agents)
         return tuple(Sidechain(id=id, path=str(path)) for id, path in paths if path)
-
-
-def _read_history_base(path: Path) -> record.CodexHistoryBase | None:
-    try:
-        with path.open("rb") as file:
-            line = file.readline().removeprefix(BYTE_ORDER_MARK)
-        return record.META.decode(line).payload.history_base
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None

@@ -9,9 +9,6 @@ from tasuki.harness.copilot.head import get_home, is_session, list_sessions, rea
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.protocol import (
     AgentControl,
-    AskAnswer,
-    AskPlan,
-    AskRequest,
     CallerIdentity,
     LaunchPlan,
     LaunchRequest,
@@ -23,7 +20,7 @@ _READY = r"/ commands"
 """The line below the input, once the program takes any: `/ commands · ? help`."""
 
 
-class Copilot:
+class Copilot(plans.UnaskableHarness):
     """The adapter of Copilot CLI."""
 
     name = "copilot"
@@ -31,7 +28,6 @@ class Copilot:
     program = "copilot"
     can_start = True
     can_prefill = False
-    can_ask = False
     caller = CallerIdentity("copilot-cli", variable="COPILOT_AGENT_SESSION_ID")
 
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
@@ -59,12 +55,6 @@ class Copilot:
         return plans.plan_with_brief(
             self.program, self.title, request, ready=_READY, argument=_build_argument
         )
-
-    def ask(self, request: AskRequest) -> AskPlan:
-        plans.refuse_question(self.title)
-
-    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
-        plans.refuse_question(self.title)
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, f"--resume={thread.id}")

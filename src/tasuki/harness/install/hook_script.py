@@ -181,7 +181,7 @@ def write_hook_script(folder: Path) -> Path:
 
 
 def send_status(folder: Path, harness: str, payload: bytes) -> None:
-    """Pass a status line's payload to the script in a process of its own, without waiting."""
+    """Pass a status line's payload to the script in its own process, without waiting."""
     path = get_script_path(folder)
     if not path.exists():
         return

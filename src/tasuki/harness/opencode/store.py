@@ -1,9 +1,9 @@
 """The store of opencode's threads: exports, and one database, opened so that no file changes.
 
-The database is SQLite. opencode 1.18 leaves its write-ahead log in place. Opening a
-database read-only writes to the shared memory file next to it, or creates both again,
-unless SQLite is opened with the promise that nothing changes (`immutable`, which does not read the log) or
-that this file must not be written (`readonly_shm`).
+The database is SQLite. opencode 1.18 leaves its write-ahead log in place. Opening a database
+read-only writes to the shared memory file next to it, or creates both again, unless SQLite is
+opened with the promise that nothing changes (`immutable`, which does not read the log) or that this
+file must not be written (`readonly_shm`).
 """
 
 import os

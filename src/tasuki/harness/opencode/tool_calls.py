@@ -11,7 +11,7 @@ from tasuki.harness.opencode.format import (
 )
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
-from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
+from tasuki.model import ChangeKind, FileChange, ToolCall, ToolKind, ToolStatus
 
 _KINDS: dict[str, ToolKind] = {
     "question": "ask", "list": "search", "patch": "edit", "codesearch": "web", "todoread": "todo",
@@ -71,6 +71,9 @@ def build_tool_call(part: OpencodePart, keep: int) -> tuple[ToolCall, OpencodeMe
     changes = _build_changes(kind, arguments, metadata)
     path = arguments.filePath or (arguments.path if kind in ("search", "read") else "")
     output = (state.error if state.status == "error" else state.output) or ""
+    todos = None
+    if kind == "todo" and arguments.todos:
+        todos = tools.build_todos((t.content, t.status) for t in arguments.todos)
     call = ToolCall(
         id=part.callID,
         name=part.tool or "tool",
@@ -79,7 +82,7 @@ def build_tool_call(part: OpencodePart, keep: int) -> tuple[ToolCall, OpencodeMe
         detail=_find_detail(kind, arguments, state.input),
         paths=(path,) if path else tuple(dict.fromkeys(c.path for c in changes)),
         changes=changes,
-        todos=_build_todos(arguments) if kind == "todo" and arguments.todos else None,
+        todos=todos,
         output=output if len(output) <= keep else clip(output, keep),
         output_size=len(output),
         status=_find_status(kind, state, metadata, output),
@@ -153,10 +156,6 @@ def _build_changes(
         )
         for e in edits
     )
-
-
-def _build_todos(arguments: _OpencodeInput) -> tuple[Todo, ...]:
-    return tools.build_todos((t.content, t.status) for t in arguments.todos)
 
 
 def _find_detail(kind: str, arguments: _OpencodeInput, raw: Raw) -> str:

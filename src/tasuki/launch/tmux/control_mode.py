@@ -3,7 +3,7 @@
 Seen: 3.3a.
 
 In control mode (`tmux -C`) commands go in by lines, and the output of each comes between
-two guards with a number of its own. A line that is cut off is not carried out. Only
+two guards with its own number. A line that is cut off is not carried out. Only
 commands go this way that do no harm when they are repeated and hold no words of people.
 Where anything is odd the client is closed, and the caller repeats them by a process of
 their own.

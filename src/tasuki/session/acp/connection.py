@@ -202,7 +202,7 @@ class ClientReplies:
         self.send(encode_line({"method": "session/update", "params": params}))
 
     def send_text(self, session: AcpSession, text: str) -> None:
-        """Send a text as a message of its own."""
+        """Send a text as a separate message."""
         content = {"type": "text", "text": text}
         self.send_update(
             session, "agent_message_chunk", messageId=str(uuid.uuid4()), content=content

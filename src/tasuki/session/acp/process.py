@@ -1,6 +1,6 @@
 """The two ends of the proxy: the client on its standard streams, the agent as a child.
 
-The agent runs in a process group of its own, which is ended as a whole: a child of the
+The agent runs in its own process group, which is ended as a whole: a child of the
 agent may outlive it (codex-acp's native child does). Its standard error is that of the
 proxy.
 """
@@ -280,7 +280,7 @@ def run_in_thread(work: Callable[[], object]) -> "asyncio.Future[object]":
             result = work()
         except BaseException as error:
             failure = error
-        with suppress(RuntimeError):  # The loop is closed: no one waits any more.
+        with suppress(RuntimeError):  # The loop is closed: nothing waits any more.
             loop.call_soon_threadsafe(settle, result, failure)
 
     threading.Thread(target=run, daemon=True).start()

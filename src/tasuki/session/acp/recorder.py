@@ -2,7 +2,7 @@
 
     first prompt → has the agent a thread? → no: a session file, and every message added to it
 
-The check runs in a thread of its own, when the first turn is over or lasts, and again after
+The check runs in its own thread, when the first turn is over or lasts, and again after
 the next ones: an agent may write late. A copy that is no longer needed by then is removed.
 """
 

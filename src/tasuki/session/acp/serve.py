@@ -99,7 +99,7 @@ class AcpConductor:
             print(f"tasuki acp: {NO_AGENT_MESSAGE}", file=sys.stderr)
 
     def _take_from_agent(self, message: RpcMessage) -> None:
-        """Unwrap a message of the agent; a request gets an id of its own."""
+        """Unwrap a message of the agent; a request gets its own id."""
         extra = {k: v for k, v in message.params.items() if k not in ("method", "params")}
         fields: Json = {"jsonrpc": "2.0", **extra}
         fields["method"] = message.params.get("method")

@@ -1,7 +1,7 @@
 """The sessions of a connection: their ids on either side, their state, what survives a restart.
 
 A client keeps one session id while handoffs replace one agent session by another. Each such
-chain is a file of its own below `<data>/acp/<agent>/`, so that proxies never overwrite each
+chain is a separate file below `<data>/acp/<agent>/`, so that proxies never overwrite each
 other's chains. A file is replaced as a whole or not at all. The message that a new session
 begins with is kept there until it has arrived.
 """

@@ -18,7 +18,7 @@ from tasuki.launch.processes import AGENT_VARIABLES
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 GRACE_SECONDS = 2.0
-"""Seconds that an agent gets to end by itself, and again after each signal."""
+"""Seconds that an agent gets to end before the first signal, and after each."""
 LAST_WORDS_BYTES = 2000
 MOST_NOISE_BYTES = 64 << 10
 """Bytes in a row that are no message, after which a program is no longer listened to."""
@@ -165,8 +165,8 @@ def _can_be_message(line: bytes) -> bool:
 class AcpChild:
     """A running agent: its streams, its last words, and its end.
 
-    It leads a process group of its own, so a Ctrl-C of the terminal does not reach it, and its
-    children end with it. Its standard error goes into a file, because no one reads it.
+    It leads its own process group, so a Ctrl-C of the terminal does not reach it, and its
+    children end with it. Its standard error goes into a file, because nothing reads it.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:

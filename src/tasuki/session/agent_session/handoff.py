@@ -43,7 +43,7 @@ class HandoffWriter:
     """Writes one handoff: its questions run as turns of the session.
 
     `run_turn` sends a question and waits for the whole answer, `cancel` breaks that off,
-    `seconds` limits each answer. The checks between the questions run in a thread of their own.
+    `seconds` limits each answer. The checks between the questions run in their own thread.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class ChatConversation:
         await self._use_session(self.session.manager)
 
     async def restart(self) -> None:
-        """Start the agent, which ended by itself, again with the conversation so far."""
+        """Restart the agent, which has ended, with the conversation so far."""
         await self.start()
 
     async def interrupt(self) -> bool:

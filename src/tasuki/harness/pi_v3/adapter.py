@@ -1,0 +1,271 @@
+"""pi, oh-my-pi, and tasuki's own sessions, which are all in pi's format of version 3.
+
+pi: `~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`. Seen: 0.73 to 1.5, and files of 2025.
+
+oh-my-pi: `~/.omp/agent/sessions/<cwd>/<time>_<id>.jsonl`, with a folder of the same name.
+Seen: 14.9 and 18.2. Line 1 may be a title slot that is overwritten in place.
+
+Sessions of `tasuki chat` and `tasuki acp`: `<data>/sessions/--<cwd>--/*.jsonl`.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tasuki.files import find_home_folder, get_data_folder
+from tasuki.harness import plans
+from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.pi_v3 import format as pi_format
+from tasuki.harness.pi_v3.head import (
+    build_folder_name,
+    is_omp,
+    is_session,
+    list_session_files,
+    read_head,
+)
+from tasuki.harness.plans import ReadOnlyHarness
+from tasuki.harness.protocol import (
+    AgentControl,
+    AskAnswer,
+    AskPlan,
+    AskRequest,
+    CallerIdentity,
+    LaunchPlan,
+    LaunchRequest,
+    PlannedFile,
+    ThreadFile,
+)
+from tasuki.model import Sidechain, Thread, ThreadHead
+
+_PI_READY = r"\d%/\d+(?:\.\d+)?[kM]"
+"""The footer shows how much of the context window is used: `1.2%/128k`."""
+
+
+class _PiFiles:
+    """Reading of files in pi's format, for all adapters here."""
+
+    name: str
+
+    def read_head(self, file: ThreadFile) -> ThreadHead | None:
+        return read_head(file, self.name)
+
+    def read(self, path: Path) -> Thread:
+        from tasuki.harness.pi_v3.read import PiReader  # not needed to list threads
+
+        return PiReader(path, self.name).read()
+
+
+class _PiProgram(_PiFiles):
+    """What pi and omp have in common as programs."""
+
+    can_start = True
+    can_prefill = False
+    can_ask = True
+
+    def format_skill_command(self, skill: str) -> str:
+        return f"/skill:{skill}"
+
+    def parse_answer(self, output: str, request: AskRequest) -> AskAnswer:
+        from tasuki.harness.pi_v3.hooks import parse_answer
+
+        return parse_answer(request)
+
+
+def get_pi_folder() -> Path:
+    """Return the folder of pi; `PI_CODING_AGENT_DIR` moves it, as it moves that of omp."""
+    base = os.environ.get("PI_CODING_AGENT_DIR", "")
+    return (
+        Path(base)
+        if base and ".omp" not in Path(base).parts
+        else find_home_folder() / ".pi" / "agent"
+    )
+
+
+class Pi(_PiProgram):
+    """The adapter of pi."""
+
+    name = "pi"
+    title = "pi"
+    program = "pi"
+    caller = CallerIdentity("pi", variable="PI_SESSION_FILE")
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        folder = build_folder_name(str(cwd)) if cwd is not None else None
+        yield from list_session_files(get_pi_folder() / "sessions", folder)
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        return is_session(first) and not is_omp(path, first)
+
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        own = (cwd / ".pi" / "skills", get_pi_folder() / "skills")
+        return (*own, cwd / ".agents" / "skills", find_home_folder() / ".agents" / "skills")
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """Plan `pi --session FILE`: the file holds the past, the input the goal."""
+        folder = get_pi_folder() / "sessions" / build_folder_name(request.cwd)
+        return pi_format.plan_session(
+            request, folder, argv=(self.program, "--session"), ready=_PI_READY, omp=False
+        )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """Plan `pi --fork FILE`: the fork is recorded in the scratch folder."""
+        fork = ("--fork", request.thread.path, "--session-dir", request.scratch)
+        return AskPlan(
+            argv=(self.program, "-p", *fork, "--no-tools", "--no-extensions"),
+            cwd=plans.choose_ask_folder(request),
+            stdin=request.question,
+        )
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, "--session", thread.path)
+
+    def get_integration(self) -> HarnessIntegration:
+        from tasuki.harness.pi_v3.hooks import PiIntegration
+
+        return PiIntegration(self.name, get_pi_folder())
+
+    def get_control(self) -> AgentControl:
+        from tasuki.harness.pi_v3.hooks import PiControl
+
+        return PiControl(self.program, _PI_READY, get_pi_folder())
+
+
+_OMP_READY = r"^\s*π > "
+OMP_COMMAND_NOTE = (
+    "oh-my-pi already has a /handoff, which compacts the session in place and cannot be replaced: there tasuki's command "
+    "is /tasuki."
+)
+
+
+def get_omp_folder() -> Path:
+    """Return the folder of omp; `PI_CODING_AGENT_DIR` moves it if it points into `.omp`."""
+    base = os.environ.get("PI_CODING_AGENT_DIR", "")
+    return (
+        Path(base) if base and ".omp" in Path(base).parts else find_home_folder() / ".omp" / "agent"
+    )
+
+
+def build_omp_folder_name(cwd: str) -> str:
+    """Return the folder name of a working directory.
+
+    It is `-proj` below home, `-tmp-x` below the temporary folder, `--srv-x--` elsewhere;
+    symbolic links are resolved.
+    """
+    real = os.path.realpath(cwd)
+    for prefix, base in (("-", find_home_folder()), ("-tmp", Path(tempfile.gettempdir()))):
+        relative = os.path.relpath(real, os.path.realpath(base))
+        if relative == ".":
+            return prefix
+        if not relative.startswith(".."):
+            return f"{prefix.removesuffix('-')}-{_replace_separators(relative)}"
+    return f"--{_replace_separators(real.removeprefix('/'))}--"
+
+
+def _replace_separators(path: str) -> str:
+    return re.sub(r"[/:]", "-", path)
+
+
+class Omp(_PiProgram):
+    """The adapter of oh-my-pi."""
+
+    name = "omp"
+    title = "oh-my-pi"
+    program = "omp"
+    caller = CallerIdentity("omp-coding-agent")
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        folder = build_omp_folder_name(str(cwd)) if cwd is not None else None
+        yield from list_session_files(get_omp_folder() / "sessions", folder)
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        return is_session(first) and is_omp(path, first)
+
+    def read(self, path: Path) -> Thread:
+        thread = super().read(path)
+        companions = _list_companions(path)
+        if not companions:
+            return thread
+        chains = [p for p in companions if p.suffix == ".jsonl"]
+        return replace(
+            thread,
+            artifacts=tuple(str(p) for p in companions if p not in chains),
+            sidechains=tuple(Sidechain(id=p.stem, path=str(p)) for p in chains),
+        )
+
+    def list_skill_folders(self, cwd: Path) -> tuple[Path, ...]:
+        return (cwd / ".omp" / "skills", get_omp_folder() / "skills", cwd / ".agents" / "skills")
+
+    def plan(self, request: LaunchRequest) -> LaunchPlan:
+        """Plan `omp --resume FILE`: the file holds the past, the input the goal."""
+        folder = get_omp_folder() / "sessions" / build_omp_folder_name(request.cwd)
+        return pi_format.plan_session(
+            request, folder, argv=(self.program, "--resume"), ready=_OMP_READY, omp=True
+        )
+
+    def ask(self, request: AskRequest) -> AskPlan:
+        """Plan `omp --resume COPY`; logs and marks of opened files go to the scratch folder too."""
+        scratch = Path(request.scratch)
+        copy, state = scratch / "thread.jsonl", scratch / "state"
+        resumed = ("--resume", str(copy), "--session-dir", request.scratch)
+        return AskPlan(
+            argv=(self.program, "-p", *resumed, "--no-tools", "--no-extensions", "--no-title"),
+            cwd=plans.choose_ask_folder(request),
+            stdin=request.question,
+            env={"XDG_STATE_HOME": str(state)},
+            copies=((request.thread.path, str(copy)),),
+            files=(PlannedFile(str(state / "omp" / "asked"), ""),),  # used only where it is there
+        )
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return (self.program, "--resume", thread.path)
+
+    def get_integration(self) -> HarnessIntegration:
+        from tasuki.harness.pi_v3.hooks import PiIntegration
+
+        return PiIntegration(self.name, get_omp_folder(), "tasuki", (OMP_COMMAND_NOTE,))
+
+    def get_control(self) -> AgentControl:
+        from tasuki.harness.pi_v3.hooks import OmpControl
+
+        return OmpControl(self.program, _OMP_READY, get_omp_folder())
+
+
+def _list_companions(path: Path) -> list[Path]:
+    """List what the session created: plans, outputs and the records of its sub-agents."""
+    try:
+        return sorted(p for p in path.with_suffix("").rglob("*") if p.is_file())
+    except OSError:
+        return []
+
+
+def get_sessions_folder() -> Path:
+    """Return the folder of all sessions, with one folder for each working directory."""
+    return get_data_folder() / "sessions"
+
+
+class TasukiSessions(_PiFiles, ReadOnlyHarness):
+    """The adapter of tasuki's own sessions.
+
+    They can be read; a successor is started in another harness.
+    """
+
+    name = "tasuki"
+    title = "tasuki chat"
+    program = ""
+
+    def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
+        yield from list_session_files(
+            get_sessions_folder(), build_folder_name(str(cwd)) if cwd else None
+        )
+
+    def is_thread_file(self, path: Path, first: bytes) -> bool:
+        """A session is below tasuki's data folder; a copy elsewhere is taken for one of pi's."""
+        root = os.path.realpath(get_sessions_folder())
+        return is_session(first) and os.path.realpath(path).startswith(f"{root}{os.sep}")
+
+    def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
+        return ("tasuki", "chat", "--resume", thread.id)
