@@ -1,7 +1,7 @@
 """Handoffs of a fleet's agents, read from its database without its server.
 
 Only the SQLite file is read here, with the standard library alone; where the fleet has
-another database, its server is asked (`cli/fleet_kept.py`).
+another database, its server is asked (`cli/fleet/handoffs.py`).
 """
 
 from collections.abc import Iterable, Mapping

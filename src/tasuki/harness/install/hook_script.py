@@ -1,7 +1,7 @@
 """The script by which hooks of a fleet report to tasuki's server, small and quick.
 
 The file `address` remains after a server was killed, and another program may use its port
-by then. So its second line names the server's process (`web/single.py`): nothing is sent
+by then. So its second line names the server's process (`web/security/single_server.py`): nothing is sent
 unless that process lives, and an answer counts only with status 200 and the proof of the
 third line in its header `X-Tasuki`. A server in another PID namespace (a container) cannot
 be looked up: there the event is sent, and the proof alone decides whether it was accepted.

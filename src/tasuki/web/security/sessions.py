@@ -250,7 +250,7 @@ async def require_session(
 ) -> None:
     """Require a session, as a guard of pages; for a change also the page's origin.
 
-    Every browser sends the origin of a form, and `gate.py` rejects any other origin. Raises
+    Every browser sends the origin of a form, and `access.py` rejects any other origin. Raises
     NotAuthorizedException, PermissionDeniedException.
     """
     session = find_current_session(connection)
