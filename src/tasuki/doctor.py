@@ -20,14 +20,14 @@ from tasuki import __version__
 from tasuki.config import settings
 from tasuki.errors import TasukiError
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install.files import explain_error, read_content
+from tasuki.harness.install.files import read_content
 from tasuki.harness.install.hook_script import build_hook_script, get_script_path
 from tasuki.harness.install.installer import RECORD, Installer, InstallState, find_own_command
 from tasuki.harness.integration import Addition
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
 from tasuki.launch.prepare import PACKAGES
-from tasuki.paths import get_data_folder
+from tasuki.paths import explain_error, get_data_folder
 from tasuki.threads.catalog import read_ends, read_whole_thread
 
 TESTED = {
