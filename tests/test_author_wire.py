@@ -147,7 +147,7 @@ ENDS: dict[str, tuple[ModelStep, str]] = {
     "unknown": (ModelStep(status=404, error="No such model."), "404: No such model."),
     "closed": (ModelStep("x" * 500, cut=100), "could not be asked"),
     "closed at once": (ModelStep(cut=0), "could not be asked"),
-    "invented": (ModelStep(answer(decisions=[{"text": "Use `src/no.py`.", "refs": [4]}])), "stood up to the checks"),
+    "invented": (ModelStep(answer(decisions=[{"text": "Use `src/no.py`.", "refs": [4]}])), "passed the checks"),
     "nothing said": (ModelStep(answer()), "it was empty"),
 }  # fmt: skip
 

@@ -212,10 +212,10 @@ def test_a_brief_is_printed_even_when_it_cannot_be_kept(world: World) -> None:
 
     assert done.returncode == 0
     assert done.stdout.endswith(GOAL + "\n")
-    assert "The brief is complete, but not kept" in done.stderr
+    assert "The brief is complete, but was not stored" in done.stderr
     document = json.loads(world.run("handoff", "--json", GOAL).stdout)
     assert (document["stored"], document["id"], document["handoff"]["id"]) == (False, "", "")
-    assert "The brief is complete, but not kept" in document["warnings"][-1]
+    assert "The brief is complete, but was not stored" in document["warnings"][-1]
 
 
 def test_threads_lists_this_folder_and_json_is_versioned(world: World) -> None:
