@@ -114,7 +114,10 @@ def test_hooks_that_are_not_what_they_should_be_are_told(
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [(None, "The script that the fleet's hooks run is missing"), ("echo", "is from another version")],
+    [
+        (None, "The script that the fleet's hooks run is missing"),
+        ("echo", "is from another version"),
+    ],
 )
 def test_the_script_is_looked_at(session: Session, text: str | None, what: str) -> None:
     """Gone, or of another version: the same line writes it anew."""

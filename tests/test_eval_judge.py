@@ -574,7 +574,7 @@ def test_one_case_can_be_chosen(world: World) -> None:
     assert judged("--only", "retry") == ["retry"]
     error = world.error(world.cases, "--only", "retrial")
     assert isinstance(error, UsageError)
-    assert "'retrial'. There is: again, retry." in str(error)
+    assert "'retrial'. Known names: again, retry." in str(error)
 
 
 def test_paths_that_hold_nothing_are_errors(world: World) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tasuki.model import Entry, Thread, ToolCall
-from tasuki_evals.continuation.baselines import QUESTION_BASELINES
+from tasuki_evals.question_sets import QUESTION_BASELINES
 
 
 def some_thread() -> Thread:

@@ -178,7 +178,7 @@ def test_threads_are_found_by_path_or_by_name(folder: Path) -> None:
 
     assert source.path == other
     asked = load_questions(written_set(folder.parent, case(path, question("x"))))
-    with pytest.raises(UsageError, match="2 files can be meant by"):
+    with pytest.raises(UsageError, match="2 files match"):
         question_runs.find_threads(asked, "set", [folder])
     other.unlink()
     zipped = path.with_name(f"{path.name}.gz")
