@@ -136,7 +136,7 @@ ENDS: dict[str, tuple[ModelStep, str]] = {
     "blank": (ModelStep(" \n\t"), "it was empty"),
     "prose": (ModelStep("I would rather talk."), "holds no JSON object"),
     "cut off": (ModelStep('{"relevantFiles": [{"file": "F1", "rea', end="length"), "It ends in the middle"),
-    "cut off at once": (ModelStep(end="length"), "said nothing"),
+    "cut off at once": (ModelStep(end="length"), "returned no text"),
     "refused": (ModelStep("I cannot help with that.", end="refusal"), "refused to answer"),
     "held back": (ModelStep(end="filter"), "refused to answer"),
     "too many": (ModelStep(status=429, error="Slow down.", headers={"retry-after": "0"}), "429: Slow down."),

@@ -313,7 +313,7 @@ def test_a_thread_named_by_a_relative_path_is_opened_from_anywhere(world: World)
 
     assert kept["handoff"]["predecessor"]["path"] == str(path)
     assert opened.returncode == 0, opened.stderr
-    assert "as kept" not in opened.stdout
+    assert "as stored" not in opened.stdout
 
 
 def test_threads_that_cannot_be_read_are_told(world: World) -> None:

@@ -175,7 +175,7 @@ def test_an_order_that_cannot_be_taken(panes: TmuxPanes, log: Path) -> None:
     order = log.parent / "folder.json"
     order.mkdir()
 
-    with pytest.raises(LaunchFailed, match=r"(?s)nothing was started.*cannot be taken"):
+    with pytest.raises(LaunchFailed, match=r"(?s)nothing was started.*cannot be read"):
         panes.open(order, "one", "agent-1", str(log.parent))
 
     assert order.exists()
