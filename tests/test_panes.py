@@ -258,7 +258,7 @@ def test_hostile_names(panes: TmuxPanes, log: Path) -> None:
         lambda: panes.close("%0 ; kill-server"),
         lambda: panes.open(log, "x", "two words", "/"),
     ):
-        with pytest.raises(LaunchFailed, match=r"is no "):
+        with pytest.raises(LaunchFailed, match=r"is not "):
             call()
     order = ordered(log.parent, (sys.executable, PROGRAM, str(log)), "9")
 
