@@ -19,9 +19,9 @@ from msgspec import Struct
 from tasuki import __version__
 from tasuki.config import settings
 from tasuki.errors import TasukiError
-from tasuki.files import get_data_folder
+from tasuki.files import explain_error, get_data_folder
 from tasuki.harness import registry as harnesses
-from tasuki.harness.install.files import explain_error, read_content
+from tasuki.harness.install.files import read_content
 from tasuki.harness.install.hook_script import build_hook_script, get_script_path
 from tasuki.harness.install.installer import RECORD, Installer, InstallState, find_own_command
 from tasuki.harness.integration import Addition

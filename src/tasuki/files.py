@@ -142,6 +142,8 @@ _REASONS = {
     errno.EPERM: "you have no permission there",
     errno.EROFS: "the file system is read-only",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.EISDIR: "it is a folder",
+    errno.ELOOP: "its links form a loop",
 }
 
 
@@ -149,7 +151,7 @@ def explain_error(error: OSError | ValueError | RecursionError) -> str:
     """Explain in words why something could not be stored or read; the caller adds the path."""
     if not isinstance(error, OSError):
         return str(error)
-    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+    return _REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
 def create_private_folder(path: Path) -> None:

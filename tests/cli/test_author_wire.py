@@ -136,7 +136,7 @@ ENDS: dict[str, tuple[ModelStep, str]] = {
     "blank": (ModelStep(" \n\t"), "it was empty"),
     "prose": (ModelStep("I would rather talk."), "holds no JSON object"),
     "cut off": (ModelStep('{"relevantFiles": [{"file": "F1", "rea', end="length"), "It ends in the middle"),
-    "cut off at once": (ModelStep(end="length"), "said nothing"),
+    "cut off at once": (ModelStep(end="length"), "returned no text"),
     "refused": (ModelStep("I cannot help with that.", end="refusal"), "refused to answer"),
     "held back": (ModelStep(end="filter"), "refused to answer"),
     "too many": (ModelStep(status=429, error="Slow down.", headers={"retry-after": "0"}), "429: Slow down."),
@@ -147,7 +147,7 @@ ENDS: dict[str, tuple[ModelStep, str]] = {
     "unknown": (ModelStep(status=404, error="No such model."), "404: No such model."),
     "closed": (ModelStep("x" * 500, cut=100), "could not be asked"),
     "closed at once": (ModelStep(cut=0), "could not be asked"),
-    "invented": (ModelStep(answer(decisions=[{"text": "Use `src/no.py`.", "refs": [4]}])), "stood up to the checks"),
+    "invented": (ModelStep(answer(decisions=[{"text": "Use `src/no.py`.", "refs": [4]}])), "passed the checks"),
     "nothing said": (ModelStep(answer()), "it was empty"),
 }  # fmt: skip
 

@@ -179,10 +179,10 @@ def test_a_brief_is_printed_even_when_it_cannot_be_kept(world: World) -> None:
 
     assert done.returncode == 0
     assert done.stdout.endswith(GOAL + "\n")
-    assert "The brief is complete, but not kept" in done.stderr
+    assert "The brief is complete, but was not stored" in done.stderr
     document = json.loads(world.run("handoff", "--json", GOAL).stdout)
     assert (document["stored"], document["id"], document["handoff"]["id"]) == (False, "", "")
-    assert "The brief is complete, but not kept" in document["warnings"][-1]
+    assert "The brief is complete, but was not stored" in document["warnings"][-1]
 
 
 def test_threads_lists_this_folder_and_json_is_versioned(world: World) -> None:
@@ -280,7 +280,7 @@ def test_a_thread_named_by_a_relative_path_is_opened_from_anywhere(world: World)
 
     assert kept["handoff"]["predecessor"]["path"] == str(path)
     assert opened.returncode == 0, opened.stderr
-    assert "as kept" not in opened.stdout
+    assert "as stored" not in opened.stdout
 
 
 def test_threads_that_cannot_be_read_are_told(world: World) -> None:

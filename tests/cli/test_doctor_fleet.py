@@ -93,7 +93,7 @@ def test_events_that_wait_are_counted(session: Session) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("hook.sh", "older.sh", "What is installed is an older version's"),
+        ("hook.sh", "older.sh", "The installed parts are from an older version"),
         ('"PermissionRequest"', '"PermissionAsked"', "A part is missing: a hook that tells"),
     ],
 )
@@ -114,7 +114,10 @@ def test_hooks_that_are_not_what_they_should_be_are_told(
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [(None, "The script that the fleet's hooks run is missing"), ("echo", "is another version's")],
+    [
+        (None, "The script that the fleet's hooks run is missing"),
+        ("echo", "is from another version"),
+    ],
 )
 def test_the_script_is_looked_at(session: Session, text: str | None, what: str) -> None:
     """Gone, or of another version: the same line writes it anew."""

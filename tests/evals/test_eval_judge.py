@@ -574,7 +574,7 @@ def test_one_case_can_be_chosen(world: World) -> None:
     assert judged("--only", "retry") == ["retry"]
     error = world.error(world.cases, "--only", "retrial")
     assert isinstance(error, UsageError)
-    assert "'retrial'. There is: again, retry." in str(error)
+    assert "'retrial'. Known names: again, retry." in str(error)
 
 
 def test_paths_that_hold_nothing_are_errors(world: World) -> None:
@@ -612,7 +612,7 @@ def test_a_judge_that_agrees_with_all_labels_can_be_used(world: World) -> None:
     assert document["agreement"]["kappa"] == 1.0
     assert document["agreement"]["confusion"] == {"pass_pass": 3, "pass_fail": 0, "fail_pass": 0, "fail_fail": 3}  # fmt: skip
     assert "The judge can be used: it agrees with 6/6 100% (61%–100%)" in text
-    assert "more labels would tell" in text
+    assert "more labels are needed" in text
 
 
 def test_a_judge_below_nine_of_ten_is_not_to_be_trusted(world: World) -> None:

@@ -121,8 +121,8 @@ GOOD = {"file": "a.jsonl", "lines": 3, "goal": "go on", "questions": [question("
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("no json", "it is no JSON"),
-        ('{"about": ' + "[" * 100_000, "it is no JSON"),
+        ("no json", "it is not JSON"),
+        ('{"about": ' + "[" * 100_000, "it is not JSON"),
         ("[]", "Expected `object`, got `array`"),
         ('{"threads": []}', r"length >= 1 - at `\$.threads`"),
         (json.dumps({"threads": [{**GOOD, "lines": 0}]}), r"`\$.threads\[0\].lines`"),
@@ -178,7 +178,7 @@ def test_threads_are_found_by_path_or_by_name(folder: Path) -> None:
 
     assert source.path == other
     asked = load_questions(written_set(folder.parent, case(path, question("x"))))
-    with pytest.raises(UsageError, match="2 files can be meant by"):
+    with pytest.raises(UsageError, match="2 files match"):
         question_runs.find_threads(asked, "set", [folder])
     other.unlink()
     zipped = path.with_name(f"{path.name}.gz")
@@ -223,7 +223,7 @@ def test_a_case_that_cannot_be_asked_is_left_out_with_its_reason(folder: Path) -
 
     assert [one.name for one in report.cases] == ["good"]
     assert re.fullmatch(r"the thread has \d+ lines, but the set cuts it after 100000", told["short"])  # fmt: skip
-    assert "there is none after the cut" in told["plain"]
+    assert "none follows the cut" in told["plain"]
     assert told["text"].startswith("it is not a thread of a known harness (")
     assert done.return_value == 1
     assert "tasuki: Not asked: short: the thread has" in done.stderr

@@ -23,7 +23,7 @@ from tasuki_evals.cases.scenario import CaseFact, CaseStep, ChainLink
         ('harness = "claude"', 'harness = "clod"', "harness", "claude"),
         ('harness = "claude"', "", "", "harness"),
         ('id = "retry"', 'id = "other"', "id", "retry"),
-        ('cwd = "/home', 'cwd = "home', "cwd", "whole path"),
+        ('cwd = "/home', 'cwd = "home', "cwd", "absolute path"),
         ('goal = "add retries to the upload client and test them"', 'goal = ""', "goal", "empty"),
         ('needs = ["(4|four) attempts"]', 'needs = ["(4|four attempts"]', "expected_context[0].needs[0]", "regular"),
         ('needs = ["(4|four) attempts"]', "needs = []", "expected_context[0].needs", "at least one"),
@@ -37,7 +37,7 @@ from tasuki_evals.cases.scenario import CaseFact, CaseStep, ChainLink
         ('assistant = "The client takes a number of attempts now."', "filler = 0", "thread[3].filler", "between"),
         ('assistant = "The client takes a number of attempts now."', "interrupted = false", "thread[3].interrupted", "true|True|Invalid"),
         ('assistant = "The client takes a number of attempts now."', 'todos = [["a", "done"]]', "thread[3].todos[0][1]", "done"),
-        ('harness = "claude"', 'harness = "aider"\nchain = [{goal = "g", steps = [{todos = [["a", "pending"]]}]}]', "chain[0].steps[0].todos", "no such thing"),
+        ('harness = "claude"', 'harness = "aider"\nchain = [{goal = "g", steps = [{todos = [["a", "pending"]]}]}]', "chain[0].steps[0].todos", "do not support it"),
         ("[[thread]]", "[[thread]", "", "TOML"),
     ],
 )  # fmt: skip
@@ -61,7 +61,7 @@ def test_what_is_no_case_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     one, two = written(tmp_path / "a"), written(tmp_path / "b")
 
-    for paths, said in (([tmp_path / "none.toml"], "no such file"), ([tmp_path], "no case"), ([one, two], "is the id of")):  # fmt: skip
+    for paths, said in (([tmp_path / "none.toml"], "no such file"), ([tmp_path], "no case"), ([one, two], "is also the id of")):  # fmt: skip
         with pytest.raises(UsageError, match=said):
             scenario.load_cases(paths)
     assert [case.id for case in scenario.load_cases([one, one.parent])] == ["retry"]

@@ -335,7 +335,7 @@ def test_a_store_without_room_leaves_no_remains(world: World) -> None:
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    assert "The brief is complete, but not kept" in done.stderr
+    assert "The brief is complete, but was not stored" in done.stderr
     assert os.listdir(world.data / "handoffs") == []
 
 

@@ -247,5 +247,5 @@ def test_a_path_with_a_nul_is_a_thread_that_is_gone(world: World) -> None:
     done = world.run("read", handoff.id[:8])
 
     assert done.returncode == 0
-    assert "as kept with the handoff" in done.stdout
+    assert "as stored with the handoff" in done.stdout
     assert "Traceback" not in done.stderr

@@ -175,7 +175,7 @@ def test_an_order_that_cannot_be_taken(panes: TmuxPanes, log: Path) -> None:
     order = log.parent / "folder.json"
     order.mkdir()
 
-    with pytest.raises(LaunchFailed, match=r"(?s)nothing was started.*cannot be taken"):
+    with pytest.raises(LaunchFailed, match=r"(?s)nothing was started.*cannot be read"):
         panes.open(order, "one", "agent-1", str(log.parent))
 
     assert order.exists()
@@ -258,7 +258,7 @@ def test_hostile_names(panes: TmuxPanes, log: Path) -> None:
         lambda: panes.close("%0 ; kill-server"),
         lambda: panes.open(log, "x", "two words", "/"),
     ):
-        with pytest.raises(LaunchFailed, match=r"is no "):
+        with pytest.raises(LaunchFailed, match=r"is not "):
             call()
     order = ordered(log.parent, (sys.executable, PROGRAM, str(log)), "9")
 

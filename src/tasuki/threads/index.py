@@ -155,7 +155,7 @@ class ThreadIndex:
 
     def _build_access_error(self, error: OSError) -> StoreFailed:
         return StoreFailed(
-            f"The thread index {self.path} cannot be opened and replaced: {error.strerror}. It is only a copy: get "
+            f"The thread index {self.path} cannot be opened and replaced: {error.strerror}. It can be rebuilt: get "
             "the permission to write it and its folder, or name another folder: TASUKI_DATA=/some/folder"
         )
 
@@ -165,11 +165,11 @@ class ThreadIndex:
         if "malformed" in str(error) or "not a database" in str(error):
             self._delete_files(str(error))
             return StoreFailed(
-                f"The thread index {self.path} was damaged ({error}) and was deleted; it is only a "
-                "copy. Try again: it will be rebuilt."
+                f"The thread index {self.path} was damaged ({error}) and was deleted. Try "
+                "again: it will be rebuilt."
             )
         return StoreFailed(
-            f"The thread index {self.path} cannot be used: {error}. It is only a copy: make room, "
+            f"The thread index {self.path} cannot be used: {error}. It can be rebuilt: make room, "
             "or delete it, and try again."
         )
 

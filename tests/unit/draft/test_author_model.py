@@ -237,7 +237,7 @@ def test_an_answer_that_does_not_come_is_waited_for_only_so_long(task: AuthorTas
     ("finish", "text", "said"),
     [
         ("content_filter", "I can't help with that.", "refused to answer"),
-        ("length", "", "said nothing"),
+        ("length", "", "returned no text"),
     ],
 )
 def test_a_refusal_is_a_failure(task: AuthorTask, finish: Any, text: str, said: str) -> None:

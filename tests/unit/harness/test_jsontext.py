@@ -82,7 +82,7 @@ def test_a_value_in_the_way_is_an_error() -> None:
     """Nothing of the user's is replaced by a list or an object."""
     with pytest.raises(NotJson, match=r"hooks\.Stop is not a list"):
         json_text.insert_member('{"hooks": {"Stop": 3}}', ("hooks", "Stop"), "", 1)
-    with pytest.raises(NotJson, match="no object"):
+    with pytest.raises(NotJson, match="not an object"):
         json_text.insert_member('{"hooks": []}', ("hooks", "Stop"), "", 1)
 
 

@@ -10,21 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tasuki.errors import InstallFailed
+from tasuki.files import explain_error
 
 MAX_BYTES = 64 << 20
 """A settings file is smaller."""
 SETTINGS = (".json", ".toml")
 PRIVATE = 0o600
-_REASONS = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "your disk quota is used up",
-    errno.EACCES: "you have no permission",
-    errno.EPERM: "you have no permission",
-    errno.EROFS: "the file system is read-only",
-    errno.ENOTDIR: "a part of the path is a file, not a folder",
-    errno.EISDIR: "it is a folder",
-    errno.ELOOP: "its links form a loop",
-}
 
 
 def read_content(path: str | Path) -> bytes | None:
@@ -166,8 +157,3 @@ def remove_empty_folders(folders: tuple[str, ...]) -> None:
     for folder in reversed(folders):
         with suppress(OSError):
             os.rmdir(folder)
-
-
-def explain_error(error: OSError) -> str:
-    """Explain in words why a file cannot be used."""
-    return _REASONS.get(error.errno or 0) or error.strerror or str(error)
