@@ -234,7 +234,7 @@ def test_an_agent_is_started_and_stopped(world: World, seen: Page) -> None:
     seen.get_by_label("Role").fill("developer")
     seen.get_by_label("Name", exact=True).fill("con")
     seen.get_by_label("Skill").fill("You are Con.")
-    seen.get_by_role("button", name="Make it").click()
+    seen.get_by_role("button", name="Create it").click()
     expect(seen.get_by_role("heading", name="developer-con-1")).to_be_visible()
     seen.goto("/agents/new?persona=developer-con-1")
     seen.get_by_label("Folder").fill(str(world.work))

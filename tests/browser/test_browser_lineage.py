@@ -128,7 +128,7 @@ def test_a_persona_is_made_edited_and_retired_without_scripts(
     page.goto("/personas")
     page.get_by_label("Role:").fill("tester")
     page.get_by_label("Name", exact=True).fill("oki")
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create it").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("tester-oki-1")
     page.get_by_label("Markdown, at most").fill("# Tests\n\nOnly **tests**.")
     page.get_by_role("button", name="Save the skill").click()

@@ -174,8 +174,8 @@ def test_drafts_are_listed_found_and_pruned(world: World, seen: Page) -> None:
     expect(seen.locator("tbody tr")).to_have_count(1)
     seen.get_by_role("link", name="Prune …").click()
     seen.get_by_label("Older than, days").fill("0")
-    seen.get_by_role("button", name="Look").click()
-    seen.get_by_role("button", name="Delete 1 for good").click()
+    seen.get_by_role("button", name="Show").click()
+    seen.get_by_role("button", name="Delete 1 permanently").click()
     expect(seen.get_by_role("status").filter(has_text="Deleted 1.")).to_be_visible()
 
     assert vault(world).list_handoffs() == []
