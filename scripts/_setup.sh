@@ -108,8 +108,8 @@ tasuki_setup() {
   [ -x .venv/bin/python ] || make_venv
   say "Setting up .venv ($1) …"
   .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
-  # The lock names everything. Without --no-deps, pip before 23.3 looks for `package[extra]` anew, meets a release
-  # that is newer than the lock, and refuses it for want of a hash.
+  # The lock names everything. Without --no-deps, pip before 23.3 looks for `package[extra]` again, meets a release
+  # that is newer than the lock, and refuses it because its hash is missing.
   .venv/bin/python -m pip install -q --disable-pip-version-check --no-input --no-deps --require-hashes -r "$lock" >&2
   .venv/bin/python -m pip install -q --disable-pip-version-check --no-input --no-deps --no-build-isolation -e . >&2
   printf '%s' "$want" > "$stamp"

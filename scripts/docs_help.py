@@ -36,7 +36,7 @@ def commands() -> list[str]:
 
 
 def rendered(page: str) -> str:
-    """The page with every help block made anew. Raises if a command has no block."""
+    """The page with every help block refreshed. Raises if a command has no block."""
     for name in ("", *commands()):
         begin = BEGIN.format(name or "tasuki")
         before, found, rest = page.partition(begin)
@@ -49,7 +49,7 @@ def rendered(page: str) -> str:
 
 
 def with_contracts(page: str) -> str:
-    """The page on writing a harness with the table of the contracts made anew."""
+    """The page on writing a harness with the table of the contracts refreshed."""
     from tasuki.testing import CONTRACTS
 
     before, _, rest = page.partition("<!-- contracts -->\n")
@@ -63,7 +63,7 @@ def with_contracts(page: str) -> str:
 
 
 def with_failures(page: str) -> str:
-    """The page on the fleet with the table of the failures made anew."""
+    """The page on the fleet with the table of the failures refreshed."""
     from tasuki.fleet.store.failures import REMEDIES
 
     rows = [f"| `{code}` | {remedy.format(agent='ID')} |" for code, remedy in REMEDIES.items()]
@@ -74,7 +74,7 @@ def with_failures(page: str) -> str:
 
 
 def with_controls(page: str) -> str:
-    """The same page with the table of what each harness can do made anew."""
+    """The same page with the table of what each harness can do refreshed."""
     from tasuki.harness import registry
 
     rows = ["| | session begins | skill of a persona | compaction can be vetoed | a prompt while it works |", "|---|---|---|---|---|"]  # fmt: skip
@@ -97,7 +97,7 @@ PAGES = {
     PAGE.parent / "writing-a-harness.md": with_contracts,
     PAGE.parent / "fleet.md": lambda page: with_controls(with_failures(page)),
 }
-"""Pages, and what makes each anew."""
+"""Pages, and what refreshes each."""
 
 
 def main() -> int:

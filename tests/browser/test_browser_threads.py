@@ -40,7 +40,7 @@ def open_first(page: Page, query: str = "") -> None:
 
 def drafted(page: Page, goal: str = GOAL) -> None:
     """Fill the form of a thread in; the page shows the brief then."""
-    page.get_by_label("Goal, kept verbatim").fill(goal)
+    page.get_by_label("Goal, used word for word").fill(goal)
     page.get_by_role("button", name="Draft it").click()
     page.wait_for_url("**/briefs/*", timeout=30_000)
 
@@ -60,7 +60,7 @@ def test_a_handoff_from_any_thread(world: World, seen: Page) -> None:
     seen.get_by_role("link", name="Edit", exact=True).click()
     text = seen.get_by_label("Brief").input_value()
     seen.get_by_label("Brief").fill(text.replace(GOAL, f"{GOAL}, please"))
-    seen.get_by_role("button", name="Keep as a revision").click()
+    seen.get_by_role("button", name="Save as a revision").click()
     seen.wait_for_url("**/briefs/*")
     expect(seen.locator("dl.facts")).to_contain_text("revision 2")
     seen.get_by_role("button", name="Start a successor").click()
@@ -94,11 +94,11 @@ def test_a_vague_goal_is_refused_beside_the_form(browsing: Browsing, seen: Page)
     """A goal that says nothing is refused with the sentence of the command line; what was typed stays."""
     browsing.expect("status of 409")
     open_first(seen)
-    seen.get_by_label("Goal, kept verbatim").fill("continue")
+    seen.get_by_label("Goal, used word for word").fill("continue")
     seen.get_by_role("button", name="Draft it").click()
     expect(seen.locator("form.aside").get_by_role("alert")).to_contain_text("goal")
 
-    assert seen.get_by_label("Goal, kept verbatim").input_value() == "continue"
+    assert seen.get_by_label("Goal, used word for word").input_value() == "continue"
 
 
 def test_a_goal_is_kept_to_the_letter(world: World, seen: Page) -> None:
@@ -116,7 +116,7 @@ def test_without_javascript(world: World, threads: Path, browsing: Browsing) -> 
     page = browsing.page(world.origin(), javascript=False)
     operator(page, world.link())
     open_first(page)
-    page.get_by_label("Goal, kept verbatim").fill(GOAL)
+    page.get_by_label("Goal, used word for word").fill(GOAL)
     page.get_by_role("button", name="Draft it").click()
     page.wait_for_url("**/briefs/*", timeout=30_000)
     expect(page.locator(".goal")).to_contain_text(GOAL)

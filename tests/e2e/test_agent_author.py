@@ -18,7 +18,7 @@ from agents import PROGRAMS, digest
 from conftest import World
 from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
 
-from tasuki.draft.authors.asked_authors import ask_agent
+from tasuki.draft.authors.agent_and_model import ask_agent
 from tasuki.errors import AuthorFailed
 from tasuki.harness.registry import get_harness
 from tasuki.model import Thread

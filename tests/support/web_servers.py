@@ -17,7 +17,7 @@ from tasuki.fleet.service import Fleet, open_fleet
 from tasuki.fleet.store import schema
 from tasuki.web.application import create_application
 from tasuki.web.connections import ConnectionLimits, limit_protocol
-from tasuki.web.live import LiveEvents
+from tasuki.web.live import LogStreams
 from tasuki.web.security.access import ServerTokens, load_tokens
 from tasuki.web.security.sessions import BrowserSessions
 
@@ -48,7 +48,7 @@ class Served:
         self,
         fleet: Fleet,
         secrets: ServerTokens,
-        live: LiveEvents,
+        live: LogStreams,
         port: int,
         sessions: BrowserSessions,
     ) -> None:

@@ -57,7 +57,7 @@ def test_briefs_are_searched(reader: Reader) -> None:
 
     assert "They eat fish." in said
     assert "changelog" not in said
-    assert "No brief holds these words" in words(reader.page("/briefs?q=nowhereatall"))
+    assert "No brief contains these words" in words(reader.page("/briefs?q=nowhereatall"))
     assert 'role="alert"' in reader.page("/briefs?q=after%3Ayesterday", 400)
 
 

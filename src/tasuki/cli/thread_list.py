@@ -155,8 +155,8 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     Words in "double quotes" must be adjacent, -WORD must not occur near. Filters: file:PATH (read or
     changed, * is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the
     newest come first. The index is brought up to date first; it is in tasuki's data folder, holds
-    words and places and no text but redacted titles, and may be deleted at any time. Tokens of known
-    issuers are not among its words; a password may be. What is printed is redacted.
+    words, positions and redacted titles, no other text, and may be deleted at any time. It leaves out
+    known kinds of tokens, but may contain passwords. What is printed is redacted.
     """
     import gc
 

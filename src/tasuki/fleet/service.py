@@ -23,7 +23,6 @@ from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
-from tasuki.fleet.claims import build_claim
 from tasuki.fleet.delivery.messages import check_managed, press_key, read_screen, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.handoff import commands
@@ -34,6 +33,7 @@ from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake
 from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
+from tasuki.fleet.server_locks import build_claim
 from tasuki.fleet.store import log, queries, schema
 from tasuki.fleet.store.database import (
     FleetDatabase,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft.authors.answer import find_last_object
 from tasuki.draft.authors.author import AuthorDialogue
-from tasuki.draft.authors.view import create_fence
+from tasuki.draft.authors.thread_view import create_fence
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.support import is_supported_by
 from tasuki.draft.models import providers

@@ -27,7 +27,7 @@ from tasuki.web.api.hooks import (
     receive_hook,
     show_metrics,
 )
-from tasuki.web.live import LiveEvents, LivePages
+from tasuki.web.live import LogStreams, PageStreams
 from tasuki.web.pages import login as pages_login
 from tasuki.web.pages import routes
 from tasuki.web.pages.fleet import live as pages_live
@@ -48,7 +48,7 @@ def show_health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
-    live_pages = LivePages(fleet, pages_live.make_pieces)
+    live_pages = PageStreams(fleet, pages_live.make_pieces)
 
     def on_event(event: FleetEvent) -> None:
         if event.kind in LOGGED_KINDS:
@@ -56,7 +56,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
             logger.log(level, "%s", event.text, extra={"redacted": True})
         live_pages.take_event(event)
 
-    live = LiveEvents(fleet.database, on_event)
+    live = LogStreams(fleet.database, on_event)
     metrics = ServerMetrics(fleet, live)
     fleet.changes.on_log(live.notify)
 

@@ -70,7 +70,7 @@ class EventStream:
         self._queue.put_nowait(None)
 
 
-class LiveEvents:
+class LogStreams:
     """Reads the new lines of the log and sends them to every stream.
 
     `on_event` is called with every new event, once. `notify` may be called from any thread.
@@ -219,7 +219,7 @@ MOST_REMEMBERED = 5000
 """Pieces whose last content is remembered, so that one update changes one place."""
 
 
-class PageNews(Struct):
+class ChangedIds(Struct):
     """What the log reported: agents and handoffs by their ids, and alerts."""
 
     agents: set[int]
@@ -228,7 +228,7 @@ class PageNews(Struct):
     newest: int = 0
     """Id of the newest line that was taken in."""
 
-    def join(self, other: "PageNews") -> None:
+    def join(self, other: "ChangedIds") -> None:
         """Add the news of another one."""
         self.agents |= other.agents
         self.handoffs |= other.handoffs
@@ -257,11 +257,11 @@ class PagePiece(Struct, frozen=True):
     pages: frozenset[str] = frozenset()
 
 
-MakePieces = Callable[[Fleet, PageNews, frozenset[str]], list[PagePiece]]
+MakePieces = Callable[[Fleet, ChangedIds, frozenset[str]], list[PagePiece]]
 """Makes the pieces of some news, for the topics that are open."""
 
 
-class LivePages:
+class PageStreams:
     """Sends pieces to the open pages. Topics: `fleet`, `handoffs`, the id of a handoff or agent."""
 
     def __init__(self, fleet: Fleet, make_pieces: MakePieces) -> None:
@@ -311,7 +311,7 @@ class LivePages:
         finally:
             self.streams.pop(stream, None)
 
-    def _collect_since(self, after: int) -> PageNews | None:
+    def _collect_since(self, after: int) -> ChangedIds | None:
         """Collect what changed since a line of the log; None where that is too much."""
         rows = queries.list_events_after(self.fleet.database, after, MOST_MISSED)
         news = _create_news()
@@ -319,7 +319,7 @@ class LivePages:
             news.add(row)
         return news if len(rows) < MOST_MISSED else None
 
-    async def _build_update(self, news: PageNews, topic: str) -> bytes:
+    async def _build_update(self, news: ChangedIds, topic: str) -> bytes:
         if not news:
             return KEEP_ALIVE_PIECE
         pieces = await self._run_in_thread(self.make_pieces, self.fleet, news, frozenset([topic]))
@@ -381,5 +381,5 @@ def encode_pieces(pieces: Iterable[PagePiece], topic: str, newest: int) -> bytes
     return "".join(events).replace("\r", "").encode("utf-8", "replace")
 
 
-def _create_news() -> PageNews:
-    return PageNews(set(), set(), set())
+def _create_news() -> ChangedIds:
+    return ChangedIds(set(), set(), set())

@@ -32,7 +32,7 @@ from tasuki.fleet.store.start_errors import describe_os_error
 from tasuki.text_safety import clean_for_display
 from tasuki.web.application import create_application
 from tasuki.web.connections import limit_protocol, set_file_limit
-from tasuki.web.live import LiveEvents, LivePages
+from tasuki.web.live import LogStreams, PageStreams
 from tasuki.web.security import single_server
 from tasuki.web.security.access import ANY_ADDRESS, TOKEN_FILE, is_loopback, load_tokens
 from tasuki.web.security.sessions import build_sign_in_link
@@ -147,8 +147,8 @@ class _FleetServer(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self.wake = wake
-        self.live: LiveEvents = app.state.live
-        self.live_pages: LivePages = app.state.live_pages
+        self.live: LogStreams = app.state.live
+        self.live_pages: PageStreams = app.state.live_pages
         self.address_file = address_file
         self.on_started = on_started
 

@@ -62,7 +62,7 @@ def continuation(
     save: Path | None,
     workers: int | None,
 ) -> int:
-    """Measure handoffs by how much of what came after they hold.
+    """Measure how much of an agent's later work each handoff contained.
 
     PATH is a thread, also gzipped, or a folder of threads. Each is cut at messages of the user; the
     handoff is made from what comes before and compared with what the agent did next. Trivial briefs

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft.authors.answer import UnusableAnswer, find_last_object
 from tasuki.draft.authors.author import AuthorDialogue, AuthorReply, AuthorTurn
-from tasuki.draft.authors.view import create_fence
+from tasuki.draft.authors.thread_view import create_fence
 from tasuki.draft.models import providers
 from tasuki.draft.models.client import ModelClient
 from tasuki.draft.models.providers import ModelEndpoint

@@ -16,8 +16,7 @@ import pytest
 from fixture_threads import adapter
 from waiting import retry_until, runs
 
-from tasuki.draft.authors import asked_authors
-from tasuki.draft.authors.asked_authors import ask_agent
+from tasuki.draft.authors.agent_and_model import ask_agent
 from tasuki.errors import AuthorFailed, Cancelled, TasukiError
 from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, PlannedFile
 from tasuki.model import Thread
@@ -316,7 +315,7 @@ def test_the_scratch_folder_is_private(folder: Path) -> None:
     """Whatever the umask says."""
     before = os.umask(0)
     try:
-        with asked_authors._create_scratch() as scratch:
+        with agent_and_model._create_scratch() as scratch:
             assert stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
     finally:
         os.umask(before)

@@ -21,7 +21,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from tasuki.draft.authors.asked_authors import ModelAsker
+from tasuki.draft.authors.agent_and_model import ModelAsker
 from tasuki.draft.authors.author import AuthorTask, AuthorTurn
 from tasuki.draft.facts.derive import derive_facts
 from tasuki.draft.models import client

@@ -320,7 +320,7 @@ def cancel(id: str) -> None:
 def finish(id: str) -> None:
     """Mark a failed handoff as done.
 
-    You did the rest by hand, or saw that it arrived.
+    Use it if you did the rest by hand, or saw that the prompt arrived.
     """
     click.echo(f"Handoff {_send_order('finish', id)['id'][:8]} is done.")
 

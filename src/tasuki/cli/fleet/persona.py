@@ -22,7 +22,7 @@ HARNESS_OPTION = click.option(
     "--harness", metavar="H", help="What its agents run: claude, codex, pi, …"
 )
 MODEL_OPTION = click.option(
-    "--model", metavar="M", help="The model of its agents, in the harness's words."
+    "--model", metavar="M", help="The model of its agents, as the harness calls it."
 )
 THRESHOLD_OPTION = click.option("--threshold", type=click.FloatRange(1, 100), metavar="PERCENT",
                          help="Context use that raises an event.")  # fmt: skip

@@ -204,7 +204,7 @@ def prune(
 ) -> None:
     """Delete old handoffs, and old documents of the fleet's personas. Threads are never touched.
 
-    Handoffs that a kept one descends from stay, and so do those whose delivery is uncertain. Also kept
+    A handoff stays while another that stays is based on it, or while its delivery is uncertain. Also kept
     are what an unfinished handoff of the fleet may need, the document that a working or lost agent began
     with, and documents of the last hour.
     """

@@ -178,7 +178,8 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
     yield from _format_row("command", shorten_paths(report.command))
     yield from _format_row("data", shorten_paths(report.data))
     yield from _format_row(
-        "tmux", report.tmux or "not found: a handoff inside an agent is kept, not shown"
+        "tmux",
+        report.tmux or "not found: a handoff inside an agent is saved, but its review cannot open",
     )
     extras = [name for name, there in report.extras.items() if there]
     missing = [name for name, there in report.extras.items() if not there]

@@ -91,7 +91,7 @@ def _ask_author(
 
 
 def _create_agent_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Asker, list[str]]":
-    from tasuki.draft.authors.asked_authors import AgentAsker
+    from tasuki.draft.authors.agent_and_model import AgentAsker
 
     settings = loaded.settings
     name = task.thread.harness
@@ -103,7 +103,7 @@ def _create_agent_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Aske
 
 
 def _create_model_asker(task: AuthorTask, loaded: LoadedSettings) -> "tuple[Asker, list[str]]":
-    from tasuki.draft.authors.asked_authors import ModelAsker
+    from tasuki.draft.authors.agent_and_model import ModelAsker
     from tasuki.draft.models import providers
 
     endpoint = providers.resolve_endpoint(loaded, task.thread.model, task.thread.harness)

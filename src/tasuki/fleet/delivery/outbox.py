@@ -1,7 +1,7 @@
 """Texts typed, or to be typed, into an agent's pane: recorded first, proven by its events.
 
 intended ──Enter──▶ sent ──a prompt with its words──▶ proven ──that turn's end──▶ (ended_at)
-sent ──nothing to be seen of it──▶ uncertain
+sent ──no trace of it──▶ uncertain
 """
 
 import time

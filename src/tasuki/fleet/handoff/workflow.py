@@ -9,7 +9,7 @@ pane's marks, the file, the record, the successor's thread), and does what is mi
     await_idle    nothing of it runs                   create        its window is opened
     instruct      it is asked for the document         register      its session has begun
     await_turn    that turn has ended                  skill         it has its persona's skill
-    check         the document is there, and whole     prompt        it learns where to go on
+    check         the document is there, and whole     prompt        it gets the document
     record        path and prompt are recorded         deliver       its own thread has the prompt
     shut_down     it has ended                         acknowledge   its answer says so
 

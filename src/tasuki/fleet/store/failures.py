@@ -34,7 +34,7 @@ REMEDIES = {
     "prompt_refused": "Look at its pane, then retry. The document is kept.",
     "prompt_uncertain": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
     "not_delivered": "Look at its pane. If the prompt arrived: finish. If it did not: retry, which types it again.",
-    "not_acknowledged": "Look at its pane. If it works on: skip. Else type to it there.",
+    "not_acknowledged": "Look at its pane. If it is working, skip this step. Otherwise type the prompt there.",
     "persona_unusable": "Put that back or make it readable, then retry. Nothing was lost.",
     "not_possible": "Fix that, then retry. Nothing was lost.",
     "tmux_failed": "Look at tmux, then retry. Nothing was lost.",

@@ -50,7 +50,7 @@ class InstallStep(Struct, frozen=True):
     """What happens to one addition; `text` is what is put into the file, or removed from it.
 
     `action` is add, replace (an older one of tasuki's), remove, there (nothing to do), foreign
-    (something that is not ours has its place, and is kept).
+    (another program's entry is in its place, and is left unchanged).
     """
 
     action: str

@@ -49,7 +49,7 @@ OPENINGS = (
     "Your answer could not be used: {{problem}} Answer again with valid JSON only:",
     "Your answer could not be used: {{problem}} Write the document again as Markdown with exactly these headings",
 )
-"""Words that these prompts begin with; `{{name}}` stands for any text."""
+"""Words that these prompts begin with; `{{name}}` matches any text."""
 _LONGEST_VALUE = 1_000
 """The most characters that a variable of an opening may hold."""
 _PARTS = re.compile(r"(\s+|\{\{\w+\}\})")

@@ -33,7 +33,7 @@ from tasuki.fleet.hooks import spool
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
 from tasuki.harness import registry as harnesses
-from tasuki.web.live import LiveEvents
+from tasuki.web.live import LogStreams
 from tasuki.web.security.access import (
     HOOKS_PREFIX,
     ServerHosts,
@@ -49,7 +49,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class ServerMetrics:
     """The figures of one server."""
 
-    def __init__(self, fleet: Fleet, live: LiveEvents) -> None:
+    def __init__(self, fleet: Fleet, live: LogStreams) -> None:
         self.registry = CollectorRegistry()
         self.hooks = Histogram(
             "tasuki_hook_seconds",
@@ -64,7 +64,7 @@ class ServerMetrics:
 class _FleetCollector(Collector):
     """The figures that are counted on request."""
 
-    def __init__(self, fleet: Fleet, live: LiveEvents) -> None:
+    def __init__(self, fleet: Fleet, live: LogStreams) -> None:
         self.fleet = fleet
         self.live = live
 

@@ -22,7 +22,7 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.api.bodies import SeenAlerts, SettingsChange
 from tasuki.web.api.fleet import AgentIdQuery, LimitQuery
-from tasuki.web.live import STREAM_HEADERS, LiveEvents, parse_last_id
+from tasuki.web.live import STREAM_HEADERS, LogStreams, parse_last_id
 from tasuki.web.security.access import require_operator
 from tasuki.web.security.sessions import KEY_SECONDS, build_sign_in_link, describe_sessions
 
@@ -128,7 +128,7 @@ def end_all_sessions(state: State) -> dict[str, Any]:
 @get("/events", media_type="text/event-stream")
 async def stream_events(
     request: Request[Any, Any, Any],
-    live: NamedDependency[LiveEvents],
+    live: NamedDependency[LogStreams],
     after: Annotated[int | None, QueryParameter(ge=0)] = None,
 ) -> Stream:
     """Stream the fleet's log as it grows, as server-sent events; each `data` is a line of the log.

@@ -20,7 +20,7 @@ from tasuki.text_safety import clean_text
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import LessonOrder, NewPersona, PersonaChange
 from tasuki.web.views import display, templates
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse, format_reason, get_harness_title
 
 FormFields = NamedDependency[dict[str, str]]
@@ -36,9 +36,9 @@ class PersonaLine(Struct, frozen=True):
     persona: Persona
     harness: str
     working: FleetAgent | None
-    state: StateShape | None
+    state: StateBadge | None
     last: FleetHandoff | None
-    last_state: StateShape | None
+    last_state: StateBadge | None
 
 
 # -- the list --------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.fleet.store.queries import LineageChain
 
 
-class StateShape(Struct, frozen=True):
+class StateBadge(Struct, frozen=True):
     """A state. `icon` is the id of a drawing in `base.html`, `tone` a class of the style sheet."""
 
     icon: str
@@ -24,35 +24,38 @@ class StateShape(Struct, frozen=True):
 
 
 AGENT_SHAPES = {
-    "starting": StateShape("now", "Starting", "run"),
-    "idle": StateShape("idle", "Idle", "rest"),
-    "busy": StateShape("busy", "Busy", "run"),
-    "waiting": StateShape("wait", "Waiting for you", "attn"),
-    "compacting": StateShape("comp", "Compacting", "run"),
-    "ended": StateShape("end", "Ended", "rest"),
-    "lost": StateShape("ask", "Lost", "attn"),
+    "starting": StateBadge("now", "Starting", "run"),
+    "idle": StateBadge("idle", "Idle", "rest"),
+    "busy": StateBadge("busy", "Busy", "run"),
+    "waiting": StateBadge("wait", "Waiting for you", "attn"),
+    "compacting": StateBadge("comp", "Compacting", "run"),
+    "ended": StateBadge("end", "Ended", "rest"),
+    "lost": StateBadge("ask", "Lost", "attn"),
 }
-PAST_THRESHOLD = StateShape("past", "Past threshold", "attn")
-HANDING_OFF = StateShape("hand", "Handing off", "run")
+PAST_THRESHOLD = StateBadge("past", "Past threshold", "attn")
+HANDING_OFF = StateBadge("hand", "Handing off", "run")
 HANDOFF_SHAPES = {
-    "running": StateShape("now", "Under way", "run"),
-    "failed": StateShape("fail", "Failed", "fail"),
-    "uncertain": StateShape("ask", "Uncertain", "attn"),
-    "done": StateShape("done", "Done", "done"),
-    "cancelled": StateShape("end", "Cancelled", "rest"),
+    "running": StateBadge("now", "Under way", "run"),
+    "failed": StateBadge("fail", "Failed", "fail"),
+    "uncertain": StateBadge("ask", "Uncertain", "attn"),
+    "done": StateBadge("done", "Done", "done"),
+    "cancelled": StateBadge("end", "Cancelled", "rest"),
 }
 ALERT_SHAPES = {
-    "done": StateShape("done", "Done", "done"),
-    "failed": StateShape("fail", "Failed", "fail"),
-    "needs_you": StateShape("wait", "Needs you", "attn"),
-    "threshold": StateShape("past", "Threshold", "attn"),
-    "unacknowledged": StateShape("ask", "Not acknowledged", "attn"),
+    "done": StateBadge("done", "Done", "done"),
+    "failed": StateBadge("fail", "Failed", "fail"),
+    "needs_you": StateBadge("wait", "Needs you", "attn"),
+    "threshold": StateBadge("past", "Threshold", "attn"),
+    "unacknowledged": StateBadge("ask", "Not acknowledged", "attn"),
 }
 STEP_WORDS = {
     "write": ("Writing the document", "The document is written from the thread"),
     "await_idle": ("Waiting until idle", "No turn, no compaction, nothing of it in the background"),
     "instruct": ("Asking for the document", "It is asked for the document, once"),
-    "await_turn": ("Waiting for the end of its turn", "That turn, and no other, ends"),
+    "await_turn": (
+        "Waiting for the end of its turn",
+        "The turn that writes the document has ended",
+    ),
     "check": (
         "Checking the document",
         "Sections and facts; what is missing is added from the thread",

@@ -21,7 +21,7 @@ from tasuki.fleet.store.queries import (
 )
 from tasuki.harness import registry as harnesses
 from tasuki.web.views import display
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
@@ -61,7 +61,7 @@ class AgentCard(Struct, frozen=True):
 
     id: int
     name: str
-    shown: StateShape
+    shown: StateBadge
     since: float
     started_at: float
     where: tuple[str, ...]
@@ -211,7 +211,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
 
 def _describe_state(
     agent: FleetAgent, handoff: FleetHandoff | None, meter: ContextMeter
-) -> tuple[StateShape, float, str]:
+) -> tuple[StateBadge, float, str]:
     """Describe the state of an agent, since when it lasts, and a sentence about it."""
     if handoff and handoff.state in ("failed", "uncertain"):
         shown = display.HANDOFF_SHAPES[handoff.state]
@@ -258,7 +258,7 @@ def _format_step(handoff: FleetHandoff) -> str:
     return f"Step {number} of {len(order)}: {display.get_step_name(handoff).lower()}"
 
 
-def _choose_group(shown: StateShape) -> str:
+def _choose_group(shown: StateBadge) -> str:
     if shown.tone in ("fail", "attn"):
         return "needs"
     return "working" if shown.tone == "run" else "quiet"

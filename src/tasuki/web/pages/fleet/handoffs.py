@@ -17,7 +17,7 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, StepFailure, StepRun
 from tasuki.harness import registry as harnesses
 from tasuki.web.views import display, templates
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 _ICONS = {"ok": ("done", "done"), "failed": ("fail", "fail"), "skipped": ("drop", "rest")}
@@ -56,7 +56,7 @@ class HandoffTimeline(Struct, frozen=True):
 
     id: str
     name: str
-    shown: StateShape
+    shown: StateBadge
     state: str
     since: float
     reason: str
@@ -135,15 +135,15 @@ def build_entry_link(view: HandoffTimeline) -> Callable[[int], str]:
     return lambda ref: f"/agents/{view.agent.id}/thread?entry={ref}"
 
 
-def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateShape:
+def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateBadge:
     shown = display.HANDOFF_SHAPES[handoff.state]
     number = next((n for n, row in enumerate(rows, 1) if row.step == handoff.step), len(rows))
     if handoff.state == "running":
-        return StateShape(shown.icon, f"Step {number} of {len(rows)}", shown.tone)
+        return StateBadge(shown.icon, f"Step {number} of {len(rows)}", shown.tone)
     if handoff.state in ("failed", "uncertain"):
-        return StateShape(shown.icon, f"{shown.word} at step {number} of {len(rows)}", shown.tone)
+        return StateBadge(shown.icon, f"{shown.word} at step {number} of {len(rows)}", shown.tone)
     if handoff.state == "done" and handoff.acknowledged_at:
-        return StateShape(shown.icon, "Acknowledged", shown.tone)
+        return StateBadge(shown.icon, "Acknowledged", shown.tone)
     return shown
 
 

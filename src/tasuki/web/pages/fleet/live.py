@@ -13,7 +13,7 @@ from litestar.response import Stream
 from tasuki.errors import TasukiError
 from tasuki.fleet import alerts
 from tasuki.fleet.service import Fleet
-from tasuki.web.live import STREAM_HEADERS, LivePages, PageNews, PagePiece, parse_last_id
+from tasuki.web.live import STREAM_HEADERS, ChangedIds, PagePiece, PageStreams, parse_last_id
 from tasuki.web.pages.fleet import cards, handoffs
 from tasuki.web.pages.fleet.routes import SENT_WORDS
 from tasuki.web.security.sessions import find_current_session
@@ -33,7 +33,7 @@ async def stream_page(
     after: Annotated[int, QueryParameter(ge=0)] = 0,
 ) -> Stream:
     """Stream pieces of the open page, from the state in which it was made."""
-    pages: LivePages = state.live_pages
+    pages: PageStreams = state.live_pages
     after = max(after, parse_last_id(request.headers.get("last-event-id", "")) or 0)
     pieces = _stream_while_signed_in(request, pages.stream_pieces(page[:80], after))
     return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
@@ -50,7 +50,7 @@ async def _stream_while_signed_in(
             yield part
 
 
-def make_pieces(fleet: Fleet, news: PageNews, topics: frozenset[str]) -> list[PagePiece]:
+def make_pieces(fleet: Fleet, news: ChangedIds, topics: frozenset[str]) -> list[PagePiece]:
     """Make the pieces of some news, for the open pages."""
     pieces = [
         PagePiece(

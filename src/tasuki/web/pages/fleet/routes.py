@@ -22,7 +22,7 @@ from tasuki.web.api.bodies import SeenAlerts
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.cards import GROUPS, AgentCard
 from tasuki.web.views import display, templates
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 TABS = (("", "All"), ("needs", "Needs you"), ("working", "Working"), ("quiet", "Quiet"))
@@ -141,7 +141,7 @@ SENT_WORDS = {
 
 def list_alerts(
     database: FleetDatabase, limit: int = MOST_LISTED, before: int | None = None
-) -> list[tuple[OperatorAlert, StateShape, str]]:
+) -> list[tuple[OperatorAlert, StateBadge, str]]:
     """List the newest alerts, each with its shape and the state of its notification."""
     return [
         (alert, display.ALERT_SHAPES[alert.kind], SENT_WORDS[alert.state])

@@ -23,7 +23,7 @@ from tasuki.web.pages.lineage.diagram import (
 )
 from tasuki.web.pages.threads.files import READ_SECONDS, ThreadSize, ThreadSizeCache
 from tasuki.web.views import display
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import (
     format_day,
     format_duration,
@@ -50,7 +50,7 @@ class ChainRow(Struct, frozen=True):
     used: float | None
     past: bool
     why: str
-    state: StateShape | None
+    state: StateBadge | None
     """The state of the agent or its handoff, unless the chain has gone on."""
     handoff: str
     handoff_id: str

@@ -30,7 +30,7 @@ from tasuki.web.pages.lineage.diagram import (
     draw_chain,
 )
 from tasuki.web.views import templates
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import (
     AnyRequest,
     PageResponse,
@@ -41,11 +41,11 @@ from tasuki.web.views.templates import (
 )
 
 STATE_SHAPES = {
-    "draft": StateShape("todo", "Draft", "rest"),
-    "printed": StateShape("todo", "Printed", "rest"),
-    "started": StateShape("now", "Started", "run"),
-    "uncertain": StateShape("ask", "Uncertain", "attn"),
-    "failed": StateShape("fail", "Failed", "fail"),
+    "draft": StateBadge("todo", "Draft", "rest"),
+    "printed": StateBadge("todo", "Printed", "rest"),
+    "started": StateBadge("now", "Started", "run"),
+    "uncertain": StateBadge("ask", "Uncertain", "attn"),
+    "failed": StateBadge("fail", "Failed", "fail"),
 }
 """Shapes of a handoff that was not delivered."""
 

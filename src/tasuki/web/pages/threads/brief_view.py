@@ -16,17 +16,17 @@ from tasuki.threads.passages import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import get_harness_title, parse_moment
 
 STATE_SHAPES = {
-    "draft": StateShape("todo", "Draft", "rest"),
-    "printed": StateShape("todo", "Printed", "rest"),
-    "started": StateShape("now", "Started", "run"),
-    "delivered": StateShape("done", "Delivered", "done"),
-    "acknowledged": StateShape("done", "Acknowledged", "done"),
-    "uncertain": StateShape("ask", "Uncertain", "attn"),
-    "failed": StateShape("fail", "Failed", "fail"),
+    "draft": StateBadge("todo", "Draft", "rest"),
+    "printed": StateBadge("todo", "Printed", "rest"),
+    "started": StateBadge("now", "Started", "run"),
+    "delivered": StateBadge("done", "Delivered", "done"),
+    "acknowledged": StateBadge("done", "Acknowledged", "done"),
+    "uncertain": StateBadge("ask", "Uncertain", "attn"),
+    "failed": StateBadge("fail", "Failed", "fail"),
 }
 ENTRIES_AROUND = 2
 """Entries around a cited one that are named."""
@@ -51,7 +51,7 @@ class BriefView(Struct, frozen=True):
     handoff: Handoff
     title: str
     text: str
-    state: StateShape
+    state: StateBadge
     created: float | None
     revision: int
     predecessor: str

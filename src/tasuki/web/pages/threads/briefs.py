@@ -33,7 +33,7 @@ from tasuki.web.pages.threads import brief_view
 from tasuki.web.pages.threads.brief_view import STATE_SHAPES, load_brief_view
 from tasuki.web.pages.threads.drafts import JOBS
 from tasuki.web.views import templates
-from tasuki.web.views.display import StateShape
+from tasuki.web.views.display import StateBadge
 from tasuki.web.views.templates import AnyRequest, PageResponse, get_harness_title, parse_moment
 
 FormFields = NamedDependency[dict[str, str]]
@@ -121,7 +121,7 @@ class BriefListLine(Struct, frozen=True):
 
     id: str
     goal: str
-    state: StateShape
+    state: StateBadge
     created: float | None
     route: str
     tokens: int

@@ -21,7 +21,12 @@ from msgspec.structs import replace
 
 from tasuki.draft.authors import answer
 from tasuki.draft.authors.author import AuthorReply, AuthorTask, AuthorTurn
-from tasuki.draft.authors.view import RequestView, build_view, create_fence, format_entry_list
+from tasuki.draft.authors.thread_view import (
+    RequestView,
+    build_view,
+    create_fence,
+    format_entry_list,
+)
 from tasuki.draft.models.client import ModelClient, RequestTooLong
 from tasuki.draft.models.providers import ModelEndpoint
 from tasuki.draft.prompts import render_prompt
