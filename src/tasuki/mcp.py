@@ -344,7 +344,7 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
     """Return what `read_thread` answers."""
     source, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
     note = (
-        f"{cleaner.clean_text(source.problem)} Reading what the handoff kept.\n"
+        f"{cleaner.clean_text(source.problem)} Reading what was stored with the handoff.\n"
         if source.problem
         else ""
     )

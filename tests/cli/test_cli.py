@@ -135,7 +135,7 @@ def test_references_can_be_opened_from_the_handoff(world: World) -> None:
     assert f"── #{ref} " in shown.stdout
     path.unlink()
     kept = world.run("read", f"{handoff['id'][:8]}#{ref}")
-    assert "(as kept with the handoff)" in kept.stdout
+    assert "(as stored with the handoff)" in kept.stdout
     assert kept.stdout.partition("\n")[2].strip() in shown.stdout
 
 
@@ -560,7 +560,7 @@ def test_a_data_folder_that_is_no_text_is_refused_where_it_is_written_down(
 
     assert done.returncode == 1
     assert "is not UTF-8" in done.stderr
-    assert "Name another: TASUKI_DATA=/some/folder" in done.stderr
+    assert "Choose another: TASUKI_DATA=/some/folder" in done.stderr
     assert not (world.home / ".claude").exists()
 
 

@@ -131,7 +131,7 @@ def test_what_a_handoff_kept_is_read_when_the_thread_is_gone(world: World) -> No
     done = world.run("read", first[:8])
     asked = world.run("read", first[:8], "gateway keepalive")
 
-    assert "Reading what the handoff stored" in done.stderr
+    assert "Reading what was stored with the handoff" in done.stderr
     assert "(as stored with the handoff)" in done.stdout
     assert "keepalive" in asked.stdout
     missing = world.run("read", f"{first[:8]}#99")

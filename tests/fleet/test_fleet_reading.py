@@ -69,7 +69,7 @@ def test_a_handoff_is_found_by_its_beginning(database: FleetDatabase) -> None:
 
     assert ("ab12" * 8, StepFailure(**failure), ("n",)) == (got.id, got.failure, got.notes)
     assert got == queries.load_handoff(database, "ab12" * 8)
-    for wrong, why in (("ab1", "is no id"), ("ab12%", "is no id"), ("x" * 40, "is no id"), ("\0" * 4, "is no id"),
+    for wrong, why in (("ab1", "is not the id"), ("ab12%", "is not the id"), ("x" * 40, "is not the id"), ("\0" * 4, "is not the id"),
                        ("ffff", "No handoff of an agent"), ("ab12" * 7 + "ab13", "No handoff")):  # fmt: skip
         with pytest.raises(HandoffNotFound, match=why):
             queries.load_handoff(database, wrong)

@@ -203,7 +203,7 @@ def test_a_file_is_never_overwritten(terminal: Terminal, log: Path) -> None:
     path.write_text("mine")
     files = (PlannedFile(str(log.parent / "other"), "x"), PlannedFile(str(path), "x"))
 
-    with pytest.raises(LaunchFailed, match=r"s\.jsonl exists already"):
+    with pytest.raises(LaunchFailed, match=r"s\.jsonl already exists"):
         start(plan(log, files=files), "tmux", socket=terminal.socket)
 
     assert path.read_text() == "mine"

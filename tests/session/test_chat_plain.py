@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fakes import FAKE
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 from sessions import DOCUMENT
 from waiting import retry_until, runs
 
-from fakes import FAKE
 from tasuki.errors import build_install_line
 from tasuki.session.pi_store.manager import list_sessions
 
@@ -209,5 +209,5 @@ def test_an_agent_that_is_silent_is_told_to_be_waited_for(tmp_path: Path) -> Non
         chat.send_signal(signal.SIGTERM)
         chat.wait(20)
 
-    assert said.startswith("Waiting for sleep to answer, for ")
-    assert said.endswith("seconds at most. It was started as: sleep 300\n")
+    assert said.startswith("Waiting for sleep to answer, at most ")
+    assert said.endswith("seconds. It was started as: sleep 300\n")

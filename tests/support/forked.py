@@ -122,7 +122,14 @@ def run_tasuki(
     arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, input: str = "", timeout: float = 60,
     modules: tuple[str, ...] = COMMAND,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """Run `tasuki ARGUMENTS` without a terminal, as `subprocess.run` does. Raises TimeoutExpired."""
+    """Run `tasuki ARGUMENTS` without a terminal, as `subprocess.run` does. Raises TimeoutExpired.
+
+    Where the environment says something to Python itself, it is started, not forked.
+    """
+    if any(name.startswith(("PYTHON", "LC_")) for name in env) or env.get("LANG") != "C.UTF-8":
+        return subprocess.run(
+            [str(TASUKI), *arguments], env=env, cwd=cwd, input=input, capture_output=True, text=True, timeout=timeout, check=False
+        )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="forked-") as folder:
         files = tuple(Path(folder, name) for name in ("in", "out", "err"))
         files[0].write_text(input)

@@ -76,7 +76,7 @@ def read(
     opened_thread, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
     if opened_thread.problem:
         click.echo(
-            f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what the handoff kept.",
+            f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what was stored with the handoff.",
             err=True,
         )
     if opened_thread.thread is not None and (note := _describe_damage(opened_thread.thread)):
@@ -120,7 +120,7 @@ def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
     entry = reading.entry
     head = f"## #{entry.ref} {name_speaker(reading)}"
     if reading.kept:
-        head += " (as kept with the handoff)"
+        head += " (as stored with the handoff)"
     words = cleaner.clean_text(reading.text)
     if entry.kind == "tool":
         longest = max((len(run) for run in _find_backtick_runs(words)), default=0)

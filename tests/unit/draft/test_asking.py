@@ -16,6 +16,7 @@ import pytest
 from fixture_threads import adapter
 from waiting import retry_until, runs
 
+from tasuki.draft.authors import agent_and_model
 from tasuki.draft.authors.agent_and_model import ask_agent
 from tasuki.errors import AuthorFailed, Cancelled, TasukiError
 from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, PlannedFile
