@@ -53,6 +53,7 @@ def test_the_page_of_a_chain(page: Page, served: Served, tmp_path: Path) -> None
     assert [] == portraits(page, "lineage")
 
 
+@pytest.mark.long
 def test_a_chain_of_200_agents_opens_at_its_newest_end(page: Page, served: Served) -> None:
     """The drawing scrolls in its own region, and begins with what is new."""
     chain(served.fleet.database, [float(20 + n % 75) for n in range(200)])

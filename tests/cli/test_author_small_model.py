@@ -111,13 +111,9 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.mark.parametrize(
     ("harness", "json_schema"),
-    [
-        pytest.param(
-            harness, schema, marks=[] if (harness, schema) == ("pi", True) else pytest.mark.long
-        )
-        for harness, schema in (*((harness, True) for harness in THREADS), ("pi", False))
-    ],
+    [*((harness, True) for harness in THREADS), ("pi", False)],
 )
+@pytest.mark.long
 def test_a_real_model_invents_nothing(
     desk: Desk, small_model: str, harness: str, json_schema: bool
 ) -> None:

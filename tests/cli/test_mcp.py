@@ -18,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
+from selection import by_default
 
 from tasuki import mcp
 from tasuki.errors import build_install_line
@@ -116,7 +117,7 @@ async def test_the_authors_of_the_settings_write_here_too(world: World, tmp_path
     assert f"- {said['text']} [#5]" in text
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", by_default(["auto", "legacy"], "auto"))
 async def test_the_callers_own_thread_is_meant(world: World, mode: str) -> None:
     """The thread that its environment names goes before a newer one, which its name chooses else."""
     mine = world.thread(work(seed=1, cwd=str(world.project)))

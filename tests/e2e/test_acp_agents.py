@@ -17,6 +17,7 @@ from acp_client import DOCUMENT, Client, outcome
 from agents import PROGRAMS
 from conftest import World
 from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep, ScriptedCall
+from selection import by_default
 
 from tasuki.vault import Vault
 from tasuki.vault.store import derive_state
@@ -85,7 +86,7 @@ async def talking(world: World, name: str, version: int = 1) -> AsyncIterator[Ta
         await client.reader
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", by_default(AGENTS, "claude-agent-acp", "codex-acp"))
 async def test_handoff(open_world: World, name: str) -> None:
     """The old session is asked for the document; the next prompt reaches a new one that holds the
     brief and not the old transcript; empty and cancelled handoffs leave the old one in use."""
@@ -133,7 +134,7 @@ async def test_handoff(open_world: World, name: str) -> None:
         assert derive_state(Vault().load_events(handoff.id)) == "delivered"
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", by_default(AGENTS, "claude-agent-acp"))
 async def test_the_agent_ends_while_it_writes(open_world: World, name: str) -> None:
     """The client is told, its prompt is answered with an error, and the proxy ends."""
     async with talking(open_world, name) as talk:
@@ -206,7 +207,9 @@ async def test_version_2(open_world: World, name: str) -> None:
         assert [t.role for t in request.turns if t.role in ("assistant", "tool")] == []
 
 
-@pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.loads])
+@pytest.mark.parametrize(
+    "name", by_default([name for name, agent in AGENTS.items() if agent.loads], "claude-agent-acp")
+)
 async def test_after_a_restart(open_world: World, name: str) -> None:
     """The client's id opens the newest session of the agent in a new process, with what is in it."""
     async with talking(open_world, name) as talk:
@@ -232,6 +235,7 @@ async def test_after_a_restart(open_world: World, name: str) -> None:
     assert session in {m["params"]["sessionId"] for m in client.all[since:] if m.get("method") == "session/update"}  # fmt: skip
 
 
+@pytest.mark.long
 def test_acpx(open_world: World) -> None:
     """acpx, a client of others, drives the proxy without knowing of it."""
     agent = AGENTS["pi-acp"].prepare(open_world)

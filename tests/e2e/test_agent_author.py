@@ -17,6 +17,7 @@ import pytest
 from agents import PROGRAMS, digest
 from conftest import World
 from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
+from selection import by_default
 
 from tasuki.draft.authors.agent_and_model import ask_agent
 from tasuki.errors import AuthorFailed
@@ -134,7 +135,7 @@ def last(world: World, prompt: str) -> ModelRequest:
     return [request for request in world.model.log if prompt in request.prompt][-1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", by_default(NAMES, "claude", "codex"))
 def test_an_agent_answers_and_its_thread_stays(
     name: str, world: World, recorded: Callable[[str], Thread]
 ) -> None:
@@ -158,9 +159,7 @@ def test_an_agent_answers_and_its_thread_stays(
     assert list((world.folder / "tmp").glob("tasuki-*")) == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "claude" else pytest.mark.long) for n in NAMES]
-)
+@pytest.mark.parametrize("name", by_default(NAMES, "claude"))
 def test_an_agent_that_fails_leaves_nothing(
     name: str, world: World, recorded: Callable[[str], Thread]
 ) -> None:
@@ -201,7 +200,7 @@ def added(world: World, path: str, more: dict[str, object]) -> None:
     world.write(path, {**json.loads((world.home / path).read_text()), **more})
 
 
-@pytest.mark.parametrize("name", HOOKS)
+@pytest.mark.parametrize("name", by_default(HOOKS, "claude"))
 def test_the_users_hooks_and_servers_do_not_run(
     name: str, world: World, recorded: Callable[[str], Thread]
 ) -> None:

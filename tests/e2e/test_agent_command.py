@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import World
 from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
+from selection import by_default
 from test_agent_author import FACT, NAMES, SECONDS, WISH, kept, recorded
 
 from tasuki.model import Thread
@@ -79,7 +80,7 @@ def handoff(world: World, thread: Thread, *more: str, settings: str = "") -> Any
 
 
 @pytest.mark.parametrize("shape", ["structured", "markdown"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", by_default(NAMES, "claude", "codex", "pi"))
 def test_the_agent_writes_and_nothing_of_its_own_changes(
     name: str, shape: str, world: World, recorded: Callable[[str], Thread]
 ) -> None:

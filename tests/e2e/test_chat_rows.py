@@ -40,6 +40,7 @@ def test_a2_before_the_first_message(chatting: World) -> None:
     assert chatting.model.find_requests(ASKED) == []
 
 
+@pytest.mark.long
 def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) -> None:
     """The document is the newest message of the turn, whatever the agent does before it."""
     (chatting.project / "notes.txt").write_text("tabs")
@@ -86,6 +87,7 @@ def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> No
     assert len(list_sessions(chatting.project)) == 1
 
 
+@pytest.mark.long
 def test_a13_a_missing_section_is_repaired(chatting: World) -> None:
     """The session is told what its document lacks, and adds it."""
     short = DOCUMENT.partition("\n\n## Key Decisions")[0]
@@ -104,6 +106,7 @@ def test_a13_a_missing_section_is_repaired(chatting: World) -> None:
     assert request.count_text("MARKER-DOCUMENT") == 1
 
 
+@pytest.mark.long
 def test_a15_the_old_session_stays_readable_from_the_new_one(chatting: World) -> None:
     """By its lineage, and by the references that stand in the handoff."""
     scripted(chatting, "pi-acp", OLD, "/handoff", "and then what?")

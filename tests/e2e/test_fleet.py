@@ -10,6 +10,7 @@ import pytest
 from conftest import ANSWER, World
 from fakes.model_server import ModelRule, ModelStep
 from real_fleet import INJECTED, INSTRUCTED, SECONDS, SKILL, RealFleet, commanded, tooled
+from selection import by_default
 from waiting import retry_until
 
 from tasuki.harness import registry as harnesses
@@ -60,7 +61,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=sorted(KINDS))
+@pytest.fixture(params=by_default(sorted(KINDS), "claude", "codex"))
 def fleet(request: pytest.FixtureRequest) -> Iterator[RealFleet]:
     """A fleet of each of the programs."""
     world = request.getfixturevalue(f"with_{request.param}")
@@ -130,13 +131,7 @@ def test_another_claude_in_the_same_home(claude: RealFleet) -> None:
 
 
 @pytest.mark.parametrize(
-    "fleet",
-    [
-        pytest.param(n, marks=[] if n == "claude" else pytest.mark.long)
-        for n in sorted(KINDS)
-        if KINDS[n].escaped
-    ],
-    indirect=True,
+    "fleet", by_default(sorted(n for n in KINDS if KINDS[n].escaped), "claude"), indirect=True
 )
 def test_escape_in_the_middle_of_the_document(fleet: RealFleet) -> None:
     """The turn is broken off by the operator: a failure by name, and the agent goes on living."""
@@ -153,6 +148,7 @@ def test_escape_in_the_middle_of_the_document(fleet: RealFleet) -> None:
     assert fleet.agent(agent)["ended_at"] is None
 
 
+@pytest.mark.long
 def test_escape_in_the_middle_of_an_ordinary_turn(claude: RealFleet) -> None:
     """No hook tells of it, and yet the agent is known to be idle: it can be handed off."""
     claude.world.model.rules = (

@@ -14,6 +14,7 @@ import pytest
 from agents import PROGRAMS, Program
 from conftest import ANSWER, World
 from fakes.model_server import ModelRule, ModelServer, ModelStep
+from selection import by_default
 from waiting import retry_until
 
 from tasuki.harness.registry import get_harness
@@ -155,7 +156,15 @@ def stands_unsent(world: World, to: str, pane: str) -> None:
     world.terminal.keys(pane, "Enter")
 
 
-@pytest.mark.parametrize(("source", "to"), CELLS)
+@pytest.mark.parametrize(
+    ("source", "to"),
+    by_default(
+        [(source, to) for source in NAMES for to in NAMES],
+        ("claude", "claude"),
+        ("claude", "codex"),
+        ("pi", "pi"),
+    ),
+)
 def test_unsent(cell: Callable[[str, str], World], source: str, to: str) -> None:
     """With `--yes` the first prompt stands unsent in the input, and goes with Enter."""
     world = cell(source, to)
@@ -166,7 +175,7 @@ def test_unsent(cell: Callable[[str, str], World], source: str, to: str) -> None
     check(world, source, to, pane, before)
 
 
-@pytest.mark.parametrize("to", NAMES)
+@pytest.mark.parametrize("to", by_default(NAMES, "claude", "codex"))
 def test_in_a_window(cell: Callable[[str, str], World], to: str) -> None:
     """Inside tmux the successor comes up in a window of its own, the first prompt unsent."""
     world = cell("claude", to)

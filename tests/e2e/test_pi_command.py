@@ -110,6 +110,7 @@ def test_a_vague_goal_gets_the_guidance_and_stands_in_the_input_again(
     assert len(world.model.log) == 1
 
 
+@pytest.mark.long
 def test_before_the_first_message_there_is_nothing_to_hand_off(with_pi: World) -> None:
     """A fresh session has no file yet."""
     world = with_pi
@@ -122,6 +123,7 @@ def test_before_the_first_message_there_is_nothing_to_hand_off(with_pi: World) -
     world.shows(pane, "Nothing to hand off (no messages yet)")
 
 
+@pytest.mark.long
 def test_the_skill_that_was_used_last_is_inherited(with_pi: World) -> None:
     """What pi's extension noted stands first in the successor's input."""
     world = with_pi
@@ -142,6 +144,7 @@ def test_the_skill_that_was_used_last_is_inherited(with_pi: World) -> None:
     assert "handoff:last-skill" in Path(handoff.predecessor.path).read_text()
 
 
+@pytest.mark.long
 def test_a_full_context_is_told_once(with_pi: World) -> None:
     """From the threshold on a sentence suggests the command; the next turn is silent."""
     world = with_pi

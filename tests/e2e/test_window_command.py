@@ -102,6 +102,7 @@ def test_a_vague_goal_gets_the_guidance(talk: Talk) -> None:
     assert talk.world.vault.list_handoffs() == []
 
 
+@pytest.mark.long
 def test_a_goal_of_several_lines_is_kept_to_the_letter(talk: Talk) -> None:
     """Line ends, blanks, quotes and signs that the program itself or a shell would expand."""
     review(talk.world, talk.pane, f"/handoff {LETTERS}")
@@ -119,6 +120,7 @@ def filled(world: World, tokens: int) -> None:
     )
 
 
+@pytest.mark.long
 def test_in_gemini_a_full_context_is_told_once(with_gemini: World) -> None:
     """Below the answer, as what a hook says; the next turn is silent."""
     world = with_gemini

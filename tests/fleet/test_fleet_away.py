@@ -45,6 +45,7 @@ def under_way(world: World) -> tuple[str, Path]:
     return id, hold
 
 
+@pytest.mark.long
 def test_a_database_that_is_locked_for_a_while(world: World) -> None:
     """Somebody else holds SQLite's file: events and steps wait, `/health` says so, and they go on."""
     id, hold = under_way(world)
@@ -62,6 +63,7 @@ def test_a_database_that_is_locked_for_a_while(world: World) -> None:
     assert health() == "ok"
 
 
+@pytest.mark.long
 def test_health_knows_that_the_engines_file_is_locked(world: World) -> None:
     """Somebody else holds the file of the workflows: `/health` says so, and a handoff that is asked for waits."""
     id, hold = under_way(world)
@@ -98,6 +100,7 @@ def test_a_database_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
             world.close()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
 def test_a_step_waits_however_long_the_database_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -160,6 +160,7 @@ def test_the_first_agents_ruling_survives_a_crash(world: World) -> None:
     assert world.handoff(of["id"])["author"] == "thread (offline)"
 
 
+@pytest.mark.long
 def test_a_document_that_was_never_opened_is_handed_on(world: World) -> None:
     """A successor that crashed before it read its predecessor's document loses nothing of it."""
     acknowledges = {"match": "(?i)begin your answer with", "do": [["say", "no"]]}

@@ -102,6 +102,7 @@ def test_a_step_waits_for_room(world: World) -> None:
     assert "ok" == health(world)
 
 
+@pytest.mark.long
 def test_a_handoff_that_is_asked_for_on_a_full_disk_begins_later(world: World) -> None:
     """The disk of the workflows is full: the order is kept, `/health` and an alarm say so, and it begins by itself."""
     disk = SmallDisk(world)
@@ -122,6 +123,7 @@ def test_a_handoff_that_is_asked_for_on_a_full_disk_begins_later(world: World) -
     assert "ok" == health(world)
 
 
+@pytest.mark.long
 def test_health_knows_that_a_disk_is_still_full(world: World) -> None:
     """A handoff has ended all the same, and there still is no room."""
     disk = SmallDisk(world)

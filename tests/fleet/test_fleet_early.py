@@ -38,6 +38,7 @@ def test_a_successor_is_not_handed_off_before_it_acknowledged(world: World, body
     assert world.ends(world.hand_off(world.idle(successor)))["state"] == "done"
 
 
+@pytest.mark.long
 def test_a_successor_that_never_acknowledges_is_not_stuck(world: World) -> None:
     """Once its acknowledgement has failed, a successor can be handed off like any agent."""
     successor, id, hold = held(world, then="Sure.")
@@ -68,6 +69,7 @@ def test_a_successor_that_is_handed_off_itself_ends_the_retry_of_its_handoff(wor
     assert world.ends(own)["state"] == "done"
 
 
+@pytest.mark.long
 def test_a_successor_without_its_prompt_is_not_handed_off(world: World) -> None:
     """Where its prompt could not be typed, its handoff is to be carried on or given up first."""
     world.rules({"match": "Begin your answer with", "ignore_enter": 99, "do": []})

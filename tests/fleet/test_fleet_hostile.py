@@ -125,6 +125,7 @@ def test_the_shell_of_an_adopted_agent_is_not_killed(world: World) -> None:
     assert (after, [n for n in notes if "SIGKILL" in n]) == (before, [])
 
 
+@pytest.mark.long
 def test_a_pane_of_another_tmux_is_not_ours(world: World) -> None:
     """An agent in another tmux server is not lost because our server has no pane of that number."""
     told(world, "SessionStart", str(uuid.uuid4()), "%77", "/tmp/another/tmux")
@@ -152,6 +153,7 @@ def test_a_process_that_has_only_its_number_in_common_is_not_ended(world: World)
             other.kill()
 
 
+@pytest.mark.long
 def test_a_server_that_is_started_inside_of_another_tmux(world: World) -> None:
     """`tasuki serve` in a pane of another tmux server does not take every agent for lost."""
     agent = world.started()
@@ -298,6 +300,7 @@ def test_what_is_said_of_an_agent_that_is_gone_works(world: World) -> None:
     assert (of["failure"]["code"], "Missing option" in said) == ("agent_gone", False)
 
 
+@pytest.mark.long
 def test_a_skill_that_is_uncertain_is_not_called_the_prompt(world: World) -> None:
     """To finish it would be wrong: nothing of the handoff was typed yet."""
     agent = world.worked(world.started())

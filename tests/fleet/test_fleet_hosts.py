@@ -269,6 +269,7 @@ def test_a_damaged_list_of_hosts_is_told(tmp_path: Path, worlds: ExitStack) -> N
     assert "{" == (world.data / "fleet" / HOSTS_FILE).read_text()
 
 
+@pytest.mark.long
 def test_a_list_of_hosts_that_is_gone_leaves_a_way_on(
     tmp_path: Path, worlds: ExitStack, database_url: str
 ) -> None:
@@ -383,6 +384,7 @@ def test_a_server_whose_lock_another_has_taken_ends(copied: tuple[World, World, 
     assert "another server of this host took its place" in one.output.read_text()
 
 
+@pytest.mark.long
 def test_of_two_copies_one_has_a_server(tmp_path: Path, worlds: ExitStack) -> None:
     """The original is gone: the second server is refused all the same, and starts once the first has ended."""
     first = world_at(worlds, tmp_path / "first")
@@ -403,6 +405,7 @@ def test_of_two_copies_one_has_a_server(tmp_path: Path, worlds: ExitStack) -> No
     assert str(copies[0].data / "fleet.db") in said
 
 
+@pytest.mark.long
 def test_a_copied_folder_with_a_file_is_refused(tmp_path: Path, worlds: ExitStack) -> None:
     """With SQLite too, whichever is started first: both would type into the same agents."""
     one = world_at(worlds, tmp_path / "one")

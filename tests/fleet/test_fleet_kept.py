@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from fleets import DOCUMENT, World
 
 WORDS = "keepalive of the gateway"
@@ -60,6 +61,7 @@ def test_what_a_working_agent_began_with_is_not_pruned(world: World) -> None:
     assert world.ends(world.hand_off(world.handoff(ids[1])["successor_id"]))["state"] == "done"
 
 
+@pytest.mark.long
 def test_what_a_lost_agent_began_with_is_not_pruned(world: World) -> None:
     """The document of an agent that was lost stays until somebody carried its work on, failed handoffs or not."""
     kills = {"match": DOCUMENT, "do": [["kill"]]}
@@ -90,6 +92,7 @@ def test_a_document_that_is_gone_is_told(world: World) -> None:
     assert [note for note in of["notes"] if str(began_with) in note and "is gone" in note]
 
 
+@pytest.mark.long
 def test_without_knowing_what_is_needed_nothing_is_pruned(world: World) -> None:
     """Where the database is PostgreSQL's and its server is away, documents stay, and that is said."""
     chain(world)

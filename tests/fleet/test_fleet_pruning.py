@@ -193,6 +193,7 @@ def test_workflows_that_ended_go(tmp_path: Path) -> None:
     assert ([1, 0], ["new-1", "slow-1"]) == (deleted, left)
 
 
+@pytest.mark.long
 def test_a_server_prunes_soon_after_its_start(tmp_path: Path) -> None:
     """By the setting `keep_days`, and says so; hooks are answered meanwhile."""
     world = World(tmp_path)

@@ -52,6 +52,7 @@ def test_every_lost_agent_is_carried_on_from_its_thread(world: World) -> None:
     assert "No lost agent" in world.tasuki("agent", "recover")
 
 
+@pytest.mark.long
 def test_a_few_are_carried_on_at_once(world: World) -> None:
     """The others wait for their turn, also over a restart of the server."""
     hold = world.folder / "go"

@@ -75,6 +75,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.long
 def test_half_sent_requests_hold_nobody_up(flooded: Flooded) -> None:
     """A server of 1,024 files answers and opens files while 1,100 connections send half a request, and logs it once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
