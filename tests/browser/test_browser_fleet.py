@@ -213,6 +213,7 @@ def test_its_pages_are_accessible(world: World, seen: Page) -> None:
         assert (name, portraits(seen, name)) == (name, [])
 
 
+@pytest.mark.long
 def test_a_dead_agent_is_handed_off_from_its_thread(world: World, seen: Page) -> None:
     """An agent whose pane was closed is handed off from its thread, by the button of its card."""
     agent = world.worked(world.started())

@@ -162,6 +162,7 @@ def test_the_check_finds_inventions() -> None:
     assert invented(lines, path) == found
 
 
+@pytest.mark.long
 def test_the_server_ends_with_its_parent(small_model: str, tmp_path: Path) -> None:
     """A child that serves the model is gone soon after its parent was killed."""
     program = (

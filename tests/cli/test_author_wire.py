@@ -238,7 +238,11 @@ def test_nobody_listens(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{" + "x" * 20_000_000, answer(decisions=[{"text": "so", "refs": [2]}] * 500_000)]
+    "text",
+    by_default(
+        ["{" + "x" * 20_000_000, answer(decisions=[{"text": "so", "refs": [2]}] * 500_000)],
+        "{" + "x" * 20_000_000,
+    ),
 )
 def test_a_huge_answer_is_not_sent_back(desk: Desk, text: str) -> None:
     """20 MB are no answer, and the stricter request does not hold them."""

@@ -143,7 +143,10 @@ BEFORE = {
 """What Claude Code has written of a thread before its first prompt is there."""
 
 
-@pytest.mark.parametrize("there", ["nothing", "an empty file", "only the queue", "no user yet"])
+@pytest.mark.parametrize(
+    "there",
+    by_default(["nothing", "an empty file", "only the queue", "no user yet"], "only the queue"),
+)
 async def test_a_thread_that_is_written_a_moment_later_is_waited_for(
     world: World, there: str
 ) -> None:
@@ -195,35 +198,37 @@ async def test_codex_names_its_thread_in_the_call(world: World) -> None:
         assert paths[1].stem[-36:] in (await call(client, "handoff", goal=GOAL))[1]
 
 
+WRONG_CALLS = [
+    ("handoff", {"goal": "continue"}, "Be specific: what should the next thread accomplish?"),
+    (
+        "handoff",
+        {"goal": f"use the token {SECRET} to log in"},
+        "The goal seems to contain a secret",
+    ),
+    ("handoff", {"goal": GOAL, "thread": "nowhere"}, "neither a file, a thread id"),
+    ("handoff", {"goal": GOAL, "to": "nobody"}, "Unknown harness 'nobody'"),
+    ("read_thread", {"thread": "@7"}, "only 1 thread"),
+    ("read_thread", {"thread": "@1#99"}, "There is no entry #99"),
+    ("read_thread", {"thread": "@1#9-2"}, "runs backwards"),
+    ("find_threads", {"query": "after:never x"}, "after:never is not a date"),
+    ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
+    ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
+    (
+        "read_thread",
+        {"thread": "~nosuch/x"},
+        "the home folder of nosuch, who is not a user here",
+    ),
+    ("read_thread", {"thread": "/a" * 5_000}, "Not a possible file name: /a/a"),
+    (
+        "read_thread",
+        {"thread": "../../etc/passwd\0"},
+        "Not a possible file name: ../../etc/passwd",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("tool", "arguments", "sentence"),
-    [
-        ("handoff", {"goal": "continue"}, "Be specific: what should the next thread accomplish?"),
-        (
-            "handoff",
-            {"goal": f"use the token {SECRET} to log in"},
-            "The goal seems to contain a secret",
-        ),
-        ("handoff", {"goal": GOAL, "thread": "nowhere"}, "neither a file, a thread id"),
-        ("handoff", {"goal": GOAL, "to": "nobody"}, "Unknown harness 'nobody'"),
-        ("read_thread", {"thread": "@7"}, "only 1 thread"),
-        ("read_thread", {"thread": "@1#99"}, "There is no entry #99"),
-        ("read_thread", {"thread": "@1#9-2"}, "runs backwards"),
-        ("find_threads", {"query": "after:never x"}, "after:never is not a date"),
-        ("find_threads", {"query": "harness:nobody"}, "Unknown harness"),
-        ("lineage", {"id": "abcdef"}, "No handoff abcdef is stored"),
-        (
-            "read_thread",
-            {"thread": "~nosuch/x"},
-            "the home folder of nosuch, who is not a user here",
-        ),
-        ("read_thread", {"thread": "/a" * 5_000}, "Not a possible file name: /a/a"),
-        (
-            "read_thread",
-            {"thread": "../../etc/passwd\0"},
-            "Not a possible file name: ../../etc/passwd",
-        ),
-    ],
+    ("tool", "arguments", "sentence"), by_default(WRONG_CALLS, *WRONG_CALLS[::4])
 )
 async def test_errors_are_tool_errors_in_the_words_of_the_command_line(
     world: World, tool: str, arguments: dict[str, object], sentence: str

@@ -134,6 +134,7 @@ async def test_handoff(open_world: World, name: str) -> None:
         assert derive_state(Vault().load_events(handoff.id)) == "delivered"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", by_default(AGENTS, "claude-agent-acp"))
 async def test_the_agent_ends_while_it_writes(open_world: World, name: str) -> None:
     """The client is told, its prompt is answered with an error, and the proxy ends."""
@@ -157,7 +158,9 @@ def children_of(process: int) -> list[int]:
     return [int(n) for n in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
-@pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.asks])
+@pytest.mark.parametrize(
+    "name", by_default([name for name, agent in AGENTS.items() if agent.asks], "claude-agent-acp")
+)
 async def test_tools_are_refused(open_world: World, name: str) -> None:
     """What the model tries while it writes is refused without asking the user, and it goes on."""
     program = PROGRAMS[AGENTS[name].program]
@@ -181,7 +184,9 @@ async def test_tools_are_refused(open_world: World, name: str) -> None:
     assert request.count_text("CHATTER") == 0
 
 
-@pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.version == 2])
+@pytest.mark.parametrize(
+    "name", by_default([name for name, agent in AGENTS.items() if agent.version == 2], "codex-acp")
+)
 async def test_version_2(open_world: World, name: str) -> None:
     """The same over the draft of version 2; a cancellation leaves the old session in use there, too."""
     async with talking(open_world, name, version=2) as talk:

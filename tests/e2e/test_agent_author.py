@@ -236,6 +236,7 @@ def test_a_thread_that_lies_elsewhere_is_asked_too(
     assert kept(world, name) == before
 
 
+@pytest.mark.long
 def test_an_old_thread_of_claude_is_not_cleared_away(
     world: World, recorded: Callable[[str], Thread]
 ) -> None:

@@ -79,7 +79,7 @@ def handoff(world: World, thread: Thread, *more: str, settings: str = "") -> Any
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("shape", ["structured", "markdown"])
+@pytest.mark.parametrize("shape", by_default(["structured", "markdown"], "structured"))
 @pytest.mark.parametrize("name", by_default(NAMES, "claude", "codex", "pi"))
 def test_the_agent_writes_and_nothing_of_its_own_changes(
     name: str, shape: str, world: World, recorded: Callable[[str], Thread]

@@ -98,6 +98,7 @@ def test_pi(world: World) -> None:
     check(world, "pi")
 
 
+@pytest.mark.long
 def test_gemini(world: World) -> None:
     """Gemini CLI hands its own thread off and reads it."""
     import json

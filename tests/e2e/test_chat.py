@@ -107,6 +107,7 @@ def test_a_handoff_in_a_real_conversation(chatting: World) -> None:
     assert "assistant" not in [turn.role for turn in after.turns]
 
 
+@pytest.mark.long
 def test_the_sessions_are_kept(chatting: World) -> None:
     """A7, A9, A14: the old session holds the document as the agent's words, the new one as its
     custom message, and names the old one as its parent."""
@@ -156,6 +157,7 @@ def test_permission(chatting: World) -> None:
     assert file.read_text() == "print(1)\n"
 
 
+@pytest.mark.long
 def test_escape_cancels_a_handoff(chatting: World) -> None:
     """A5, A11: while the document is written Escape cancels it; the old session goes on."""
     pane = chat(chatting)
@@ -170,6 +172,7 @@ def test_escape_cancels_a_handoff(chatting: World) -> None:
     assert len(list_sessions(chatting.project)) == 1
 
 
+@pytest.mark.long
 def test_a_session_is_resumed(chatting: World) -> None:
     """A later run goes on with what was said, also with an agent that cannot load its session."""
     pane = chat(chatting)

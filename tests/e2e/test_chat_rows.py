@@ -56,6 +56,7 @@ def test_a4_chatter_before_a_tool_is_no_part_of_the_document(chatting: World) ->
     assert request.count_text("MARKER-CHATTER") == 0
 
 
+@pytest.mark.long
 def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) -> None:
     """What the user types while Gemini writes goes into the new input line, and to nobody."""
     chatting.model.rules = (
@@ -74,6 +75,7 @@ def test_a6_words_typed_meanwhile_wait_unsent_in_the_successor(chatting: World) 
     assert chatting.model.find_requests("update the changelog") == []
 
 
+@pytest.mark.long
 def test_a12_an_empty_answer_is_a_failure_after_one_retry(chatting: World) -> None:
     """It is never called a cancellation, and the old session goes on."""
     empty = ModelRule(f"{ASKED}|held no text", (ModelStep(""),))

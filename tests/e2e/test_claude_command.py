@@ -52,6 +52,7 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     retry_until(lambda: len(list(projects.glob("*/*.jsonl"))) == 2, 20)
 
 
+@pytest.mark.long
 def test_without_tmux_the_draft_is_kept(with_claude: World) -> None:
     """The session says which handoff to start; the skill that was used last goes first in its brief."""
     world = with_claude
@@ -90,6 +91,7 @@ def test_without_tmux_the_draft_is_kept(with_claude: World) -> None:
     assert len(world.terminal.panes()) == 1
 
 
+@pytest.mark.long
 def test_a_pasted_command_of_several_lines_is_taken_out_too(with_claude: World) -> None:
     """Claude Code marks what was pasted; the goal is what was pasted, to the letter."""
     world = with_claude
@@ -138,6 +140,7 @@ def test_the_agent_hands_off_by_the_installed_tool(with_claude: World) -> None:
     assert world.vault.load_state(handoff.id) == "draft"
 
 
+@pytest.mark.long
 def test_after_uninstalling_nothing_is_left(with_claude: World) -> None:
     """Claude Code writes its own settings meanwhile; what is ours goes all the same."""
     world = with_claude

@@ -64,6 +64,7 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "user")
 
 
+@pytest.mark.long
 def test_without_tmux_the_draft_is_kept_and_a_full_context_is_told(with_codex: World) -> None:
     """The session says which handoff to start; from the threshold on it says once how to hand off."""
     world = with_codex

@@ -110,6 +110,7 @@ def test_an_agent_hands_off_to_its_successor(fleet: RealFleet) -> None:
         assert sorted(stops()) == sorted([*2 * [old["session"]], new["session"]])
 
 
+@pytest.mark.long
 def test_another_claude_in_the_same_home(claude: RealFleet) -> None:
     """One that the operator started himself appears without a persona; it gets no skill and works as ever."""
     agent = claude.worked(claude.started())
@@ -130,6 +131,7 @@ def test_another_claude_in_the_same_home(claude: RealFleet) -> None:
     assert claude.agent(agent)["session"] != told["session"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fleet", by_default(sorted(n for n in KINDS if KINDS[n].escaped), "claude"), indirect=True
 )
@@ -164,6 +166,7 @@ def test_escape_in_the_middle_of_an_ordinary_turn(claude: RealFleet) -> None:
     assert claude.ends(id, seconds=2 * SECONDS)["author"] == "agent"
 
 
+@pytest.mark.long
 def test_a_permission_dialog_is_seen(claude: RealFleet) -> None:
     """What it may not do unasked it asks for: the agent waits for the user, and is at work again behind that."""
     outside, go = claude.folder / "elsewhere.md", threading.Event()

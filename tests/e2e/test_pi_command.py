@@ -8,6 +8,7 @@ import pytest
 from conftest import ANSWER, World
 from fakes.model_server import ModelRule, ModelStep
 from inside import WISH, conversation, installed, opened, tasuki, typed
+from selection import by_default
 from waiting import retry_until
 
 pytestmark = pytest.mark.e2e
@@ -63,6 +64,7 @@ def test_a_handoff_is_reviewed_in_pis_editor_and_the_goal_waits_in_the_successor
     assert started.detail["where"] == "inside"
 
 
+@pytest.mark.long
 def test_what_is_edited_in_the_review_is_what_the_successor_gets(with_pi: World) -> None:
     """The edit makes a revision; a goal changed there stands in the input."""
     world = with_pi
@@ -79,6 +81,7 @@ def test_what_is_edited_in_the_review_is_what_the_successor_gets(with_pi: World)
     assert [h.goal.text for h in revised] == [f"{GOAL}, and name it test_blank"]
 
 
+@pytest.mark.long
 def test_escape_in_the_review_starts_nothing(with_pi: World) -> None:
     """The old session goes on, and the draft is kept."""
     world = with_pi
@@ -95,7 +98,7 @@ def test_escape_in_the_review_starts_nothing(with_pi: World) -> None:
     assert [world.vault.load_state(h.id) for h in world.vault.list_handoffs()] == ["draft"]
 
 
-@pytest.mark.parametrize("goal", ["", "continue"])
+@pytest.mark.parametrize("goal", by_default(["", "continue"], "continue"))
 def test_a_vague_goal_gets_the_guidance_and_stands_in_the_input_again(
     with_pi: World, goal: str
 ) -> None:
@@ -174,6 +177,7 @@ def test_uninstalled_nothing_of_it_is_left(with_pi: World) -> None:
     ]
 
 
+@pytest.mark.long
 def test_without_a_screen_the_brief_is_printed_and_no_session_opened(with_pi: World) -> None:
     """`pi -p` has no editor: what would be reviewed goes to standard output."""
     world = with_pi

@@ -92,6 +92,7 @@ def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(ta
     assert (handoff.goal.text, handoff.goal.said_by) == (GOAL, "user")
 
 
+@pytest.mark.long
 def test_a_vague_goal_gets_the_guidance(talk: Talk) -> None:
     """Nothing is drafted, nothing reaches the model."""
     asked = len(talk.world.model.log)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from fleets import World
+from selection import by_default
 
 
 def ended(world: World) -> int:
@@ -25,7 +26,13 @@ def test_without_a_model_it_is_written_offline(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "code"),
-    [({"author": "model", "strict": True}, "author_failed"), ({"budget": 1}, "settings_invalid")],
+    by_default(
+        [
+            ({"author": "model", "strict": True}, "author_failed"),
+            ({"budget": 1}, "settings_invalid"),
+        ],
+        ({"budget": 1}, "settings_invalid"),
+    ),
 )
 def test_a_retry_works_with_settings_that_were_mended(
     world: World, settings: dict[str, object], code: str

@@ -134,6 +134,7 @@ def test_a_step_waits_however_long_the_database_is_away(
     assert isinstance(done[0], HandoffNotFound)  # what a database that answers says of it
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
 def test_a_step_is_recorded_once_the_database_is_back() -> None:
     """PostgreSQL goes while a step runs, and its socket with it: the engine records the step later, and goes on."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fleets import DOCUMENT, LIMITS, World
+from selection import by_default
 from waiting import retry_until
 
 from tasuki.fleet.handoff import documents
@@ -53,7 +54,10 @@ def test_what_is_said_and_done_between_two_attempts_is_added(world: World) -> No
     assert "100 of 100" not in " ".join(of["notes"])
 
 
-@pytest.mark.parametrize("document", [["write", "{path}", "- things\n"], ["document", "{path}"]])
+@pytest.mark.parametrize(
+    "document",
+    by_default([["write", "{path}", "- things\n"], ["document", "{path}"]], ["document", "{path}"]),
+)
 def test_what_is_said_after_the_document_is_added(world: World, document: list[str]) -> None:
     """What the user types while the agent still ends the turn of its document gets into the document, too."""
     net = world.work / "net.py"
@@ -73,7 +77,7 @@ def test_what_is_said_after_the_document_is_added(world: World, document: list[s
     assert "Facts added that came after the document: 2." in of["notes"]
 
 
-@pytest.mark.parametrize("at", ["check:after", "record:after"])
+@pytest.mark.parametrize("at", by_default(["check:after", "record:after"], "record:after"))
 def test_what_is_said_while_no_server_runs_is_added(world: World, at: str) -> None:
     """The server is killed after the document was checked, and the user goes on: their words are handed on."""
     world.rules({"match": "port 22", "do": [["say", "ok"]]}, THINGS, READS)
@@ -105,12 +109,15 @@ def test_what_the_user_asked_for_is_added(world: World) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "Now add a progress bar to the upload client",
+    by_default(
+        [
+            "Now add a progress bar to the upload client",
+            "Now remove the retries from the upload client",
+            "Let's go with Redis, not Kafka",
+            "Bitte auch die Doku ergänzen und Port 22 niemals nehmen",
+        ],
         "Now remove the retries from the upload client",
-        "Let's go with Redis, not Kafka",
-        "Bitte auch die Doku ergänzen und Port 22 niemals nehmen",
-    ],
+    ),
 )
 def test_a_document_of_the_same_topic_does_not_tell_a_request(world: World, words: str) -> None:
     """Half of the words of a request, or none, stand in the document: the user's own are added."""
@@ -145,6 +152,7 @@ def test_no_prompt_of_tasuki_counts_as_the_users_words(world: World) -> None:
             assert typed not in text
 
 
+@pytest.mark.long
 def test_the_first_agents_ruling_survives_a_crash(world: World) -> None:
     """1 → 2 → crash → 3: what the user ruled in the first thread stands in the document from the second."""
     crash = {"match": "crash now", "do": [["kill"]]}
@@ -178,6 +186,7 @@ def test_a_document_that_was_never_opened_is_handed_on(world: World) -> None:
     assert "never use port 80" in text
 
 
+@pytest.mark.long
 def test_the_record_of_a_document_from_the_thread_follows_its_handoff(world: World) -> None:
     """What the vault keeps of it is started, delivered and acknowledged as its handoff is."""
     agent = world.worked(world.started(), "Build the gateway, and never use port 80")

@@ -88,6 +88,7 @@ def test_a_handoff_under_way_needs_no_room_of_the_engine(world: World) -> None:
     retry_until(lambda: health(world) == "ok", 30)
 
 
+@pytest.mark.long
 def test_a_step_waits_for_room(world: World) -> None:
     """The disk of the fleet's own tables is full: `/health` says so, and the handoff goes on by itself."""
     disk = SmallDisk(world)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fleets import LIMITS, World, refusal
+from selection import by_default
 from waiting import retry_until
 
 from tasuki.launch.tmux.panes import TmuxPanes
@@ -22,7 +23,9 @@ def held(world: World, *, then: str = "{line}\nI go on.") -> tuple[int, str, Pat
     return int(world.handoff(id)["successor_id"]), id, hold
 
 
-@pytest.mark.parametrize("body", [{}, {"force": True}, {"from": "thread"}])
+@pytest.mark.parametrize(
+    "body", by_default([{}, {"force": True}, {"from": "thread"}], {"force": True})
+)
 def test_a_successor_is_not_handed_off_before_it_acknowledged(world: World, body: dict) -> None:  # type: ignore[type-arg]
     """409 with the handoff that is under way, until the successor has acknowledged; then it is handed off."""
     successor, id, hold = held(world)
@@ -49,6 +52,7 @@ def test_a_successor_that_never_acknowledges_is_not_stuck(world: World) -> None:
     assert world.ends(world.hand_off(world.idle(successor)))["agent_id"] == successor
 
 
+@pytest.mark.long
 def test_a_successor_that_is_handed_off_itself_ends_the_retry_of_its_handoff(world: World) -> None:
     """It died before it acknowledged and is handed off from its thread: its own handoff is not retried beside."""
     hold = world.folder / "go"
@@ -115,6 +119,7 @@ def test_a_prompt_that_was_pasted_over_is_never_pasted_again(world: World) -> No
     assert (of["failure"]["code"], len(pasted)) == ("prompt_uncertain", 1)
 
 
+@pytest.mark.long
 def test_a_retry_at_once_starts_another_successor(world: World) -> None:
     """A successor that died is known to be gone as soon as its handoff has failed; the retry takes a new one."""
     world.rules({"match": "Begin your answer with", "do": [["kill"]], "times": 1})

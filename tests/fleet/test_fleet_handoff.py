@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fleets import World, document_rule, once, refusal
+from selection import by_default
 from waiting import retry_until
 
 # -- FR1, FR2: the trigger -------------------------------------------------------------
@@ -27,6 +28,7 @@ def test_fr1_the_whole_cycle(world: World) -> None:
     assert of["acknowledged_at"]
 
 
+@pytest.mark.long
 def test_nfr2_the_answer_does_not_wait_for_the_handoff(world: World) -> None:
     """NFR2: the API answers while the agent still works on its document."""
     hold = world.folder / "go"
@@ -140,6 +142,7 @@ def test_d15_it_waits_for_what_runs_in_the_background(world: World) -> None:
     assert world.prompts("Write a handoff document") == []
 
 
+@pytest.mark.long
 def test_d15_force_does_not_wait(world: World) -> None:
     """D15: `force` hands off although something runs in the background."""
     world.script(background=[["background", "npm test --watch"], ["say", "started"]])
@@ -219,6 +222,7 @@ def test_fr9_a_failed_one_may_be_retried(world: World) -> None:
     assert (of["attempt"], len(world.prompts("Write a handoff document"))) == (2, 2)
 
 
+@pytest.mark.long
 def test_fr10_behind_a_blank_document_it_is_instructed_again(world: World) -> None:
     """A document of blanks is none: the retry asks for it again, and uses what is written then."""
     blank = [["write", "{path}", "\ufeff\n##  \n"], ["say", "written"]]
@@ -268,7 +272,7 @@ def test_fr7_escape_is_noticed_and_fails_by_name(world: World) -> None:
     assert world.agent(agent)["ended_at"] is None
 
 
-@pytest.mark.parametrize("how", ["stop_twice", "nested", "late_stop"])
+@pytest.mark.parametrize("how", by_default(["stop_twice", "nested", "late_stop"], "nested"))
 def test_fr7_odd_stops_do_no_harm(world: World, how: str) -> None:
     """FR7: a stop that comes twice, late, or from a session inside counts once or not at all."""
     odd = {

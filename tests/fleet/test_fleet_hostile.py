@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fleets import Refused, World, refusal
 from hook_servers import hook_server
+from selection import by_default
 from waiting import retry_until
 
 from tasuki.fleet.agents.watch import FleetWatch
@@ -193,6 +194,7 @@ def test_a_program_that_has_the_port_of_a_dead_server(tmp_path: Path) -> None:
 # -- orders of the operator ------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_cancelled_handoff_ends_no_agent(world: World) -> None:
     """Cancelled while the end waits for another turn of the agent: it is not ended."""
     go, hold = world.folder / "go", world.folder / "hold"
@@ -218,6 +220,7 @@ def test_a_cancelled_handoff_ends_no_agent(world: World) -> None:
     assert (world.seen("exit"), world.agent(agent)["ended_at"]) == ([], None)
 
 
+@pytest.mark.long
 def test_an_agent_whose_handoff_was_finished_by_hand_can_be_handed_off(world: World) -> None:
     """`finish` before the end of the agent: it is alive, and not barred for ever."""
     world.script(document=[["say", "no"]])
@@ -231,7 +234,7 @@ def test_an_agent_whose_handoff_was_finished_by_hand_can_be_handed_off(world: Wo
     assert world.ends(world.hand_off(agent))["state"] == "done"
 
 
-@pytest.mark.parametrize("how", ["kill", "exit"])
+@pytest.mark.parametrize("how", by_default(["kill", "exit"], "kill"))
 def test_a_successor_that_dies_with_its_prompt(world: World, how: str) -> None:
     """At `successor_died`: "retry: a new one is started" is true at each step."""
     world.script(prompt=[[how]])
@@ -331,6 +334,7 @@ def test_a_folder_that_is_gone_by_then(world: World) -> None:
     assert world.failed(id) == "successor_not_started"
 
 
+@pytest.mark.long
 def test_a_persona_that_was_retired_by_then(world: World) -> None:
     """A persona cannot be retired while a handoff of it is unfinished; or a retry says what to do."""
     id, slug = successor_died(world)
@@ -446,6 +450,7 @@ def test_secrets_do_not_leave_by_the_log(world: World) -> None:
     assert (KEY in json.dumps(world.handoff(id)), KEY in json.dumps(world.log())) == (False, False)
 
 
+@pytest.mark.long
 def test_what_stood_in_the_input_does_not_leave_by_the_log(world: World) -> None:
     """A key that stood unsent in the input is taken away, and not told to every reader of the log."""
     agent = world.worked(world.started())

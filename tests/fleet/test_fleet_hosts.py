@@ -58,6 +58,7 @@ def test_it_starts_on_a_machine_of_any_name(tmp_path: Path, worlds: ExitStack, n
     assert name.startswith(host["label"].rstrip("…")[:MOST_LABEL_CHARACTERS])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="root alone may name it")
 def test_it_starts_where_the_machine_itself_has_such_a_name(tmp_path: Path) -> None:
     """The kernel's own host name, in a namespace of the test's own."""
@@ -311,6 +312,7 @@ def test_a_host_that_runs_is_not_taken_over(
 # -- one server ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_servers_of_one_file_are_refused(tmp_path: Path, worlds: ExitStack) -> None:
     """Two data folders with one SQLite file by its URL, of which one is a link to it."""
     one = world_at(worlds, tmp_path / "one", build_sqlite_url(tmp_path / "shared.db"))

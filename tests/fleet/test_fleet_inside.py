@@ -8,6 +8,7 @@ from fleets import TASUKI, World
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import Implementation
+from selection import by_default
 from waiting import retry_until
 
 GOAL = "document the API of the upload client"
@@ -42,6 +43,7 @@ def test_the_command_in_an_agent_goes_through_the_fleet(world: World) -> None:
     assert not [p for p in world.prompts(GOAL) if p["text"].startswith("/handoff")]
 
 
+@pytest.mark.long
 def test_the_command_line_in_an_agent_goes_through_the_fleet(world: World) -> None:
     """`tasuki handoff GOAL` in an agent's shell says what happens, and starts nothing itself."""
     said = world.folder / "said"
@@ -112,7 +114,9 @@ async def test_the_tool_in_an_agent_goes_through_the_fleet(world: World) -> None
     assert not (world.data / "handoffs").exists()
 
 
-@pytest.mark.parametrize("flag", ["--to=codex", "--tmux", "--author=model"])
+@pytest.mark.parametrize(
+    "flag", by_default(["--to=codex", "--tmux", "--author=model"], "--to=codex")
+)
 def test_flags_that_the_fleet_does_not_take_are_told(world: World, flag: str) -> None:
     """What the fleet cannot do as it was asked is refused, not left out in silence."""
     said = world.folder / "said"

@@ -81,6 +81,7 @@ def test_what_a_lost_agent_began_with_is_not_pruned(world: World) -> None:
     assert ("Deleted 1" in pruned, document.exists()) == (True, False)
 
 
+@pytest.mark.long
 def test_a_document_that_is_gone_is_told(world: World) -> None:
     """The document that an agent began with was removed by hand: the notes of the next handoff say so."""
     _, ids = chain(world)

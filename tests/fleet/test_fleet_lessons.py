@@ -64,6 +64,7 @@ def test_what_is_accepted_reaches_every_later_agent(world: World) -> None:
     assert "No lessons are proposed" in world.tasuki("persona", "lessons", slug)
 
 
+@pytest.mark.long
 def test_a_full_experience_says_so(world: World) -> None:
     """Where there is no room, nothing is added or decided, and the file is named."""
     proposing(world)
@@ -95,6 +96,7 @@ def test_lessons_are_the_items_under_their_heading(document: str, lessons: list[
     assert find_lessons(document) == lessons
 
 
+@pytest.mark.long
 def test_a_document_from_the_thread_proposes_nothing(tmp_path: Path, world: World) -> None:
     """Only an agent itself proposes lessons."""
     agent = world.worked(world.started())

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 from fleets import World, once, refusal
+from selection import by_default
 from waiting import retry_until
 
 # -- the operator ----------------------------------------------------------------------
@@ -53,6 +54,7 @@ def test_cancel_ends_it_where_it_is(world: World) -> None:
     assert (again != id, world.ends(again)["state"]) == (True, "done")
 
 
+@pytest.mark.long
 def test_finish_calls_a_failed_one_done(world: World) -> None:
     """What the operator did by hand is done; not while the agent lives that was to be handed off."""
     world.script(document=[["say", "no"]])
@@ -67,7 +69,7 @@ def test_finish_calls_a_failed_one_done(world: World) -> None:
     assert world.handoff(id)["state"] == "done"
 
 
-@pytest.mark.parametrize("order", ["retry", "finish", "skip"])
+@pytest.mark.parametrize("order", by_default(["retry", "finish", "skip"], "retry"))
 def test_orders_that_make_no_sense_are_refused(world: World, order: str) -> None:
     """A handoff that is done cannot be retried, finished or skipped."""
     id = world.hand_off(world.worked(world.started()))
@@ -159,6 +161,7 @@ def test_two_handoffs_at_once_do_not_disturb_each_other(world: World) -> None:
     assert len(world.prompts("Begin your answer with")) == 2
 
 
+@pytest.mark.long
 def test_a_persona_whose_folder_is_gone(world: World) -> None:
     """A persona's folder that was removed is made again for the document; the skill is told as missing."""
     agent = world.worked(world.started())
@@ -216,6 +219,7 @@ def test_events_that_were_lost_are_told(world: World) -> None:
     assert ("3 events" in alarm["text"], alarm["data"]["code"]) == (True, "events_lost")
 
 
+@pytest.mark.long
 def test_what_was_cancelled_is_not_typed(world: World) -> None:
     """A handoff that is cancelled while its text waits to be typed types nothing."""
     world.script(wait=[["ask", "may I?"], ["say", "ok"]])

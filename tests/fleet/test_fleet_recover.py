@@ -30,7 +30,6 @@ def await_end(world: World, ids: list[int]) -> None:
     retry_until(lambda: not any(map(runs, filter(None, pids))), 30)
 
 
-@pytest.mark.both_databases
 def test_every_lost_agent_is_carried_on_from_its_thread(world: World) -> None:
     """One command hands each of them off, says what became of it, and nothing is left to do then."""
     world.rules({"match": "crash now", "do": [["kill"]]})
@@ -98,6 +97,7 @@ def test_an_agent_that_took_no_turn_is_not_carried_on(world: World) -> None:
     assert world.api("GET", "/api/handoffs")["handoffs"] == []
 
 
+@pytest.mark.long
 def test_a_lost_successor_is_carried_on_by_its_handoff(world: World) -> None:
     """A successor that was lost before it took over gets a fresh one with the same document."""
     world.rules({"match": "Begin your answer with", "do": [["sleep", 600]]})

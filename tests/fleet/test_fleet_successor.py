@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from fleets import SKILL, World
 from waiting import retry_until
 
@@ -21,6 +22,7 @@ def test_fr11_the_record(world: World) -> None:
 # -- FR13: the end ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_fr13_it_is_asked_to_end(world: World) -> None:
     """FR13, scenario `Graceful shutdown`: `/exit`, no signal, and `ended_at` is set."""
     agent = world.worked(world.started())
@@ -74,6 +76,7 @@ def test_fr16_a_successor_that_cannot_be_created(world: World) -> None:
     assert done["file_path"] == of["file_path"]
 
 
+@pytest.mark.long
 def test_a_successor_that_dies_at_once(world: World) -> None:
     """A successor whose program ends at once fails by name; a retry starts another one."""
     agent = world.worked(world.started())
@@ -138,6 +141,7 @@ def test_d14_without_an_acknowledgement_there_is_an_alarm(world: World) -> None:
     assert len(world.prompts("Begin your answer with")) == 1
 
 
+@pytest.mark.long
 def test_never_two_at_work(world: World) -> None:
     """The old agent has ended before the new one gets its prompt."""
     agent = world.worked(world.started())

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from fakes import FAKE
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep
+from forked import CHAT, run_tasuki
 from sessions import DOCUMENT
 from waiting import retry_until, runs
 
@@ -45,11 +46,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def chat(
         *lines: str, arguments: tuple[str, ...] = ("--agent", agent)
     ) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "tasuki", "chat", *arguments]
-        return subprocess.run(
-            command, input="".join(f"{line}\n" for line in lines), cwd=tmp_path / "proj",
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        told = "".join(f"{line}\n" for line in lines)
+        passed = os.environ.keys() - {"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
+        env = {**{name: os.environ[name] for name in passed}, "LANG": "C.UTF-8"}
+        return run_tasuki(
+            ("chat", *arguments), env=env, cwd=tmp_path / "proj", input=told, modules=CHAT
+        )
 
     return chat
 
@@ -169,11 +171,15 @@ def test_the_extra_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
 )
 def test_a_program_that_is_no_agent_is_told_as_that(tmp_path: Path, program: str) -> None:
     """A program that echoes, ends, says something else or never stops does not speak the protocol, and that is what is said."""
-    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TASUKI_DATA": str(tmp_path / "data")}
-    done = subprocess.run(
-        (sys.executable, "-m", "tasuki", "chat", "--agent", program),
-        cwd=tmp_path, env=env, input="hello\n", capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    env = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "TASUKI_DATA": str(tmp_path / "data"),
+    }
+    done = run_tasuki(
+        ("chat", "--agent", program), cwd=tmp_path, env=env, input="hello\n", modules=CHAT
+    )
 
     assert done.returncode == 1
     assert "It does not speak ACP" in done.stderr

@@ -33,6 +33,16 @@ SERVER = (
 MODELS = (*COMMAND, "pydantic_ai.direct", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "pydantic_ai.models.google")  # fmt: skip
 """What an author that is a model imports."""
 
+CHAT = (
+    *COMMAND,
+    "acp",
+    "acp.schema",
+    "acp.stdio",
+    "tasuki.session.chat.chat",
+    "tasuki.session.agent_session.acp_backend",
+)
+"""What `tasuki chat` without a terminal imports."""
+
 
 class ForkServer:
     """The process from which programs are forked; `programs/fork_server.py` says how it is asked."""

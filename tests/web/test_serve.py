@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from selection import by_default
 from serve_command import TASUKI, Server
 from waiting import retry_until, runs
 
@@ -24,7 +25,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
     made.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", by_default([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], signal.SIGTERM)
+)
 def test_it_begins_and_ends_cleanly(server: Server, number: int) -> None:
     """It says where it answers and where its token is; told to stop, it takes its address back."""
     running = server.start()

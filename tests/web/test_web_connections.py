@@ -100,6 +100,7 @@ def test_half_sent_requests_hold_nobody_up(flooded: Flooded) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.long
 def test_programs_that_do_not_read_hold_nobody_up(flooded: Flooded) -> None:
     """A server answers although 1,100 connections ask for much, in whole requests, and read nothing."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
