@@ -23,9 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
 from acp_client import HELLO, WRITES  # noqa: E402
-from fakes.acp_agent import AcpRule, AcpScript, AcpStep  # noqa: E402
-
 from fakes import FAKE  # noqa: E402
+from fakes.acp_agent import AcpRule, AcpScript, AcpStep  # noqa: E402
 
 PINGS = 500
 CHUNKS = 2000

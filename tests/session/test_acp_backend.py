@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes import FAKE
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 from waiting import retry_until, runs
 
-from fakes import FAKE
 from tasuki.errors import AgentFailed, StoreFailed
 from tasuki.session.agent_session.acp_backend import AcpBackend
 from tasuki.session.agent_session.acp_program import AcpProgram

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fakes import FAKE
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 from sessions import DOCUMENT
 from terminals import Terminal
 from waiting import children, retry_until, runs
 
-from fakes import FAKE
 from tasuki.launch.tmux.server import wait_until_settled
 from tasuki.session.pi_store.manager import SessionManager, list_sessions
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from fakes import FAKE
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 
-from fakes import FAKE
 from tasuki.vault import Vault
 from tasuki.vault.store import derive_state
 
