@@ -22,9 +22,16 @@ if TYPE_CHECKING:
     from tasuki.launch.tmux.panes import TmuxPanes
 
 TOGETHER = (
+    "tests/browser/test_dashboard_command.py",
     "tests/cli/test_author_small_model.py",
+    "tests/evals/test_eval_page.py",
+    "tests/evals/test_judged_set.py",
+    "tests/unit/draft/test_state_labels.py",
     "tests/unit/draft/test_planted.py",
     "tests/repository/test_wheel.py",
+    "tests/web/test_web_api.py",
+    "tests/web/test_web_auth.py",
+    "tests/web/test_web_hooks.py",
 )
 """Files that one worker runs whole: what their tests share is costly, or is there for one at a time."""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -48,6 +48,7 @@ def test_a_handoff_from_the_click_to_the_acknowledgement(world: World, seen: Pag
     assert world.api("GET", "/api/handoffs")["handoffs"][0]["reason"] == "The context is full"
 
 
+@pytest.mark.long
 def test_the_document_is_there_once_it_is_written(world: World, seen: Page) -> None:
     """The page of a handoff that is done shows its document, raw and as a file."""
     id = world.hand_off(world.worked(world.started()))
@@ -80,6 +81,7 @@ def test_what_is_refused_says_why_beside_the_form(
     hold.touch()
 
 
+@pytest.mark.long
 def test_a_failure_is_shown_and_retried(world: World, seen: Page) -> None:
     """A failed step shows sentence, what is safe and what can be done; retry carries it on."""
     world.script(document=[["say", "no"]])

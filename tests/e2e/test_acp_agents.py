@@ -158,6 +158,7 @@ def children_of(process: int) -> list[int]:
     return [int(n) for n in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", by_default([name for name, agent in AGENTS.items() if agent.asks], "claude-agent-acp")
 )

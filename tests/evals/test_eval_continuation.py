@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from fixture_threads import HARNESSES, adapter, samples
 from long_threads import long_thread, written
 from msgspec.structs import replace
+from selection import by_default
 
 from tasuki.harness import registry as harnesses
 from tasuki_evals import statistics
@@ -51,7 +52,7 @@ def cases_of(report: ContinuationReport, kind: str = "cut") -> list[Continuation
 # -- the gates -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("harness", FILES)
+@pytest.mark.parametrize("harness", by_default(FILES, "claude", "codex"))
 def test_the_whole_thread_holds_everything_and_the_empty_handoff_nothing(
     harness: str, tmp_path: Path
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_mark_without_a_summary_is_no_compaction_case(tmp_path: Path) -> None:
 # -- what is measured ------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_figures_are_the_same_twice_and_with_two_workers(tmp_path: Path) -> None:
     """Neither the run, nor the processes at work, nor where the files lie change a figure."""
     here, there = tmp_path / "a", tmp_path / "somewhere" / "else"

@@ -114,6 +114,7 @@ def test_colours_are_those_of_the_page(report: ContinuationReport) -> None:
     assert used <= light == dark
 
 
+@pytest.mark.long
 def test_the_page_is_the_same_twice(report: ContinuationReport) -> None:
     """No date, no chance, no style of the user's own."""
     import matplotlib

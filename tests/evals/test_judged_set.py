@@ -211,6 +211,7 @@ def test_the_command_prints_the_agreement_of_a_judge(settings: Path) -> None:
     assert "60/60, " in done.stderr
 
 
+@pytest.mark.long
 def test_what_was_not_judged_in_time_has_no_verdict(settings: Path) -> None:
     """Without a minute nothing is asked, and the row of the judge says that all sixty lack a verdict."""
     done = run_command(settings, "--minutes", "0")
@@ -219,6 +220,7 @@ def test_what_was_not_judged_in_time_has_no_verdict(settings: Path) -> None:
     assert "| local/scripted | – | – | – | – | – | – | 60 |" in done.stdout
 
 
+@pytest.mark.long
 def test_a_part_of_the_set_is_counted_as_a_part(settings: Path) -> None:
     """With `--limit` the line below the table counts those answers alone."""
     done = run_command(settings, "--limit", "2")

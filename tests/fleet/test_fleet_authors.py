@@ -49,6 +49,7 @@ def test_a_retry_works_with_settings_that_were_mended(
     assert not any(word in sentence for word in ("Error", "ModelUnavailable", "ConfigInvalid"))
 
 
+@pytest.mark.long
 def test_a_persona_whose_skill_cannot_be_read_fails_by_name(world: World) -> None:
     """A skill that vanishes under way is named with its file; no class of Python is."""
     agent = world.worked(world.started())

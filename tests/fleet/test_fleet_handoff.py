@@ -69,7 +69,6 @@ def test_fr2_an_agent_without_pane(world: World) -> None:
     assert (status, "tmux pane" in sentence) == (400, True)
 
 
-@pytest.mark.both_databases
 def test_nfr3_a_second_handoff_is_refused_while_one_is_under_way(world: World) -> None:
     """NFR3: 409 `Handoff already in progress` while one is under way, and once it is recorded."""
     hold = world.folder / "go"
@@ -101,6 +100,7 @@ def test_fr1_a_body_that_makes_no_sense_is_refused(world: World, body: Any) -> N
 # -- FR3 to FR6: the instruction -------------------------------------------------------
 
 
+@pytest.mark.long
 def test_fr6_the_instruction_reaches_the_agent(world: World) -> None:
     """FR3–FR6: path under the persona's folder, the contents that are expected, once."""
     agent = world.worked(world.started())
@@ -235,6 +235,7 @@ def test_fr10_behind_a_blank_document_it_is_instructed_again(world: World) -> No
     assert (code, len(world.prompts("Write a handoff document"))) == ("document_empty", 2)
 
 
+@pytest.mark.long
 def test_fr9_the_button_begins_a_failed_one_anew(world: World) -> None:
     """The same call as before begins a handoff anew that failed before its record."""
     world.rules(document_rule(do=[["say", "not now"]], times=1, ignore_enter=0))
@@ -246,6 +247,7 @@ def test_fr9_the_button_begins_a_failed_one_anew(world: World) -> None:
     assert world.ends(id)["reason"] == "again"
 
 
+@pytest.mark.long
 def test_a_retry_uses_a_document_that_is_there_by_then(world: World) -> None:
     """What the operator, or the agent, wrote after the failure is used; nothing is asked again."""
     world.script(document=[["say", "not now"]])

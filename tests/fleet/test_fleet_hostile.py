@@ -320,6 +320,7 @@ def test_a_skill_that_is_uncertain_is_not_called_the_prompt(world: World) -> Non
 # -- what goes away meanwhile ----------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_folder_that_is_gone_by_then(world: World) -> None:
     """The agent's folder was removed: the successor cannot be started, by that name."""
     world.kill()

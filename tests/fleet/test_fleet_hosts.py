@@ -358,6 +358,7 @@ CUT = (
 )
 
 
+@pytest.mark.long
 def test_a_lock_whose_connection_broke_is_taken_again(copied: tuple[World, World, str]) -> None:
     """The server goes on, and a second one is still refused."""
     one, two, _ = copied

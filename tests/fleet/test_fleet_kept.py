@@ -48,6 +48,7 @@ def test_agents_are_in_the_lineage_the_search_and_the_prune(world: World) -> Non
     assert (documents[0].name in dry or ids[0][:8] in dry, ids[1][:8] in dry) == (True, False)
 
 
+@pytest.mark.long
 def test_what_a_working_agent_began_with_is_not_pruned(world: World) -> None:
     """The document of the running successor stays, and the record of its handoff; older ones go."""
     _, ids = chain(world)

@@ -33,6 +33,7 @@ def proposing(world: World, text: str = LESSONS) -> int:
     return world.idle(of["successor_id"])
 
 
+@pytest.mark.long
 def test_the_instruction_asks_for_lessons(world: World) -> None:
     """The outgoing agent is asked for them under a heading of their own, and may have none."""
     world.ends(world.hand_off(world.worked(world.started())))

@@ -45,6 +45,7 @@ def test_fr13_a_signal_only_where_it_does_not_answer(world: World) -> None:
 # -- FR14 to FR19: the successor -------------------------------------------------------
 
 
+@pytest.mark.long
 def test_fr14_same_harness_folder_and_model(world: World) -> None:
     """FR14, FR15: the successor is what its predecessor was."""
     agent = world.worked(world.started(model="opus-of-the-test"))

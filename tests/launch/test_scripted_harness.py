@@ -282,6 +282,7 @@ def test_its_command_line(scripted: Scripted) -> None:
     assert "needs a terminal" in said("prompt")
 
 
+@pytest.mark.long
 def test_many_at_once(scripted: Scripted) -> None:
     """Thirty that start at once all come up and answer."""
     began = time.monotonic()

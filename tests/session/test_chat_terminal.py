@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from fakes import FAKE
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep
+from selection import by_default
 from sessions import DOCUMENT
 from terminals import Terminal
 from waiting import children, retry_until, runs
@@ -129,6 +130,7 @@ def test_a_conversation(chat: Make, tmp_path: Path) -> None:
     assert prompts(tmp_path) == ["look at it"]
 
 
+@pytest.mark.long
 def test_what_is_typed_behind_enter_stays(chat: Make, tmp_path: Path) -> None:
     """Keys that come together with Enter are the beginning of the next words."""
     here = chat()
@@ -159,7 +161,7 @@ def test_a2_nothing_to_hand_off(chat: Make, tmp_path: Path) -> None:
     assert not (tmp_path / "log.jsonl").read_text().count("session/prompt")
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", by_default([80, 120], 80))
 def test_a10_a_handoff(chat: Make, tmp_path: Path, width: int) -> None:
     """A8, A10: the document is shown as the new session's, which the next words reach with it."""
     here = chat(width=width)
@@ -241,7 +243,10 @@ def test_words_wait_for_the_end_of_the_turn(chat: Make, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "got"),
-    [("Enter", "id-reject_once"), ("1", "id-allow_once"), ("2", "id-allow_always"), ("Escape", "cancelled")],
+    by_default(
+        [("Enter", "id-reject_once"), ("1", "id-allow_once"), ("2", "id-allow_always"), ("Escape", "cancelled")],
+        ("Enter", "id-reject_once"), ("2", "id-allow_always"),
+    ),
 )  # fmt: skip
 def test_permission(chat: Make, key: str, got: str) -> None:
     """A number answers, Enter takes the careful answer, Escape gives none."""
@@ -374,6 +379,7 @@ def test_a_closed_terminal_ends_it(chat: Make, tmp_path: Path) -> None:
     retry_until(lambda: not runs(child))
 
 
+@pytest.mark.long
 def test_a_second_order_to_end_leaves_nothing_behind(chat: Make, tmp_path: Path) -> None:
     """A hang-up that comes while the chat closes already does not keep the agent alive."""
     here = chat(child=str(tmp_path / "child"), linger=True)

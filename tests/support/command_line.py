@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from forked import run_tasuki
+from forked import COMMAND, MODELS, run_tasuki
 
 from tasuki.harness.claude.head import build_folder_name
 from tasuki.testing import ThreadBuilder, story
@@ -33,7 +33,10 @@ class World:
 
     def run(self, *arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
         """Run tasuki in the project."""
-        return run_tasuki(arguments, env={**self.env, **env}, cwd=self.project, input=stdin)
+        modules = MODELS if "--author" in arguments else COMMAND
+        return run_tasuki(
+            arguments, env={**self.env, **env}, cwd=self.project, input=stdin, modules=modules
+        )
 
     def thread(self, builder: ThreadBuilder | None = None) -> Path:
         """A thread of Claude Code of this project, where Claude Code keeps it."""

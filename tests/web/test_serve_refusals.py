@@ -145,6 +145,7 @@ def test_a_damaged_file(server: Server, name: str, damage: str) -> None:
     assert before == path.read_bytes()
 
 
+@pytest.mark.long
 def test_a_damaged_file_of_workflows_can_be_moved_away(server: Server) -> None:
     """What the message says works."""
     server.start().terminate()

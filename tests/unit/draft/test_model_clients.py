@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from selection import by_default
 
 pytest.importorskip("pydantic_ai")
 
@@ -154,7 +155,7 @@ async def test_a_request_that_is_too_long(api: str, said: str, code: str) -> Non
     assert len(server.log) == 1
 
 
-@pytest.mark.parametrize(("api", "stream"), WAYS)
+@pytest.mark.parametrize(("api", "stream"), by_default(WAYS, *WAYS[:2]))
 async def test_a_connection_that_breaks(api: str, stream: bool) -> None:
     """A connection that ends in the middle of an answer, or before it, is an error of its own."""
     for cut in (0, 80):
@@ -167,7 +168,7 @@ async def test_a_connection_that_breaks(api: str, stream: bool) -> None:
         assert raised.value.phase == "read"
 
 
-@pytest.mark.parametrize("api", list(CLIENTS))
+@pytest.mark.parametrize("api", by_default(CLIENTS, "chat"))
 async def test_nobody_listens(api: str) -> None:
     """A server that is down is an error of the connection, not of the reading."""
     with socket.socket() as free:
