@@ -56,6 +56,7 @@ def fails(served: Served, step: str, code: str, sentence: str) -> None:
     served.fleet.changes.notify([1])
 
 
+@pytest.mark.long
 def test_each_step_that_fails_is_shown_under_the_open_page(
     served: Served, browsing: Browsing
 ) -> None:
@@ -75,6 +76,7 @@ def test_each_step_that_fails_is_shown_under_the_open_page(
         expect(page.get_by_role("button", name="Retry")).to_be_enabled()
 
 
+@pytest.mark.long
 def test_each_failure_says_what_can_be_done(served: Served, browsing: Browsing) -> None:
     """Every named failure shows its own remedy, on the page of the handoff and on the card of its agent."""
     page = operator(browsing.page(served.origin), served.link)

@@ -122,6 +122,7 @@ def test_a_server_that_is_killed_under_the_open_page(
     assert seen.evaluate("window.same") is True
 
 
+@pytest.mark.long
 def test_two_browsers_see_the_same(world: World, browsing: Browsing, seen: Page) -> None:
     """What one operator does is seen by the other at once, in its place."""
     other = operator(browsing.page(world.origin()), world.link())

@@ -86,7 +86,7 @@ async def talking(world: World, name: str, version: int = 1) -> AsyncIterator[Ta
         await client.reader
 
 
-@pytest.mark.parametrize("name", by_default(AGENTS, "claude-agent-acp", "codex-acp"))
+@pytest.mark.parametrize("name", by_default(AGENTS, "claude-agent-acp"))
 async def test_handoff(open_world: World, name: str) -> None:
     """The old session is asked for the document; the next prompt reaches a new one that holds the
     brief and not the old transcript; empty and cancelled handoffs leave the old one in use."""
@@ -186,7 +186,8 @@ async def test_tools_are_refused(open_world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", by_default([name for name, agent in AGENTS.items() if agent.version == 2], "codex-acp")
+    "name",
+    by_default([name for name, agent in AGENTS.items() if agent.version == 2], "claude-agent-acp"),
 )
 async def test_version_2(open_world: World, name: str) -> None:
     """The same over the draft of version 2; a cancellation leaves the old session in use there, too."""
@@ -213,6 +214,7 @@ async def test_version_2(open_world: World, name: str) -> None:
         assert [t.role for t in request.turns if t.role in ("assistant", "tool")] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", by_default([name for name, agent in AGENTS.items() if agent.loads], "claude-agent-acp")
 )

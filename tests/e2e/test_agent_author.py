@@ -159,6 +159,7 @@ def test_an_agent_answers_and_its_thread_stays(
     assert list((world.folder / "tmp").glob("tasuki-*")) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", by_default(NAMES, "claude"))
 def test_an_agent_that_fails_leaves_nothing(
     name: str, world: World, recorded: Callable[[str], Thread]

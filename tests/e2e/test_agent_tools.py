@@ -11,6 +11,7 @@ from agents import PROGRAMS
 from conftest import World
 from fakes.model_server import ModelRule, ModelStep, ScriptedCall
 from inside import installed
+from selection import by_default
 
 pytestmark = pytest.mark.e2e
 
@@ -124,7 +125,7 @@ INSTALLED = {
 """How each program names tasuki's tools, and is asked once with leave to call them."""
 
 
-@pytest.mark.parametrize("name", INSTALLED)
+@pytest.mark.parametrize("name", by_default(INSTALLED, "codex", "opencode", "pi"))
 def test_the_tools_that_are_installed(world: World, name: str) -> None:
     """The entry that `tasuki install` makes works as it is, also with tasuki's folders elsewhere."""
     PROGRAMS[name].prepare(world)

@@ -115,6 +115,7 @@ def long_plan(world: World) -> LaunchPlan:
     return wanted
 
 
+@pytest.mark.long
 def test_a_brief_too_long_for_an_argument(with_claude: World) -> None:
     """A long brief is pasted instead, unsent, and arrives whole."""
     launched = start(long_plan(with_claude), "tmux", socket=with_claude.terminal.socket)
@@ -128,6 +129,7 @@ def test_a_brief_too_long_for_an_argument(with_claude: World) -> None:
     assert request.count_text(MARKER) == 1
 
 
+@pytest.mark.long
 def test_a_long_brief_in_this_terminal(with_claude: World, tmp_path: Path) -> None:
     """The relay pastes a long brief into a plain terminal, unsent."""
     order, out = tmp_path / "plan.json", tmp_path / "out.txt"

@@ -61,7 +61,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=by_default(sorted(KINDS), "claude", "codex"))
+@pytest.fixture(params=by_default(sorted(KINDS), "claude"))
 def fleet(request: pytest.FixtureRequest) -> Iterator[RealFleet]:
     """A fleet of each of the programs."""
     world = request.getfixturevalue(f"with_{request.param}")

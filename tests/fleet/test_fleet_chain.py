@@ -131,6 +131,7 @@ def test_a_document_of_the_same_topic_does_not_tell_a_request(world: World, word
     assert document.count(words) == 1
 
 
+@pytest.mark.long
 def test_no_prompt_of_tasuki_counts_as_the_users_words(world: World) -> None:
     """Neither the instruction of a cancelled handoff nor the prompt of a successor is handed on as a wish."""
     hold = world.folder / "go"

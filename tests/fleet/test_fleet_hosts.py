@@ -341,6 +341,7 @@ def copied(tmp_path: Path, worlds: ExitStack, postgres: Postgres) -> tuple[World
     return one, two, url
 
 
+@pytest.mark.long
 def test_a_copied_folder_whose_original_runs_is_refused(copied: tuple[World, World, str]) -> None:
     """One database and one host id: it says how the copy becomes a host of its own."""
     one, two, _ = copied

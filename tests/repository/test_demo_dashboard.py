@@ -93,6 +93,7 @@ def opened(link: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_the_demo_of_the_dashboard_shows_its_agents_and_takes_everything_away(shown: Shown) -> None:
     """Its link opens the fleet, with agents in every state; Ctrl-C leaves no process and no folder."""

@@ -91,8 +91,9 @@ class Scripted:
 
     def told(self, *kinds: str) -> list[dict[str, Any]]:
         """The lines of the harness's own log, of some kinds or all."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [line for line in map(json.loads, lines) if not kinds or line["kind"] in kinds]
+        text = self.log.read_text() if self.log.exists() else ""
+        whole = text[: text.rfind("\n") + 1].splitlines()  # it may be writing one
+        return [line for line in map(json.loads, whole) if not kinds or line["kind"] in kinds]
 
     def told_of(self, kind: str, count: int = 1, seconds: float = 10.0) -> list[dict[str, Any]]:
         """The lines of one kind once there are so many."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import fleet_records as records
 import pytest
+from selection import by_default
 from web_servers import Served, serving
 
 from tasuki.fleet.agents import personas
@@ -16,7 +17,7 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 """What looks like a key."""
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=by_default(["sqlite", "postgresql"], "sqlite"))
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
