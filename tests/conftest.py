@@ -57,7 +57,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def is_long(item: pytest.Item) -> bool:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        is_fleet = "postgresql" in values and "world" in getattr(item, "fixturenames", ())
+        is_quick = item.nodeid.startswith("tests/unit/")
+        is_fleet = "postgresql" in values and (
+            is_quick or "world" in getattr(item, "fixturenames", ())
+        )
         on_postgresql = is_fleet and not item.get_closest_marker("both_databases")
         return bool(on_postgresql or item.get_closest_marker("long"))
 

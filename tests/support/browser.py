@@ -174,7 +174,7 @@ def portraits(page: Page, name: str) -> list[str]:
     found = []
     looks: list[tuple[Scheme, int]] = [("light", width) for width in WIDTHS]
     for scheme, width in [*looks, ("dark", 1280)]:
-        page.emulate_media(color_scheme=scheme)
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colour halfway
         page.set_viewport_size({"width": width, "height": HEIGHT})
         look = f"{scheme}-{width}"
         if width in PORTRAYED:
@@ -182,6 +182,6 @@ def portraits(page: Page, name: str) -> list[str]:
             found += [f"{look}: {one}" for one in violations(page)]
         if (wide := page.evaluate(_SIZE)[0]) > width:
             found.append(f"{look}: the page is {wide} wide and scrolls sideways")
-    page.emulate_media(color_scheme="light")
+    page.emulate_media(color_scheme="light", reduced_motion="no-preference")
     page.set_viewport_size({"width": 1280, "height": HEIGHT})
     return found
