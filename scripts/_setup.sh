@@ -3,6 +3,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
+unset PYTHONDONTWRITEBYTECODE # else each program that a test starts compiles tasuki again
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -26,9 +26,11 @@ TOGETHER = (
     "tests/cli/test_author_small_model.py",
     "tests/evals/test_eval_page.py",
     "tests/evals/test_judged_set.py",
-    "tests/unit/draft/test_state_labels.py",
-    "tests/unit/draft/test_planted.py",
+    "tests/repository/test_naming.py",
     "tests/repository/test_wheel.py",
+    "tests/unit/draft/test_model_clients.py",
+    "tests/unit/draft/test_planted.py",
+    "tests/unit/draft/test_state_labels.py",
     "tests/web/test_web_api.py",
     "tests/web/test_web_auth.py",
     "tests/web/test_web_hooks.py",
@@ -49,20 +51,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `--all` runs, unless tests are named one by one.
 
-    That is what is marked `long`, and whole fleets on PostgreSQL that run on SQLite already, unless they
-    are marked `both_databases`.
+    That is what is marked `long`, and what runs on SQLite already where it would run on PostgreSQL: whole
+    fleets and `tests/unit`, unless they are marked `both_databases`.
     """
     if config.getoption("--all") or any("::" in argument for argument in config.args):
         return
 
     def is_long(item: pytest.Item) -> bool:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        is_quick = item.nodeid.startswith("tests/unit/")
-        is_fleet = "postgresql" in values and (
-            is_quick or "world" in getattr(item, "fixturenames", ())
-        )
-        on_postgresql = is_fleet and not item.get_closest_marker("both_databases")
-        return bool(on_postgresql or item.get_closest_marker("long"))
+        is_unit = item.nodeid.startswith("tests/unit/")
+        on_sqlite_too = is_unit or "world" in getattr(item, "fixturenames", ())
+        is_twin = "postgresql" in values and on_sqlite_too
+        left_out = is_twin and not item.get_closest_marker("both_databases")
+        return bool(left_out or item.get_closest_marker("long"))
 
     long = [item for item in items if is_long(item)]
     if long:

@@ -135,7 +135,7 @@ async def test_handoff(open_world: World, name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", by_default(AGENTS, "claude-agent-acp"))
+@pytest.mark.parametrize("name", AGENTS)
 async def test_the_agent_ends_while_it_writes(open_world: World, name: str) -> None:
     """The client is told, its prompt is answered with an error, and the proxy ends."""
     async with talking(open_world, name) as talk:
@@ -159,9 +159,7 @@ def children_of(process: int) -> list[int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", by_default([name for name, agent in AGENTS.items() if agent.asks], "claude-agent-acp")
-)
+@pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.asks])
 async def test_tools_are_refused(open_world: World, name: str) -> None:
     """What the model tries while it writes is refused without asking the user, and it goes on."""
     program = PROGRAMS[AGENTS[name].program]
@@ -215,9 +213,7 @@ async def test_version_2(open_world: World, name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", by_default([name for name, agent in AGENTS.items() if agent.loads], "claude-agent-acp")
-)
+@pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.loads])
 async def test_after_a_restart(open_world: World, name: str) -> None:
     """The client's id opens the newest session of the agent in a new process, with what is in it."""
     async with talking(open_world, name) as talk:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from tree import ROOT
 
 SOURCE = ROOT / "src"
 FILES = sorted(SOURCE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 VERBS = frozenset(
     """
     abort accept accepts acknowledge add adjust adopt advance align allow allows analyze answer append apply are ask asks
@@ -52,9 +52,15 @@ PARTICIPLES = frozenset(
 """Irregular participles; regular ones end in `ed`."""
 
 
+@cache
+def read_trees() -> dict[Path, ast.Module]:
+    """Every file of the source, parsed once."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
 def _functions() -> Iterator[tuple[Path, str]]:
     """Functions and methods, without properties and special methods."""
-    for path, tree in TREES.items():
+    for path, tree in read_trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 decorators = {getattr(d, "id", getattr(d, "attr", "")) for d in node.decorator_list}
@@ -87,7 +93,7 @@ def test_no_function_is_a_lone_participle() -> None:
 def test_a_class_name_exists_once() -> None:
     """At most 5 of 100 class names are found in more than one file."""
     places = defaultdict(set)
-    for path, tree in TREES.items():
+    for path, tree in read_trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name.lstrip("_")].add(path)
@@ -118,7 +124,7 @@ def _imports() -> dict[str, set[str]]:
     """Modules of the two packages that each module imports, also later or for types alone."""
     modules = {_module(path) for path in FILES}
     found: dict[str, set[str]] = {}
-    for path, tree in TREES.items():
+    for path, tree in read_trees().items():
         targets = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -159,7 +165,7 @@ def test_every_folder_says_what_it_is(package: str) -> None:
     """Every package has a docstring, for whoever opens it first."""
     silent = [
         path for path in FILES
-        if path.name == "__init__.py" and path.is_relative_to(SOURCE / package) and not ast.get_docstring(TREES[path])
+        if path.name == "__init__.py" and path.is_relative_to(SOURCE / package) and not ast.get_docstring(read_trees()[path])
     ]  # fmt: skip
 
     assert silent == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from asking import PATHS, STREAMED, ask, asked, post, sent, texts
 from fakes.model_server import ModelRequest, ModelRule, ModelServer, ModelStep
+from selection import by_default
 
 LONG = "A long answer, streamed in several pieces: grüße ✓. " * 5
 
@@ -121,7 +122,7 @@ def test_signs_of_life() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("api", list(PATHS))
+@pytest.mark.parametrize("api", by_default(PATHS, "chat"))
 def test_a_huge_answer(api: str, stream: bool) -> None:
     """20 MB arrive whole, a stream of them in few pieces."""
     with ModelServer(default=ModelStep("ä" * 10_000_000)) as server:

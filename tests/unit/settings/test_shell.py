@@ -329,27 +329,28 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("size", [1 << 16, pytest.param(1 << 18, marks=pytest.mark.long)])
 @pytest.mark.parametrize("powershell", [False, True])
 @pytest.mark.parametrize("part", HOSTILE, ids=map(repr, HOSTILE))
-def test_hostile_lines_take_linear_time(part: str, powershell: bool) -> None:
-    """256 KB of anything, never closed, are read without an error and in a second or two."""
-    line = "a; " + (part * (1 << 18))[: 1 << 18]
-    begun = time.perf_counter()
+def test_hostile_lines_take_linear_time(part: str, powershell: bool, size: int) -> None:
+    """64 KB, or 256, of anything, never closed, are read without an error and in a second or two."""
+    line = "a; " + (part * size)[:size]
+    begun = time.process_time()
     is_powershell(line)
     split_commands(line, powershell=powershell)
 
-    assert time.perf_counter() - begun < SECONDS
+    assert time.process_time() - begun < SECONDS * size / (1 << 18)
 
 
 @pytest.mark.parametrize("part", ["(", '"', "'", "$("])
 def test_a_megabyte_is_no_more_than_that(part: str) -> None:
     """Brackets and quotes in numbers that no recursion would survive."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = texts(f"make; echo {part * (1 << 20)}", powershell=None)
 
     assert found[0] == "make"
     assert len(found) <= 2
-    assert time.perf_counter() - begun < SECONDS
+    assert time.process_time() - begun < SECONDS
 
 
 def test_deep_nesting_is_closed_again() -> None:
