@@ -1,5 +1,6 @@
 """What tests of several files share."""
 
+import gc
 import json
 import os
 import signal
@@ -46,6 +47,17 @@ BROWSER = "tests/browser/test_browser_"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`scripts/test --all` runs what the default leaves out; CONTRIBUTING lists it."""
     parser.addoption("--all", action="store_true", help="also run what takes long")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Search for no garbage while tests are collected, nor later in what was: each search would go through it all."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,6 +8,7 @@ a program starts, it is started with `subprocess` as everywhere.
 import atexit
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -110,10 +111,21 @@ class ForkedProgram:
         """Wait for its end; the exit code. Raises TimeoutExpired."""
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
-            if time.monotonic() > deadline:
+            if (left := deadline - time.monotonic()) < 0:
                 raise subprocess.TimeoutExpired(f"forked {self.pid}", timeout)
-            time.sleep(0.003)
+            self._sleep(left)
         return code
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep until it has ended, or a little where Python cannot tell (macOS)."""
+        if not hasattr(os, "pidfd_open"):
+            time.sleep(0.01)
+            return
+        ends = os.pidfd_open(self.pid)
+        try:
+            select.select([ends], [], [], seconds)
+        finally:
+            os.close(ends)
 
 
 def start_forked(

@@ -15,7 +15,7 @@ def retry_until(condition: Callable[[], T], seconds: float = 10.0) -> T:
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
-        time.sleep(0.03)
+        time.sleep(0.05)
     return found
 
 

@@ -457,6 +457,37 @@ def test_a_database_can_be_read_while_it_is_written(tmp_path: Path) -> None:
     assert all(t.entries == whole.entries[: len(t.entries)] for t in seen)
 
 
+def test_a_database_that_is_closed_while_it_is_copied_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program takes the log in and away between the look at it and the copy."""
+    path = ThreadBuilder("opencode").user("Go").agent("Done").write(tmp_path)
+    whole = Opencode().read(path)
+    program = (
+        "import os, sqlite3, sys\n"
+        "db = sqlite3.connect(sys.argv[1])\n"
+        "db.execute('PRAGMA journal_mode = WAL'); db.execute('UPDATE session SET directory = ?', ('/new',))\n"
+        "db.commit(); os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path.parent)], check=False)
+    path.parent.with_name(path.parent.name + "-shm").unlink()
+    copies = []
+
+    def copyfile(source: str, target: str) -> None:
+        if source.endswith("-wal"):
+            with closing(sqlite3.connect(path.parent)) as db:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        Path(target).write_bytes(Path(source).read_bytes())
+        copies.append(source)
+
+    monkeypatch.setattr("tasuki.harness.opencode.store.shutil.copyfile", copyfile)
+
+    thread = Opencode().read(path)
+
+    assert copies == [str(path.parent)]
+    assert (thread.cwd, thread.entries) == ("/new", whole.entries)
+
+
 # -- what may be wrong ---------------------------------------------------------------------
 
 

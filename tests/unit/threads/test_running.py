@@ -107,14 +107,22 @@ def test_an_open_file(tmp_path: Path) -> None:
     assert find_running_programs(thread) == []
 
 
+def thread_of_pi(folder: Path) -> Thread:
+    """A thread of whose id there is one on the machine: other tests run meanwhile."""
+    return Thread(harness="pi", id=f"s-{folder}", path=str(folder / "s-1.jsonl"))
+
+
 @linux
-@pytest.mark.parametrize("argument", ["s-1", "/p/s-1.jsonl"])
-def test_an_argument(tmp_path: Path, argument: str) -> None:
+@pytest.mark.parametrize("named", ["id", "path"])
+def test_an_argument(tmp_path: Path, named: str) -> None:
     """A program of the harness that was started with the thread's id or path is found."""
-    thread = Thread(harness="pi", id="s-1", path="/p/s-1.jsonl")
+    thread = thread_of_pi(tmp_path)
+    argument = getattr(thread, named)
     holder = subprocess.Popen(program(tmp_path / "bin", "pi", "--session", argument))
     try:
-        assert len(retry_until(lambda: find_running_programs(thread))) == 1
+        found = retry_until(lambda: find_running_programs(thread))
+
+        assert found == [f"pi (process {holder.pid}) has this thread open."]
     finally:
         holder.kill()
         holder.wait()
@@ -138,8 +146,8 @@ def test_other_programs_do_not_count(tmp_path: Path) -> None:
 @linux
 def test_the_search_ends_with_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the look at all processes has not found by then is not found."""
-    thread = Thread(harness="pi", id="s-1", path="/p/s-1.jsonl")
-    holder = subprocess.Popen(program(tmp_path / "bin", "pi", "--session", "s-1"))
+    thread = thread_of_pi(tmp_path)
+    holder = subprocess.Popen(program(tmp_path / "bin", "pi", "--session", thread.id))
     try:
         assert retry_until(lambda: find_running_programs(thread))
         monkeypatch.setattr("tasuki.launch.processes.BUDGET", -1)

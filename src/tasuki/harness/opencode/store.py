@@ -147,16 +147,25 @@ def _connect(path: Path, mode: str) -> Iterator["Connection"]:
 
 @contextmanager
 def _open_copy(path: Path) -> Iterator["Connection"]:
-    """Open a copy of a database.
+    """Open a copy of a database that has a log, but no shared memory file.
 
-    The database was itself copied with its log, but without the shared memory file.
+    It was itself copied so, or its program closes it just now: then the copy may be torn, and
+    OperationalError is raised.
     """
+    import sqlite3
     from tempfile import TemporaryDirectory
 
+    before = _read_stamp(path)
     with TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
-        for suffix in ("", "-wal"):
-            shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+        try:
+            for suffix in ("", "-wal"):
+                shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+        except FileNotFoundError:
+            if _read_stamp(path) == before:
+                raise
+        if _read_stamp(path) != before:
+            raise sqlite3.OperationalError("it changes all the time")
         with _connect(copy, "mode=ro") as db:
             yield db
 
