@@ -102,6 +102,7 @@ def test_the_empty_pages(page: Page) -> None:
     assert [] == violations(page)
 
 
+@pytest.mark.long
 def test_the_pages_of_personas(page: Page, served: Served, tmp_path: Path) -> None:
     """List, one persona with its history, a document and the question before it is retired."""
     fleet = served.fleet

@@ -64,6 +64,7 @@ def change(served: Served, id: int, **values: Any) -> None:
     served.fleet.changes.notify([id])
 
 
+@pytest.mark.long
 def test_all_of_200_agents_are_reached(seen: Page) -> None:
     """The first 40 cards are there at once, the others once they are scrolled to."""
     first = seen.locator(".card").count()
@@ -161,6 +162,7 @@ def test_an_agent_that_is_new_arrives(served: Served, seen: Page) -> None:
     expect(seen.locator("#summary")).to_contain_text("201 agents")
 
 
+@pytest.mark.long
 def test_filters(seen: Page) -> None:
     """Cards are filtered by words, project and harness; what is chosen stands in the address."""
     seen.get_by_label("Search agents").fill("developer-con-17")

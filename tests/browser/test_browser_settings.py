@@ -31,6 +31,7 @@ def test_the_threshold_holds_at_once(world: World, browsing: Browsing, seen: Pag
     assert "context_threshold = 61" in (world.folder / "config.toml").read_text()
 
 
+@pytest.mark.long
 def test_notifications_are_set_and_tried(world: World, seen: Page) -> None:
     """Addresses and kinds are saved, an address is never shown again whole, and a test says what went wrong."""
     place = seen.locator("#notifications")
@@ -72,6 +73,7 @@ def test_hooks_are_shown_before_they_are_added(world: World, seen: Page) -> None
     assert any("hook.sh" in text for text in added)
 
 
+@pytest.mark.long
 def test_signing_out(browsing: Browsing, seen: Page) -> None:
     """Behind Sign out no page opens, until another link is used."""
     browsing.expect("status of 401")

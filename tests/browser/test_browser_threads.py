@@ -111,6 +111,7 @@ def test_a_goal_is_kept_to_the_letter(world: World, seen: Page) -> None:
     assert goal in vault(world).load_brief(vault(world).list_handoffs()[0].id)
 
 
+@pytest.mark.long
 def test_without_javascript(world: World, threads: Path, browsing: Browsing) -> None:
     """Everything from the search to the draft works without a script."""
     page = browsing.page(world.origin(), javascript=False)
@@ -166,6 +167,7 @@ def test_a_hostile_thread(world: World, threads: Path, browsing: Browsing, seen:
     ) == (True, True)
 
 
+@pytest.mark.long
 def test_drafts_are_listed_found_and_pruned(world: World, seen: Page) -> None:
     """The list of drafts has what was kept; pruning shows what would go before it goes."""
     open_first(seen)

@@ -183,10 +183,8 @@ async def test_tools_are_refused(open_world: World, name: str) -> None:
     assert request.count_text("CHATTER") == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    by_default([name for name, agent in AGENTS.items() if agent.version == 2], "claude-agent-acp"),
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.version == 2])
 async def test_version_2(open_world: World, name: str) -> None:
     """The same over the draft of version 2; a cancellation leaves the old session in use there, too."""
     async with talking(open_world, name, version=2) as talk:

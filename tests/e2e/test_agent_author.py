@@ -135,7 +135,7 @@ def last(world: World, prompt: str) -> ModelRequest:
     return [request for request in world.model.log if prompt in request.prompt][-1]
 
 
-@pytest.mark.parametrize("name", by_default(NAMES, "claude", "codex"))
+@pytest.mark.parametrize("name", by_default(NAMES, "claude"))
 def test_an_agent_answers_and_its_thread_stays(
     name: str, world: World, recorded: Callable[[str], Thread]
 ) -> None:

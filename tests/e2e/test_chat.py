@@ -9,7 +9,6 @@ import pytest
 from acp_agents import AGENTS
 from conftest import World
 from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
-from selection import by_default
 from waiting import retry_until
 
 from tasuki.session.pi_store.manager import SessionManager, list_sessions
@@ -188,9 +187,8 @@ def test_a_session_is_resumed(chatting: World) -> None:
     assert asked(chatting, "and then what").count_text("MARKER-OLD") == 1
 
 
-@pytest.mark.parametrize(
-    "name", by_default(["gemini", "codex-acp", "pi-acp", "opencode"], "pi-acp")
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["gemini", "codex-acp", "pi-acp", "opencode"])
 def test_a16_other_agents(chatting: World, name: str) -> None:
     """A16: with each agent, in a script: the session writes, the next prompt reaches a fresh one
     with the document; a later run goes on with it; facts come from the agent's own thread."""

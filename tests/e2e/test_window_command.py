@@ -7,6 +7,7 @@ import pytest
 from conftest import World
 from fakes.model_server import ModelRule, ModelStep
 from inside import LETTERS, WISH, conversation, installed, opened, review, started, typed
+from selection import by_default
 from waiting import retry_until
 
 pytestmark = pytest.mark.e2e
@@ -65,7 +66,7 @@ def talking(world: World, name: str) -> Talk:
     return Talk(way, world, pane)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=by_default(WAYS, "opencode"))
 def talk(request: pytest.FixtureRequest) -> Talk:
     """Each of the programs in turn."""
     return talking(request.getfixturevalue(f"with_{request.param}"), request.param)

@@ -209,7 +209,6 @@ def test_fr10_an_empty_document_halts_it(world: World) -> None:
     assert world.failed(id) == "document_empty"
 
 
-@pytest.mark.both_databases
 def test_fr9_a_failed_one_may_be_retried(world: World) -> None:
     """A handoff that failed before its record is instructed anew by `retry`."""
     world.rules(document_rule(do=[["say", "not now"]], times=1, ignore_enter=0))
@@ -328,7 +327,6 @@ def test_d8_normal_stops_are_unaffected(world: World) -> None:
     )
 
 
-@pytest.mark.both_databases
 def test_an_agent_that_crashes_while_writing(world: World) -> None:
     """An agent that dies in its turn fails by name; from its thread it can still be handed off."""
     world.script(document=[["kill"]])

@@ -61,7 +61,6 @@ def survived(world: World, points: list[str]) -> None:
     assert world.agent(of["successor_id"])["previous_agent_id"] == agent
 
 
-@pytest.mark.both_databases
 def test_d13_killed_at_some_points(world: World) -> None:
     """D13: a server that is killed twelve times, before, in and behind steps, does each of them once."""
     survived(world, SOME)

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from acp_client import HELLO, WRITES, Client, Json, Setting, block, outcome, setting
 from fakes.acp_agent import AcpRule, AcpStep
 from waiting import children
@@ -200,6 +201,7 @@ def number_in(file: str, name: str) -> int:
     return int(found[1])
 
 
+@pytest.mark.long
 async def test_a_client_that_does_not_read(setting: Setting) -> None:
     """While the client reads nothing the agent is made to wait; nothing is lost and memory is bounded."""
     rule = AcpRule("flood", (AcpStep(say="z" * 1000, repeat=40_000),))

@@ -12,6 +12,7 @@ import pytest
 from fakes import FAKE
 from fakes.acp_agent import AcpRule, AcpScript, AcpStep
 from forked import CHAT, run_tasuki
+from selection import by_default
 from sessions import DOCUMENT
 from waiting import retry_until, runs
 
@@ -167,7 +168,13 @@ def test_the_extra_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "program", ["cat", "sleep 0.2", "echo hello", "false", "yes", "yes {", "cat /dev/zero"]
+    "program",
+    by_default(
+        ["cat", "sleep 0.2", "echo hello", "false", "yes", "yes {", "cat /dev/zero"],
+        "cat",
+        "false",
+        "yes",
+    ),
 )
 def test_a_program_that_is_no_agent_is_told_as_that(tmp_path: Path, program: str) -> None:
     """A program that echoes, ends, says something else or never stops does not speak the protocol, and that is what is said."""

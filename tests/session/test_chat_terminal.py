@@ -261,6 +261,7 @@ def test_permission(chat: Make, key: str, got: str) -> None:
     assert "Press a number" not in here.screen
 
 
+@pytest.mark.long
 def test_the_plan_stands_above_the_prompt(chat: Make) -> None:
     """As it is now, also when the turn is over."""
     here = chat()
@@ -279,6 +280,7 @@ def test_a_handoff_is_suggested_once(chat: Make) -> None:
     assert screen.count("The context is 90 % full") == 1
 
 
+@pytest.mark.long
 def test_several_lines(chat: Make, tmp_path: Path) -> None:
     """Alt-Enter begins a line; a paste of several lines is not sent before Enter."""
     here = chat()
@@ -297,6 +299,7 @@ def test_several_lines(chat: Make, tmp_path: Path) -> None:
     assert prompts(tmp_path) == ["one\ntwo", "three\nfour"]
 
 
+@pytest.mark.long
 def test_the_history(chat: Make) -> None:
     """Prompts of an earlier run come back with the arrow, and are found by a part of them."""
     here = chat()
@@ -332,6 +335,7 @@ def test_ctrl_c(chat: Make) -> None:
     assert here.ended() == "0"
 
 
+@pytest.mark.long
 def test_typed_while_the_agent_starts(chat: Make, tmp_path: Path) -> None:
     """What was sent before the agent was ready is sent then."""
     here = chat(slow=1.5)
