@@ -34,11 +34,8 @@ TasukiError                 base; `exit_code` 1
 Every message says what happened, where, and what to do next.
 """
 
-import shlex
 import sys
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 
 class TasukiError(Exception):
@@ -185,7 +182,9 @@ def build_install_line(extra: str) -> str:
     from a registry.
     """
     import json
+    import shlex
     from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
 
     try:
         document = json.loads(distribution("tasuki").read_text("direct_url.json") or "{}")
@@ -206,6 +205,8 @@ def build_install_line(extra: str) -> str:
 
 def _find_installer() -> str:
     """Find the program that owns this environment: a tool of uv or pipx, else pip."""
+    from pathlib import Path
+
     parts = Path(sys.prefix).parts
     if "uv" in parts and "tools" in parts:
         return "uv tool install"

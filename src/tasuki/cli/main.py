@@ -8,15 +8,17 @@ import os
 import signal
 import sys
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tasuki import __version__
 from tasuki.errors import TasukiError
 from tasuki.text_safety import clean_for_display
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COMMANDS = {
     "handoff": ("tasuki.cli.handoff.command:handoff", "Hand a thread's work to a fresh one."),
@@ -143,11 +145,13 @@ def docs(page: str | None) -> None:
     click.echo_via_pager(pages[name].read_text("utf-8"))
 
 
-def find_docs_folder() -> Path:
+def find_docs_folder() -> "Path":
     """Find the folder of the pages: in the package of a wheel, or `docs/` of a checkout.
 
     Raises UsageError.
     """
+    from pathlib import Path
+
     package = Path(__file__).parent.parent
     for folder in (package / "docs", package.parent.parent / "docs"):
         if (folder / "quickstart.md").is_file():
