@@ -113,17 +113,19 @@ class ForkedProgram:
         while (code := self.poll()) is None:
             if (left := deadline - time.monotonic()) < 0:
                 raise subprocess.TimeoutExpired(f"forked {self.pid}", timeout)
-            self._sleep(left)
+            self._await_end(left)
         return code
 
-    def _sleep(self, seconds: float) -> None:
-        """Sleep until it has ended, or a little where Python cannot tell (macOS)."""
+    def _await_end(self, seconds: float) -> None:
+        """Wait until it has ended; where the system cannot tell (macOS), a moment."""
         if not hasattr(os, "pidfd_open"):
             time.sleep(0.01)
             return
         ends = os.pidfd_open(self.pid)
         try:
-            select.select([ends], [], [], seconds)
+            poller = select.poll()  # select.select fails in a process with 1,024 open files
+            poller.register(ends)
+            poller.poll(seconds * 1000)
         finally:
             os.close(ends)
 

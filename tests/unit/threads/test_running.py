@@ -108,7 +108,7 @@ def test_an_open_file(tmp_path: Path) -> None:
 
 
 def thread_of_pi(folder: Path) -> Thread:
-    """A thread of whose id there is one on the machine: other tests run meanwhile."""
+    """A thread whose id no other test uses: others run at the same time."""
     return Thread(harness="pi", id=f"s-{folder}", path=str(folder / "s-1.jsonl"))
 
 

@@ -30,6 +30,7 @@ TABLES = frozenset({b"session", b"message", b"part"})
 PATIENCE = 2.0
 """Seconds to wait for a lock."""
 TRIES = 3
+CHANGES = "it changes all the time"
 _ID = re.compile(r"(?:msg|prt)_([0-9a-f]{12})")
 _CYCLE = 1 << 48
 _MONTH = 30 * 86_400_000 << 12
@@ -104,9 +105,7 @@ def query_database(path: Path, name: Path, query: Callable[["Connection"], T]) -
                 break
         except OSError as exc:
             raise ThreadUnreadable(f"Cannot read {name}: {exc.strerror}.") from exc
-    raise ThreadUnreadable(
-        _explain_failure(name, str(problem or "it changes all the time"))
-    ) from problem
+    raise ThreadUnreadable(_explain_failure(name, str(problem or CHANGES))) from problem
 
 
 def _explain_failure(name: Path, problem: str) -> str:
@@ -165,7 +164,7 @@ def _open_copy(path: Path) -> Iterator["Connection"]:
             if _read_stamp(path) == before:
                 raise
         if _read_stamp(path) != before:
-            raise sqlite3.OperationalError("it changes all the time")
+            raise sqlite3.OperationalError(CHANGES)
         with _connect(copy, "mode=ro") as db:
             yield db
 
