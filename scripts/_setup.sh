@@ -117,3 +117,9 @@ tasuki_setup() {
   .venv/bin/python -m pip install -q --disable-pip-version-check --no-input --no-deps --no-build-isolation -e . >&2
   printf '%s' "$want" > "$stamp"
 }
+
+# Install the real programs that the default run starts into .cache: 1.5 GB, with node if the system's is old.
+install_real_programs() {
+  say "Installing the real programs that tests start…"
+  .venv/bin/python tests/support/npm_programs.py
+}

@@ -251,7 +251,10 @@ def world(tmp_path: Path, database_url: str) -> "Iterator[World]":
     """A fleet that is served, with the hooks in its harness; on SQLite and on PostgreSQL."""
     from fleets import LIMITS, World
 
-    made = World(tmp_path, "" if database_url.startswith("sqlite") else database_url)
+    on_sqlite = database_url.startswith("sqlite")
+    made = World(tmp_path, "" if on_sqlite else database_url)
+    if on_sqlite:
+        made.put_tables()
     made.serve(limits=json.dumps(LIMITS))
     made.install()
     yield made

@@ -40,6 +40,7 @@ def trusted(world: World, pane: str) -> None:
     world.shows(pane, "Ask Codex to do anything")
 
 
+@pytest.mark.long
 def test_a_handoff_is_reviewed_in_a_window_and_its_successor_begins_beside_it(
     with_codex: World,
 ) -> None:

@@ -22,6 +22,7 @@ def commands() -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_the_five_minutes(with_claude: World) -> None:
     """An operator who types what the page says has handed off, and finds the successor at work."""
     fleet = RealFleet(with_claude, "claude")

@@ -44,6 +44,12 @@ def rendered(report: ContinuationReport) -> str:
     return page.render_page(report, benchmark.build_rows(report.cases))
 
 
+@pytest.fixture(scope="module")
+def text(report: ContinuationReport) -> str:
+    """The page of that report."""
+    return rendered(report)
+
+
 class Elements(HTMLParser):
     """Names and attributes of all elements, and whether every one that is opened is closed."""
 
@@ -68,9 +74,8 @@ class Elements(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_needs_nothing_else(report: ContinuationReport) -> None:
+def test_the_page_needs_nothing_else(text: str) -> None:
     """No script, no address, no file: what is referred to stands in the page itself."""
-    text = rendered(report)
     elements = Elements(text)
     references = {v for n, v in elements.attributes if n in ("src", "href", "data", "action")}
 
@@ -83,9 +88,8 @@ def test_the_page_needs_nothing_else(report: ContinuationReport) -> None:
     assert all((r or "").startswith("#") for r in references)
 
 
-def test_all_plots_and_tables_are_there(report: ContinuationReport) -> None:
+def test_all_plots_and_tables_are_there(text: str) -> None:
     """Curves, targets, differences at both kinds, repositories; seven tables in all but one kind."""
-    text = rendered(report)
     plots = re.findall(r'aria-label="([^"]+)"', text)
 
     assert {f"{c} against budget" for c in ("edit", "file", "cmd", "id")} <= set(plots)
@@ -101,9 +105,8 @@ def test_all_plots_and_tables_are_there(report: ContinuationReport) -> None:
     assert "1: it is empty" in text
 
 
-def test_colours_are_those_of_the_page(report: ContinuationReport) -> None:
+def test_colours_are_those_of_the_page(text: str) -> None:
     """Drawings name variables, which are set for light and for dark: no colour of their own."""
-    text = rendered(report)
     drawings = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
     used = set(re.findall(r"var\((--\w+)\)", text))
     light, dark = (
@@ -115,16 +118,15 @@ def test_colours_are_those_of_the_page(report: ContinuationReport) -> None:
 
 
 @pytest.mark.long
-def test_the_page_is_the_same_twice(report: ContinuationReport) -> None:
+def test_the_page_is_the_same_twice(report: ContinuationReport, text: str) -> None:
     """No date, no chance, no style of the user's own."""
     import matplotlib
 
-    first = rendered(report)
     with matplotlib.rc_context({"axes.titlepad": 40, "lines.linestyle": "--"}):
         second = rendered(report)
 
-    assert first == second
-    assert "Matplotlib v" not in first
+    assert text == second
+    assert "Matplotlib v" not in text
 
 
 def test_hostile_names_are_escaped(report: ContinuationReport) -> None:

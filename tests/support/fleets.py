@@ -10,6 +10,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from forked import ForkedProgram, run_tasuki, start_forked
 from tree import PROGRAMS
 from waiting import retry_until
 
+from tasuki.fleet.store import schema
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 from tasuki.harness.registry import get_containing_file
 
@@ -33,6 +35,16 @@ SKILL = "You are Con, a developer. Tests come first."
 LIMITS = {"idle": 8.0, "instruct": 6.0, "turn": 8.0, "silent": 2.0, "shut_down": 5.0, "signalled": 2.0,
           "register": 8.0, "skill": 8.0, "prompt": 6.0, "deliver": 6.0, "acknowledge": 6.0}  # fmt: skip
 """Time limits that a test can wait for."""
+
+
+@cache
+def empty_database() -> Path:
+    """A fleet's database of SQLite without rows: what a server's first start makes, once for each process."""
+    path = Path(tempfile.mkdtemp(prefix="tables-")) / "fleet.db"
+    database = FleetDatabase(build_sqlite_url(path))
+    schema.upgrade_tables(database)
+    database.close()
+    return path
 
 
 class Refused(AssertionError):
@@ -118,6 +130,13 @@ class World:
     def install_status_line(self) -> None:
         """The harness tells its context use in its status line."""
         self.tasuki("install", "claude", "--yes")
+
+    def put_tables(self) -> None:
+        """The first server finds the tables, rather than make them again in every test."""
+        self.data.mkdir(mode=0o700)
+        target = self.data / "fleet.db"
+        shutil.copyfile(empty_database(), target)
+        target.chmod(0o600)
 
     def slow_start(self) -> None:
         """From now on a session's start is told from the spool: no answer reaches it."""

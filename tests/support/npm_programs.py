@@ -1,4 +1,7 @@
-"""Real programs for tests: pinned versions from the npm registry, installed once into a cache."""
+"""Real programs for tests: pinned versions from the npm registry, installed once into a cache.
+
+A test installs what it lacks; run as a program, this installs what the default run needs.
+"""
 
 import fcntl
 import json
@@ -6,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +59,8 @@ ACP_PACKAGES = {
     "acpx": Package("0.19.1", "acpx", 44),
 }
 """Adapters that make an agent speak ACP, and an independent ACP client, by their command."""
+DEFAULT_PROGRAMS = ("claude", "codex", "claude-agent-acp", "gemini", "pi", "pi-acp")
+"""What the default run starts."""
 
 
 def versions() -> dict[str, str]:
@@ -172,3 +178,19 @@ def _absent(reason: str) -> None:
     if ENV.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def install_default() -> None:
+    """Install what the default run needs, two at a time. Raises Skipped, or Failed in CI, with the reason."""
+    node()
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(command, name) for name in DEFAULT_PROGRAMS]
+        for job in (*jobs, pool.submit(axe)):
+            job.result()
+
+
+if __name__ == "__main__":
+    try:
+        install_default()
+    except (pytest.skip.Exception, pytest.fail.Exception) as missing:
+        raise SystemExit(f"{missing}") from None
