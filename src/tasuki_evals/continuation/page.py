@@ -246,7 +246,6 @@ def _inline_svg(svg: str) -> str:
 
 TITLE = "Continuation benchmark"
 EXTRA_NEEDED = "--html needs the extra `eval`. Install it: "
-LEGENDS = ((OWN_METHOD, "random", "last", "index+users+last"),)
 
 
 def check_plots() -> None:

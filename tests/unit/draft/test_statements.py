@@ -7,12 +7,10 @@ from making import derived, thread_of
 
 from tasuki.draft.facts import statements
 from tasuki.draft.facts.open_statements import (
-    LaterMessages,
     find_done_at_once,
     find_superseded,
-    is_unanswered,
 )
-from tasuki.draft.facts.statements import Statement, extract_user_statements, find_answered
+from tasuki.draft.facts.statements import extract_user_statements, find_answered
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
@@ -30,13 +28,6 @@ def left(*texts: str) -> list[str]:
     stated = extract_user_statements(user(*texts))
     gone = find_superseded(stated)
     return [s.text for i, s in enumerate(stated) if i not in gone]
-
-
-def is_open(question: str, *after: tuple[str, str], by_user: bool = False) -> bool:
-    """Whether a question is open after what was said."""
-    asked = Statement(question, 1, "question", 1.0, by_user)
-    entries = [Entry(ref=n, kind=kind, text=text) for n, (kind, text) in enumerate(after, 2)]  # type: ignore[arg-type]
-    return is_unanswered(asked, LaterMessages(entries))
 
 
 @pytest.mark.parametrize(
@@ -114,26 +105,6 @@ def test_a_small_request_that_the_edits_carried_out_is_done(tmp_path: Path) -> N
         "rename the header button"
     ]
     assert {s.ref for s in find_done_at_once(stated, thread.entries)} == {1}
-
-
-def test_a_question_of_the_agent_is_answered_by_a_short_reply_unless_it_is_put_off() -> None:
-    """A pick and a short message answer; `later` and an order do not."""
-    asked = "Should the importer keep the duplicate rows?"
-
-    assert not is_open(asked, ("user", "yes"))
-    assert not is_open(asked, ("user", "the newest of each is enough, I would say, as before"))
-    assert is_open(asked, ("user", "later"))
-    assert is_open(asked, ("user", "run the whole suite against staging and show me what is red"))
-    assert is_open(asked)
-
-
-def test_a_question_of_the_user_is_open_when_the_reply_leaves_it_so() -> None:
-    """What the agent does not know, or never came to, is open; a plain reply closes it."""
-    asked = "Which region do the backups live in?"
-
-    assert not is_open(asked, ("assistant", "They live in eu-west-1."), by_user=True)
-    assert is_open(asked, ("assistant", "That is unclear from the code."), by_user=True)
-    assert is_open(asked, ("user", "hello"), by_user=True)
 
 
 def test_a_question_is_told_with_what_it_is_about() -> None:

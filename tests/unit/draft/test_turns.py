@@ -4,7 +4,7 @@ from pathlib import Path
 
 from making import thread_of
 
-from tasuki.draft.text.entries import ThreadTurn, find_newest_conclusion, split_turns
+from tasuki.draft.text.entries import ThreadTurn, split_turns
 from tasuki.model import Entry, ToolCall
 from tasuki.testing import ThreadBuilder
 
@@ -65,11 +65,3 @@ def test_a_turn_is_concluded_by_the_agents_last_words() -> None:
         False,
         False,
     ]
-
-
-def test_the_newest_conclusion_is_that_of_the_last_turn_that_has_one() -> None:
-    """A turn in which the agent said nothing is passed over."""
-    turns = split_turns([user(1, "a"), agent(2, "One."), agent(3, "Two."), user(4, "b"), call(5)])
-
-    assert find_newest_conclusion(turns) == agent(3, "Two.")
-    assert find_newest_conclusion(split_turns([user(1, "a")])) is None

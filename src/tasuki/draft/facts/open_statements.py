@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from tasuki.draft.facts.statements import MAX_SENTENCE, PICK, SHORT_REPLY, Statement
-from tasuki.draft.text import language_cues, lexicon
+from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
-from tasuki.draft.text.split import split_sentences
 from tasuki.model import Entry
 
 REVERSAL_WINDOW = 300
@@ -23,13 +21,6 @@ REFUSAL_WINDOW = 3
 """Messages of the user in which a refusal of a proposal is looked for."""
 SMALL_WEIGHT, LAST_MESSAGES = 1.0, 3
 """Weight under which a request is small, and messages of the user that are still in progress."""
-ANSWER_WINDOW = 4
-"""Texts after a question in which an answer is looked for."""
-DIRECT_REPLY = 100
-"""A message up to this length answers the question just before it, unless it defers that."""
-_DEFERS = re.compile(
-    r"\b(?:first|later|not now|another time|park|skip|next week|monday)\b", re.IGNORECASE
-)
 _TAKES_BACK = re.compile(
     r"\b(?:forget|drop|scrap|cancel|undo|revert|skip|remove|without|vergiss|lass|olvida)\s+(?:about\s+)?"
     r"(?:the\s+|that\s+|this\s+|those\s+|my\s+|die\s+|das\s+|den\s+|el\s+|la\s+)?([\w-]{3,})(?:\s+([\w-]{4,}))?",
@@ -48,66 +39,6 @@ _INSTEAD = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{4,}")
-
-
-class LaterMessages:
-    """Who said what after an entry: the texts of each side, in order, ready for searching."""
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._refs: dict[str, list[int]] = {"user": [], "assistant": []}
-        self._texts: dict[str, list[str]] = {"user": [], "assistant": []}
-        for entry in entries:
-            if entry.kind in ("user", "assistant"):
-                self._refs[entry.kind].append(entry.ref)
-                self._texts[entry.kind].append(entry.text)
-
-    def list_after(self, ref: int, side: str, count: int) -> list[str]:
-        """Return the next few texts of one side."""
-        index = bisect_right(self._refs[side], ref)
-        return self._texts[side][index : index + count]
-
-    def list_replies(self, ref: int) -> list[str]:
-        """Return what the agent said between a message of the user and the next one."""
-        refs, users = self._refs["assistant"], self._refs["user"]
-        index = bisect_right(users, ref)
-        end = users[index] if index < len(users) else sys.maxsize
-        return self._texts["assistant"][bisect_right(refs, ref) : bisect_right(refs, end)]
-
-
-def is_unanswered(question: Statement, messages: LaterMessages) -> bool:
-    """Return whether a question was not taken up in what was said after it.
-
-    A question of the user is open if the agent's reply leaves it so, or if there is none. A
-    question of the agent is answered by a short reply, by one that picks an option, and by
-    words that share a third of its terms. A question without a chance of an answer is open.
-    """
-    if question.by_user:
-        replies = messages.list_replies(question.ref)
-        return not replies or any(_is_left_open(reply) for reply in replies)
-    about = _extract_telling_words(question.text)
-    after = messages.list_after(question.ref, "user", ANSWER_WINDOW)
-    if after and _is_reply(after[0]):
-        unsure = bool(
-            language_cues.detect_cues(after[0][:MAX_SENTENCE]) & lexicon.OPEN
-        ) and not after[0].endswith("?")
-        return unsure or bool(_DEFERS.search(after[0]))
-    said_after = " ".join(after).lower()
-    return sum(t in said_after for t in about) * 3 < max(len(about), 1)
-
-
-def _is_reply(message: str) -> bool:
-    """Return whether a message of the user answers the question just before it."""
-    if len(message) <= SHORT_REPLY or PICK.match(message):
-        return True
-    return len(message) <= DIRECT_REPLY and not language_cues.is_order(message)
-
-
-def _is_left_open(reply: str) -> bool:
-    """Return whether a reply of the agent says that something is not known."""
-    return any(
-        language_cues.detect_cues(s[:MAX_SENTENCE]) & lexicon.OPEN and not s.endswith("?")
-        for s in split_sentences(reply)
-    )
 
 
 def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry]) -> set[Statement]:

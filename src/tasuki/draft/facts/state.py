@@ -5,7 +5,7 @@ the thread's own characters are fixed; only rules judge.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from tasuki.draft.facts.commands import (
     is_bookkeeping,
@@ -254,8 +254,6 @@ def find_goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
         return
 
 
-_SAYS_NOTHING = re.compile(r"(?:import|package|from|use|#include)\b|\)|[\w\"-]+:\s*$|\S+\s*[{(]?$")
-"""A line of code that only imports, closes or names something."""
 _QUOTED_SPAN = re.compile(r"[\"“`]([^\"“”`\n]{25,400})[\"”`]")
 _QUOTES_LOOKED_FOR = 3
 
@@ -277,34 +275,6 @@ def find_goal_quotes(thread: Thread, goal: str) -> Iterator[Item]:
             break
 
 
-_CODE_LINE = re.compile(r"^\s*(?:\d+[\t│|:→-]\s*|[\w./-]+:\d+:\s*)?(.*\S)\s*$")
-_DEFINES = re.compile(
-    r"\b(?:func|def|class|type|struct|interface|const|var|let|function|fn|enum|trait|export|private|public)\b"
-)
-_NAME = re.compile(r"[A-Za-z_$][\w$]{4,}")
-_NAMELIKE = re.compile(r"[a-z][A-Z]|\w_\w|^_|\w\d")
-_CODE_ENTRIES = 60
-"""Newest reads and edits in which the goal's names are looked for."""
-
-
-def find_goal_lines(thread: Thread, goal: str, limit: int = 6) -> Iterator[Item]:
-    """Yield lines of code that the goal is about, from the newest reads and edits.
-
-    A name of the code counts if it is in the goal, or if it is made of the goal's words
-    (`_eventListeners` for "event listeners").
-    """
-    looked = [(e, t) for e in reversed(thread.entries) if (t := _extract_code(e))][:_CODE_ENTRIES]
-    shown: set[str] = set()
-    for name in _find_goal_names(goal, [t for _, t in looked])[:limit]:
-        for entry, text in looked:
-            if name in text and (line := _find_best_line(text, name)) and line not in shown:
-                shown.add(line)
-                call = entry.tool
-                where = f" in `{call.paths[0].rsplit('/', 1)[-1]}`" if call and call.paths else ""
-                yield Item(text=f"`{name}`{where}: `{line}`", refs=(entry.ref,))
-                break
-
-
 def _extract_code(entry: Entry) -> str:
     """Return code that an entry shows or writes, or an empty string."""
     call = entry.tool
@@ -318,39 +288,3 @@ def _extract_code(entry: Entry) -> str:
 
 
 _SHOWS = re.compile(r"^\s*(?:cd \S+ && )?(?:sed -n|cat |nl |head |tail -n)")
-
-
-def _find_goal_names(goal: str, texts: Sequence[str]) -> list[str]:
-    """Return names in some code that a goal speaks of, the most telling first."""
-    low = goal[:20_000].lower()
-    squeezed = re.sub(r"[^a-z0-9]", "", low)
-    wanted = {t for t in extract_terms(goal) if len(t) >= 6}
-    found: dict[str, float] = {}
-    for text in texts:
-        for name in dict.fromkeys(_NAME.findall(text)):
-            bare = name.strip("_$").lower()
-            if len(bare) < 5 or name in found:
-                continue
-            if not _NAMELIKE.search(name):
-                continue  # A plain word of a comment or a heading.
-            if name in goal:
-                found[name] = 3.0
-            elif len(bare) >= 8 and bare in squeezed:
-                found[name] = 2.5
-            elif any(w in bare and len(w) * 2 > len(bare) for w in wanted):
-                found[name] = 1.0
-    return [n for n, v in sorted(found.items(), key=lambda kv: (-kv[1], -len(kv[0]))) if v > 0]
-
-
-def _find_best_line(text: str, name: str) -> str:
-    """Return the line that defines or uses a name most plainly."""
-    candidates = []
-    pattern = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
-    for line in text.split("\n"):
-        if name not in line or len(line) >= 300 or "`" in line or not pattern.search(line):
-            continue
-        if (match := _CODE_LINE.match(line)) and not _SAYS_NOTHING.match(match[1]):
-            bare = fold_whitespace(match[1])
-            comment = bare.startswith(("//", "#", "*", "/*"))
-            candidates.append((not comment, bool(_DEFINES.search(bare)), -len(bare), bare))
-    return shorten(max(candidates)[3], 200) if candidates else ""

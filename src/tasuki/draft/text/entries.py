@@ -117,11 +117,6 @@ def find_concluding_refs(turns: Iterable[ThreadTurn]) -> set[int]:
     return {t.conclusion.ref for t in turns if t.conclusion and t.is_ended}
 
 
-def find_newest_conclusion(turns: Iterable[ThreadTurn]) -> Entry | None:
-    """Return the agent's last message of all."""
-    return next((t.conclusion for t in reversed(list(turns)) if t.conclusion), None)
-
-
 ClaimKind = Literal["path", "command", "quote", "value"]
 WINDOW = 400
 """Characters between two parts of a claim with a part left out."""

@@ -159,11 +159,6 @@ def has_most_terms(text: str, expected: set[str]) -> bool:
     return sum(term in low for term in expected) >= max(2, len(expected) * 0.6)
 
 
-def find_paths(text: str) -> list[str]:
-    """Return things that look like file paths."""
-    return [m[0].rstrip(".") for m in PATH.finditer(text) if "://" not in m[0]]
-
-
 def find_error_line(output: str) -> str:
     """Return the line that says why a command failed: the first plain error, else the last hint."""
     weak = ""
