@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -222,11 +223,23 @@ def inbox() -> "Iterator[Inbox]":
     made.close()
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of SQLite that holds the fleet's tables."""
+    from databases import make_tables
+
+    path = tmp_path_factory.mktemp("template") / "fleet.db"
+    make_tables(f"sqlite:///{path}")
+    path.chmod(0o600)
+    return path
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database of the test's own, of each kind; on PostgreSQL the tables are there."""
+    """The URL of a database of the test's own, of each kind, with the fleet's tables."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'fleet.db'}"
+        path = shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "fleet.db")
+        yield f"sqlite:///{path}"
         return
     server: Postgres = request.getfixturevalue("postgres")
     url = server.make()
@@ -237,11 +250,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 @pytest.fixture
 def database(database_url: str) -> "Iterator[FleetDatabase]":
     """A database of each kind, with the fleet's tables."""
-    from tasuki.fleet.store import schema
     from tasuki.fleet.store.database import FleetDatabase
 
     made = FleetDatabase(database_url)
-    schema.upgrade_tables(made)
     yield made
     made.close()
 
@@ -251,10 +262,7 @@ def world(tmp_path: Path, database_url: str) -> "Iterator[World]":
     """A fleet that is served, with the hooks in its harness; on SQLite and on PostgreSQL."""
     from fleets import LIMITS, World
 
-    on_sqlite = database_url.startswith("sqlite")
-    made = World(tmp_path, "" if on_sqlite else database_url)
-    if on_sqlite:
-        made.put_tables()
+    made = World(tmp_path, database_url)
     made.serve(limits=json.dumps(LIMITS))
     made.install()
     yield made

@@ -155,7 +155,7 @@ def test_what_an_older_tasuki_began_is_carried_on(
     tmp_path: Path, worlds: ExitStack, database_url: str
 ) -> None:
     """Its agents, handoffs and workflows were kept by the host's name: they are this host's."""
-    world = world_at(worlds, tmp_path, "" if database_url.startswith("sqlite") else database_url)
+    world = world_at(worlds, tmp_path, database_url)
     world.serve()
     world.install()
     world.script(document=[["document", "{path}"], ["say", "written"]])
@@ -275,7 +275,7 @@ def test_a_list_of_hosts_that_is_gone_leaves_a_way_on(
     tmp_path: Path, worlds: ExitStack, database_url: str
 ) -> None:
     """The list is moved away, as the message on a damaged one says: the agents are left alone until `--moved`."""
-    world = world_at(worlds, tmp_path, "" if database_url.startswith("sqlite") else database_url)
+    world = world_at(worlds, tmp_path, database_url)
     world.serve()
     world.install()
     agent = world.started()

@@ -32,7 +32,7 @@ PAIRED = ["TmuxPanes.paste", "TmuxPanes.enter"]
 @pytest.fixture
 def world(tmp_path: Path, database_url: str) -> Iterator[World]:
     """A fleet on SQLite, and on PostgreSQL."""
-    made = World(tmp_path, "" if database_url.startswith("sqlite") else database_url)
+    made = World(tmp_path, database_url)
     yield made
     made.close()
 

@@ -24,9 +24,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def run(path: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a script with this PATH and no terminal."""
+    """Run a script with this PATH, no terminal and nothing in the cache of programs."""
+    env = {"PATH": str(path), "HOME": os.devnull, "TASUKI_CACHE": str(path / "cache")}
     return subprocess.run(
-        ["/bin/sh", *command], cwd=ROOT, env={"PATH": str(path), "HOME": os.devnull},
+        ["/bin/sh", *command], cwd=ROOT, env=env,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -51,6 +52,15 @@ def test_tests_install_no_programs(path: Path) -> None:
     assert "asked:" not in done.stdout + done.stderr
     assert "npm is missing. Not tested: the real programs.\n" in done.stderr
     assert "scripts/setup installs it." in done.stderr
+
+
+def test_tests_run_though_a_real_program_cannot_be_had(path: Path) -> None:
+    """--setup says why in a line, and the tests run without it."""
+    done = run(path, "scripts/test", "--setup", "--version")
+
+    assert done.returncode == 0, done.stderr
+    assert "npm is not installed" in done.stderr.splitlines()
+    assert "pytest " in done.stdout + done.stderr
 
 
 def test_a_user_without_a_terminal_is_not_asked_for_a_password(path: Path) -> None:

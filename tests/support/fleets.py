@@ -10,7 +10,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from forked import ForkedProgram, run_tasuki, start_forked
 from tree import PROGRAMS
 from waiting import retry_until
 
-from tasuki.fleet.store import schema
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
 from tasuki.harness.registry import get_containing_file
 
@@ -37,16 +35,6 @@ LIMITS = {"idle": 8.0, "instruct": 6.0, "turn": 8.0, "silent": 2.0, "shut_down":
 """Time limits that a test can wait for."""
 
 
-@cache
-def empty_database() -> Path:
-    """A fleet's database of SQLite without rows: what a server's first start makes, once for each process."""
-    path = Path(tempfile.mkdtemp(prefix="tables-")) / "fleet.db"
-    database = FleetDatabase(build_sqlite_url(path))
-    schema.upgrade_tables(database)
-    database.close()
-    return path
-
-
 class Refused(AssertionError):
     """The API answered with an error: `status` and `body`."""
 
@@ -57,7 +45,10 @@ class Refused(AssertionError):
 
 
 class World:
-    """A home, a data folder, a tmux server and a fleet's server, all of one test."""
+    """A home, a data folder, a tmux server and a fleet's server, all of one test.
+
+    A database of SQLite becomes the fleet's own file; without one the first server makes it.
+    """
 
     def __init__(self, folder: Path, database_url: str = "") -> None:
         self.folder = folder
@@ -66,10 +57,14 @@ class World:
         self.work = folder / "work"
         self.journal = folder / "journal.jsonl"
         self.script_file = folder / "script.json"
-        self.database_url = database_url
+        on_sqlite = database_url.startswith("sqlite")
+        self.database_url = "" if on_sqlite else database_url
         self.sockets = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
         for made in (self.home, self.work, folder / "bin"):
             made.mkdir(parents=True)
+        if on_sqlite:
+            self.data.mkdir(mode=0o700)
+            shutil.move(sa.make_url(database_url).database, self.data / "fleet.db")
         install_scripted(folder / "bin")
         self.script_file.write_text("{}")
         self.env = {
@@ -130,13 +125,6 @@ class World:
     def install_status_line(self) -> None:
         """The harness tells its context use in its status line."""
         self.tasuki("install", "claude", "--yes")
-
-    def put_tables(self) -> None:
-        """The first server finds the tables, rather than make them again in every test."""
-        self.data.mkdir(mode=0o700)
-        target = self.data / "fleet.db"
-        shutil.copyfile(empty_database(), target)
-        target.chmod(0o600)
 
     def slow_start(self) -> None:
         """From now on a session's start is told from the spool: no answer reaches it."""

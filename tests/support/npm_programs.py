@@ -59,8 +59,8 @@ ACP_PACKAGES = {
     "acpx": Package("0.19.1", "acpx", 44),
 }
 """Adapters that make an agent speak ACP, and an independent ACP client, by their command."""
-DEFAULT_PROGRAMS = ("claude", "codex", "claude-agent-acp", "gemini", "pi", "pi-acp")
-"""What the default run starts."""
+DEFAULT_ADAPTERS = ("claude-agent-acp", "pi-acp")
+"""Those that the default run starts."""
 
 
 def versions() -> dict[str, str]:
@@ -183,8 +183,9 @@ def _absent(reason: str) -> None:
 def install_default() -> None:
     """Install what the default run needs, two at a time. Raises Skipped, or Failed in CI, with the reason."""
     node()
+    names = [*filter(in_every_run, versions()), *DEFAULT_ADAPTERS]
     with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(command, name) for name in DEFAULT_PROGRAMS]
+        jobs = [pool.submit(command, name) for name in names]
         for job in (*jobs, pool.submit(axe)):
             job.result()
 

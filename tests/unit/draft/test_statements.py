@@ -1,4 +1,4 @@
-"""Statements: what was answered, refused, done, taken back or left open."""
+"""Statements: what was answered, refused, done or taken back."""
 
 from pathlib import Path
 
@@ -6,10 +6,7 @@ import pytest
 from making import derived, thread_of
 
 from tasuki.draft.facts import statements
-from tasuki.draft.facts.open_statements import (
-    find_done_at_once,
-    find_superseded,
-)
+from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
 from tasuki.draft.facts.statements import extract_user_statements, find_answered
 from tasuki.draft.text import language_cues, lexicon
 from tasuki.model import Entry, ToolCall

@@ -1,4 +1,4 @@
-"""Which statements are still open: not answered, not done at once, not taken back or replaced."""
+"""Which statements are still open: not done at once, not taken back or replaced."""
 
 import re
 import sys
