@@ -28,6 +28,7 @@ from tasuki.harness.integration import Addition
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_folder
 from tasuki.launch.prepare import PACKAGES
+from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import read_ends, read_whole_thread
 
 TESTED = {
@@ -45,7 +46,7 @@ VERSION_SECONDS = 1.4
 """Time limit of a program that is asked for its version."""
 WHOLE_BYTES = 40 << 20
 """A newest thread up to this size is read to its end, of a larger one only the head."""
-_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?[-.\w]*")
+_VERSION = compile_pattern(r"\d+\.\d+(?:\.\d+)?[-.\w]*")
 
 
 class DiagnosedProblem(Struct, frozen=True):

@@ -1,16 +1,16 @@
 """Notifications, redacted: on the desktop, or by apprise to wherever the user wants them."""
 
-import re
 import shutil
 import subprocess
 import sys
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import ExtraMissing, build_install_line
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 DESKTOP = "desktop"
-_KIND = re.compile(r"[A-Za-z][A-Za-z0-9.+-]{0,30}(?=://)")
+_KIND = compile_pattern(r"[A-Za-z][A-Za-z0-9.+-]{0,30}(?=://)")
 SECONDS = 10
 """Time limit of one notification."""
 

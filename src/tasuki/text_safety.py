@@ -3,11 +3,11 @@
 What moves the cursor, ends a paste or is invisible is removed.
 """
 
-import re
+from tasuki.patterns import compile_pattern
 
-_LINE_END = re.compile(r"\r\n?")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_SEQUENCE = re.compile(
+_LINE_END = compile_pattern(r"\r\n?")
+_CONTROL = compile_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SEQUENCE = compile_pattern(
     r"\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC: a title, a link, the clipboard
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, the cursor, the end of a paste
 )
@@ -27,16 +27,16 @@ _MARKS = "\u061c\u200e\u200f"
 
 Several in a row can spell a text.
 """
-_CANDIDATE = re.compile(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}|[{_MARKS}]{{2}}")
+_CANDIDATE = compile_pattern(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}|[{_MARKS}]{{2}}")
 _SEEN = rf"[^\x00-\x7f{_UNSEEN}{_JOINS}]"
-_NEVER_SEEN = re.compile(f"[{_UNSEEN}]|[{_MARKS}]{{2,}}")
-_HIDDEN = re.compile(f"[{_MARKS}]")
-_SPELLED = re.compile(rf"{_PRIVATE}(?:\s*{_PRIVATE}){{2,}}|(?<=\w){_PRIVATE}+(?=\w)")
+_NEVER_SEEN = compile_pattern(f"[{_UNSEEN}]|[{_MARKS}]{{2,}}")
+_HIDDEN = compile_pattern(f"[{_MARKS}]")
+_SPELLED = compile_pattern(rf"{_PRIVATE}(?:\s*{_PRIVATE}){{2,}}|(?<=\w){_PRIVATE}+(?=\w)")
 """Private-use characters in a row or between letters, which can spell a text.
 
 An icon of a font is alone.
 """
-_STRAY_JOIN = re.compile(
+_STRAY_JOIN = compile_pattern(
     rf"(?<!{_SEEN})(?<!{_SEEN}\ufe0f)\u200d|(?<!{_SEEN})\u200c|[\u200c\u200d](?![^\x00-\x7f])"
     r"|(?<![0-9#*])"
     rf"(?<!{_SEEN})[\ufe00-\ufe0f]|(?<!{_SEEN})[\ufe00-\ufe0f](?!\u20e3)"
@@ -49,7 +49,9 @@ def clean_text(text: str) -> str:
     Line ends become newlines. A lone surrogate, which cannot be sent to a terminal, becomes
     U+FFFD.
     """
-    text = remove_invisible(_CONTROL.sub("", _LINE_END.sub("\n", text)))
+    if "\r" in text:
+        text = _LINE_END.sub("\n", text)
+    text = remove_invisible(_CONTROL.sub("", text))
     return text.encode("utf-8", "replace").decode() if _has_surrogate(text) else text
 
 
@@ -72,6 +74,10 @@ def clean_for_display(text: str) -> str:
 
     Text that is sent on goes through `clean_text`, which keeps every visible character.
     """
+    if text.isascii():
+        if text.isprintable():
+            return text
+        return clean_text(_SEQUENCE.sub("", text) if "\x1b" in text else text)
     return _HIDDEN.sub("", clean_text(_SEQUENCE.sub("", text)))
 
 
@@ -82,4 +88,10 @@ def shorten_to_line(text: str, width: int) -> str:
 
 
 def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text) if text else False
+    if text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -14,11 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import ConfigInvalid
+from tasuki.patterns import compile_pattern
 
 MAX_FILE = 1_000_000
 """Bytes of a settings file; a longer one is an error."""
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_KEY = re.compile(
+_VARIABLE = compile_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_KEY = compile_pattern(
     r"(?:sk|pk|rk|gsk|xai|csk|nvapi|pplx|tgp|fw|r8|hf|ghp|gho|ghs|github_pat|glpat|key|AIza)"
     r"[-_]?[A-Za-z0-9_-]*[a-z0-9][A-Za-z0-9_-]{11,}"
     r"|(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{32,}"

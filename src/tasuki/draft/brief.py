@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from tasuki.model import CommandItem, Draft, FileItem, Item, Thread, tokens
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 
 TITLE = "# Handoff Context"
@@ -42,17 +43,17 @@ _NAMES = "|".join(
     _UNSEEN.join(_DASH if letter == "-" else letter for letter in name)
     for name in ("record-of-the-past", "handoff-context")
 )
-FENCE_MARK = re.compile(
+FENCE_MARK = compile_pattern(
     rf"(?:[<\u2039\u3008\ufe64\uff1c]|&lt;|&#0*60;|&#x0*3c;)((?:{_UNSEEN}[/\\\u2044\u2215\uff0f])*{_UNSEEN})({_NAMES})",
     re.IGNORECASE,
 )
 """A fence's mark in any spelling that a reader may take for it."""
 
-_LINE_END = re.compile("[\n\u2028\u2029]")
-_GOAL_HEADINGS = re.compile(f"{re.escape(GOAL_HEADING)}\n|{re.escape(MODEL_GOAL_HEADING)}\n")
+_LINE_END = compile_pattern("[\n\u2028\u2029]")
+_GOAL_HEADINGS = compile_pattern(f"{re.escape(GOAL_HEADING)}\n|{re.escape(MODEL_GOAL_HEADING)}\n")
 
 
-_REFERENCE = re.compile(r"tasuki read ([0-9a-f]{8,32})#n")
+_REFERENCE = compile_pattern(r"tasuki read ([0-9a-f]{8,32})#n")
 
 
 def format_reference(handoff_id: str) -> str:

@@ -1,15 +1,15 @@
 """The rules of a goal: a handoff is only as good as the sentence that says what comes next."""
 
-import re
 import unicodedata
 from itertools import chain
 
 from tasuki.draft.text import lexicon
 from tasuki.errors import GoalTooVague
 from tasuki.model import Goal
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import remove_invisible
 
-_TOKEN = re.compile(r"\w+(?:-\w+)*")
+_TOKEN = compile_pattern(r"\w+(?:-\w+)*")
 """A word; what an elision leaves of an article is a word too."""
 _KEY_ROWS = (
     "qwertyuiop", "asdfghjkl", "zxcvbnm", "qwertzuiop", "yxcvbnm", "azertyuiop", "qsdfghjklm", "wxcvbn",
@@ -56,21 +56,23 @@ MIN_LENGTH = 12
 GUIDANCE = "Be specific: what should the next thread accomplish?"
 EXAMPLE = 'Example: "implement team-level handoff, update tests, document API."'
 
-_VAGUE_PHRASES = re.compile(
+_VAGUE_PHRASES = compile_pattern(
     r"^(?:(?:请)?(?:继续|续上|接着做?)(?:之前|上次|刚才)?的?(?:工作|任务|内容)?|前回の続き(?:を)?(?:お願いします)?|继续|继续吧|接着做|接着|下一步|修复|修一下|修复一下|修bug|完成|请继续|続けて|続けてください|続き|続行|直して|修正|"
     r"修正して|次|お願いします|계속|계속해|계속해줘|고쳐|고쳐줘|수정|다음)[。.!！~〜\s]*$"
 )
-_CARRY_ON = re.compile(
+_CARRY_ON = compile_pattern(
     r"(?i)(?:please\s+|just\s+|can you\s+)*(?:continue|resume|carry on|go on|keep going|pick (?:it |this |things |the \w+ )?up|take over)\b"
     r".{0,40}\b(?:left off|stopped|ended|were|was|broke off)\b[\s.!]*$"
 )
-_WRAP_UP = re.compile(r"(?i)wrap (?:this |it |things |everything )?up\b(?: now| please)?[\s.!]*$")
-_VARIABLE = re.compile(r"\$\w+")
+_WRAP_UP = compile_pattern(
+    r"(?i)wrap (?:this |it |things |everything )?up\b(?: now| please)?[\s.!]*$"
+)
+_VARIABLE = compile_pattern(r"\$\w+")
 """A variable of a command that was not filled in."""
-_WORD = re.compile(r"[\w'’-]+")
-_ONE_WORD = re.compile(r"[A-Za-zÀ-ɏͰ-ϿЀ-ӿ]?[a-zß-ɏͰ-ϿЀ-ӿ]+[.!?…]*")
+_WORD = compile_pattern(r"[\w'’-]+")
+_ONE_WORD = compile_pattern(r"[A-Za-zÀ-ɏͰ-ϿЀ-ӿ]?[a-zß-ɏͰ-ϿЀ-ӿ]+[.!?…]*")
 """A word as in prose; a path, a name in code and a word of a script without blanks are more."""
-_WIDE = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
+_WIDE = compile_pattern(r"[぀-ヿ㐀-鿿가-힯]")
 
 
 def check_goal(

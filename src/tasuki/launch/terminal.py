@@ -32,6 +32,7 @@ from tasuki.launch.prepare import (
     build_environment,
     write_planned_files,
 )
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
 READY_SECONDS = 45.0
@@ -42,12 +43,12 @@ SUBMIT_SECONDS = 0.5
 """Pause between a paste and Enter: completion menus of some programs swallow a faster one."""
 CHUNK = 65536
 
-_PASTE_MODE = re.compile(rb"\x1b\[\?(?:[\d;]*;)?2004([hl])")
-_MODE = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
-_KEYBOARD = re.compile(rb"\x1b\[([<>])[\d;]*u")
-_LINE_MOVE = re.compile(rb"\x1b\[[\d;]*[ABEFHdf]")
-_COLUMN_MOVE = re.compile(rb"\x1b\[[\d;]*[CG]")
-_OTHER_SEQUENCE = re.compile(
+_PASTE_MODE = compile_pattern(rb"\x1b\[\?(?:[\d;]*;)?2004([hl])")
+_MODE = compile_pattern(rb"\x1b\[\?([\d;]+)([hl])")
+_KEYBOARD = compile_pattern(rb"\x1b\[([<>])[\d;]*u")
+_LINE_MOVE = compile_pattern(rb"\x1b\[[\d;]*[ABEFHdf]")
+_COLUMN_MOVE = compile_pattern(rb"\x1b\[[\d;]*[CG]")
+_OTHER_SEQUENCE = compile_pattern(
     rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][0-9A-Za-z]|\x1b[=>78cM]"
 )
 _OFF_AT_THE_END = (b"1000", b"1002", b"1003", b"1004", b"1006", b"1049", b"2004")

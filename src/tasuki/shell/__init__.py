@@ -12,6 +12,7 @@ line. Rules: POSIX.1-2024 XCU 2 (Shell Command Language), bash 5.2, PowerShell 7
 
 import re
 
+from tasuki.patterns import compile_pattern
 from tasuki.shell.posix import PosixSplitter, SimpleCommand, strip_variables
 from tasuki.shell.powershell import PowerShellSplitter, strip_variable
 
@@ -54,7 +55,7 @@ def strip_assignments(text: str) -> str:
     return strip_variables(strip_variable(text))
 
 
-_SPECIAL = re.compile(r"[\\'\"`$<>|&;()#{}\[\]\n\r]")
+_SPECIAL = compile_pattern(r"[\\'\"`$<>|&;()#{}\[\]\n\r]")
 _KEYWORDS = frozenset(
     "if then elif else fi for select while until do done case esac function time ! coproc".split()
 )
@@ -64,9 +65,9 @@ _VERBS = (
     "Receive|Register|Remove|Rename|Resolve|Restart|Save|Select|Send|Set|Sort|Split|Start|Stop|"
     "Test|Uninstall|Update|Wait|Where|Write"
 )
-_CMDLET = re.compile(
+_CMDLET = compile_pattern(
     rf"(?:^|[;|({{}}&=\n])[ \t]{{0,20}}(?:{_VERBS})-[A-Z][A-Za-z]+(?![\w/.-])"
     r"|\$env:\w|>[ \t]?\$null\b|(?<![^\s=(])@['\"][ \t]{0,20}\r?\n"
 )
-_HERE_DOCUMENT = re.compile(r"<<-?[ \t]{0,20}[\\'\"]?\w")
-_CALLS_PWSH = re.compile(r"\s{0,20}(?:powershell|pwsh)(?:\.exe)?\s", re.IGNORECASE)
+_HERE_DOCUMENT = compile_pattern(r"<<-?[ \t]{0,20}[\\'\"]?\w")
+_CALLS_PWSH = compile_pattern(r"\s{0,20}(?:powershell|pwsh)(?:\.exe)?\s", re.IGNORECASE)

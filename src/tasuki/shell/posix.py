@@ -4,6 +4,8 @@ import re
 
 from msgspec import Struct
 
+from tasuki.patterns import compile_pattern
+
 
 class SimpleCommand(Struct, frozen=True):
     """One program with its arguments, as in a command line."""
@@ -95,7 +97,7 @@ class CommandSplitter:
 
 
 _PREFIXES = frozenset("if then elif else fi while until do done { } ! time coproc esac".split())
-_VARIABLE = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\s]*\])?\+?=")
+_VARIABLE = compile_pattern(r"[A-Za-z_]\w*(?:\[[^\]\s]*\])?\+?=")
 _OPENERS = {
     "$((": ("sum", "sum"), "$(": ("code",), "<(": ("code",), ">(": ("code",), "(": ("code",),
     "${": ("value",), '"': ("text",), "'": ("literal",), "$'": ("ansi",), "`": ("ticks",),
@@ -106,30 +108,30 @@ _CLOSERS = {
 }  # fmt: skip
 _DOLLAR = r"\$\(\(|\$\(|\$\{"
 _NESTED = {
-    "code": re.compile(rf"\\.|['\"`]|\$'|{_DOLLAR}|[<>]\(|[()]|<<<|<<-?|\n|(?<![^\s;&|(])#[^\n]*", re.DOTALL),
-    "sum": re.compile(rf"\\.|['\"`]|{_DOLLAR}|[()]", re.DOTALL),
-    "value": re.compile(rf"\\.|['\"`]|\$'|{_DOLLAR}|\}}", re.DOTALL),
-    "text value": re.compile(rf"\\.|[\"`]|{_DOLLAR}|\}}", re.DOTALL),
-    "text": re.compile(rf"\\.|[\"`]|{_DOLLAR}", re.DOTALL),
-    "literal": re.compile("'"),
-    "ansi": re.compile(r"\\.|'", re.DOTALL),
-    "ticks": re.compile(r"\\.|`", re.DOTALL),
+    "code": compile_pattern(rf"\\.|['\"`]|\$'|{_DOLLAR}|[<>]\(|[()]|<<<|<<-?|\n|(?<![^\s;&|(])#[^\n]*", re.DOTALL),
+    "sum": compile_pattern(rf"\\.|['\"`]|{_DOLLAR}|[()]", re.DOTALL),
+    "value": compile_pattern(rf"\\.|['\"`]|\$'|{_DOLLAR}|\}}", re.DOTALL),
+    "text value": compile_pattern(rf"\\.|[\"`]|{_DOLLAR}|\}}", re.DOTALL),
+    "text": compile_pattern(rf"\\.|[\"`]|{_DOLLAR}", re.DOTALL),
+    "literal": compile_pattern("'"),
+    "ansi": compile_pattern(r"\\.|'", re.DOTALL),
+    "ticks": compile_pattern(r"\\.|`", re.DOTALL),
 }  # fmt: skip
 """What has a meaning inside each kind."""
-_OPENER = re.compile(rf"\$'|{_DOLLAR}|[<>]\(|['\"`]")
-_RUN = re.compile(r"[^\s\\'\"`$<>|&;()]+")
-_DELIMITER = re.compile(r"[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s'\"\\|&;()<>])+)")
-_NAME = re.compile(r"[^\s='\"$`]+\s*")
-_FUNCTION = re.compile(r"[ \t]+[^\s(){};|&]+[ \t]*(?:\([ \t]*\))?")
-_BLANK = re.compile(r"(?:[ \t]|\\\n)*")
-_BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n|(?<=\s)#[^\n]*)*")
-_BAR = re.compile(r"(?:[ \t|]|\\\n)*")
+_OPENER = compile_pattern(rf"\$'|{_DOLLAR}|[<>]\(|['\"`]")
+_RUN = compile_pattern(r"[^\s\\'\"`$<>|&;()]+")
+_DELIMITER = compile_pattern(r"[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s'\"\\|&;()<>])+)")
+_NAME = compile_pattern(r"[^\s='\"$`]+\s*")
+_FUNCTION = compile_pattern(r"[ \t]+[^\s(){};|&]+[ \t]*(?:\([ \t]*\))?")
+_BLANK = compile_pattern(r"(?:[ \t]|\\\n)*")
+_BLANK_LINES = compile_pattern(r"(?:[ \t\n]|\\\n|(?<=\s)#[^\n]*)*")
+_BAR = compile_pattern(r"(?:[ \t|]|\\\n)*")
 
 
 class PosixSplitter(CommandSplitter):
     """The splitter of POSIX shells and bash."""
 
-    token = re.compile(
+    token = compile_pattern(
         r"(?P<blank>[ \t\r\f\v]+|\\\n)|(?P<newline>\n)"
         r"|(?P<redirection>(?:\d+|\{\w+\})?(?P<kind>&>>?|>>|>\||<>|>&|<&|<<<|<<-?|[<>](?!\()))"
         r"|(?P<operator>&&|\|\||;;&|;;|;&|\|&|[;|&])"

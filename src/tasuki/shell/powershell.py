@@ -2,29 +2,30 @@
 
 import re
 
+from tasuki.patterns import compile_pattern
 from tasuki.shell.posix import CommandSplitter
 
-_HEAD = re.compile(
+_HEAD = compile_pattern(
     r"(?:if|elseif|else|foreach|for|while|until|do|switch|try|catch|finally|trap|function|filter|param|begin|process|end)(?=\(|\Z)",
     re.IGNORECASE,
 )
 """A keyword whose head, up to the block after it, is no command."""
-_RUN = re.compile(r"[^\s`'\"|&;(){}<>@#$]+|[@$#]")
-_OPENER = re.compile(r"@?['\"]|[@$]?[({]")
+_RUN = compile_pattern(r"[^\s`'\"|&;(){}<>@#$]+|[@$#]")
+_OPENER = compile_pattern(r"@?['\"]|[@$]?[({]")
 _NESTED = {
-    ")": re.compile(r"`.|@?['\"]|<#|(?<![^\s;|(){}])#[^\n]*|[(){}]", re.DOTALL),
-    "}": re.compile(r"`.|@?['\"]|<#|(?<![^\s;|(){}])#[^\n]*|[(){}]", re.DOTALL),
-    '"': re.compile(r"`.|\"|\$\(", re.DOTALL),
+    ")": compile_pattern(r"`.|@?['\"]|<#|(?<![^\s;|(){}])#[^\n]*|[(){}]", re.DOTALL),
+    "}": compile_pattern(r"`.|@?['\"]|<#|(?<![^\s;|(){}])#[^\n]*|[(){}]", re.DOTALL),
+    '"': compile_pattern(r"`.|\"|\$\(", re.DOTALL),
 }
 _CLOSERS = {"(": ")", "$(": ")", "@(": ")", "{": "}", "@{": "}", "${": "}", '"': '"'}
-_VARIABLE = re.compile(r"^(?:\[[\w.]+\] ?)?\$[\w:.]+ ?[+-]?= ?")
-_HERE_STRING = re.compile(r"@['\"][ \t]*\n")
+_VARIABLE = compile_pattern(r"^(?:\[[\w.]+\] ?)?\$[\w:.]+ ?[+-]?= ?")
+_HERE_STRING = compile_pattern(r"@['\"][ \t]*\n")
 
 
 class PowerShellSplitter(CommandSplitter):
     """The splitter of PowerShell."""
 
-    token = re.compile(
+    token = compile_pattern(
         r"(?P<blank>[ \t\r\f\v]+|`\n)|(?P<newline>\n)|(?P<note><\#)"
         r"|(?P<redirection>(?:[1-6*])?>>?(?:&[1-6])?)|(?P<operator>&&|\|\||[;|&])"
         r"|(?P<comment>\#[^\n]*)|(?P<open>\{)|(?P<close>\})"

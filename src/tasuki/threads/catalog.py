@@ -1,7 +1,6 @@
 """The threads on this machine: list them from heads and tails, find them by what is typed."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.jsonl import collect_unreadable, note_unread
 from tasuki.model import Thread, ThreadHead
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
 BOTH_ENDS = 24 << 10
@@ -20,9 +20,9 @@ BOTH_ENDS = 24 << 10
 MOST_WORKTREES = 64
 _MAX_POINTER = 4_096
 """Bytes of a file in which git names a folder."""
-_HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
-_PLACE = re.compile(r"@[0-9]{1,9}")
-_WORD = re.compile(r"[\w.:-]{2,}")
+_HEX = compile_pattern(r"[0-9a-fA-F][0-9a-fA-F-]{3,}")
+_PLACE = compile_pattern(r"@[0-9]{1,9}")
+_WORD = compile_pattern(r"[\w.:-]{2,}")
 
 
 def find_thread_files(

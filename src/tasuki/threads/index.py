@@ -9,7 +9,6 @@ and the index is rebuilt once more of it is dead than alive. It may be deleted a
 import contextlib
 import fcntl
 import os
-import re
 import sqlite3
 import time
 from collections import deque
@@ -23,6 +22,7 @@ from tasuki.files import describe_fault, find_fault, get_data_folder
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Thread
+from tasuki.patterns import compile_pattern
 from tasuki.threads.blocks import (
     IndexBlock,
     IndexedThread,
@@ -69,7 +69,7 @@ INSERT INTO words (words, rank) VALUES ('automerge', 8);
 PRAGMA user_version = {VERSION};
 PRAGMA application_id = {APPLICATION};
 """
-_PLAIN_ID = re.compile(r"[0-9A-Za-z][\w.:-]{3,}")
+_PLAIN_ID = compile_pattern(r"[0-9A-Za-z][\w.:-]{3,}")
 
 
 class ThreadIndex:

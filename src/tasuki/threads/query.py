@@ -11,14 +11,15 @@ from msgspec import Struct
 
 from tasuki.errors import UsageError
 from tasuki.harness import registry as harnesses
+from tasuki.patterns import compile_pattern
 
-_PART = re.compile(
+_PART = compile_pattern(
     r'(?P<name>file|harness|after|before|repo):(?:"(?P<quoted>[^"]*)"|(?P<value>\S+))'
     r'|(?P<minus>-)?"(?P<phrase>[^"]*)"'
     r"|(?P<word>\S+)"
 )
-_TOKEN = re.compile(r"[^\W_]+")
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_TOKEN = compile_pattern(r"[^\W_]+")
+_CJK = compile_pattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 PREFIX = 4
 """Letters from which a word also finds longer ones that begin with it."""
 MAX_WORDS = 24

@@ -13,6 +13,7 @@ from tasuki.draft.text.entries import format_entry, join_entry_text
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, Entry, Handoff, Thread
+from tasuki.patterns import compile_pattern
 from tasuki.threads import catalog
 from tasuki.threads.passages import Clean, EntryCleaner, Passage, find_passages
 from tasuki.vault import Vault
@@ -21,8 +22,8 @@ MAX_REFS = 200
 """Entries that one call may name."""
 MAX_CHAIN = 20
 """Threads of one lineage that a question is put to."""
-_SPEC = re.compile(r"(?P<thread>.+?)#(?P<refs>[\d,\-\s#]+)", re.DOTALL)
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_SPEC = compile_pattern(r"(?P<thread>.+?)#(?P<refs>[\d,\-\s#]+)", re.DOTALL)
+_NUMBER = compile_pattern(r"[0-9]{1,9}")
 
 
 class OpenedThread(Struct, frozen=True):

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -25,6 +24,7 @@ from tasuki.files import (
     sync_folder,
 )
 from tasuki.model import Citation, Handoff, HandoffEvent
+from tasuki.patterns import compile_pattern
 
 State = Literal["draft", "printed", "started", "delivered", "acknowledged", "uncertain", "failed"]
 
@@ -38,8 +38,8 @@ UNFINISHED = ".new-"
 STALE = 3600.0
 """Seconds after which an unfinished folder counts as the remains of a killed process."""
 
-_ID = re.compile(r"[0-9a-f]{32}")
-_PREFIX = re.compile(r"[0-9a-f]{4,32}")
+_ID = compile_pattern(r"[0-9a-f]{32}")
+_PREFIX = compile_pattern(r"[0-9a-f]{4,32}")
 _STATES: dict[str, State] = {
     "drafted": "draft",
     "printed": "printed",

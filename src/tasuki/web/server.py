@@ -8,7 +8,6 @@ import gc
 import ipaddress
 import logging
 import os
-import re
 import shutil
 import signal
 import socket
@@ -29,6 +28,7 @@ from tasuki.draft.redact.redactor import redact
 from tasuki.errors import ServerFailed, UsageError
 from tasuki.fleet.service import open_fleet
 from tasuki.fleet.store.start_errors import describe_os_error
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 from tasuki.web.application import create_application
 from tasuki.web.connections import limit_protocol, set_file_limit
@@ -291,7 +291,7 @@ def _open_other_loopback(host: str, port: int) -> socket.socket | None:
 
 CONTINUATION = "  | "
 """Begins each further line of an event: those of a traceback."""
-_BREAK = re.compile("[\n\u2028\u2029]")
+_BREAK = compile_pattern("[\n\u2028\u2029]")
 
 
 class LineFormatter(logging.Formatter):

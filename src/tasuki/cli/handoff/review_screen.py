@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
@@ -20,12 +19,13 @@ from textual.widgets.option_list import Option
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item, split_brief
 from tasuki.draft.redact.redactor import redact
 from tasuki.model import Entry, Item, Thread, tokens
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text
 
 ReviewAction = Literal["start", "save", "cancel"]
 
-_BRACKETS = re.compile(r"\[(#\d+[^\]\n]*)\]")
-_NUMBER = re.compile(r"#(\d+)")
+_BRACKETS = compile_pattern(r"\[(#\d+[^\]\n]*)\]")
+_NUMBER = compile_pattern(r"#(\d+)")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 MOST_ENTRY_CHARACTERS = 60_000
 """Most characters of one entry that are laid out; more would block the screen for a second."""

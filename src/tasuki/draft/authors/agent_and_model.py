@@ -35,6 +35,7 @@ from tasuki.errors import AuthorFailed, Cancelled, UsageError
 from tasuki.harness.plans import explain_no_questions
 from tasuki.harness.protocol import AskAnswer, AskPlan, AskRequest, Harness
 from tasuki.model import Thread
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 
 MAX_OUTPUT = 8 << 20
@@ -47,7 +48,7 @@ _TAIL_BYTES = 8_000
 _MAX_WORDS = 300
 _STOP_CODES = {-signal.SIGINT, -signal.SIGTERM, 130, 143}
 """Exit codes of a program that received a signal to stop."""
-_TRACE = re.compile(
+_TRACE = compile_pattern(
     r"^[ \t]*(?:Stack backtrace:|\d+: <unknown>|at .+[:)]\d*\)?)[ \t]*$\n?", re.MULTILINE
 )
 _WITHOUT_AGENT = "Draft without it: --author offline."

@@ -14,6 +14,7 @@ from tasuki.draft.facts.commands import shorten_command
 from tasuki.draft.text.entries import strip_hidden
 from tasuki.draft.text.split import shorten
 from tasuki.model import CommandItem, Draft, FileItem, Item
+from tasuki.patterns import compile_pattern
 
 MAX_ANSWER = 400_000
 """Maximum characters of an answer that is read."""
@@ -220,7 +221,7 @@ def _parse_refs(value: object) -> tuple[int, ...]:
     return tuple(dict.fromkeys(n for n in found if 0 < n < 1_000_000_000))
 
 
-_TRAILING = re.compile(r"[\[(]((?:#\d{1,9}(?:\s*[-–,;]\s*|\s+)?)+)[\])]\.?$")
+_TRAILING = compile_pattern(r"[\[(]((?:#\d{1,9}(?:\s*[-–,;]\s*|\s+)?)+)[\])]\.?$")
 
 
 def cut_refs(text: str) -> tuple[str, tuple[int, ...]]:
@@ -233,16 +234,16 @@ def cut_refs(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 _NUMBERS = r"U\d{1,3}(?:(?:\s*[,;&+/]\s*|\s+and\s+|\s+)U\d{1,3})*"
-_ALONE = re.compile(
+_ALONE = compile_pattern(
     rf"[\"'`(\[]*(?:user\s*)?({_NUMBERS})[\"'`)\].]*\s*(?:[:—–(\[\"“„«「-].*)?",
     re.IGNORECASE | re.DOTALL,
 )
-_NUMBER = re.compile(r"U\d{1,3}", re.IGNORECASE)
-_INSIDE = re.compile(r"(?<![\w`/.-])([FCU]\d{1,3})(?![\w`/]|[.-]\w)")
-_BESIDE = re.compile(
+_NUMBER = compile_pattern(r"U\d{1,3}", re.IGNORECASE)
+_INSIDE = compile_pattern(r"(?<![\w`/.-])([FCU]\d{1,3})(?![\w`/]|[.-]\w)")
+_BESIDE = compile_pattern(
     r" ?[(\[](?:(?:see|cf\.?|per|as in)\s+)?((?:U\d{1,3}(?:,\s*|\s+and\s+)?)+)[)\]]"
 )
-_LINE = re.compile(r"(?<=\w):\d+(?:[-:]\d+)?$")
+_LINE = compile_pattern(r"(?<=\w):\d+(?:[-:]\d+)?$")
 MAX_TEXT = 2_000
 """Characters of one item; longer ones do not belong in a brief."""
 

@@ -23,6 +23,7 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.harness.reading.jsonl import clip
 from tasuki.model import Authorship, CommandFact, Facts, FileFact, Goal, Item, Thread
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import remove_invisible
 
 MAX_FILES = 40
@@ -32,8 +33,8 @@ MAX_CHARACTERS = 16_000
 """Characters of the whole list; for a small window the caller passes less."""
 LASTING_WEIGHT = 0.9
 """Weight from which a sentence of the user is a wish or ruling that must not be lost."""
-_NUMBER = re.compile(r"\s*#?([FCU])[\s#-]?(\d{1,3})(?![\w/]|[.-]\w)", re.IGNORECASE)
-_LIKE_A_NUMBER = re.compile(r"(?<![\w`/.-])[FCU]\d{1,3}(?![\w/]|[.-]\w)")
+_NUMBER = compile_pattern(r"\s*#?([FCU])[\s#-]?(\d{1,3})(?![\w/]|[.-]\w)", re.IGNORECASE)
+_LIKE_A_NUMBER = compile_pattern(r"(?<![\w`/.-])[FCU]\d{1,3}(?![\w/]|[.-]\w)")
 _T = TypeVar("_T")
 
 

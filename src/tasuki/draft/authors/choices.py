@@ -1,6 +1,5 @@
 """Which files and commands a draft without a model names, and what it says about each."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tasuki.draft.authors.author import AuthorTask
@@ -16,6 +15,7 @@ from tasuki.draft.facts.files import is_outside
 from tasuki.draft.rank.relevance import FileRanks, Relevance
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.model import CommandFact, CommandItem, FileFact, FileItem
+from tasuki.patterns import compile_pattern
 from tasuki.shell import strip_assignments
 
 MAX_GOAL_FILES, GOAL_FILE_PLACE, MIN_GOAL_MATCH = 4, 3, 0.25
@@ -169,7 +169,7 @@ def _is_lasting(step: str) -> bool:
     return not (is_bookkeeping(step) or _EDITS.match(step))
 
 
-_EDITS = re.compile(r"(?:sed|perl)\b.*\s-\w*i")
+_EDITS = compile_pattern(r"(?:sed|perl)\b.*\s-\w*i")
 
 
 def format_command_note(command: CommandFact, is_reported: bool = False) -> str:

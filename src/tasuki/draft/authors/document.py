@@ -16,24 +16,25 @@ from tasuki.draft.authors.answer import (
     check_length,
     cut_refs,
 )
+from tasuki.patterns import compile_pattern
 
 SECTIONS = (
     "Goal", "Constraints & Preferences", "Progress", "Key Decisions", "Critical Context", "Next Steps",
 )  # fmt: skip
 
-_HEADING = re.compile(r"^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$|^\s{0,3}\*\*([^*]+?):?\*\*:?\s*$")
-_BULLET = re.compile(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+(?:\[([ xX~-])\]\s+)?(.*)$")
-_NONE = re.compile(r"^\W*(?:none|n/?a|nothing|-)?\W*$", re.IGNORECASE)
-_DONE = re.compile(
+_HEADING = compile_pattern(r"^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$|^\s{0,3}\*\*([^*]+?):?\*\*:?\s*$")
+_BULLET = compile_pattern(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+(?:\[([ xX~-])\]\s+)?(.*)$")
+_NONE = compile_pattern(r"^\W*(?:none|n/?a|nothing|-)?\W*$", re.IGNORECASE)
+_DONE = compile_pattern(
     r"done|complete|finish|erledigt|fertig|hecho|terminé|完了|完成|已完成", re.IGNORECASE
 )
-_BLOCKED = re.compile(r"block|stuck|problem|issue|risk|question|offen", re.IGNORECASE)
-_FAILED = re.compile(r"fail|tried|reject|dead end|did not work|didn't work", re.IGNORECASE)
-_FENCE = re.compile(r"\s*(?:```|~~~)")
+_BLOCKED = compile_pattern(r"block|stuck|problem|issue|risk|question|offen", re.IGNORECASE)
+_FAILED = compile_pattern(r"fail|tried|reject|dead end|did not work|didn't work", re.IGNORECASE)
+_FENCE = compile_pattern(r"\s*(?:```|~~~)")
 _RULED = frozenset("|:- \t")
 MAX_HEADING = 200
 """Characters of a line up to which it can be a heading, or say that there is nothing."""
-_FILE = re.compile(r"^`([^`]+)`\s*(?:[—–:-]+\s*(.*))?$")
+_FILE = compile_pattern(r"^`([^`]+)`\s*(?:[—–:-]+\s*(.*))?$")
 
 
 class _DocumentItem(Struct):

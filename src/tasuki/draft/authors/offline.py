@@ -42,6 +42,7 @@ from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, 
 from tasuki.draft.text.split import extract_own_words, shorten, split_sentences
 from tasuki.harness.reading.jsonl import drop_torn_sentences
 from tasuki.model import CommandItem, Draft, Entry, FileItem, Item
+from tasuki.patterns import compile_pattern
 
 ORDER = ("stopped", "state", "asked", "previous", "steps", "files", "commands", "context")
 AUTHORED_ORDER = (
@@ -120,7 +121,7 @@ def write_offline_draft(
 
 ADVICE_OVERLAP = 0.12
 """Share of the goal in a sentence, from which on its advice is about the goal."""
-_AGAINST = re.compile(
+_AGAINST = compile_pattern(
     r"\b(?:leave \S+ \S+ out|leave (?:it|that|this|them) out|don'?t|do not|wouldn'?t|would not|shouldn'?t|not worth|"
     r"skip|avoid|rather not|no need)\b",
     re.IGNORECASE,

@@ -36,6 +36,7 @@ from tasuki.draft.prompts import render_prompt
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.errors import AuthorFailed
 from tasuki.model import DOCUMENT, Authorship, Draft, Dropped
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
 AskSession = Callable[[str], AuthorReply]
@@ -57,10 +58,10 @@ MAX_WISHES = 5
 """Missing words of the user that are listed."""
 _NO_FAULT = frozenset(("repeated", "empty", "cap", "uncited"))
 """Reasons for a drop that do not count against a document: it cites nothing."""
-_QUOTE = re.compile(r'["“„«](?=([^"“”„«»\n]{12,})["“”»])|[「『](?=([^「」『』\n]{6,})[」』])')
-_HEADING = re.compile(r"^ {0,3}(#{1,2})\s+(.*?)\s*#*\s*$")
-_FENCED = re.compile(r"(?:```|~~~)\w*\n(.*)\n(?:```|~~~)", re.DOTALL)
-_NONE = re.compile(r"^\W*(?:none|n/?a|nothing)?\W*$", re.IGNORECASE)
+_QUOTE = compile_pattern(r'["“„«](?=([^"“”„«»\n]{12,})["“”»])|[「『](?=([^「」『』\n]{6,})[」』])')
+_HEADING = compile_pattern(r"^ {0,3}(#{1,2})\s+(.*?)\s*#*\s*$")
+_FENCED = compile_pattern(r"(?:```|~~~)\w*\n(.*)\n(?:```|~~~)", re.DOTALL)
+_NONE = compile_pattern(r"^\W*(?:none|n/?a|nothing)?\W*$", re.IGNORECASE)
 CORRECTIONS = "Corrections"
 
 

@@ -25,6 +25,7 @@ from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
 from tasuki.model import CommandItem, Draft, Dropped, FileItem, Goal, Item, Thread
+from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
     from tasuki.draft.checks.support import SupportFinder
@@ -44,8 +45,8 @@ PLACEHOLDERS = frozenset(
     "none n/a na null nil tbd todo ... … - – — unknown empty placeholder path/to/file path/to/file.ts "
     "no open questions no decisions not applicable nothing undefined string".split()
 ) | {"no open questions", "not applicable", "none identified", "no decisions", "path/to/other.ts"}
-_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_QUOTED = re.compile(r'^"(.*?)"(?: — (?:answering: (.*)|refusing: .*))?$', re.DOTALL)
+_CODE = compile_pattern(r"(?<!`)`([^`\n]+)`(?!`)")
+_QUOTED = compile_pattern(r'^"(.*?)"(?: — (?:answering: (.*)|refusing: .*))?$', re.DOTALL)
 LOOKED_AT_FACTOR = 3
 """How many items of a section are looked at, as a multiple of its cap."""
 DROPPED_CHARACTERS = 1_000
@@ -53,11 +54,11 @@ DROPPED_CHARACTERS = 1_000
 _UNDER_WAY, _NEXT_STEP, _STILL_FAILING = "under way", "next step", "failed, and did not pass"
 _PENDING = (_UNDER_WAY, _NEXT_STEP, _STILL_FAILING)
 """How labels begin that call something open."""
-_ALL_PASS = re.compile(
+_ALL_PASS = compile_pattern(
     r"\b(?:all|the|every)\b[^.;:]{0,40}\btests?\b[^.;:]{0,30}\b(?:pass|passes|passing|green|succeeds?)\b",
     re.IGNORECASE,
 )
-_QUALIFIED = re.compile(
+_QUALIFIED = compile_pattern(
     r"\b(?:not|never|no longer|except|but|until|once|if|should|must|fail\w*|when|before|after)\b|n't",
     re.IGNORECASE,
 )

@@ -8,22 +8,23 @@ from functools import lru_cache
 
 from tasuki.draft.text.entries import TextClaim, strip_hidden
 from tasuki.draft.text.split import PATH
+from tasuki.patterns import compile_pattern
 
 MAX_CLAIM = 600
 """Characters of one claim that are looked for."""
-_CODE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
-_QUOTE = re.compile(
+_CODE = compile_pattern(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+_QUOTE = compile_pattern(
     r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|»([^«]+)«|„([^“”]+)[“”]|‚([^‘’]+)[‘’]|‹([^›]+)›|›([^‹]+)‹"
     r"|「([^」]+)」|『([^』]+)』|＂([^＂]+)＂|``([^`']+)''"
     r"|(?<![\w'’])'(?=\S)((?:[^']|(?<=\w)'(?=\w))+?)(?<=\S)'(?!\w)"
     r"|(?<![\w’])‘((?:[^’]|(?<=\w)’(?=\w))+)’(?!\w)"
 )
-_USER_STATEMENT = re.compile(
+_USER_STATEMENT = compile_pattern(
     r"\buser (?:\w+ )?(?:said|asked|wrote|answered|replied|typed|ruled): (?![\"'“„«‘`])([^.!?]+)",
     re.IGNORECASE,
 )
-_SAYS = re.compile(r"\b(?:said|says|answered|replied|wrote|asked|typed|chose|picked)\W{1,4}$")
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,12}://[^\s<>\"'`)\]}]+", re.IGNORECASE)
+_SAYS = compile_pattern(r"\b(?:said|says|answered|replied|wrote|asked|typed|chose|picked)\W{1,4}$")
+_URL = compile_pattern(r"\b[a-z][a-z0-9+.-]{1,12}://[^\s<>\"'`)\]}]+", re.IGNORECASE)
 _PROGRAM = (
     r"npm|npx|pnpm|yarn|bun|pip3?|pipx|uv|uvx|poetry|pytest|python3?|node|deno|cargo|go|git|gh|docker|podman|kubectl"
     r"|helm|make|cmake|terraform|psql|mysql|sqlite3|redis-cli|curl|wget|brew|apt|apt-get|mvn|gradle|dotnet|bundle"
@@ -40,7 +41,7 @@ _NOT_ITS_ARGUMENT = (
     r"|only|first|once|before|after|against|over|under|via|fails?|failed|failing|passe[sd]|works?|tests?|code|scripts?"
     r"|commands?|jobs?|hooks?|steps?|calls?|there|here|now|not|never|itself|alone)\b)"
 )
-_COMMAND = re.compile(
+_COMMAND = compile_pattern(
     rf"(?<![\w`/.-])(?:sudo )?(?:{_PROGRAM})(?: (?:--?[A-Za-z][\w=./:-]*|[\w./:@=-]*[\w/]))*"
     r" --?[A-Za-z][\w=./:-]*"
     rf"|(?<![\w`/.-])(?:{_SUBCOMMAND})(?: {_NOT_ITS_ARGUMENT}[\w./:@-]*\w)?"
@@ -48,8 +49,8 @@ _COMMAND = re.compile(
     r"|(?<![\w`/.-])(?:rm|mv|cp|chmod|curl|wget|ssh|scp|rsync) [\w@-]*[./~][\w./~:@-]*\w"
     r"|(?<!\S)[\w./-]+ && [\w./-]+(?: [\w./-]*\w)?"
 )
-_PATH_LINE = re.compile(r":(\d{2,6})(?:-(\d{2,6}))?")
-_VALUE = re.compile(
+_PATH_LINE = compile_pattern(r":(\d{2,6})(?:-(\d{2,6}))?")
+_VALUE = compile_pattern(
     r"(?<![\w-])--?[A-Za-z][\w-]*"  # flags
     r"|\b[A-Za-z_][\w.-]*=[\w./:@+-]+"  # assignments
     r"|\b[A-Za-z]:\\[\w.\\-]+|\b[\w.-]+(?:\\[\w.-]+)+"  # paths of Windows
@@ -66,14 +67,14 @@ _VALUE = re.compile(
     r"|\b\d{1,2}:\d\d\b(?!:?\d)|\b[a-z]{4,}(?:-[a-z]{4,}){2,}\b|(?<![\w.,-])\d+(?=%)"
     r"|(?<![\w.,-])\d{2,}(?=[smhkKMG]\b|[mnµ]s\b|[KMGT]i?B\b| (?:second|minute|hour|day|[KMGT]i?B\b|ms\b))"
 )
-_PLAIN_PAIR = re.compile(r"[a-zA-Z]+/[a-zA-Z]+")
-_TITLES = re.compile(r"[A-Z]\w*(?:/[A-Z]\w*)+")
+_PLAIN_PAIR = compile_pattern(r"[a-zA-Z]+/[a-zA-Z]+")
+_TITLES = compile_pattern(r"[A-Z]\w*(?:/[A-Z]\w*)+")
 _FOLDERS = frozenset(
     "src lib libs test tests spec docs doc app apps pkg cmd internal scripts script bin config configs api server "
     "client core utils util components pages packages web public static assets data db models views routes services "
     "modules include dist build tools examples migrations hooks etc var usr home tmp opt".split()
 )
-_ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.|etc\.", re.IGNORECASE)
+_ABBREVIATION = compile_pattern(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.|etc\.", re.IGNORECASE)
 _USER = r"users?|owner|maintainer|developer|customer|boss|human"
 _SPEAKS = (
     r"sa(?:id|ys?)|ask(?:s|ed)?|want(?:s|ed)?|wish(?:e[sd])?|told|tells?|wr(?:ote|ites?)|typed?|answer(?:s|ed)?|repl(?:y|ies|ied)"
@@ -81,15 +82,15 @@ _SPEAKS = (
     r"|reject(?:s|ed)?|agree[sd]?|approved|complain(?:s|ed)?|report(?:s|ed)?|noted|pointed|called|stated|explained|prefer(?:s|red)?"
     r"|suggest(?:s|ed)?|proposed?|expects?|objected|instructed|ordered|forbade|allowed|came|put|made|gave|quot(?:ed|ing)|required"
 )
-_ATTRIBUTES = re.compile(
+_ATTRIBUTES = compile_pattern(
     rf"\b(?:{_USER}|they|he|she)(?: (?:\w+ly|has|have|had|also|then|later|first|again|even|did))* (?:{_SPEAKS})\b"
     rf"|\b(?:{_USER})(?:['’]s? (?:own )?\w+|s['’])? ?[:,(—-]* ?[\"“„«‘']|\b(?:by|from|according to) the (?:{_USER})\b"
     rf"|\b(?:{_USER})['’]s (?:own )?(?:words?|wish|request|question|rul\w+|message|answer|instruction|order|remark|complaint)"
     r"|\b(?:Be)?[Nn]utzer|[Aa]nwender|utilisat|usu[aá]ri|\butente|gebruiker|użytkownik|ользовател|用户|用戶|使用者|ユーザ|사용자",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"\b[a-z0-9][\w'’-]*[,;)]* ([A-Z][a-z]{2,})\b(?![-'’]?[A-Z_(/]|\.\w)")
-_ENGLISH = re.compile(r"\b(?:the|and|to|of|is|are|was|for|that|it|with|this|not|by|on|in)\b")
+_NAME = compile_pattern(r"\b[a-z0-9][\w'’-]*[,;)]* ([A-Z][a-z]{2,})\b(?![-'’]?[A-Z_(/]|\.\w)")
+_ENGLISH = compile_pattern(r"\b(?:the|and|to|of|is|are|was|for|that|it|with|this|not|by|on|in)\b")
 _MANY_CAPITALS = 0.3
 LABEL_CHARACTERS = 80
 """Characters within which a colon ends a label: `Initial Request: …`."""

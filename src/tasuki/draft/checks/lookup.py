@@ -5,7 +5,6 @@ is still missing, since long results are cut in memory.
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -23,22 +22,23 @@ from tasuki.draft.text.entries import (
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.harness.reading.jsonl import find_occurring
 from tasuki.model import Goal, Thread
+from tasuki.patterns import compile_pattern
 
-_BEFORE = re.compile(
+_BEFORE = compile_pattern(
     r"(?:^|[;&|(]|\s--|['\"]|\bsudo|\btime|\btimeout \S+|\bexec|(?<!\S)\w+=\S*) $|^$|['\"(]$"
 )
-_AFTER = re.compile(r"\s*(?:$|[;&|)'\"<>]|\d?>)")
+_AFTER = compile_pattern(r"\s*(?:$|[;&|)'\"<>]|\d?>)")
 
-_MEMBER = re.compile(r"[A-Za-z_]\w{2,}(?:(?:\.|::|#|->)[A-Za-z_]\w{2,})+(?:\(\))?")
-_JOINTS = re.compile(r"\.|::|#|->|\(\)")
-_WORDS = re.compile(r"[\w-]+(?:/[\w-]+)+")
-_INSERTED = re.compile(r"\[[^\]]{3,}\]")
+_MEMBER = compile_pattern(r"[A-Za-z_]\w{2,}(?:(?:\.|::|#|->)[A-Za-z_]\w{2,})+(?:\(\))?")
+_JOINTS = compile_pattern(r"\.|::|#|->|\(\)")
+_WORDS = compile_pattern(r"[\w-]+(?:/[\w-]+)+")
+_INSERTED = compile_pattern(r"\[[^\]]{3,}\]")
 _QUOTE_MARKS = "`*\"“”'‘’\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
-_NEGATES = re.compile(
+_NEGATES = compile_pattern(
     r"(?:\b(?:never|not|(?:do|does|did|must|should|ca|wo|need|is|are)nt|no|without|nicht|nie|kein\w*|pas|jamais"
     r"|nunca|не)(?: \w+)?|不|别|没)\s*$"
 )
-_WRAPPED_NEGATION = re.compile(
+_WRAPPED_NEGATION = compile_pattern(
     r"\b(?:never|without|(?:do|must|should)nt|(?:do|must|should|may|can|shall|will) not|kein\w*)\s*$"
 )
 """A negation at the end of a line that continues in the next one, so that it negates what

@@ -8,6 +8,7 @@ from tasuki.draft.text.entries import join_entry_text
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import WORD, find_identifiers
 from tasuki.model import Entry
+from tasuki.patterns import compile_pattern
 
 CITED_SHARE = 0.3
 """Share of a sentence's words that a text must contain to support it."""
@@ -21,17 +22,17 @@ SUPPORT_WINDOW = 2_000
 """Newest entries in which support is looked for."""
 ENTRY_CHARACTERS = 6_000
 """Characters of an entry that is not cited, both ends together."""
-_EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]{2,}")
+_EAST_ASIAN = compile_pattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]{2,}")
 _SCRIPTS = tuple(
-    re.compile(f"[{letters}]")
+    compile_pattern(f"[{letters}]")
     for letters in (
         "A-Za-z", "\u0370-\u03ff", "\u0400-\u052f", "\u0590-\u05ff", "\u0600-\u06ff", "\u0900-\u0dff", "\u0e00-\u0eff",
         "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff", "\uac00-\ud7af",
     )
 )  # fmt: skip
 """Latin, Greek, Cyrillic, Hebrew, Arabic, those of India, Thai and Lao, Chinese and Japanese, Korean."""
-_ENGLISH = re.compile(r"\b(?:the|and|to|of|is|for|that|it|was|with|this|not)\b", re.IGNORECASE)
-_OTHER = re.compile(
+_ENGLISH = compile_pattern(r"\b(?:the|and|to|of|is|for|that|it|was|with|this|not)\b", re.IGNORECASE)
+_OTHER = compile_pattern(
     r"\b(?:der|die|das|und|ist|nicht|ein|eine|mit|für|les|des|une|est|pas|pour|dans|avec|el|los|las|que|una|por|para"
     r"|het|een|niet|voor|não|uma|che|nie|jest|się|что|не|это|для)\b",
     re.IGNORECASE,

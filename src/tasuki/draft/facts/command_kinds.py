@@ -3,15 +3,16 @@
 import re
 from functools import lru_cache
 
+from tasuki.patterns import compile_pattern
 from tasuki.shell import SimpleCommand, split_commands, strip_assignments
 
 CheckKind = str
 
 _CHECKS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
-    ("commit", re.compile(r"\bgit\s+(?:-\S+\s+)*commit\b")),
+    ("commit", compile_pattern(r"\bgit\s+(?:-\S+\s+)*commit\b")),
     (
         "test",
-        re.compile(
+        compile_pattern(
             r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
             r"playwright)|vitest|jest|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
             r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S{0,200}/test\S{0,200}\.sh|"
@@ -20,7 +21,7 @@ _CHECKS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
     ),
     (
         "lint",
-        re.compile(
+        compile_pattern(
             r"\b(?:golangci-lint|ruff|eslint|biome|clippy|mypy|pyright|tsc|flake8|rubocop|shellcheck|prettier\s+(?:-c|--check)|black\s+--check|gofmt\s+-[ld]|"
             r"(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check)\S*|"
             r"(?:pnpm|yarn)\s+(?:-\S+\s+)*(?:check|lint|typecheck|type-check)\S*|(?:mise|make|just)\s+(?:run\s+)?\S*"
@@ -29,13 +30,13 @@ _CHECKS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
     ),
     (
         "build",
-        re.compile(
+        compile_pattern(
             r"\b(?:go\s+build|cargo\s+(?:build|check)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*run\s+(?:-\S+\s+)*build|(?:pnpm|yarn)\s+build|make(?:\s+(?:all|build))?$|cmake|"
             r"(?:mise|just)\s+(?:run\s+)?build|docker\s+build|mvn\s+(?:package|compile)|gradlew?\s+build|vite\s+build|webpack)\b"
         ),
     ),
 )
-NAVIGATION = re.compile(
+NAVIGATION = compile_pattern(
     r"^(?:ls|ll|cd|pwd|cat|head|tail|sed\s+-n|nl|grep|rg|ag|find|fd|tree|wc|which|file|stat|echo|printf|awk|jq|sort|uniq|"
     r"less|more|du|df|env|whoami|date|sleep|true|type|command\s+-v|test\s|\[|mkdir|git\s+(?:-C\s+\S+\s+|--no-pager\s+)*(?:status|log|diff|show|branch|"
     r"remote|stash\s+list|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config\s+--get|check-ignore|merge-base|"
@@ -45,27 +46,29 @@ MAX_SCRIPT = 20_000
 """Characters from which a command is a script."""
 
 
-_ENV = re.compile(r"env\s+(?:-\S+\s+)*(?:\w+=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+)+(?=\S)")
+_ENV = compile_pattern(r"env\s+(?:-\S+\s+)*(?:\w+=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+)+(?=\S)")
 _TRIGGERS = frozenset(
     "commit pytest test tests nextest vitest jest playwright tox nox ctest rspec phpunit unittest bats lint golangci ruff "
     "eslint biome clippy mypy pyright tsc prettier black gofmt flake rubocop shellcheck check typecheck types format fmt vet build "
     "make cmake package compile webpack".split()
 )
-_LETTERS = re.compile(r"[a-z]+")
-_LITERAL_ARGUMENT = re.compile(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
+_LETTERS = compile_pattern(r"[a-z]+")
+_LITERAL_ARGUMENT = compile_pattern(r"\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|https?://\S+")
 """A text or an address that is an argument of a command: `./notify "make lint"` checks
 nothing.
 """
-_RUNS_A_STRING = re.compile(
+_RUNS_A_STRING = compile_pattern(
     r"(?:bash|sh|zsh|eval|exec|ssh|docker|podman|xargs|tmux|nix\S*|su|sudo|timeout|env|watch)\b"
 )
-_ACTS_ON_OTHERS = re.compile(
+_ACTS_ON_OTHERS = compile_pattern(
     r"(?:git|gh|jj|sed|perl|tee|cp|mv|rm|touch|chmod|kill|pkill|pip3?|brew|apt(?:-get)?|curl|wget|tar|ps|pgrep)\b(?!\s+(?:-\S+\s+)*commit\b)"
     r"|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:install|i|add|ci|uninstall|view|ls|list)\b|go\s+(?:install|get|env|list|mod)\b"
     r"|(?:cargo|uv|poetry|pipx)\s+(?:install|add|remove|update|tool)\b|mise\s+(?:install|use|ls|tasks|trust)\b|docker\s+(?:pull|images|ps|logs|inspect)\b"
 )
 """Programs that do something to files or packages whose names may be those of a check."""
-_BENCHMARK = re.compile(r"go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)")
+_BENCHMARK = compile_pattern(
+    r"go test\b.*\s-run[= ]['\"]?(?:\^\$|x|XXX|NONE|none|\^#)['\"]?(?:\s|$)"
+)
 """Go's way to run benchmarks and no test."""
 
 
@@ -75,7 +78,7 @@ def list_simple_commands(command: str) -> tuple[SimpleCommand, ...]:
     return tuple(split_commands(command)) if len(command) <= MAX_SCRIPT else ()
 
 
-_HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)-?[ \t]*['\"]?([A-Za-z_]\w*)['\"]?")
+_HERE_DOCUMENT = compile_pattern(r"(?<!<)<<(?!<)-?[ \t]*['\"]?([A-Za-z_]\w*)['\"]?")
 
 
 def drop_here_documents(line: str) -> str:
@@ -132,7 +135,7 @@ def is_navigation(command: str) -> bool:
     return bool(found) and all(NAVIGATION.match(strip_variables(c.text)) for c in found)
 
 
-_FORMATTER = re.compile(
+_FORMATTER = compile_pattern(
     r"(?:mise|make|just|task|npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?(?:fmt|format)(?![\w:-])"
     r"|gofmt\s+(?=.*-w\b)(?:-\w+\s+)+\.(?:\s|$)|go\s+fmt\s+\./\.\.\.|cargo\s+fmt\b(?!.*--check)"
     r"|ruff\s+format(?:\s+\.|$)|black\s+\.|(?:npx\s+)?prettier\s+(?:--write|-w)\s+[.\"'*]"
@@ -150,7 +153,7 @@ def find_formatter(command: str) -> str:
     return next((text for text in texts if _FORMATTER.match(text)), "")
 
 
-_HELP_OR_VERSION = re.compile(r"(?:^|\s)(?:--help|--version|version|help|-h)(?:\s|$)")
+_HELP_OR_VERSION = compile_pattern(r"(?:^|\s)(?:--help|--version|version|help|-h)(?:\s|$)")
 
 
 def is_help_or_version(command: str) -> bool:
@@ -158,10 +161,10 @@ def is_help_or_version(command: str) -> bool:
     return len(command) < 200 and bool(_HELP_OR_VERSION.search(command))
 
 
-_ALWAYS_SUCCEEDS = re.compile(
+_ALWAYS_SUCCEEDS = compile_pattern(
     r"(?:command\s+)?(?:true|:|exit|wait)(?:\s|$)|command\s+(?:echo|printf)\b"
 )
-_SETS_ERREXIT = re.compile(r"set\s+-\w*e")
+_SETS_ERREXIT = compile_pattern(r"set\s+-\w*e")
 
 
 def is_exit_code_hidden(command: str) -> bool:
@@ -178,7 +181,7 @@ def is_exit_code_hidden(command: str) -> bool:
     return bool(NAVIGATION.match(last) or _ALWAYS_SUCCEEDS.match(last))
 
 
-_FILTERED = re.compile(
+_FILTERED = compile_pattern(
     r"\s-(?:run|k|t)[ =]|::|\s--(?:filter|grep|testNamePattern|test-name-pattern)[ =]|_test\.\w+|\.(?:test|spec)\."
 )
 
@@ -188,7 +191,7 @@ def is_selection(command: str) -> bool:
     return bool(_FILTERED.search(command))
 
 
-_BOOKKEEPING = re.compile(
+_BOOKKEEPING = compile_pattern(
     r"git\s+(?:-\S+\s+(?:/\S+\s+)?)*(?:status|log|diff|show|branch|remote|rev-parse|ls-files|blame|add|fetch|grep|reflog|describe|config|stash|"
     r"checkout|switch|commit|push|pull|merge|rebase|reset|restore|tag|worktree|cherry-pick|merge-base|cat-file|ls-tree)\b"
 )

@@ -23,24 +23,25 @@ from tasuki.draft.facts.command_kinds import is_selection as is_selection
 from tasuki.draft.facts.command_kinds import list_check_kinds as list_check_kinds
 from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote
+from tasuki.patterns import compile_pattern
 
-_FAILED_OUTPUT = re.compile(
+_FAILED_OUTPUT = compile_pattern(
     r"(?m)^(?:FAIL\b|--- FAIL|not ok \d|E\s{3,}|panic: |Traceback \(most recent|npm ERR!|npm error|make: \*\*\*|"
     r"error(?:\[E\d+\])?: )|\berror TS\d"
 )
-_COMPLAINT = re.compile(
+_COMPLAINT = compile_pattern(
     r"^(?:vet: )?[\w./@+-]+\.[a-z]{1,4}:\d+:\d+: (?!warning|note|info)\S", re.MULTILINE
 )
 """What a compiler or linter says about a place: file, line, column, message."""
-_FILTER = re.compile(r"(?:e?grep\s+(?!-\w*v)|rg\s|sort\b|uniq\b|wc\b|awk\b|cut\b|jq\b)")
+_FILTER = compile_pattern(r"(?:e?grep\s+(?!-\w*v)|rg\s|sort\b|uniq\b|wc\b|awk\b|cut\b|jq\b)")
 """Programs whose output omits how the check before the pipe ended."""
-_OUTCOME = re.compile(
+_OUTCOME = compile_pattern(
     r"(?i)^(?:FAIL|ok\s|PASS|---\s+FAIL|OK\b|Success|test result|Tests?:|=+ .*(?:passed|failed|error).* =+|Found \d+|"
     r"all checks passed|.*\b\d+ (?:passed|failed|passing|failing|errors?|issues?|problems?|failures?)\b)"
 )
-_VERDICT = re.compile(r"\b(?:pass(?:ed|ing)?|fail(?:ed|ing|ures?)?|ok)\b", re.IGNORECASE)
-_CD = re.compile(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
+_VERDICT = compile_pattern(r"\b(?:pass(?:ed|ing)?|fail(?:ed|ing|ures?)?|ok)\b", re.IGNORECASE)
+_CD = compile_pattern(r"^\s*cd\s+(\S+)\s*(?:&&|;)\s*")
+_HEREDOC = compile_pattern(r"<<-?\s*['\"]?(\w+)['\"]?")
 
 
 class CommandRun:
@@ -144,11 +145,11 @@ def list_runs(entries: Iterable[Entry]) -> list[CommandRun]:
     return found
 
 
-_COUNT = re.compile(
+_COUNT = compile_pattern(
     r"\b(\d[\d,]*) (?:tests? )?(?:passed|passing|issues?|errors?|problems?|warnings?|tests?)\b|\b(?:passed|passing|total)\W{1,3}(\d[\d,]*)"
 )
-_PACKAGE = re.compile(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
-_NOTHING_RUN = re.compile(
+_PACKAGE = compile_pattern(r"(?m)^ok\s+\S+\s+(?:\(cached\)|[\d.]+s)(?!.*\[no tests? )")
+_NOTHING_RUN = compile_pattern(
     r"(?m)\[no tests? to run\]|no tests ran|^No tests? (?:found|were)|\bcollected 0 items|testing: warning: no tests to run"
 )
 
@@ -254,12 +255,12 @@ def _list_ended_kinds(run: CommandRun) -> list[CheckKind]:
     return ["test"] if has_failed_test else ordered[:1]
 
 
-_FAILED_TEST = re.compile(
+_FAILED_TEST = compile_pattern(
     r"^(?:--- FAIL|FAIL\b|not ok \d|E\s{3,})|\b[1-9]\d* (?:failed|failing)\b", re.MULTILINE
 )
 
 
-_MESSAGE = re.compile(r"""\s-\w*m\s*(?:"([^"\n]+)"|'([^'\n]+)')""")
+_MESSAGE = compile_pattern(r"""\s-\w*m\s*(?:"([^"\n]+)"|'([^'\n]+)')""")
 
 
 def list_commit_subjects(all_runs: Iterable[CommandRun]) -> tuple[Quote, ...]:
@@ -278,12 +279,12 @@ def shorten_command(command: str, limit: int = 260) -> str:
     return shorten(fold_whitespace(command), limit)
 
 
-_PLUMBING = re.compile(
+_PLUMBING = compile_pattern(
     r" ?(?:2>&1|2>/dev/null|> ?/dev/null|\| ?(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b.*)"
 )
 
 
-_FILTER_AT_END = re.compile(
+_FILTER_AT_END = compile_pattern(
     r"(?: ?2>&1| ?2>/dev/null| ?> ?/dev/null| ?\| ?(?:tail|head|grep|cat|less|wc|sed|awk|sort)\b[^&;|\n]*)+$"
 )
 
@@ -302,8 +303,8 @@ MAX_STEP, MOST_STEPS = 400, 60
 """Characters of a step, and steps from which a command is a script, which people do not
 run line by line.
 """
-_PROGRAM = re.compile(r"[\w./~@+-]*[A-Za-z][\w./~@+-]*$")
-_ONE_OFF = re.compile(
+_PROGRAM = compile_pattern(r"[\w./~@+-]*[A-Za-z][\w./~@+-]*$")
+_ONE_OFF = compile_pattern(
     r"(?:rm|cp|mv|mkdir|touch|kill|pkill|wait|export|set|unset|source|\.|exit|return|read|tee|diff|chmod|tr|cut|xargs|for|sleep)\b(?!\.)"
 )
 

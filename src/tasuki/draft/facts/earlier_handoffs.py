@@ -18,6 +18,7 @@ from tasuki.draft.text import language_cues, lexicon
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING, find_named_document
 from tasuki.model import Entry, Quote, ToolCall
+from tasuki.patterns import compile_pattern
 
 SectionKind = Literal["", "line", "ruled", "decided", "open"]
 """What the items of a section are: lines of a brief as they are, or items of another document."""
@@ -52,7 +53,7 @@ _WORDS_OF_TITLES: dict[SectionKind, str] = {
     r"|\bdead ends?\b|\bfail|\bnext\b|\bto-?\s?dos?\b|\bpending\b|\bremain|\bleft to do\b|\bfollow-?ups?\b|\boffene\b"
     r"|\bnächste|\briesgo|\bpreguntas?|\bpróxim|\brisques?|\bprochaine|问题|风险|下一步|待办|課題|リスク|次の|残り",
 }
-_TITLES = {kind: re.compile(words, re.IGNORECASE) for kind, words in _WORDS_OF_TITLES.items()}
+_TITLES = {kind: compile_pattern(words, re.IGNORECASE) for kind, words in _WORDS_OF_TITLES.items()}
 """What the title of a section of another document means; the first that matches."""
 LABELS: dict[SectionKind, str] = {
     "ruled": "Asked for or ruled out then: ",
@@ -68,27 +69,27 @@ MAX_PARTS = 6
 _WISH, _RULING = 1.3, 0.5
 """Weight of the user's words that bind, and of those that are more than small talk."""
 
-_ALL_CASES = re.compile(
+_ALL_CASES = compile_pattern(
     r"\b(?:every(?:thing|where|body|one)?|no(?:thing|where|body)|anything|anywhere|always|never|all of (?:the|our|my|them)"
     r"|jede[rsmn]?|alles|überall|nirgends|siempre|nunca|toujours|jamais|partout)\b",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(\S.*?)[\s#]*$")
-_BULLET = re.compile(r"\s{0,3}(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX~-]\]\s+)?(?=\S)")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_EMPTY = re.compile(r"\W*(?:none|n/?a|nothing|keine|-)?\W*", re.IGNORECASE)
-_NUMBERED = re.compile(r"^[^\S\n]*\d{1,6}(?:→|\t|\| ?|: )", re.MULTILINE)
+_HEADING = compile_pattern(r"\s{0,3}(#{1,6})\s+(\S.*?)[\s#]*$")
+_BULLET = compile_pattern(r"\s{0,3}(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX~-]\]\s+)?(?=\S)")
+_FENCE = compile_pattern(r"\s*(?:```|~~~)")
+_EMPTY = compile_pattern(r"\W*(?:none|n/?a|nothing|keine|-)?\W*", re.IGNORECASE)
+_NUMBERED = compile_pattern(r"^[^\S\n]*\d{1,6}(?:→|\t|\| ?|: )", re.MULTILINE)
 """The number that a tool puts before each line of a file."""
-_REFS = re.compile(r"(?<!\s)\s*\[#\d[^\[\]]*\]\s*$")
-_BLOCK_LEAD = re.compile(r"(?:[^\[\]\"]{0,60} )?(?:\[#\d[^\[\]]*\])?:$")
+_REFS = compile_pattern(r"(?<!\s)\s*\[#\d[^\[\]]*\]\s*$")
+_BLOCK_LEAD = compile_pattern(r"(?:[^\[\]\"]{0,60} )?(?:\[#\d[^\[\]]*\])?:$")
 """The line that cites what is quoted below it."""
-_ADDED_KIND = re.compile(rf"(wish|reversal|failure|todo|asked for|{FROM_EARLIER}): ")
+_ADDED_KIND = compile_pattern(rf"(wish|reversal|failure|todo|asked for|{FROM_EARLIER}): ")
 _ADDED_LABEL = {"failure": LABELS["open"], "todo": LABELS["open"]}
-_USER_QUOTE = re.compile(
+_USER_QUOTE = compile_pattern(
     r'(?:User: )?"(?P<words>.*)"(?P<about> — (?:answering|refusing): .*)?$', re.DOTALL
 )
 _JOINED = " … "
-_OUT_OF_DATE = re.compile(
+_OUT_OF_DATE = compile_pattern(
     r"(?:In progress|Not verified|Running|Failed, then passed|Not committed yet|Branch|Under way|Done"
     r"|Committed on [^:]*|(?:Tests|Lint or type check|Build)(?: and [^:]{0,40}| as last seen)?|Pull requests, as last seen"
     r"|Todo list, (?:in progress|done|dropped)|Put back as git has it|The error in the goal|Quoted in the goal"

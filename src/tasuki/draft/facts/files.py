@@ -14,8 +14,9 @@ from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.git import find_in_tree
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.entries import strip_handoff
-from tasuki.draft.text.split import PATH
+from tasuki.draft.text.split import PATH, find_paths
 from tasuki.model import Entry, FileChange, FileFact, Named, Quote, Thread
+from tasuki.patterns import compile_pattern
 
 MentionPlace = Literal["assistant", "user", "input", "output"]
 NEWEST_ENTRIES = 200
@@ -24,9 +25,9 @@ MESSAGE_CHARACTERS, INPUT_CHARACTERS, OUTPUT_CHARACTERS = 20_000, 3_000, 6_000
 """Characters of a message, of a tool's input, and of its output that are searched."""
 MAX_ENDS = 24
 """Shortest ends of a path by which it may be named."""
-_ADDRESS = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/")
+_ADDRESS = compile_pattern(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/")
 """The start of an address or of a module's name: `github.com/`, `entire.io/`."""
-_FILE = re.compile(r"\.[A-Za-z]\w{0,7}$")
+_FILE = compile_pattern(r"\.[A-Za-z]\w{0,7}$")
 
 
 def find_mentions(
@@ -40,7 +41,7 @@ def find_mentions(
     hits = [
         (ref, where, make_relative(path, cwd))
         for ref, where, text in _list_texts(entries[-NEWEST_ENTRIES:])
-        for path in dict.fromkeys(PATH.findall(text))
+        for path in find_paths(text)
     ]
     candidates = known_paths | {p for _, _, p in hits if _is_file(p)}
     file_by_path = _resolve_paths(candidates, known_paths)
@@ -104,7 +105,7 @@ MAX_LOOKED_UP = 48
 """Newest values that git is asked about at once."""
 MIN_VALUE = 4
 
-_VALUE = re.compile(
+_VALUE = compile_pattern(
     r"https?://[^\s)>\]\"'`,;]+"
     r"|\b[A-Z][A-Z0-9]{1,9}-\d+\b"
     r"|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"
@@ -113,7 +114,7 @@ _VALUE = re.compile(
     r"|\b(?:localhost|\d{1,3}(?:\.\d{1,3}){3}):\d{2,5}\b"
     r"|\bv?\d+\.\d+\.\d+(?:[-+.][\w.]+)?\b"
 )
-_TRIVIAL = re.compile(
+_TRIVIAL = compile_pattern(
     r"^[\W\d_]+$|^(?:true|false|null|none|nil|undefined|main|master)$", re.IGNORECASE
 )
 
@@ -147,18 +148,18 @@ def select_only_in_thread(cwd: str, values: Sequence[Quote]) -> tuple[Quote, ...
     return tuple(q for q in asked if not any(q.text in line for line in present))
 
 
-_READER = re.compile(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
-_UNDO = re.compile(
+_READER = compile_pattern(r"(?:^|[|;&(]\s*)(?:sed\s+-n|cat|nl|head|tail|less|bat|wc)\s+([^|;&><]+)")
+_UNDO = compile_pattern(
     r"\bgit\s+(?:checkout(?:\s+[\w/@~^.-]+)?\s+--|restore(?!\s+--staged)(?:\s+--?[\w=-]+)*)\s+([^|;&><]+)"
 )
-_UNDO_ALL = re.compile(
+_UNDO_ALL = compile_pattern(
     r"\bgit\s+(?:reset\s+--hard|checkout\s+(?:--\s+)?\.(?:\s|$)|restore\s+\.|clean\s+-\w*f)"
 )
-_MOVER = re.compile(
+_MOVER = compile_pattern(
     r"(?:^|&&|;|\n)[^\S\n]*(?:git\s+)?mv\s+(?:-\w+\s+)*([^\s|;&><]+)\s+([^\s|;&><]+)"
 )
-_REMOVER = re.compile(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
-_SYMBOL = re.compile(
+_REMOVER = compile_pattern(r"(?:^|&&|;)\s*(?:git\s+)?rm\s+([^|;&><]+)")
+_SYMBOL = compile_pattern(
     r"(?m)^[ \t]*(?:export\s+)?(?:default\s+)?(?:public\s+|private\s+|protected\s+|static\s+|abstract\s+|async\s+)*"
     r"(?:func(?:\s+\([^)]*\))?|def|class|fn|function\*?|interface|struct|enum|trait|impl|module|type)\s+([A-Za-z_]\w{2,})"
     r"|^[ \t]*(?:export\s+)?(?:const|let|var)\s+([A-Za-z_]\w{2,})\s*=\s*(?:async\s*)?(?:\([^)]*\)|\w+)\s*=>"
@@ -340,9 +341,11 @@ def add_mentions(
 
 
 def _record_shell_run(table: FileTable, run: CommandRun) -> None:
+    command, ref = run.command, run.ref
+    if not (run.navigation or "git " in command or "rm " in command or "mv " in command):
+        return
     if not run.ok:
         return
-    command, ref = run.command, run.ref
     if "mv " in command:
         for match in _MOVER.finditer(command):
             table.record_move(match[1], match[2], ref)

@@ -5,11 +5,13 @@ import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.model import Entry
+from tasuki.patterns import compile_pattern
 
 REVERSAL_WINDOW = 300
 """Newest statements of the user among which reversals are looked for."""
@@ -21,24 +23,24 @@ REFUSAL_WINDOW = 3
 """Messages of the user in which a refusal of a proposal is looked for."""
 SMALL_WEIGHT, LAST_MESSAGES = 1.0, 3
 """Weight under which a request is small, and messages of the user that are still in progress."""
-_TAKES_BACK = re.compile(
+_TAKES_BACK = compile_pattern(
     r"\b(?:forget|drop|scrap|cancel|undo|revert|skip|remove|without|vergiss|lass|olvida)\s+(?:about\s+)?"
     r"(?:the\s+|that\s+|this\s+|those\s+|my\s+|die\s+|das\s+|den\s+|el\s+|la\s+)?([\w-]{3,})(?:\s+([\w-]{4,}))?",
     re.IGNORECASE,
 )
-_REFUSES = re.compile(
+_REFUSES = compile_pattern(
     r"\b(?:no|not|nope|nah|don'?t|never|rather|without|skip|nicht|kein\w*|lieber|non|pas|sin)\b|不",
     re.IGNORECASE,
 )
-_FIGURE = re.compile(r"\d[\d.,]*")
-_TOKEN = re.compile(r"[^\W_]{3,}")
-_MEASURE = re.compile(r"(\d[\d.,]*)((?:[ ][^\s.;:!?]+){1,3})")
+_FIGURE = compile_pattern(r"\d[\d.,]*")
+_TOKEN = compile_pattern(r"[^\W_]{3,}")
+_MEASURE = compile_pattern(r"(\d[\d.,]*)((?:[ ][^\s.;:!?]+){1,3})")
 """A figure and the words after it, which say what it counts: `60 requests a second`."""
-_INSTEAD = re.compile(
+_INSTEAD = compile_pattern(
     r"\b(?:instead|rather|make it|make that|raise|lower|change|no longer|now|after all|statt|lieber|mejor)\b",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD = compile_pattern(r"[^\W\d_]{4,}")
 
 
 def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry]) -> set[Statement]:
@@ -52,11 +54,13 @@ def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry])
     refs = [e.ref for e in edits]
     done: set[Statement] = set()
     for statement in statements:
-        words = _extract_telling_words(statement.text)
         small = (
             statement.by_user and statement.kind == "request" and statement.weight < SMALL_WEIGHT
         )
-        if not (small and len(words) > 1 and users and statement.ref < users[-LAST_MESSAGES:][0]):
+        if not (small and users and statement.ref < users[-LAST_MESSAGES:][0]):
+            continue
+        words = _extract_telling_words(statement.text)
+        if len(words) < 2:
             continue
         index = bisect_right(users, statement.ref)
         end = users[index] if index < len(users) else sys.maxsize
@@ -106,6 +110,7 @@ class _UserStatement:
         self.named = {
             w.lower() for m in _TAKES_BACK.finditer(statement.text) for w in m.groups() if w
         }
+        self.is_refusal = bool(_REFUSES.search(statement.text))
 
     def has_taken_back(self, earlier: "_UserStatement", shared: int) -> bool:
         alike = shared >= 2 and shared * 3 >= min(len(self.words), len(earlier.words))
@@ -118,16 +123,16 @@ class _UserStatement:
             return True
         if shared >= 2 and self.statement.kind == "constraint" and self.units & earlier.units:
             return True
-        return bool(_INSTEAD.search(self.statement.text) and self.units & earlier.units)
+        return bool(self.units & earlier.units) and bool(_INSTEAD.search(self.statement.text))
 
     def has_ruled_out(self, earlier: "_UserStatement") -> bool:
         """Return whether this rules out what an earlier statement set, by its own figure.
 
         For example "not after 90 days".
         """
-        if not _REFUSES.search(self.statement.text) or not (self.measures & earlier.measures):
+        if not self.is_refusal or earlier.is_refusal:
             return False
-        return not _REFUSES.search(earlier.statement.text)
+        return bool(self.measures & earlier.measures)
 
 
 def _list_related(
@@ -149,21 +154,24 @@ def _list_related(
 def _find_refused_proposals(
     statements: Sequence[Statement], own: Sequence[_UserStatement]
 ) -> set[int]:
-    words = [_extract_telling_words(s.text) for s in statements]
-    seen = Counter(w for found in words for w in found)
-    refusals = [o for o in own if _REFUSES.search(o.statement.text)]
     later = {o.statement.ref: n for n, o in enumerate(own)}
-    gone = set()
+    refs = sorted(later)
+    shared: dict[int, set[str]] = {}
     for i, statement in enumerate(statements):
         if statement.by_user or statement.kind not in ("next", "decision"):
             continue
-        rare = {w for w in words[i] if seen[w] <= RARE_COUNT}
-        first = next((n for ref, n in later.items() if ref > statement.ref), len(own))
-        near = {o.position for o in own[first : first + REFUSAL_WINDOW]}
-        if any(o.position in near and rare & o.words for o in refusals):
-            gone.add(i)
-    return gone
+        index = bisect_right(refs, statement.ref)
+        first = later[refs[index]] if index < len(refs) else len(own)
+        refusals = [o for o in own[first : first + REFUSAL_WINDOW] if o.is_refusal]
+        if refusals:
+            refused = set[str]().union(*(o.words for o in refusals))
+            shared[i] = refused & _extract_telling_words(statement.text)
+    if not any(shared.values()):
+        return set()
+    seen = Counter(w for s in statements for w in _extract_telling_words(s.text))
+    return {i for i, words in shared.items() if any(seen[w] <= RARE_COUNT for w in words)}
 
 
-def _extract_telling_words(text: str) -> set[str]:
-    return set(_WORD.findall(text.lower())) - STOP_WORDS
+@lru_cache(maxsize=4_096)
+def _extract_telling_words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower())) - STOP_WORDS

@@ -20,61 +20,62 @@ from tasuki.draft.facts.repository_log import (
     read_jujutsu,
 )
 from tasuki.model import Entry, RepositoryState, ToolCall
+from tasuki.patterns import compile_pattern
 
-_COMMIT = re.compile(
+_COMMIT = compile_pattern(
     r"^\[(?P<branch>[^\]\n]+?)(?: \(root-commit\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.+)$",
     re.MULTILINE,
 )
-_AIDER_COMMIT = re.compile(r"Commit (?P<hash>[0-9a-f]{7,40}) (?P<subject>.+)")
+_AIDER_COMMIT = compile_pattern(r"Commit (?P<hash>[0-9a-f]{7,40}) (?P<subject>.+)")
 """How aider, which commits automatically, reports a commit."""
-_SWITCHED = re.compile(
+_SWITCHED = compile_pattern(
     r"^(?:Switched to (?:a new |and reset )?branch|Already on) '([^'\n]+)'", re.MULTILINE
 )
-_ON_BRANCH = re.compile(r"^(?:On branch |# On branch )(\S+)$", re.MULTILINE)
-_SHORT_STATUS = re.compile(
+_ON_BRANCH = compile_pattern(r"^(?:On branch |# On branch )(\S+)$", re.MULTILINE)
+_SHORT_STATUS = compile_pattern(
     r"^## (?:No commits yet on )?([^\s.]+(?:\.[^\s.]+)*?)(?:\.\.\.\S+)?(?: \[.*\])?$", re.MULTILINE
 )
-_STARRED = re.compile(r"^\* ([^\s(]\S*)", re.MULTILINE)
-_SHOWN_BRANCH = re.compile(r"^(\w[\w./-]*)$", re.MULTILINE)
-_REBASED = re.compile(r"^Successfully rebased and updated refs/heads/(\S+?)\.?$", re.MULTILINE)
-_HEAD_NOW = re.compile(r"^HEAD is now at ([0-9a-f]{7,40})", re.MULTILINE)
-_LOG_HEAD = re.compile(r"(?:[*|] )?(?:commit )?([0-9a-f]{7,40})\b")
-_PUSHED = re.compile(
+_STARRED = compile_pattern(r"^\* ([^\s(]\S*)", re.MULTILINE)
+_SHOWN_BRANCH = compile_pattern(r"^(\w[\w./-]*)$", re.MULTILINE)
+_REBASED = compile_pattern(r"^Successfully rebased and updated refs/heads/(\S+?)\.?$", re.MULTILINE)
+_HEAD_NOW = compile_pattern(r"^HEAD is now at ([0-9a-f]{7,40})", re.MULTILINE)
+_LOG_HEAD = compile_pattern(r"(?:[*|] )?(?:commit )?([0-9a-f]{7,40})\b")
+_PUSHED = compile_pattern(
     r"^ ?[ +*=] (?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}|\[up to date\])"
     r"\s+(\S+)\s+-> (\S+)",
     re.MULTILINE,
 )
-_PUSH_FAILED = re.compile(r"^ ! \[|^error: failed to push|^fatal: ", re.MULTILINE)
-_UP_TO_DATE = re.compile(r"^Everything up-to-date", re.MULTILINE)
-_IN_STEP = re.compile(r"^Your branch is up to date with '[^/'\n]+/(\S+)'", re.MULTILINE)
-_CLEAN = re.compile(
+_PUSH_FAILED = compile_pattern(r"^ ! \[|^error: failed to push|^fatal: ", re.MULTILINE)
+_UP_TO_DATE = compile_pattern(r"^Everything up-to-date", re.MULTILINE)
+_IN_STEP = compile_pattern(r"^Your branch is up to date with '[^/'\n]+/(\S+)'", re.MULTILINE)
+_CLEAN = compile_pattern(
     r"^nothing to commit, working tree clean|^nothing to commit \(working directory clean\)",
     re.MULTILINE,
 )
-_NOTHING = re.compile(
+_NOTHING = compile_pattern(
     r"nothing to commit|no changes added to commit|nothing added to commit|Aborting commit",
     re.IGNORECASE,
 )
-_CHANGED = re.compile(
+_CHANGED = compile_pattern(
     r"^(?:[ MADRCUT?!]{2} |\t(?:(?:modified|new file|deleted|renamed|copied|typechange"
     r"|both \w+|added by \w+|deleted by \w+):\s+)?)(\S.*)$",
     re.MULTILINE,
 )
 """A file, or a folder of new files, in the short and in the long form of `git status`."""
-_NOT_ADDED = re.compile(r"^The following paths are ignored by|^fatal: pathspec", re.MULTILINE)
-_IGNORED = re.compile(
+_NOT_ADDED = compile_pattern(r"^The following paths are ignored by|^fatal: pathspec", re.MULTILINE)
+_IGNORED = compile_pattern(
     r"^The following paths are ignored by one of your \.gitignore files:\n((?:(?!hint:).+\n?)+)",
     re.MULTILINE,
 )
-_MATCHED_IGNORE = re.compile(r"^[^\s:]*:\d+:([^\t\n!][^\t\n]*)\t(\S.*)$", re.MULTILINE)
+_MATCHED_IGNORE = compile_pattern(r"^[^\s:]*:\d+:([^\t\n!][^\t\n]*)\t(\S.*)$", re.MULTILINE)
 """What `git check-ignore -v` prints for a path: the file, line and pattern that ignore it."""
-_RESTORED = re.compile(r"^Updated \d+ paths? from ", re.MULTILINE)
-_BACK = re.compile(r"HEAD(?:~(\d+)|\^)")
-_WHOLE_TREE = re.compile(r"\scommit\b[^\n]*?(?:\s-\w*a\w*\b|--all\b)")
-_SHORT = re.compile(r"-s\b|--short|--porcelain")
+_RESTORED = compile_pattern(r"^Updated \d+ paths? from ", re.MULTILINE)
+_BACK = compile_pattern(r"HEAD(?:~(\d+)|\^)")
+_WHOLE_TREE = compile_pattern(r"\scommit\b[^\n]*?(?:\s-\w*a\w*\b|--all\b)")
+_SHORT = compile_pattern(r"-s\b|--short|--porcelain")
 _MAKE_COMMITS = frozenset(("commit", "cherry-pick", "revert", "merge", "rebase", "am", "pull"))
 _MOVE_HEAD = _MAKE_COMMITS | {"checkout", "switch", "reset"}
-_STATE_COMMANDS = re.compile(
+_STATE_COMMANDS = compile_pattern(
     rf"\b(?:{'|'.join(sorted(_MOVE_HEAD))}|add|mv|branch|rev-parse|status|log|push|stash)\b"
 )
 """The git commands that are read; the others change nothing and show nothing of the state."""

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from tasuki.model import Commit, PullRequest
+from tasuki.patterns import compile_pattern
 
-_LOG_LINE = re.compile(r"^(?:[*|\\/ ]+ )?([0-9a-f]{7,40}) (?:\([^)\n]*\) )?(\S.*)$", re.MULTILINE)
-_MESSAGE = re.compile(
+_LOG_LINE = compile_pattern(
+    r"^(?:[*|\\/ ]+ )?([0-9a-f]{7,40}) (?:\([^)\n]*\) )?(\S.*)$", re.MULTILINE
+)
+_MESSAGE = compile_pattern(
     r"""\s-\w*m\s*(?:"(?:\$\(cat <<-?\s*['"]?\w+['"]?\s*\n)?\s*([^"\n]+)|'([^'\n]+))"""
 )
-HASH = re.compile(r"^[0-9a-f]{7,40}$")
+HASH = compile_pattern(r"^[0-9a-f]{7,40}$")
 
 
 def is_same_hash(one: str, other: str) -> bool:
@@ -129,12 +132,12 @@ class CommitLog:
             self.commits[index] = replace(self.commits[index], gone=False)
 
 
-_DESCRIBES = re.compile(r"\bjj (?:-\S+ )*(?:commit|ci|describe|desc)\b")
-_WORKING = re.compile(
+_DESCRIBES = compile_pattern(r"\bjj (?:-\S+ )*(?:commit|ci|describe|desc)\b")
+_WORKING = compile_pattern(
     r"^(?:Working copy|Parent commit)\s{0,9}(?:\(@-?\))?\s{0,9}(?:now at)?\s{0,9}:\s+\S+ ([0-9a-f]{7,40}) (.*)$",
     re.MULTILINE,
 )
-_PUSHED = re.compile(
+_PUSHED = compile_pattern(
     r"^[^\S\n]+(?:Add|Move(?: forward)?|Update) bookmark (\S+) (?:from \S+ )?to ([0-9a-f]{7,40})",
     re.MULTILINE,
 )
@@ -152,24 +155,26 @@ def read_jujutsu(log: CommitLog, ref: int, line: str, output: str, branch: str) 
         log.push_bookmark(bookmark, hash)
 
 
-_ADDRESS = re.compile(r"https?://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d+)\b(?!/new)")
-_MERGED = re.compile(
+_ADDRESS = compile_pattern(r"https?://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d+)\b(?!/new)")
+_MERGED = compile_pattern(
     r"(?:Merged|Squashed and merged|Rebased and merged|already merged)[^\n#]*#(\d+)"
     r"|#(\d+)[^\n]{0,80}was already merged"
 )
-_CLOSED = re.compile(r"Closed pull request [^\n#]*#(\d+)")
-_LISTED = re.compile(r"^#?(\d+)\t[^\t\n]*\t([^\t\n]+)\t(OPEN|MERGED|CLOSED|DRAFT)\b", re.MULTILINE)
-_FIELD = re.compile(r"^(state|number|url):\t(\S+)", re.MULTILINE)
-_JSON = re.compile(
+_CLOSED = compile_pattern(r"Closed pull request [^\n#]*#(\d+)")
+_LISTED = compile_pattern(
+    r"^#?(\d+)\t[^\t\n]*\t([^\t\n]+)\t(OPEN|MERGED|CLOSED|DRAFT)\b", re.MULTILINE
+)
+_FIELD = compile_pattern(r"^(state|number|url):\t(\S+)", re.MULTILINE)
+_JSON = compile_pattern(
     r'(?:"isDraft":\s*(?P<draft>true|false),[^{}\[\]]{0,400}?)?"number":\s*(?P<number>\d+)'
     r'(?:,[^{}\[\]]{0,400}?"state":\s*"(?P<state>OPEN|MERGED|CLOSED)")?'
 )
 """The output of `gh pr … --json`, whose keys are in alphabetical order."""
-_STATE_OPTION = re.compile(r"--state[ =](open|merged|closed)")
-_NAMED = re.compile(
+_STATE_OPTION = compile_pattern(r"--state[ =](open|merged|closed)")
+_NAMED = compile_pattern(
     r"gh pr (?:view|checks|diff|merge|ready|edit|comment|checkout) (?:-\S+ )*#?(\d+)\b"
 )
-_MERGE_COMMIT = re.compile(r"Merge pull request #(\d+) from")
+_MERGE_COMMIT = compile_pattern(r"Merge pull request #(\d+) from")
 _STATES = ("open", "draft", "merged", "closed")
 
 

@@ -4,7 +4,6 @@ It is derived mechanically. Each function yields lines ready for a draft. The wo
 the thread's own characters are fixed; only rules judge.
 """
 
-import re
 from collections.abc import Callable, Iterator
 
 from tasuki.draft.facts.commands import (
@@ -23,8 +22,9 @@ from tasuki.draft.facts.repository_lines import (
 )
 from tasuki.draft.text.split import extract_terms, fold_whitespace, has_most_terms, shorten
 from tasuki.model import CommandFact, Entry, Facts, Item, Lesson, Thread
+from tasuki.patterns import compile_pattern
 
-_ERROR_IN_GOAL = re.compile(
+_ERROR_IN_GOAL = compile_pattern(
     r"(?i)\b(?:error|exception|fail\w*|panic|fatal|denied|refused|not found|cannot|undefined)\b"
 )
 
@@ -254,7 +254,7 @@ def find_goal_errors(thread: Thread, facts: Facts, goal: str) -> Iterator[Item]:
         return
 
 
-_QUOTED_SPAN = re.compile(r"[\"“`]([^\"“”`\n]{25,400})[\"”`]")
+_QUOTED_SPAN = compile_pattern(r"[\"“`]([^\"“”`\n]{25,400})[\"”`]")
 _QUOTES_LOOKED_FOR = 3
 
 
@@ -287,4 +287,4 @@ def _extract_code(entry: Entry) -> str:
     return ""
 
 
-_SHOWS = re.compile(r"^\s*(?:cd \S+ && )?(?:sed -n|cat |nl |head |tail -n)")
+_SHOWS = compile_pattern(r"^\s*(?:cd \S+ && )?(?:sed -n|cat |nl |head |tail -n)")

@@ -19,6 +19,7 @@ from tasuki.draft.text.split import (
     split_sentences,
 )
 from tasuki.model import Entry, Quote, ToolCall
+from tasuki.patterns import compile_pattern
 
 StatementKind = Literal[
     "request", "constraint", "reversal", "decision", "question", "next", "rejected", "finding"
@@ -42,18 +43,20 @@ MAX_OWN_QUOTE = 640
 MAX_OWN_WORDS = 4_000
 """A longer message of the user counts as pasted, except for its first paragraphs."""
 
-PICK = re.compile(
+PICK = compile_pattern(
     r"\W*(?:(?:i think|i'd say|let'?s|go with|do|take|option|number|ok|yes|then)[\s,]+)*"
     r"(?:#?\d\b(?![.\w])|[A-Da-d](?:[.):,]|\s*$)|(?:first|second|third|both|the latter|the former)\b|(?:yes|no|yep|nope|sure)\b(?! (?:clue|idea)))",
     re.IGNORECASE,
 )
 """The beginning of a reply that chooses: `B. is fine`, `option 2`, `the second one`, `yes`."""
-_PICKED = re.compile(
+_PICKED = compile_pattern(
     r"\W*(?:(?:ok(?:ay)?|yes|yeah|then|let'?s|i think|i'd|say|go|with|do|take|use|pick|option|number|item)[\s,]+){0,6}"
     r"#?(\d|[A-D])(?=\s*$|\s*[.):,–—-]|\s+(?:is|it|looks|sounds|seems|please|then|and|but)\b)",
     re.IGNORECASE,
 )
-_OPTION = re.compile(r"\s*(?:[-*]\s+)?(?:\*\*)?(?:Option\s+)?(\d|[A-D])(?:\*\*)?[.):]\s*(\S.*)")
+_OPTION = compile_pattern(
+    r"\s*(?:[-*]\s+)?(?:\*\*)?(?:Option\s+)?(\d|[A-D])(?:\*\*)?[.):]\s*(\S.*)"
+)
 MAX_ANSWERED = 160
 CHOSEN_WEIGHT, REFUSAL_WEIGHT = 1.0, 1.4
 """Weight of an option that the user chose, and the least weight of words that refuse a
@@ -119,7 +122,7 @@ def extract_user_statements(entries: Iterable[Entry]) -> list[Statement]:
     return result
 
 
-_NUMBERED = re.compile(r"(?m)^[^\S\n]*(\d{1,2}[.)])[^\S\n]+(\S.*)$")
+_NUMBERED = compile_pattern(r"(?m)^[^\S\n]*(\d{1,2}[.)])[^\S\n]+(\S.*)$")
 NUMBERED_PREFIX = 40
 """Characters at the start of a numbered sentence by which it is recognised."""
 
@@ -142,7 +145,7 @@ class _SentenceNumbers:
         return ""
 
 
-_CHOICE = re.compile(r'"([^"\n]{4,400})"="([^"\n]{1,400})"')
+_CHOICE = compile_pattern(r'"([^"\n]{4,400})"="([^"\n]{1,400})"')
 MAX_REFUSED_CALL = 100
 """Characters of a refused call that are quoted with the refusing words of the user."""
 
@@ -307,7 +310,7 @@ def _extract_from_entry(entry: Entry) -> Iterable[Statement]:
             )
 
 
-_POINTS_BACK = re.compile(
+_POINTS_BACK = compile_pattern(
     r"(?:That|This|It|They|But|So|Because|Which|Those|These|Both|Neither|Das|Dies|Es|Aber|Eso|Pero)\b"
 )
 

@@ -26,18 +26,19 @@ from tasuki.draft.models.known_providers import (
     resolve_alias,
 )
 from tasuki.errors import ModelUnavailable
+from tasuki.patterns import compile_pattern
 
 NO_MODEL = "No model selected."
 """The start of every error of this module."""
 THREAD_MODEL = "the thread's own model"
 _BARE_NAMES = (
-    ("anthropic", re.compile(r"claude-")),
-    ("openai", re.compile(r"(?:gpt-(?!oss)|chatgpt-|codex-|o[0-9](?:-|$))")),
-    ("google", re.compile(r"gemini-")),
+    ("anthropic", compile_pattern(r"claude-")),
+    ("openai", compile_pattern(r"(?:gpt-(?!oss)|chatgpt-|codex-|o[0-9](?:-|$))")),
+    ("google", compile_pattern(r"gemini-")),
 )
 """The provider of a model name without a provider."""
-_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._:/@+~-]{0,199}")
+_PROVIDER = compile_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ID = compile_pattern(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._:/@+~-]{0,199}")
 
 
 class ModelEndpoint(Struct, frozen=True):

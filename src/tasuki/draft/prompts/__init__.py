@@ -1,13 +1,14 @@
 """Prompts for models and agents, as Markdown files, filled in strictly."""
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from tasuki.patterns import compile_pattern
+
 HERE = Path(__file__).parent
-_EXAMPLE = re.compile(r'"(?:text|reason)": "([^"]{6,})"')
-_VARIABLE = re.compile(r"\{\{(\w+)\}\}")
+_EXAMPLE = compile_pattern(r'"(?:text|reason)": "([^"]{6,})"')
+_VARIABLE = compile_pattern(r"\{\{(\w+)\}\}")
 
 
 def render_prompt(name: str, **values: object) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from tasuki.draft.authors.answer import cut_refs
 from tasuki.draft.brief import split_brief
 from tasuki.draft.text.split import fold_whitespace
+from tasuki.patterns import compile_pattern
 
 MAX_LINE = 4_000
 """Characters of one line; a longer paragraph is cut into several."""
@@ -22,7 +23,7 @@ MAX_TITLE_WORDS = 7
 """Words of a title without any mark of a title."""
 
 TITLE_PATTERNS: dict[str, re.Pattern[str]] = {
-    kind: re.compile(pattern, re.IGNORECASE)
+    kind: compile_pattern(pattern, re.IGNORECASE)
     for kind, pattern in {
         "goal": r"\bgoals?\b|\bobjectives?\b|\bmission\b|\bintent\b|\bthe task\b|^(?:your )?task\b|\brequest$|^request"
         r"|\bziel|\baufgabe$|\bobjetivo|\bobjectif|目标|目標|ゴール",
@@ -50,19 +51,19 @@ TITLE_PATTERNS: dict[str, re.Pattern[str]] = {
 }
 """What the title of a section means; one title may mean several."""
 
-_HASHES = re.compile(r"^\s{0,3}(#{1,6})\s*(\S.*?)\s*#*\s*$")
-_BOLD = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?(\*\*|__)([^*_]{2,}?):?\s*\1\s*:?\s*$")
-_COLON = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?([^\W\d_][^:.!?`\"|]{2,78})[:：]\s*$")
-_CAPITALS = re.compile(r"^\s{0,3}([A-Z][A-Z &/'-]{2,60}):?\s*$")
-_TAG = re.compile(r"^\s*<(/?)([a-z][a-z_-]{2,40})>\s*(.*)$", re.IGNORECASE)
-_UNDERLINE = re.compile(r"^\s{0,3}(?:={3,}|-{3,})\s*$")
-_LABEL = re.compile(
+_HASHES = compile_pattern(r"^\s{0,3}(#{1,6})\s*(\S.*?)\s*#*\s*$")
+_BOLD = compile_pattern(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?(\*\*|__)([^*_]{2,}?):?\s*\1\s*:?\s*$")
+_COLON = compile_pattern(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?([^\W\d_][^:.!?`\"|]{2,78})[:：]\s*$")
+_CAPITALS = compile_pattern(r"^\s{0,3}([A-Z][A-Z &/'-]{2,60}):?\s*$")
+_TAG = compile_pattern(r"^\s*<(/?)([a-z][a-z_-]{2,40})>\s*(.*)$", re.IGNORECASE)
+_UNDERLINE = compile_pattern(r"^\s{0,3}(?:={3,}|-{3,})\s*$")
+_LABEL = compile_pattern(
     r"^(\*\*|__)?([^\W\d_][^:*_`\"|.!?]{2,60}?)(?::\s*\1?|\1\s*:)(?:\s+|(?<=\*\*)\s*)(?=\S)(.+)$",
     re.DOTALL,
 )
-_BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[([ xX~-])\]\s+)?(.*)$")
-_FENCE = re.compile(r"^\s*(?:```+|~~~+)")
-_RULE = re.compile(r"^[\s|:=+*_-]{3,}$")
+_BULLET = compile_pattern(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[([ xX~-])\]\s+)?(.*)$")
+_FENCE = compile_pattern(r"^\s*(?:```+|~~~+)")
+_RULE = compile_pattern(r"^[\s|:=+*_-]{3,}$")
 
 
 class DocumentLine(Struct, frozen=True):

@@ -15,6 +15,7 @@ from tasuki.draft.quality.document_reader import HandoffDocument
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace, shorten
 from tasuki.model import CommandFact, Facts, FileFact
+from tasuki.patterns import compile_pattern
 
 MAX_FILES, MAX_COMMITTED_FILES, MAX_WISHES, MAX_TODOS, MAX_FAILURES, MAX_COMMITS, MAX_RUNNING = (
     8,
@@ -37,28 +38,28 @@ LONG_LINE = 1_200
 KIND_ORDER = ("check", "reversal", "wish", "failure", "todo", "running", "file", "commit")
 """Kinds of facts, the most costly to lack first."""
 
-_GOOD = re.compile(
+_GOOD = compile_pattern(
     r"\b(?:pass(?:e[sd]|ing)?|green|ok|okay|clean(?:ly)?|succe(?:ss\w*|eds?|eded)|works?|compiles|good)\b|✓|✅|\b(?:0|no|zero)"
     r" (?:\w+ )?(?:errors?|issues?|problems?|failures?|failed|failing)\b|bestanden|erfolgreich|grün|通过|成功",
     re.IGNORECASE,
 )
-_BAD = re.compile(
+_BAD = compile_pattern(
     r"\b(?:fail(?:s|ed|ing|ures?)?|red|broken|errors?|crash\w*|does(?: not|n['’]t) (?:compile|build|pass|work)"
     r"|not (?:pass\w*|green|compil\w*|building|working))\b|✗|❌|fehlgeschlagen|schlägt|rot\b|失败|失敗",
     re.IGNORECASE,
 )
-_NONE_FAILED = re.compile(
+_NONE_FAILED = compile_pattern(
     r"\b(?:0|no|zero|without|never|nothing) (?:\w+ )?(?:errors?|issues?|problems?|fail\w*)\b",
     re.IGNORECASE,
 )
-_NOT_GOOD = re.compile(
+_NOT_GOOD = compile_pattern(
     r"(?:\bnot|n['’]t|\bno longer|\bnever)\s+(?:\w+\s+)?(?:pass\w*|green|ok|clean|compiles?|works?|succe\w+)\b",
     re.IGNORECASE,
 )
 _CHECK_WORDS = {
-    "test": re.compile(r"\btests?\b|\bsuite\b|测试|テスト", re.IGNORECASE),
-    "lint": re.compile(r"\blint\w*|\btype.?check\w*|\btypes?\b|\bformat\w*|\bchecks?\b", re.IGNORECASE),
-    "build": re.compile(r"\bbuil[dt]\w*|\bcompil\w*", re.IGNORECASE),
+    "test": compile_pattern(r"\btests?\b|\bsuite\b|测试|テスト", re.IGNORECASE),
+    "lint": compile_pattern(r"\blint\w*|\btype.?check\w*|\btypes?\b|\bformat\w*|\bchecks?\b", re.IGNORECASE),
+    "build": compile_pattern(r"\bbuil[dt]\w*|\bcompil\w*", re.IGNORECASE),
 }  # fmt: skip
 
 
@@ -72,7 +73,7 @@ class NeededFact(Struct, frozen=True):
     why: str = ""
 
 
-_FIGURE = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?![\w.)])|(?<![\w.])\d+(?:\.\d+)*(?=[.!?]\W*$)")
+_FIGURE = compile_pattern(r"(?<![\w.])\d+(?:\.\d+)*(?![\w.)])|(?<![\w.])\d+(?:\.\d+)*(?=[.!?]\W*$)")
 """A number in a sentence, without that of a list's item before it."""
 
 

@@ -31,6 +31,7 @@ from tasuki.draft.redact.redactor import Redactor, SecretSpan
 from tasuki.draft.text.entries import TextClaim, contains_verbatim, strip_hidden
 from tasuki.draft.text.split import fold_whitespace, shorten
 from tasuki.model import Goal, Thread, tokens
+from tasuki.patterns import compile_pattern
 
 EXPECTED_SECTIONS = (
     "goal",
@@ -206,13 +207,13 @@ def _is_required(kind: str, task: AuthorTask) -> bool:
 
 # -- claims ----------------------------------------------------------------------------
 
-_TASUKI_WORDS = re.compile(r"`?tasuki read [0-9a-f]{4,32}#[\dn,-]+`?|\b(?:edited|read) \d+×")
-_MAKES = re.compile(
+_TASUKI_WORDS = compile_pattern(r"`?tasuki read [0-9a-f]{4,32}#[\dn,-]+`?|\b(?:edited|read) \d+×")
+_MAKES = compile_pattern(
     r"\b(?:create|creates|creating|add|adds|adding|write|writing|new|implement|introduce|rename|anlegen|neue?\w?)\b",
     re.IGNORECASE,
 )
-_PROMPT = re.compile(r"^\s*[$❯>]\s+|^[+-](?=\s)|[├└│─]+")
-_COMMENT = re.compile(r"(?:^|\s)(?://|#|←|→|<--|--|/\*)(?:\s.*)?$")
+_PROMPT = compile_pattern(r"^\s*[$❯>]\s+|^[+-](?=\s)|[├└│─]+")
+_COMMENT = compile_pattern(r"(?:^|\s)(?://|#|←|→|<--|--|/\*)(?:\s.*)?$")
 
 
 class _ClaimChecker:
@@ -316,11 +317,11 @@ def _list_thread_texts(thread: Thread) -> Iterator[str]:
 
 # -- pending and done items ------------------------------------------------------------
 
-_PENDING = re.compile(
+_PENDING = compile_pattern(
     r"^(?:pending|still to do|to-?\s?do|next|remaining|not (?:yet )?(?:done|started)|open task|left)",
     re.IGNORECASE,
 )
-_SAYS_DONE = re.compile(
+_SAYS_DONE = compile_pattern(
     r"\b(?:done|completed?|finished|already|✓|✅|erledigt)\b|✅|✓", re.IGNORECASE
 )
 
@@ -395,22 +396,22 @@ def _list_secrets(text: str, spans: Iterable[SecretSpan]) -> Iterator[QualityPoi
 
 
 _LEFTOVERS = (
-    ("a place to fill in", re.compile(
+    ("a place to fill in", compile_pattern(
         r"<(?:fill|insert|your|add|todo|tbd|describe|placeholder|name of)\b[^<>\n]{0,80}>"
         r"|\[(?:fill|insert|your|todo|tbd|describe|placeholder|add)\b[^\[\]\n]{0,80}\](?!\()"
         r"|\{\{\s*[\w. -]{1,40}\s*\}\}|_{6,}|\bX{4,}\b", re.IGNORECASE)),
-    ("sample text", re.compile(
+    ("sample text", compile_pattern(
         r"\blorem ipsum\b|\bdolor sit amet\b|\bpath/to/(?:file|your|other)\b|\bfoo bar baz\b", re.IGNORECASE)),
-    ("an instruction to the author", re.compile(
+    ("an instruction to the author", compile_pattern(
         r"\bas an ai (?:language )?(?:model|assistant)\b|\byou are a helpful assistant\b|\brespond (?:only )?with (?:text|json|markdown|the)\b"
         r"|\bdo not (?:call|use) any tools\b|\bwrite (?:a|the) (?:handoff|summary)\b.{0,60}\b(?:conversation|thread|session)\b"
         r"|\byour (?:task|job) is to (?:create|write|summari[sz]e|produce)\b|\bsummari[sz]e the (?:conversation|thread) (?:above|below|so far)\b"
         r"|</?(?:analysis|scratchpad|thinking|instructions)>", re.IGNORECASE)),
 )  # fmt: skip
-_ALONE = re.compile(
+_ALONE = compile_pattern(
     r"(?:todo|tbd|fixme|xxx|\?{2,}|\.{3}|…|[<\[]?placeholder[>\]]?)[.:!]?", re.IGNORECASE
 )
-_CODE = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
+_CODE = compile_pattern(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
 
 
 def _find_leftovers(document: HandoffDocument) -> Iterator[QualityPoint]:

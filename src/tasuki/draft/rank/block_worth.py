@@ -17,6 +17,7 @@ from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.rank.excerpts import ExcerptPicker, weigh_cue, weigh_telling_words
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import ThreadTurn, extract_user_words, find_concluding_refs
+from tasuki.patterns import compile_pattern
 
 WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
 """What a message in the middle of a turn is worth, a sub-agent's report, a harness's summary."""
@@ -48,23 +49,23 @@ TOPIC_WEIGHT, TOPIC_TURNS, TOPIC_TEXT = 3.0, 2, 4_000
 and characters.
 """
 
-_ERROR_NAME = re.compile(
+_ERROR_NAME = compile_pattern(
     r"(?<!\w)\w*(?:Error|Exception|Failure)\b: ?[^\s;,]{3,80}|`[^`\n]{6,80}`|\"[^\"\n]{8,80}\""
 )
 """What names an error in its line."""
-_OFFERS = re.compile(
+_OFFERS = compile_pattern(
     r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
     re.IGNORECASE,
 )
-_FILE_NAME = re.compile(r"(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
-_FINDING = re.compile(
+_FILE_NAME = compile_pattern(r"(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
+_FINDING = compile_pattern(
     r"\b(?:does not|doesn'?t|do not|don'?t|isn'?t|is not|are not|aren'?t|no longer|missing|lacks?|should|could|recommend\w*|consider|"
     r"need(?:s|ed)? to|must|not yet|never|the (?:problem|issue|bug|fix)|wrong|bug|instead|only|still|currently|without|fails?|would)\b",
     re.IGNORECASE,
 )
 """What says how something is, or ought to be: true until the code is edited."""
-_CODE_SPAN = re.compile(r"`([^`\n]{3,120})`")
-_NAME_IN_CODE = re.compile(r"[A-Za-z_]\w{3,}")
+_CODE_SPAN = compile_pattern(r"`([^`\n]{3,120})`")
+_NAME_IN_CODE = compile_pattern(r"[A-Za-z_]\w{3,}")
 
 
 class BlockWorth:

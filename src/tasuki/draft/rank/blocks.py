@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tasuki.draft.text.split import MAX_LINE
+from tasuki.patterns import compile_pattern
 
-_FENCE = re.compile(r"^\s*(```|~~~)")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?=\S)(.*)$")
-_WHOLLY_BOLD = re.compile(r"^\s*\*\*([^*]{1,120}?)(:?)\*\*(:?)\s*$")
-_BULLET = re.compile(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+")
-_RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$")
-_TAG = re.compile(r"^\s*</?(?:thinking|analysis|summary)>\s*$")
+_FENCE = compile_pattern(r"^\s*(```|~~~)")
+_HEADING = compile_pattern(r"^\s{0,3}#{1,6}\s+(?=\S)(.*)$")
+_WHOLLY_BOLD = compile_pattern(r"^\s*\*\*([^*]{1,120}?)(:?)\*\*(:?)\s*$")
+_BULLET = compile_pattern(r"^(\s*)(?:[-*+•]|\d{1,3}[.)])\s+")
+_RULE = compile_pattern(r"^\s*(?:[-*_=]\s*){3,}$")
+_TAG = compile_pattern(r"^\s*</?(?:thinking|analysis|summary)>\s*$")
 """What some models put around their answer; it says nothing."""
-_TABLE_ROW = re.compile(r"^\s*\|.*\|\s*$")
-_TABLE_LINE = re.compile(r"^[\s|:+-]{4,}$")
-_EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
-_PADDING = re.compile(r"(?<=\S) {2,}(?=\S)")
+_TABLE_ROW = compile_pattern(r"^\s*\|.*\|\s*$")
+_TABLE_LINE = compile_pattern(r"^[\s|:+-]{4,}$")
+_EMPHASIS = compile_pattern(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
+_PADDING = compile_pattern(r"(?<=\S) {2,}(?=\S)")
 
 LONG_ITEM = 420
 """Characters from which a list item with items below it is cut into those."""

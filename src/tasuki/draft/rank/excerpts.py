@@ -19,9 +19,10 @@ from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import find_identifiers, split_sentences
+from tasuki.patterns import compile_pattern
 
-_WORD = re.compile(r"[^\W\d_]{4,}")
-_OFFER = re.compile(
+_WORD = compile_pattern(r"[^\W\d_]{4,}")
+_OFFER = compile_pattern(
     r"(?:want me to|shall i|should i (?:go|proceed|start|also)|would you like|let me know|if you(?:'d| would)? (?:want|like)|"
     r"do you want me|happy to|ready to (?:go|start|proceed))\b",
     re.IGNORECASE,
@@ -47,7 +48,7 @@ NO_SENTENCE_WEIGHT = 1.0
 """Weight of a block without a sentence: a table, code."""
 SHORT_MESSAGE = 200
 """Characters up to which a message that begins with an announcement is only that."""
-_LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=\D)")
+_LIST_MARK = compile_pattern(r"^\s*[-*•]\s+(?=\D)")
 _ENDS = (".", "!", "?", ":", "。", "？", "！", "：")
 GAP = "[…]"
 """Printed where blocks of a message are left out."""
@@ -62,12 +63,16 @@ def weigh_telling_words(text: str) -> dict[str, float]:
     """Return the words and names that distinguish a text, in lower case, with their weight."""
     found = {name.lower(): NAME_WEIGHT for name in find_identifiers(text) if 2 < len(name) <= 80}
     for word in _WORD.findall(text.lower()):
-        if word not in STOP_WORDS:
-            found.setdefault(_strip_ending(word), WORD_WEIGHT)
+        if stem := _find_stem(word):
+            found.setdefault(stem, WORD_WEIGHT)
     return found
 
 
-def _strip_ending(word: str) -> str:
+@lru_cache(maxsize=32_768)
+def _find_stem(word: str) -> str:
+    """Return a word without its ending; empty for one that distinguishes nothing."""
+    if word in STOP_WORDS:
+        return ""
     for ending in ("ing", "ed", "es", "s"):
         if len(word) > len(ending) + 4 and word.endswith(ending):
             return word[: -len(ending)]
@@ -191,7 +196,7 @@ def is_offer(text: str) -> bool:
     return len(text) < 240 and bool(_OFFER.search(text[:120]))
 
 
-_ONLY_OFFERS = re.compile(
+_ONLY_OFFERS = compile_pattern(
     r"(?:(?:so|ok(?:ay)?|now|or|and)\b[, ]+)*(?:do you )?(?:want me to|shall i|should i|would you like(?: me)?)\b[^?？\n]*[?？:：]$",
     re.IGNORECASE,
 )

@@ -1,6 +1,5 @@
 """What the user asked for and ruled, and the last steps of a thread, in the order of time."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
@@ -11,6 +10,7 @@ from tasuki.draft.text.entries import ThreadTurn
 from tasuki.draft.text.language_cues import is_approval
 from tasuki.draft.text.split import fold_whitespace, shorten, split_sentences
 from tasuki.model import Entry, Item, Thread, ToolCall
+from tasuki.patterns import compile_pattern
 
 LAST_WHOLE = 3
 """Newest messages that are quoted whole."""
@@ -123,10 +123,10 @@ MAX_COMMAND, MAX_RESULT = 140, 110
 """Characters of a command, and of the line with its result."""
 MAX_NAMES = 4
 """Names listed for an edit."""
-_COMMITTED = re.compile(r"(?m)^\[[^\]\n]+ [0-9a-f]{7,40}\] .+$")
+_COMMITTED = compile_pattern(r"(?m)^\[[^\]\n]+ [0-9a-f]{7,40}\] .+$")
 MAX_OUTPUT_LINES = 3
 """Lines of output, other than a check's, of which the last one still gives a command's result."""
-_INFORMATIVE = re.compile(r"\d|[Ee]rror|ERR|[Ff]ail|Exception|[Ww]arn")
+_INFORMATIVE = compile_pattern(r"\d|[Ee]rror|ERR|[Ff]ail|Exception|[Ww]arn")
 """What makes the last of many lines worth quoting: a figure, or something that went wrong."""
 STEP_WINDOW = 120
 """Newest entries in which steps are looked for."""

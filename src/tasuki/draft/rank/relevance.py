@@ -5,6 +5,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from tasuki.draft.facts.commands import is_help_or_version
 from tasuki.draft.facts.derive import DerivedFacts
@@ -13,6 +14,7 @@ from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.draft.text.split import extract_terms
 from tasuki.model import CommandFact, Facts, FileFact, Goal, Lesson, Thread
+from tasuki.patterns import compile_pattern
 
 TERMS = {
     "touched": "edits and reads, as a logarithm: each counts 1 (a read 0.8), halved every 60 entries, and "
@@ -30,8 +32,8 @@ MAX_GOAL = 4_000
 """Characters of a goal whose words are looked for in paths."""
 FULL_MATCH_WORDS = 3
 """Words of the goal in a path that make a full match."""
-_BETWEEN = re.compile(r"[^a-zA-Z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_BETWEEN = compile_pattern(r"[^a-zA-Z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
+_WORD = compile_pattern(r"[^\W\d_]{4,}")
 
 
 class FileRanks:
@@ -99,6 +101,10 @@ class FileRanks:
 
     def rank_files(self) -> list[tuple[float, FileFact]]:
         """Return the user's files with their worth, the best first, without scratch space."""
+        return list(self._ranked)
+
+    @cached_property
+    def _ranked(self) -> list[tuple[float, FileFact]]:
         scored = ((self.compute_worth(f), f) for f in self.candidates if not is_noise(f.path))
         return sorted(scored, key=lambda pair: (-pair[0], pair[1].path))
 
@@ -121,7 +127,7 @@ MIN_HALF_LIFE = 40
 """Entries after which recency counts half, at least; a sixth of the thread if that is more."""
 
 
-_PLAIN = re.compile(r"(?<![\w`./_-])[^\W\d_]{4,}(?![\w`/_])")
+_PLAIN = compile_pattern(r"(?<![\w`./_-])[^\W\d_]{4,}(?![\w`/_])")
 COMMAND_HALF_LIFE = 40
 """Entries after which a run of a command counts half."""
 SHORT_COMMAND = 60
@@ -132,7 +138,7 @@ MAX_TERMS = 60
 """Number of a goal's first terms that are used."""
 
 
-_POINTS_BACK = re.compile(
+_POINTS_BACK = compile_pattern(
     r"\b(?:these|those|this|that|them|it|all of|above|option|both|first|second|\d)\b|^.{0,60}$",
     re.IGNORECASE | re.DOTALL,
 )

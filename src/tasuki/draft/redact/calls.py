@@ -10,7 +10,7 @@ from itertools import islice
 
 from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact.finders import SecretSpan
-from tasuki.draft.redact.patterns import compile_pattern
+from tasuki.draft.redact.patterns import compile_once
 
 _QUOTED = r"\\{0,8}(?:\"(?P<v1>[^\"\\\n]{4,512})|'(?P<v2>[^'\\\n]{4,512})|`(?P<v3>[^`\\\n]{4,512}))"
 _ARGUMENT = r"[({]\s{0,9}[bru@L]?" + _QUOTED + r"\\{0,8}[\"'`]\s{0,9}[,)}]"
@@ -21,7 +21,7 @@ def find_argument_secret(text: str, position: int, kind: str) -> list[SecretSpan
 
     `position` is that of the bracket.
     """
-    found = compile_pattern(_ARGUMENT).match(text, position)
+    found = compile_once(_ARGUMENT).match(text, position)
     return _judge_literal(found, kind) if found else []
 
 
@@ -32,7 +32,7 @@ _FALLBACK_OF = (
 
 def find_fallback_secret(text: str, position: int, kind: str) -> list[SecretSpan]:
     """Return the literal in `process.env.API_TOKEN || "…"`; `position` is after the name."""
-    found = compile_pattern(_FALLBACK_OF).match(text, position) or compile_pattern(_AFTER_OR).match(
+    found = compile_once(_FALLBACK_OF).match(text, position) or compile_once(_AFTER_OR).match(
         text, position
     )
     return _judge_literal(found, kind) if found else []
@@ -55,7 +55,7 @@ def find_element_secrets(text: str, position: int, kind: str) -> list[SecretSpan
 
     `position` is after the name.
     """
-    opening = compile_pattern(_OPENING).match(text, position)
+    opening = compile_once(_OPENING).match(text, position)
     if not opening:
         return _find_section_secrets(text, position, kind)
     start = opening.end() - 1
@@ -63,7 +63,7 @@ def find_element_secrets(text: str, position: int, kind: str) -> list[SecretSpan
     end = text.find(close, start, start + _BLOCK)
     end = start + _BLOCK if end < 0 else end + 1
     spans: list[SecretSpan] = []
-    for found in compile_pattern(_ELEMENT).finditer(text, start, end):
+    for found in compile_once(_ELEMENT).finditer(text, start, end):
         spans += _judge_literal(found, kind)
     return spans
 
@@ -80,13 +80,13 @@ def _find_section_secrets(text: str, position: int, kind: str) -> list[SecretSpa
 
     `position` is after the name.
     """
-    section = compile_pattern(_SECTION).match(text, position)
+    section = compile_once(_SECTION).match(text, position)
     if not section or text[position] not in "]:":
         return []
     spans: list[SecretSpan] = []
     position = section.end()
     for _ in range(_ENTRIES):
-        found = compile_pattern(_ENTRY).match(text, position)
+        found = compile_once(_ENTRY).match(text, position)
         if not found:
             break
         value = found["v"]
@@ -107,7 +107,7 @@ def _find_argument(text: str, position: int, number: int) -> tuple[int, int] | N
     `position` is after the bracket.
     """
     depth = passed = 0
-    for found in compile_pattern(_PIECE).finditer(text, position, position + _ARGUMENTS):
+    for found in compile_once(_PIECE).finditer(text, position, position + _ARGUMENTS):
         piece = found.group()
         if found.lastgroup:
             if depth == 0 and passed == number:
@@ -138,7 +138,7 @@ def find_call_secrets(text: str, name: str, position: int) -> Iterator[SecretSpa
     last = start + _ARGUMENTS
     found_ends = (text.find(")", start, last), text.find("\n", start, last))
     end = min((x for x in found_ends if x >= 0), default=last)
-    literals = compile_pattern(_QUOTED + r"\\{0,8}[\"'`]").finditer(text, start, end + 1)
+    literals = compile_once(_QUOTED + r"\\{0,8}[\"'`]").finditer(text, start, end + 1)
     for found in islice(literals, _LITERALS):
         for span in _judge_literal(found, "password"):
             value = text[span.start : span.end]
@@ -155,9 +155,9 @@ def find_inserted_secrets(text: str, position: int) -> Iterator[SecretSpan]:
 
     For example `INSERT INTO users (name, password) VALUES ('bob', '…')`.
     """
-    row = compile_pattern(_ROW).match(text, position + len("values"))
+    row = compile_once(_ROW).match(text, position + len("values"))
     opening = text.rfind("(", max(0, position - 400), position) if row else -1
-    columns = compile_pattern(_COLUMNS).match(text, opening, position) if opening >= 0 else None
+    columns = compile_once(_COLUMNS).match(text, opening, position) if opening >= 0 else None
     kinds = (
         [shapes.find_secret_kind(name.strip("\"'` \\")) for name in columns["names"].split(",")]
         if columns
@@ -177,7 +177,7 @@ def find_inserted_secrets(text: str, position: int) -> Iterator[SecretSpan]:
                 yield SecretSpan(*place, shapes.simplify_kind(kind))
             position = place[1] if place else position
         position = text.find(")", position, position + _ARGUMENTS)
-        row = compile_pattern(_ROW).match(text, position + 1) if position >= 0 else None
+        row = compile_once(_ROW).match(text, position + 1) if position >= 0 else None
 
 
 _ROWS = 50  # rows of one statement that are read
@@ -205,6 +205,6 @@ def _judge_literal(found: re.Match[str], kind: str) -> list[SecretSpan]:
         return []
     if " " in value or not shapes.is_quoted_secret(value, kind):
         return []
-    peculiar = len(value) >= 12 and compile_pattern(r"(?=.*\d\D*\d)[\w+/=~!#%^&*-]+$").match(value)
+    peculiar = len(value) >= 12 and compile_once(r"(?=.*\d\D*\d)[\w+/=~!#%^&*-]+$").match(value)
     good = kind == "password" or shapes.is_random(value) or peculiar
     return [SecretSpan(*found.span(group), kind)] if good and shapes.is_hard(value) else []

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tasuki.draft.redact import patterns as shapes
-from tasuki.draft.redact.patterns import compile_pattern
+from tasuki.draft.redact.patterns import compile_once
 
 _SCHEME = r"(?i:(?P<scheme>[a-z][\w-]{1,20})[ ]+)?(?P<v>[A-Za-z0-9._~+/=:-]{8,4096})"
 
@@ -46,8 +46,8 @@ def find_tokens(text: str, narrow: bytes) -> Iterator[SecretSpan]:
     Only runs of 20 or more token characters are checked, which `bytes.find` skips to. Runs
     without a digit are skipped unless they begin like a shape of which some have none.
     """
-    mask, digit = narrow.translate(_RUN_CHARS), compile_pattern(r"\d").search
-    digitless = compile_pattern(_DIGITLESS).search
+    mask, digit = narrow.translate(_RUN_CHARS), compile_once(r"\d").search
+    digitless = compile_once(_DIGITLESS).search
     position = mask.find(_NEEDLE)
     while position >= 0:
         end = mask.find(b" ", position + _RUN)
@@ -59,7 +59,7 @@ def find_tokens(text: str, narrow: bytes) -> Iterator[SecretSpan]:
 
 def _find_issued(text: str, start: int, end: int) -> Iterator[SecretSpan]:
     """Yield tokens at the start of the run and after each separator in it."""
-    separators = compile_pattern(r"[-_.~]+").finditer(text, start, end)
+    separators = compile_once(r"[-_.~]+").finditer(text, start, end)
     inside = [found.end() for found in islice(separators, _MOST_PARTS)]
     for position in (start, *_find_after_escape(text, start), *inside):
         token = shapes.match_issued(text, position, end)
@@ -80,15 +80,15 @@ def _find_aws_secrets(text: str, start: int, end: int) -> Iterator[SecretSpan]:
 
     It has no shape but its length; the other half has one.
     """
-    lines = compile_pattern(
+    lines = compile_once(
         r"\\[nrt]|%0[aA]"
     )  # an escaped line break before a value is not part of it
     near = lines.sub(
         lambda found: " " * len(found.group()), text[max(0, start - _NEAR) : end + _NEAR]
     )
-    for found in compile_pattern(_FORTY).finditer(near):
+    for found in compile_once(_FORTY).finditer(near):
         value = found.group()
-        if shapes.is_random(value, often=10) and not compile_pattern(shapes.HASH).match(value):
+        if shapes.is_random(value, often=10) and not compile_once(shapes.HASH).match(value):
             position = max(0, start - _NEAR) + found.start()
             yield SecretSpan(position, position + len(value), "aws-secret-key")
 
@@ -101,7 +101,7 @@ def _find_after_escape(text: str, position: int) -> tuple[int, ...]:
 
     The escape is that of a newline, a percent escape or a terminal colour.
     """
-    found = compile_pattern(_ESCAPE).match(text, position)
+    found = compile_once(_ESCAPE).match(text, position)
     return (found.end(),) if found else ()
 
 
@@ -114,7 +114,7 @@ def _extend_token(text: str, kind: str, start: int, end: int) -> tuple[int, int]
         while start and (text[start - 1].isdigit() or text[start - 1] == ":"):
             start -= 1
     if kind in ("stripe_key", "service_token"):
-        end = compile_pattern(r"[\w+/=-]*").match(text, end).end()  # type: ignore[union-attr]
+        end = compile_once(r"[\w+/=-]*").match(text, end).end()  # type: ignore[union-attr]
     return start, end
 
 
@@ -126,7 +126,7 @@ _KEY_BLOCK = (
 
 def _find_key_block(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield a private key in PEM or PGP armour: whole, cut short, or with escaped newlines."""
-    found = compile_pattern(_KEY_BLOCK).match(text, position)
+    found = compile_once(_KEY_BLOCK).match(text, position)
     if found and any(len(run) >= 16 for run in re.split(r"[^A-Za-z0-9+/=]+", found["v"][:600])):
         yield SecretSpan(position, position + len(found.group().rstrip()), "private-key")
 
@@ -141,7 +141,7 @@ _URL = (
 
 def _find_url_secret(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield a password in an address, or an address that is a secret itself: an incoming webhook."""
-    found = compile_pattern(_URL).match(text, position)
+    found = compile_once(_URL).match(text, position)
     if not found:
         return
     if found["pw"] is None:
@@ -158,7 +158,7 @@ _BASIC = r"(?i:basic)\s{1,9}(?P<v>[A-Za-z0-9+/_-]{8,1024}={0,2})"
 
 
 def _find_bearer(text: str, position: int) -> Iterator[SecretSpan]:
-    found = compile_pattern(_BEARER).match(text, position)
+    found = compile_once(_BEARER).match(text, position)
     if found and shapes.is_bare_secret(found["v"].rstrip(".)}")):
         yield SecretSpan(
             found.start("v"), found.start("v") + len(found["v"].rstrip(".)}")), "bearer"
@@ -166,7 +166,7 @@ def _find_bearer(text: str, position: int) -> Iterator[SecretSpan]:
 
 
 def _find_basic(text: str, position: int) -> Iterator[SecretSpan]:
-    found = compile_pattern(_BASIC).match(text, position)
+    found = compile_once(_BASIC).match(text, position)
     if found and is_basic_auth(found["v"]):
         yield SecretSpan(*found.span("v"), "basic-auth")
 
@@ -192,13 +192,13 @@ def _find_cookies(text: str, position: int) -> Iterator[SecretSpan]:
 
     Also those after a --cookie flag.
     """
-    found = compile_pattern(_COOKIES).match(text, position)
+    found = compile_once(_COOKIES).match(text, position)
     if found and "=" in found["v"]:
         yield from _find_cookie_values(text, *found.span("v"))
 
 
 def _find_cookie_values(text: str, start: int, end: int) -> Iterator[SecretSpan]:
-    for found in compile_pattern(_COOKIE).finditer(text, start, end):
+    for found in compile_once(_COOKIE).finditer(text, start, end):
         if shapes.is_bare_secret(found["v"]):
             yield SecretSpan(*found.span("v"), "cookie")
 
@@ -207,7 +207,7 @@ _SIGNATURE = r"(?i:sig)=(?P<v>[A-Za-z0-9%+/_-]{20,200}={0,2})"
 
 
 def _find_signature(text: str, position: int) -> Iterator[SecretSpan]:
-    found = compile_pattern(_SIGNATURE).match(text, position)
+    found = compile_once(_SIGNATURE).match(text, position)
     if found and not text[position - 1 : position].isalnum():
         yield SecretSpan(*found.span("v"), "sas-signature")
 
@@ -277,7 +277,7 @@ def find_commands(text: str, lower: str) -> Iterator[SecretSpan]:
 def find_command_secret(name: str, text: str, position: int) -> Iterator[SecretSpan]:
     """Yield a password among the arguments of a command that takes it without a telling name."""
     end = min(_find_command_end(text, position), position + (120 if name in BY_NAME else 600))
-    for found in compile_pattern(_COMMANDS[name]).finditer(text, position, end):
+    for found in compile_once(_COMMANDS[name]).finditer(text, position, end):
         value = found["v"]
         plain = (
             name in _PLAIN and not shapes.is_placeholder(value) and not shapes.is_reference(value)
@@ -287,7 +287,7 @@ def find_command_secret(name: str, text: str, position: int) -> Iterator[SecretS
     if name == "login":
         yield from _find_login(text, position)
     if name == "curl":
-        for found in compile_pattern(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
+        for found in compile_once(r"\s-b\s{0,9}\\{0,8}[\"']?(?P<v>[^\"'\n\\]{6,2048})").finditer(
             text, position, end
         ):
             yield from _find_cookie_values(text, *found.span("v"))
@@ -296,17 +296,17 @@ def find_command_secret(name: str, text: str, position: int) -> Iterator[SecretS
 def find_piped_secret(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield a password echoed into a command that reads it from standard input."""
     start = max(text.rfind("\n", 0, position) + 1, position - 400)
-    for found in compile_pattern(_ECHO).finditer(text, start, position):
+    for found in compile_once(_ECHO).finditer(text, start, position):
         if not shapes.is_placeholder(found["v"]):
             yield SecretSpan(*found.span("v"), "command-password")
-    given = compile_pattern(r"[^\n]{0,100}<<<\s{0,9}" + _ARG).match(text, position)
+    given = compile_once(r"[^\n]{0,100}<<<\s{0,9}" + _ARG).match(text, position)
     if given and not shapes.is_placeholder(given["v"]):
         yield SecretSpan(*given.span("v"), "command-password")
 
 
 def _find_access_token(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield the value of a variable such as GITHUB_PAT."""
-    found = compile_pattern(r"_PAT\\{0,8}[\"']?\s?[:=]\s?" + _ARG).match(text, position)
+    found = compile_once(r"_PAT\\{0,8}[\"']?\s?[:=]\s?" + _ARG).match(text, position)
     if found and shapes.is_bare_secret(found["v"]):
         yield SecretSpan(*found.span("v"), "token")
 
@@ -316,7 +316,7 @@ _IDENTIFIED = r"(?i:identified(?:\s+with\s+[\w'\"]{1,40})?\s+(?:by|as)\s{1,9}(?:
 
 def _find_identified(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield the password in SQL's `IDENTIFIED BY '…'`."""
-    found = compile_pattern(_IDENTIFIED).match(text, position)
+    found = compile_once(_IDENTIFIED).match(text, position)
     if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
         yield SecretSpan(*found.span("v"), "password")
 
@@ -326,7 +326,7 @@ _PGPASS = r":(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w*.-]{1,64}:(?![a-z]{1,64}(?:\s|\\n|
 
 def _find_pgpass(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield the password in a line of `.pgpass`: host:port:database:user:password."""
-    found = compile_pattern(_PGPASS).match(
+    found = compile_once(_PGPASS).match(
         text, position if text[position] == ":" else max(0, position - 2)
     )
     if found and not shapes.is_placeholder(found["v"]) and not shapes.is_reference(found["v"]):
@@ -338,7 +338,7 @@ _LOGIN = r"(?i:login):\s{1,9}[`*]{0,3}[\w.@+-]{1,64}[`*]{0,3}\s{1,9}/\s{1,9}[`*]
 
 def _find_login(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield the second half of "Login: admin / …"."""
-    found = compile_pattern(_LOGIN).match(text, position)
+    found = compile_once(_LOGIN).match(text, position)
     value = found["v"].rstrip("*.,;:)") if found else ""
     if found and shapes.is_bare_secret(value, "password"):
         yield SecretSpan(found.start("v"), found.start("v") + len(value), "password")
@@ -349,7 +349,7 @@ _FROM_LITERAL = r"--from-literal[= ]\\{0,8}[\"']?[\w.-]{1,128}=" + _ARG
 
 def _find_literal(text: str, position: int) -> Iterator[SecretSpan]:
     """Yield the value in `kubectl create secret generic x --from-literal=db=…`."""
-    found = compile_pattern(_FROM_LITERAL).match(text, position)
+    found = compile_once(_FROM_LITERAL).match(text, position)
     if found and shapes.is_bare_secret(found["v"], "password"):
         yield SecretSpan(*found.span("v"), "command-password")
 
@@ -374,7 +374,7 @@ ANCHORED: tuple[tuple[str, int, SecretFinder], ...] = (
 
 def find_authorization(value: str, position: int, name: str) -> list[SecretSpan]:
     """Return the credentials of an Authorization header or a registry's `auth` field."""
-    found = compile_pattern(_SCHEME).match(value)
+    found = compile_once(_SCHEME).match(value)
     if not found:
         return []
     if name.strip("-_").lower() == "auth" and not is_basic_auth(found["v"]):

@@ -9,7 +9,7 @@ from itertools import islice
 
 from tasuki.draft.redact import patterns as shapes
 from tasuki.draft.redact.finders import SecretSpan
-from tasuki.draft.redact.patterns import compile_pattern
+from tasuki.draft.redact.patterns import compile_once
 
 _BELOW = r"[ \t]{0,9}(?:\r?\n|\\n)[ \t]{0,40}(?P<v>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
 
@@ -30,10 +30,10 @@ def replace_diff_marks(text: str) -> str:
     with `+`, a list and a command's flags begin with `-`. Of any other text only those `-` are
     replaced that begin neither a list nor a flag.
     """
-    added = list(islice(compile_pattern(_ADDED).finditer(text), 2))
+    added = list(islice(compile_once(_ADDED).finditer(text), 2))
     if len(added) < 2 and "@@ -" not in text:
-        return compile_pattern(_NESTED).sub(" ", text)
-    return compile_pattern(_REMOVED).sub(" ", compile_pattern(_ADDED).sub(" ", text))
+        return compile_once(_NESTED).sub(" ", text)
+    return compile_once(_REMOVED).sub(" ", compile_once(_ADDED).sub(" ", text))
 
 
 # ---- blocks --------------------------------------------------------------------------------------------------------
@@ -44,10 +44,10 @@ _INDENTED = r"[ \t]{1,80}(?P<v>[^\s\"'\\][^\n\"'\\]{3,4095})"
 
 def read_block(text: str, end: int, kind: str) -> list[SecretSpan]:
     """Return the secret lines of YAML's `token: |`; `end` is after the name."""
-    opening = compile_pattern(_BLOCK).match(text, end)
+    opening = compile_once(_BLOCK).match(text, end)
     spans: list[SecretSpan] = []
     for start, stop in _split_lines(text, opening.end()) if opening else ():
-        found = compile_pattern(_INDENTED).match(text, start, stop)
+        found = compile_once(_INDENTED).match(text, start, stop)
         value = found["v"].rstrip() if found else ""
         if not found or not shapes.is_literal_secret(value, kind):
             break
@@ -83,7 +83,7 @@ def read_manifest(text: str, start: int, end: int) -> list[SecretSpan]:
 
     `start` and `end` are those of the kind, `Secret`.
     """
-    if not compile_pattern(_KIND).search(text, max(0, start - 24), start):
+    if not compile_once(_KIND).search(text, max(0, start - 24), start):
         return []
     first, last = _find_bounds(text, start, end)
     spans: list[SecretSpan] = []
@@ -92,11 +92,11 @@ def read_manifest(text: str, start: int, end: int) -> list[SecretSpan]:
         if position >= last:
             break
         depth = len(text[position:stop]) - len(text[position:stop].lstrip(" "))
-        if data := compile_pattern(_DATA).match(text, position, stop):
+        if data := compile_once(_DATA).match(text, position, stop):
             indent, section = depth, data["name"]
         elif section and depth <= indent and position < stop:
             section = ""
-        elif section and (found := compile_pattern(_ENTRY).match(text, position, stop)):
+        elif section and (found := compile_once(_ENTRY).match(text, position, stop)):
             spans += _judge_entry(found["v"], found.start("v"), section)
     return spans
 
@@ -120,7 +120,7 @@ def _judge_entry(value: str, position: int, section: str) -> list[SecretSpan]:
     bare = value.strip("\"',\\")
     position += value.index(bare)
     if section == "data":
-        good = len(bare) % 4 == 0 and compile_pattern(_BASE64).match(bare) is not None
+        good = len(bare) % 4 == 0 and compile_once(_BASE64).match(bare) is not None
         good = good and not shapes.is_placeholder(bare)
     else:
         good = shapes.is_bare_secret(bare, "password")
@@ -141,9 +141,9 @@ def read_column(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
 
     `start` and `end` are those of the heading.
     """
-    if not compile_pattern(_AFTER_CELL).match(text, end) or not compile_pattern(
-        _BEFORE_CELL
-    ).search(text[max(0, start - 44) : start]):
+    if not compile_once(_AFTER_CELL).match(text, end) or not compile_once(_BEFORE_CELL).search(
+        text[max(0, start - 44) : start]
+    ):
         return []
     top = max(*(_find_after(text, mark, start) for mark in ("\n", "\\n", ': "', ':"')))
     if top < 0:
@@ -159,7 +159,7 @@ def read_column(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
     spans: list[SecretSpan] = []
     for position, stop in lines:
         row = text[position:stop]
-        if compile_pattern(_RULE).match(row):
+        if compile_once(_RULE).match(row):
             continue
         if row.count(separator) != width or text[start:end] in row:
             break
@@ -181,7 +181,7 @@ def _is_head(head: str, separator: str) -> bool:
         all(cells)
         and len(cells) > 1
         and len(head) <= _WIDEST
-        and all(compile_pattern(_HEADING).match(cell) and len(cell.split()) <= 4 for cell in cells)
+        and all(compile_once(_HEADING).match(cell) and len(cell.split()) <= 4 for cell in cells)
     )
 
 
@@ -204,11 +204,11 @@ def find_below(text: str, start: int, end: int, kind: str) -> list[SecretSpan]:
     """Return AWS's secret on the line under the words for it."""
     if kind != "key" or not text[max(0, start - 14) : start].lower().endswith("secret access "):
         return []
-    found = compile_pattern(_BELOW).match(text, end)
+    found = compile_once(_BELOW).match(text, end)
     if (
         not found
         or not shapes.is_random(found["v"], often=10)
-        or compile_pattern(shapes.HASH).match(found["v"])
+        or compile_once(shapes.HASH).match(found["v"])
     ):
         return []
     return [SecretSpan(*found.span("v"), "aws-secret-key")]

@@ -18,7 +18,7 @@ from tasuki.draft.redact.finders import (
     find_piped_secret,
 )
 from tasuki.draft.redact.lines import find_below, read_block, read_column, read_manifest
-from tasuki.draft.redact.patterns import compile_pattern
+from tasuki.draft.redact.patterns import compile_once
 
 _LEFT = r"[A-Za-z0-9_.\-\u00df-\u00ff]{0,64}"
 _RIGHT = r"[A-Za-z0-9_\-\u00df-\u00ff]*(?:\.[A-Za-z0-9_\-\u00df-\u00ff]+)*"
@@ -33,7 +33,7 @@ def find_named(text: str, lower: str) -> Iterator[SecretSpan]:
     `lower` is the text in lower case, with `?` for every character beyond Latin-1.
     """
     seen: set[int] = set()
-    left, right = compile_pattern(_LEFT), compile_pattern(_RIGHT)
+    left, right = compile_once(_LEFT), compile_once(_RIGHT)
     for stem in shapes.STEMS:
         if stem not in lower:
             continue
@@ -54,11 +54,9 @@ def find_named(text: str, lower: str) -> Iterator[SecretSpan]:
 
 def _find_foreign(text: str, lower: str) -> Iterator[SecretSpan]:
     """Yield values after words for a password in other scripts, plain or in JSON's escapes."""
-    ends = [found.end() for found in compile_pattern(shapes.ESCAPED).finditer(lower)]
-    for run in compile_pattern(r"\?\?\?*").finditer(lower) if not text.isascii() else ():
-        ends += [
-            found.end() for found in compile_pattern(shapes.FOREIGN).finditer(text, *run.span())
-        ]
+    ends = [found.end() for found in compile_once(shapes.ESCAPED).finditer(lower)]
+    for run in compile_once(r"\?\?\?*").finditer(lower) if not text.isascii() else ():
+        ends += [found.end() for found in compile_once(shapes.FOREIGN).finditer(text, *run.span())]
     for end in ends:
         yield from _find_in_sentence(text, end, "password") or _find_assigned(
             text, end, end, "", "password"
@@ -79,7 +77,7 @@ def _find_after_name(text: str, start: int, end: int) -> list[SecretSpan]:
         found = find_element_secrets(text, end, plural)
         if found or shapes.find_secret_kind(name) != "credentials":
             return found
-    if name.endswith("auth") and (pair := compile_pattern(_AUTH_PAIR).match(text, end)):
+    if name.endswith("auth") and (pair := compile_once(_AUTH_PAIR).match(text, end)):
         return _judge_word(pair["v"], pair.start("v"), "password")
     kind = (
         shapes.find_secret_kind(name)
@@ -134,8 +132,8 @@ def _find_reversed(text: str, start: int, kind: str) -> list[SecretSpan]:
         return []
     position = max(0, start - 300)
     found = (
-        compile_pattern(_REVERSED).search(text, position, start)
-        if compile_pattern(r".*\b(?:is|was)\b").match(text, max(position, start - 36), start)
+        compile_once(_REVERSED).search(text, position, start)
+        if compile_once(r".*\b(?:is|was)\b").match(text, max(position, start - 36), start)
         else None
     )
     if not found:
@@ -149,7 +147,7 @@ def _is_pass(text: str, start: int, end: int) -> bool:
 
     `pass:…` is one too.
     """
-    return compile_pattern(r"\\{0,8}[\"']?\s?[:=]|\sis\s").match(
+    return compile_once(r"\\{0,8}[\"']?\s?[:=]|\sis\s").match(
         text, end
     ) is not None and not text.startswith("PASS:", start)
 
@@ -162,7 +160,7 @@ def _find_two_word_kind(text: str, start: int, name: str) -> str:
     if (
         name.lower() == "key"
         and text[start - 1 : start] == " "
-        and compile_pattern(_OWNER).search(text[max(0, start - 11) : start])
+        and compile_once(_OWNER).search(text[max(0, start - 11) : start])
     ):
         return "key"
     return ""
@@ -176,7 +174,7 @@ def _find_bytes_kind(text: str, end: int, name: str) -> str:
 
     In code those are a key's own, not a name to look something up by.
     """
-    given = name.lower() == "key" and compile_pattern(_BYTES).match(text, end)
+    given = name.lower() == "key" and compile_once(_BYTES).match(text, end)
     return "weak-key" if given else ""
 
 
@@ -199,7 +197,7 @@ def _find_assigned(text: str, start: int, end: int, name: str, kind: str) -> lis
 
     The notations: shell, YAML, JSON, XML, code, header, query, table.
     """
-    found = compile_pattern(_ASSIGN).match(text, end)
+    found = compile_once(_ASSIGN).match(text, end)
     if not found or not _is_assignment(
         text, start, found["close"], found["op"].strip(), found["q"]
     ):
@@ -227,10 +225,10 @@ _LISTED = r"[\"'],\s{0,9}\\{0,8}[\"']$"
 
 def _is_assignment(text: str, start: int, close: str, op: str, quoted: str | None) -> bool:
     if op == ",":
-        is_listed = compile_pattern(_LISTED).search(text, max(0, start - 16), start)
+        is_listed = compile_once(_LISTED).search(text, max(0, start - 16), start)
         return bool(close.strip("\\]")) and quoted is not None and not is_listed
     if op == ">":
-        attribute = compile_pattern(r"(?:key|name|id)=\\{0,8}[\"']$").search(
+        attribute = compile_once(r"(?:key|name|id)=\\{0,8}[\"']$").search(
             text, max(0, start - 16), start
         )
         return bool(close and attribute) or (text[start - 1 : start] in ("<", ":") and not close)
@@ -288,11 +286,9 @@ def _cut_value(value: str, *, shell: bool, query: bool) -> str:
     That is separators, closing brackets, the next parameter.
     """
     if query:
-        return compile_pattern(r"[^&#,;<>(){}\[\]|]*").match(value).group()  # type: ignore[union-attr]
+        return compile_once(r"[^&#,;<>(){}\[\]|]*").match(value).group()  # type: ignore[union-attr]
     stop = (
-        compile_pattern(r"&&|\|\||;\w|[<>]|&\w+=")
-        if shell
-        else compile_pattern(r"[,;<>(){}\[\]|]|&\w+=")
+        compile_once(r"&&|\|\||;\w|[<>]|&\w+=") if shell else compile_once(r"[,;<>(){}\[\]|]|&\w+=")
     )
     found = stop.search(value)
     return (value[: found.start()] if found else value).rstrip(".,;:)]}")
@@ -311,7 +307,7 @@ def _find_in_sentence(text: str, end: int, kind: str) -> list[SecretSpan]:
     """Return the value in "the password for staging is …", in a few languages."""
     if text[end : end + 1] in ('"', "'"):
         return []
-    found = compile_pattern(_SENTENCE).match(text, end)
+    found = compile_once(_SENTENCE).match(text, end)
     if not found:
         return []
     if found["quoted"]:
@@ -327,7 +323,7 @@ def _judge_word(value: str, position: int, kind: str) -> list[SecretSpan]:
     """Return a span for a bare word of a sentence, without the punctuation that follows it."""
     if shapes.is_run_on(value):
         return []
-    word = compile_pattern(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
+    word = compile_once(r"[^\"'`<>\\]*").match(value).group()  # type: ignore[union-attr]
     cut = _cut_value(word, shell=False, query=False)
     called, value = word[len(cut) : len(cut) + 1] in ("(", "["), cut.rstrip("!?*")
     return (
@@ -342,7 +338,7 @@ _PAIR = r"\\{0,8}[\"'`]?(?:\s{0,9}(?:are|is|:|=)\s{0,9}|[ \t]{0,9})[\"'`]?(?!(?:
 
 def _find_pair(text: str, end: int) -> list[SecretSpan]:
     """Return the second half of "credentials: admin / …"."""
-    found = compile_pattern(_PAIR).match(text, end)
+    found = compile_once(_PAIR).match(text, end)
     return _judge_word(found["v"], found.start("v"), "password") if found else []
 
 
@@ -370,7 +366,7 @@ def _find_spaced(text: str, start: int, end: int, name: str, kind: str) -> list[
     before = text[max(0, start - 160) : start]
     if before.endswith((": ", '"', "'")):
         return _find_next_line(text, before, end, name, kind)
-    found = compile_pattern(_SPACED).match(text, end)
+    found = compile_once(_SPACED).match(text, end)
     if not found:
         return []
     if found["quoted"]:
@@ -379,7 +375,7 @@ def _find_spaced(text: str, start: int, end: int, name: str, kind: str) -> list[
             if _is_hard_literal(found["quoted"], before)
             else []
         )
-    if compile_pattern(_MACHINE).search(before) and not shapes.is_placeholder(found["bare"]):
+    if compile_once(_MACHINE).search(before) and not shapes.is_placeholder(found["bare"]):
         return [SecretSpan(*found.span("bare"), kind)]
     spans = _judge_word(found["bare"], found.start("bare"), kind)
     return spans if spans and _is_value(before, name, kind, found["bare"]) else []
@@ -394,12 +390,10 @@ def _is_value(before: str, name: str, kind: str, value: str) -> bool:
         return True
     if shapes.is_random(value) if kind == "password" else shapes.is_weak_key_value(value):
         return True
-    if compile_pattern(_SETTER).search(before):
+    if compile_once(_SETTER).search(before):
         return True
     return (
-        kind == "password"
-        and _is_mixed(value)
-        and compile_pattern(_WITH).search(before) is not None
+        kind == "password" and _is_mixed(value) and compile_once(_WITH).search(before) is not None
     )
 
 
@@ -408,7 +402,7 @@ _WITH = r"(?i:\b(?:with|using|and|as \S{1,64},?)\s(?:the\s)?)$"
 
 def _is_mixed(value: str) -> bool:
     """Return whether the word has a digit and a symbol or inner capital, unlike words of prose."""
-    return bool(compile_pattern(r"(?=\D*\d)(?:\w+[!#$%&*?@^+]|.*[a-z0-9][A-Z])").match(value))
+    return bool(compile_once(r"(?=\D*\d)(?:\w+[!#$%&*?@^+]|.*[a-z0-9][A-Z])").match(value))
 
 
 def _is_hard_literal(value: str, before: str) -> bool:
@@ -419,15 +413,13 @@ def _is_hard_literal(value: str, before: str) -> bool:
 
 def _find_next_line(text: str, before: str, end: int, name: str, kind: str) -> list[SecretSpan]:
     """Return the value of a manifest's `- name: DB_PASSWORD` / `value: …`."""
-    if compile_pattern(r"(?i:name|key)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?$").search(
-        before
-    ):
-        found = compile_pattern(_NEXT_LINE).match(text, end)
-        found = found or compile_pattern(_TAGGED).match(text, end)
-    elif compile_pattern(r"variable\s\\{0,8}[\"']$").search(before):
-        found = compile_pattern(_DEFAULT).match(text, end)
-    elif compile_pattern(r"(?:argument|option)\([^()]{0,60}\\{0,8}[\"']$").search(before):
-        found = compile_pattern(_OPTION).match(text, end)
+    if compile_once(r"(?i:name|key)\\{0,8}[\"']?\s{0,9}[:=]\s{0,9}\\{0,8}[\"']?$").search(before):
+        found = compile_once(_NEXT_LINE).match(text, end)
+        found = found or compile_once(_TAGGED).match(text, end)
+    elif compile_once(r"variable\s\\{0,8}[\"']$").search(before):
+        found = compile_once(_DEFAULT).match(text, end)
+    elif compile_once(r"(?:argument|option)\([^()]{0,60}\\{0,8}[\"']$").search(before):
+        found = compile_once(_OPTION).match(text, end)
     else:
         return []
     if not found:

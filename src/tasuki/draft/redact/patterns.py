@@ -1,14 +1,15 @@
 """What a secret looks like: issuers' token shapes, names of secrets, and conditions for
 values.
 
-Tables and judgements only; `redact` finds the places. Patterns are compiled on first use,
-since compiling them all at import would cost more than scanning an ordinary thread.
+Tables and judgements only; `redact` finds the places. Patterns are compiled on first use.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
+
+from tasuki.patterns import compile_pattern
 
 # kind -> shape, in order of trial. Only what the issuer documents as secret; publishable keys (pk_…) are left out.
 _SHAPES: tuple[tuple[str, str], ...] = (
@@ -56,9 +57,9 @@ _ISSUED = frozenset(kind for kind, _ in _SHAPES) - {"service_token", "api_key", 
 
 
 @cache
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return the compiled pattern; the cache of `re` itself forgets and is slower."""
-    return re.compile(pattern)
+def compile_once(pattern: str) -> re.Pattern[str]:
+    """Return the compiled pattern, found by its text alone."""
+    return compile_pattern(pattern)
 
 
 _LONGEST = 4096  # characters of a token; longer ones are redacted up to here, which bounds the work on hostile text
@@ -72,10 +73,10 @@ def match_issued(text: str, start: int, end: int) -> tuple[str, int] | None:
     afterwards.
     """
     end = min(end, start + _LONGEST)
-    found = compile_pattern(_ANY_SHAPE).match(text, start, end)
+    found = compile_once(_ANY_SHAPE).match(text, start, end)
     if not found:
         return None
-    kind = next(kind for kind, shape in _SHAPES if compile_pattern(shape).match(text, start, end))
+    kind = next(kind for kind, shape in _SHAPES if compile_once(shape).match(text, start, end))
     return (kind, found.end()) if _is_issued(kind, found.group()) else None
 
 
@@ -87,7 +88,7 @@ _DUMMY = (
 
 def _is_issued(kind: str, value: str) -> bool:
     """Return whether a value of an issuer's shape is a token, not a placeholder or a name."""
-    if compile_pattern(_DUMMY).search(value):
+    if compile_once(_DUMMY).search(value):
         return False
     return kind in _ISSUED or is_random(value, often=10)
 
@@ -151,7 +152,7 @@ _SPLIT = r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u00ff]+|\d+"
 
 
 def _split_words(name: str) -> list[str]:
-    words = [w.lower() for w in compile_pattern(_SPLIT).findall(name)]
+    words = [w.lower() for w in compile_once(_SPLIT).findall(name)]
     while len(words) > 1 and (
         words[-1].isdigit() or (words[-1] in _QUALIFIERS and words[-1] != "id")
     ):
@@ -199,7 +200,7 @@ def find_secret_kind(name: str) -> str:
         return "authorization"
     if last == "hmac" or (name.isupper() and last == "key" and before):
         return "weak-key"
-    found = compile_pattern(_GLUED).search(last)
+    found = compile_once(_GLUED).search(last)
     return _find_glued_kind(found.group()) if found else ""
 
 
@@ -264,19 +265,19 @@ def is_placeholder(value: str) -> bool:
     value = value[:256]
     if value.lower() in _COMMON:
         return True
-    return bool(compile_pattern(_DUMMY).search(value) or compile_pattern(_REFERENCE).match(value))
+    return bool(compile_once(_DUMMY).search(value) or compile_once(_REFERENCE).match(value))
 
 
 def is_reference(value: str) -> bool:
     """Return whether the value is code, a path, a file, an address or a technical term."""
     if (
-        compile_pattern(_CALL).match(value)
-        or compile_pattern(_TECHNICAL).match(value)
-        or (compile_pattern(_FILE).match(value) and not is_random(value))
+        compile_once(_CALL).match(value)
+        or compile_once(_TECHNICAL).match(value)
+        or (compile_once(_FILE).match(value) and not is_random(value))
     ):
         return True
     return bool(
-        (compile_pattern(_PATH).match(value) or compile_pattern(_DOTTED).match(value))
+        (compile_once(_PATH).match(value) or compile_once(_DOTTED).match(value))
         and not is_random(value)
     )
 
@@ -287,13 +288,13 @@ def is_hard(value: str, kind: str = "") -> bool:
     Required of values without quotes, where code, prose and secrets look alike. For a password
     one word with one digit is enough.
     """
-    if kind == "password" and compile_pattern(r"[A-Za-z]?[a-z]{4,}\d$").match(value):
+    if kind == "password" and compile_once(r"[A-Za-z]?[a-z]{4,}\d$").match(value):
         return True
     value = value[:256]
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
     if len(value) < 6 or not letters:
         return False
-    if compile_pattern(_CAMEL).match(value) or compile_pattern(_SNAKE).match(value):
+    if compile_once(_CAMEL).match(value) or compile_once(_SNAKE).match(value):
         return len(value) >= 16 and is_random(value)
     return (
         digits >= 2
@@ -356,8 +357,8 @@ def is_weak_key_value(value: str) -> bool:
     return (
         len(value) >= 20
         and is_random(value)
-        and not compile_pattern(_UUID).match(value)
-        and not compile_pattern(HASH).match(value)
+        and not compile_once(_UUID).match(value)
+        and not compile_once(HASH).match(value)
     )
 
 

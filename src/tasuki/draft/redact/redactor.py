@@ -7,7 +7,6 @@ left alone, with figures.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
@@ -17,8 +16,9 @@ from tasuki.draft.redact.calls import CALLS, find_call_secrets, find_inserted_se
 from tasuki.draft.redact.finders import ANCHORED, SecretSpan, find_commands, find_tokens
 from tasuki.draft.redact.lines import replace_diff_marks
 from tasuki.draft.redact.names import find_named
+from tasuki.patterns import compile_pattern
 
-MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
+MARK = compile_pattern(r"\[REDACTED:[a-z0-9-]+\]")
 _MAX_REMEMBERED = 512
 _MAX_PASSES = 4
 

@@ -9,16 +9,17 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tasuki.draft.redact.redactor import Redactor, SecretSpan
+from tasuki.patterns import compile_pattern
 
 _BORDER = "|\u2502\u2503\u2551\u2506\u2507\u250a\u250b\u258c\u2590\u2588"
 """Characters between the columns of a screen."""
 _BEFORE = " \t\xa0>\u203a\u23bf\u2022\u25cf" + _BORDER
 _AFTER = " \t\xa0\\\u21b5\u23ce\u21a9\u2026" + _BORDER
-_SECRET_CHARACTER = re.compile(r"[A-Za-z0-9_.~+/=:%@-]")
+_SECRET_CHARACTER = compile_pattern(r"[A-Za-z0-9_.~+/=:%@-]")
 """A character of a secret: a line that ends with one may continue in the next that begins
 with one.
 """
-_COLUMNS = re.compile(f"[{re.escape(_BORDER)}]")
+_COLUMNS = compile_pattern(f"[{re.escape(_BORDER)}]")
 MAX_JOINED = 6
 """Lines over which one secret may extend."""
 MAX_WORD = 12

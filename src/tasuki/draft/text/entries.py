@@ -10,6 +10,7 @@ from tasuki.draft.redact.redactor import MARK
 from tasuki.draft.text.split import fold_whitespace
 from tasuki.harness.reading.typed_prompts import extract_human_words, extract_words_after_handoff
 from tasuki.model import Entry
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 
 BY_HAND = ("typed", "queued", "answer")
@@ -124,13 +125,15 @@ QUOTE_WINDOW = 4_000
 """The same in a person's words."""
 MAX_ATTEMPTS = 500
 """Places at which the first part of a claim is tried."""
-_NUMBER = re.compile(r"\d[\d.,]*")
-_HASH = re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,40}")
-_LEFT_OUT = re.compile(rf"{MARK.pattern}|…|\[\.\.\.\]|(?<![\w./])\.\.\.(?![\w./])|(?<=\w/)\.\.\.$")
+_NUMBER = compile_pattern(r"\d[\d.,]*")
+_HASH = compile_pattern(r"(?=[a-f]*\d)[0-9a-f]{7,40}")
+_LEFT_OUT = compile_pattern(
+    rf"{MARK.pattern}|…|\[\.\.\.\]|(?<![\w./])\.\.\.(?![\w./])|(?<=\w/)\.\.\.$"
+)
 _MIN_LETTERS = 5
 """Letters and digits that must be left of a claim with a part left out."""
 
-_HIDDEN = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
+_HIDDEN = compile_pattern("[\u00ad\u200b-\u200f\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 class TextClaim(Struct, frozen=True):

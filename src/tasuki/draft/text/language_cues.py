@@ -7,47 +7,52 @@ looked up instead of matched by patterns, since a long thread has a hundred thou
 """
 
 import re
+from functools import lru_cache
 
 from tasuki.draft.text import lexicon
 from tasuki.draft.text.lexicon import DECISION, FAILED, FINDING, NEXT, NUMBER, OPEN, REVERSAL, WISH
+from tasuki.patterns import compile_pattern
 
-_SETTLES = re.compile(r"(?:i|we|the [\w`.]+ now) ")
-_TAKEN_BACK = re.compile(r"\b(?:undo|revert|scrap|cancel|forget) (?:the|that|this|about|all)\b")
-RHETORICAL = re.compile(
+_SETTLES = compile_pattern(r"(?:i|we|the [\w`.]+ now) ")
+_TAKING_BACK = ("undo ", "revert ", "scrap ", "cancel ", "forget ")
+_TAKEN_BACK = compile_pattern(
+    r"\b(?:undo|revert|scrap|cancel|forget) (?:the|that|this|about|all)\b"
+)
+RHETORICAL = compile_pattern(
     r"want me to|shall i|should i (?:go|proceed|continue|start|also)|would you like|let me know|does that sound|"
     r"sound good|ready (?:to|for)|is there anything|looks? right|i'm missing|what do you want|which direction|does this|do you want|anything else|make sense|ok(?:ay)?\?$|right\?$"
 )
-_NUMBER = re.compile(
+_NUMBER = compile_pattern(
     r"(?<![\w.#-])[$€£]?\d[\d,.]*\s?(?:%|ms|µs|s\b|sec|minutes?|min\b|hours?|days?|weeks?|kb|mb|gb|kib|mib|gib|tb|bytes?|"
     r"req/s|rps|qps|tokens?|rows?|px|x\b|times|users?|lines?|retries|attempts|connections?|workers?|threads?|items?|"
     r"requests?|records?|entries|k\b|m\b|characters?|chars?)|[$€£]\d|(?:port|limit|timeout|max(?:imum)?|min(?:imum)?|"
     r"threshold|version|size|batch|ttl|rate|budget|quota|pool|code|exit|status)\W{1,4}(?:\w+\W{1,3}){0,3}\d"
 )
-_FIRST_PERSON = re.compile(
+_FIRST_PERSON = compile_pattern(
     r"^(?:so |then |therefore |instead,? )?(?:i|we)(?:'ve| have| now)? (?:\w+ly )?(?:keep|kept|use[d]?|went|ma[dk]e|moved?|set|left|"
     r"partition(?:ed)?|put|pinned?|split|stored?|return(?:ed)?|treat(?:ed)?|switch(?:ed)?|replaced?|dropped?|added|capped?|pick(?:ed)?|"
     r"limit(?:ed)?|took|take|gave|wrap(?:ped)?|sort(?:ed)?|cache[d]?|skip(?:ped)?|disabled?|enabled?|renamed?|write|wrote|read|"
     r"batch(?:ed)?|bump(?:ed)?|let|stick|stuck|do|did|run|ran) "
 )
-_COMPARED = re.compile(
+_COMPARED = compile_pattern(
     r"\b(?:instead of|rather than|and not|, not|over the|in favou?r of|statt|anstatt|en lugar de|en vez de)\b"
 )
-_FIGURES = re.compile(
+_FIGURES = compile_pattern(
     r"\d+[.,:]\d|\d\s?%|[$€£]\s?\d|\d\s?[$€£]|\b\d+\s?(?:h|min|s|ms|m|km|kg|v|ma|hz|khz|mhz|°c|dbm)\b"
 )
-_ASKS = re.compile(
+_ASKS = compile_pattern(
     r"^(?:wait|hm+|hmm|actually|so|and|ok|btw|also)?[, ]*(?:what|who|why|how|where|when|which|does|do|did|is|are|was|can|could|"
     r"would|should|has|have|will|was|wer|wie|warum|wo|wann|kann|ist|gibt|qué|cómo|por qué|dónde)\b"
 )
-_TASK = re.compile(
+_TASK = compile_pattern(
     r"^(?:(?:ok(?:ay)?|and|then|now|also|please|pls|next|so|great|thanks|cool|yes|yeah|gut|dann|jetzt|bitte)[,. ]+)*"
     r"(?:add|fix|make|rename|update|change|move|remove|delete|run|check|look|show|write|create|implement|refactor|clean|open|"
     r"commit|push|merge|rebase|try|test|explain|give|kill|drop|bump|split|extract|document|deploy|build|release|format|sort|print|tell|find|search|read|review|use|put|go on|continue|let'?s (?:look|see|check|add|"
     r"fix|run|start|try|continue|commit)|füge|mach|schau|zeig|prüf|benenn|ändere|lösch|schreib|añade|arregla|cambia|revisa)\w*\b"
 )
-_ANY_NUMBER = re.compile(r"(?<![\w`])\d[\d.,]*(?![\w`])|\d+\s?(?:ms|%|MB|GB|kB)")
-_DIGIT = re.compile(r"\d")
-_TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)?")
+_ANY_NUMBER = compile_pattern(r"(?<![\w`])\d[\d.,]*(?![\w`])|\d+\s?(?:ms|%|MB|GB|kB)")
+_DIGIT = compile_pattern(r"\d")
+_TOKEN = compile_pattern(r"[^\W\d_]+(?:['’-][^\W\d_]+)?")
 
 _BY_WORD: dict[str, int] = {}
 for _flag, _text in lexicon.CUE_WORDS.items():
@@ -60,6 +65,7 @@ for _flag, _phrases in (*lexicon.CUE_PHRASES.items(), (REVERSAL, lexicon.REVERSA
 _CUE_WORDS = frozenset(_BY_WORD) | frozenset(_BY_FIRST)
 
 
+@lru_cache(maxsize=8_192)
 def detect_cues(sentence: str) -> int:
     """Return flags of everything that one sentence seems to be."""
     low = sentence.lower()
@@ -72,9 +78,9 @@ def detect_cues(sentence: str) -> int:
             for phrase, flag in _BY_FIRST[word]:
                 if phrase in low:
                     cues |= flag
-    if (
-        low.startswith(lexicon.REVERSAL_STARTS) and not low.startswith(lexicon.NOT_A_NO)
-    ) or _TAKEN_BACK.search(low):
+    if (low.startswith(lexicon.REVERSAL_STARTS) and not low.startswith(lexicon.NOT_A_NO)) or (
+        any(word in low for word in _TAKING_BACK) and _TAKEN_BACK.search(low)
+    ):
         cues |= REVERSAL
     if len(low) > 160 or (cues & OPEN and low.rstrip().endswith(("?", "？"))) or _ASKS.match(low):
         cues &= ~REVERSAL
@@ -104,19 +110,21 @@ def is_narration(sentence: str) -> bool:
     return sentence[:24].lower().startswith(lexicon.NARRATION_STARTS)
 
 
-_LAST_SENTENCE = re.compile(r"(?:(?<=[.!?])(?<!i\.e\.)(?<!e\.g\.)\s+|\n\s*\n\s*)(?=\S[^\n]*\Z)")
+_LAST_SENTENCE = compile_pattern(
+    r"(?:(?<=[.!?])(?<!i\.e\.)(?<!e\.g\.)\s+|\n\s*\n\s*)(?=\S[^\n]*\Z)"
+)
 ANNOUNCEMENT_CHARACTERS = 600
 """Characters at the end of a message in which its last sentence is looked for."""
-_ANNOUNCES = re.compile(
+_ANNOUNCES = compile_pattern(
     r"(?:(?:ok(?:ay)?|good|great|perfect|alright|so|first|next|then|now|and)\b[,.! ]+)*"
     r"(?:(?:let me|let's|let us)\b|(?:i'?ll|i will|i'?m going to|i am going to|i'?m)\s+(?:(?:now|also|just|first)\s+)?"
     r"(?:look|check|see|read|run|verify|test|find|search|explore|examine|inspect|trac|start|begin|continu|proceed|re-?run)(?:e|n?ing)?\b)",
     re.IGNORECASE,
 )
-_ABOUT_TO = re.compile(
+_ABOUT_TO = compile_pattern(
     r"(?:now|next|then|update|add|fix|create|run|write|remove|commit|stage|wp\d+)\b", re.IGNORECASE
 )
-_GIVES_REASONS = re.compile(
+_GIVES_REASONS = compile_pattern(
     r"\b(?:because|since|instead|rather|so that|as it|decided?|must|never|don'?t|not)\b",
     re.IGNORECASE,
 )
@@ -150,11 +158,11 @@ def strip_announcement(text: str) -> str:
     return text
 
 
-_AFFIRMS = re.compile(
+_AFFIRMS = compile_pattern(
     r"(?:(?:ok(?:ay)?|yes|yeah|yep|yup|ya|sure|perfect|great|nice|cool|good|alright|awesome|thanks|looks? good|lgtm|sounds good|ja|oui|sí)\b[\s,.!:-]*)+",
     re.IGNORECASE,
 )
-_GOES_AHEAD = re.compile(
+_GOES_AHEAD = compile_pattern(
     r"(?:please|pls|and|then|now|also|let'?s|go ahead|go for it|go on|do (?:it|this|that|so)|continue|proceed|start(?: implementing)?|keep going|"
     r"implement (?:it|this|that)|fix (?:it|this|that)(?: up)?|give (?:it|this|that) a (?:try|go)|capture|works for me|as planned|bitte|weiter)\b[\s,.!]*",
     re.IGNORECASE,
@@ -173,12 +181,12 @@ def is_approval(text: str) -> bool:
     return not rest.strip(" .!,\"'")
 
 
-_REQUEST = re.compile(
+_REQUEST = compile_pattern(
     r"\b(?:can|could|would|will|kannst|könntest|puedes|peux)[- ](?:you|u|we|du|tu)\b|\bplease\b|\bpls\b|\bbitte\b"
 )
 
 
-_SMALL_TALK = re.compile(
+_SMALL_TALK = compile_pattern(
     r"\W*(?:right|ok(?:ay)?|alright|thanks?|thank you|great|perfect|nice|cool|good|so|well)?\W*"
     r"(?:(?:i|we)(?:'ll| will| have to| must| gotta| need to)? (?:go|continue|stop|leave|come back|be back|talk)\b.*"
     r"|(?:gotta|have to) (?:go|run)\W*|good (?:night|evening|bye)\b.*|see you\b.*|bye\b.*|thanks?\b.{0,20}|thank you\b.{0,20}"

@@ -5,8 +5,10 @@ Everything returned is verbatim from the text, apart from white space and emphas
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tasuki.draft.text import lexicon
+from tasuki.patterns import compile_pattern
 
 MAX_QUOTE = 320
 """Characters of one quoted sentence; a longer one is cut at a word and ends in ` …`."""
@@ -17,44 +19,58 @@ MAX_GOAL_WORDS = 20_000
 MAX_LINE = 3_000
 """A longer line of a user's message counts as pasted."""
 
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
-_BULLET = re.compile(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
-_SENTENCE_END = re.compile(
+_FENCE = compile_pattern(r"^\s*(?:```|~~~)")
+_BULLET = compile_pattern(r"^\s*(?:[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|#{1,6}\s+|>\s+)")
+_SENTENCE_END = compile_pattern(
     r"[.!?][\"')\]]?\s+(?=[\"'(`\[]?[A-Z0-9À-ÞА-Я]|[\w/-]+(?:\.[a-z]{1,4}\b|_\w))|[。！？]"
 )
 _ABBREVIATIONS = ("e.g.", "i.e.", "vs.", "etc.", "cf.", "approx.", "no.")
 _BULLET_STARTS = frozenset("-*+•#>0123456789")
-_TABLE = re.compile(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
-_EMPHASIS = re.compile(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
-_WHOLLY_BOLD = re.compile(r"^\s*\*\*[^*]+\*\*:?\s*$")
-_LETTER = re.compile(r"[^\W\d_]")
-_WORD_CHARACTER = re.compile(r"\w")
+_TABLE = compile_pattern(r"^\s*\|.*\|\s*$|^[\s|:+=-]{4,}$")
+_EMPHASIS = compile_pattern(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
+_WHOLLY_BOLD = compile_pattern(r"^\s*\*\*[^*]+\*\*:?\s*$")
+_LETTER = compile_pattern(r"[^\W\d_]")
+_WORD_CHARACTER = compile_pattern(r"\w")
 
-_TOKEN = re.compile(
+_TOKEN = compile_pattern(
     r"--?[a-z][\w-]+|[A-Za-z_$][\w$]*(?:(?:\.|::|->|/|-|#)[\w$]+)*(?:\(\))?|\d[\w.]*%?"
 )
-_NAMELIKE = re.compile(r"[a-z][A-Z]|[A-Z]{3}|[_.:>/#$()%-]|\A\d")
-WORD = re.compile(r"[^\W\d_][\w'’-]{2,}")
-PATH = re.compile(
-    r"(?<![\w/.@+)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
-    r"|(?<![\w/.@+-])[\w@+-][\w.@+-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs"
+_NAMELIKE = compile_pattern(r"[a-z][A-Z]|[A-Z]{3}|[_.:>/#$()%-]|\A\d")
+WORD = compile_pattern(r"[^\W\d_][\w'’-]{2,}")
+_EXTENSION = (
+    r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs"
     r"|swift|scala|sh|bash|zsh|fish|sql|html|css|scss|vue|svelte|json|jsonl|ya?ml|toml|ini|cfg|conf"
     r"|md|mdx|rst|txt|lock|mod|sum|proto|graphql|tf|nix|ex|exs|erl|hs|ml|lua|zig|dart|csv|env)\b"
 )
-_ERROR_STRONG = re.compile(
+PATH = compile_pattern(
+    r"(?<![\w/.@+)}-])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"
+    r"|(?<![\w/.@+-])[\w@+-][\w.@+-]*" + _EXTENSION
+)
+_ENDS_LIKE_FILE = compile_pattern(_EXTENSION)
+_ERROR_STRONG = compile_pattern(
     r"(?i)(?:\b\w*(?:error|exception)\b\s*[:\[(]|\berror TS\d+|^E\s{2,}|\bpanic: |^FAIL\b|^--- FAIL"
     r"|\bfatal: |\bAssertion|assert .*failed|\bexpected\b.*\b(?:got|actual|received|but)\b"
     r"|undefined: |cannot find |command not found|No such file|Permission denied|not found$"
     r"|^\s*✗|^\s*×|\bERR!|\bSegmentation fault|Could not |unable to )"
 )
-_PLACED_ERROR = re.compile(
+_PLACED_ERROR = compile_pattern(
     r"(?m)^(?:\[[\w:.-]+\] )?[\w./@-]{1,200}\.\w{1,5}[:(]\d+(?:[:,]\d+)?\)?: (?!\d)[^\n]{8,400}$"
 )
 """What a compiler or linter says about a place in a file."""
-_NO_ERROR = re.compile(r"\s*(?:hint: |Cancelled: )")
-_ERROR_WEAK = re.compile(
+_NO_ERROR = compile_pattern(r"\s*(?:hint: |Cancelled: )")
+_ERROR_WEAK = compile_pattern(
     r"(?i)\b(?:error|failed|failure|fail|denied|refused|invalid|missing|cannot|can't|timed? ?out|unexpected)\b"
 )
+
+
+def find_paths(text: str) -> list[str]:
+    """Return the paths and file names in a text, each once, in their order.
+
+    No path holds white space, so only words that may be one are looked at.
+    """
+    words = dict.fromkeys(text.split())
+    likely = [word for word in words if "/" in word or _ENDS_LIKE_FILE.search(word)]
+    return list(dict.fromkeys(PATH.findall(" ".join(likely))))
 
 
 def fold_whitespace(text: str) -> str:
@@ -64,7 +80,9 @@ def fold_whitespace(text: str) -> str:
 
 def fold_for_comparison(text: str) -> str:
     """Return a text for comparison: white space folded, without emphasis and quote marks."""
-    return fold_whitespace(_EMPHASIS.sub(r"\1", text)).strip("\"'“”„«»` ")
+    if "**" in text:
+        text = _EMPHASIS.sub(r"\1", text)
+    return fold_whitespace(text).strip("\"'“”„«»` ")
 
 
 def shorten(text: str, limit: int = MAX_QUOTE) -> str:
@@ -130,8 +148,14 @@ def _keep_sentence(sentence: str) -> Iterator[str]:
 
 def find_identifiers(text: str) -> list[str]:
     """Return code-like tokens: names with case or underscores, paths, flags, numbers."""
-    found = (m[0].strip("-").rstrip(".") for m in _TOKEN.finditer(text))
-    return [t for t in found if len(t) <= MAX_NAME and _NAMELIKE.search(t)]
+    return [name for token in _TOKEN.findall(text) if (name := _trim_name(token))]
+
+
+@lru_cache(maxsize=32_768)
+def _trim_name(token: str) -> str:
+    """Return a token without what follows a name in a sentence; empty if it is a plain word."""
+    name = token.strip("-").rstrip(".")
+    return name if len(name) <= MAX_NAME and _NAMELIKE.search(name) else ""
 
 
 def extract_terms(text: str) -> dict[str, float]:
@@ -179,7 +203,7 @@ def find_error_line(output: str) -> str:
     return shorten(fold_whitespace(lines[-1]), 240) if lines else ""
 
 
-_PASTE_LINE = re.compile(
+_PASTE_LINE = compile_pattern(
     r"^(?:\s*[$❯›»]\s|\s*[+-]?\s?\d+\s?[-+]\s|\s*[+-]\s\d+\s|\s{4,}\S|\t|\s*at \S+\s*\(|.*[{};]\s*$|[│┃|].*|\[?\d{4}-\d\d-\d\d|.*\b\w+\.[A-Za-z]{1,4}:\d+"
     r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: .*|traceback \(.*|fail\s{2,}.*|ok\s{2,}.*|exit status \d.*)|[+-]{3} |@@ |\S+\s+on\s+\S+.*\[.*\]"
     r"|\s*[\w./-]+\(\d+,\d+\)|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,})",
@@ -187,30 +211,32 @@ _PASTE_LINE = re.compile(
 )
 
 
-_PERSON = re.compile(
+_PERSON = compile_pattern(
     r"\b(?:i|i'?m|i'?d|i'?ll|i'?ve|you|your|we|we'?re|we'?ll|let'?s|me|my|us|our|can|could|please|don'?t|do not|"
     r"must|never|always|only|should|want|need|make sure|keep|avoid|instead|no|yes|ok|ich|wir|bitte|nicht|nur|je|nous|"
     r"il faut|yo|quiero|hay que)\b",
     re.IGNORECASE,
 )
-_OTHER_SCRIPT = re.compile("[぀-ヿ㐀-鿿가-힯А-я]")
-_REPORT = re.compile(
+_OTHER_SCRIPT = compile_pattern("[぀-ヿ㐀-鿿가-힯А-я]")
+_REPORT = compile_pattern(
     r"^[^\w\n]*(?:(?:low|medium|high|critical|major|minor)(?: severity)?[^\w\n]*|(?:fixed|found) in \S+(?:[^\S\n][^\w\n]*)?)$",
     re.IGNORECASE | re.MULTILINE,
 )
-_LOG = re.compile(
+_LOG = compile_pattern(
     r"^(?:Username|Password) for |^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\](?!\()|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
 )
 
 
-_COMMAND_LINE = re.compile(r"^\s*(?!\d+[.)])[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)")
+_COMMAND_LINE = compile_pattern(
+    r"^\s*(?!\d+[.)])[\w./-]+(?:\s+\S+){0,8}?\s--?[A-Za-z][\w-]*(?:[\s=]|$)"
+)
 
 
-_INLINE_CODE = re.compile(r"`[^`]+`")
-_SPEAKING = re.compile(
+_INLINE_CODE = compile_pattern(r"`[^`]+`")
+_SPEAKING = compile_pattern(
     r"(?:^|\s)(?:i|i'?m|i'd|i'll|you|we|let'?s|my|our|please|pls|don'?t)(?=\s|$|,)", re.IGNORECASE
 )
-_SURELY = re.compile(
+_SURELY = compile_pattern(
     r"^(?:\s*[$❯›»]\s|\s*[+-]\s?\d+\s|\s*\d+\s?[-+]\s|\s{4,}\S|\t|[+-]{3} |@@ |\s*at \S+\s*\(|\[?\d{4}-\d\d-\d\d)"
 )
 
@@ -227,7 +253,7 @@ def _is_pasted(line: str) -> bool:
     return bool(looks_so) and not _SPEAKING.search(line)
 
 
-_REQUEST_HEADING = re.compile(r"(?m)^## My request for Codex:\s*$")
+_REQUEST_HEADING = compile_pattern(r"(?m)^## My request for Codex:\s*$")
 """What an editor puts before a message: the request is after its last heading."""
 
 
@@ -280,8 +306,8 @@ MAX_PLAIN = 400
 """Characters up to which a message without pasted lines counts as the user's in any case,
 and a paragraph of a longer one.
 """
-_LISTED = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s+(?!\d)[^\n]*[a-z]{3,} [a-z]{2,} ")
-_SPECIFIES = re.compile(r"\A\s*#{1,3} \S.*(?:\n.*){4,}")
+_LISTED = compile_pattern(r"\s*(?:[-*+•]|\d{1,2}[.)])\s+(?!\d)[^\n]*[a-z]{3,} [a-z]{2,} ")
+_SPECIFIES = compile_pattern(r"\A\s*#{1,3} \S.*(?:\n.*){4,}")
 
 
 def _is_task_document(text: str) -> bool:
@@ -294,7 +320,7 @@ def _is_task_document(text: str) -> bool:
     )
 
 
-_TERMINAL = re.compile(r"^\s*(?:[$❯›»%]\s|at \S+\s*\(|\[?\d{4}-\d\d-\d\d|[+-]{3} |@@ )")
+_TERMINAL = compile_pattern(r"^\s*(?:[$❯›»%]\s|at \S+\s*\(|\[?\d{4}-\d\d-\d\d|[+-]{3} |@@ )")
 
 
 def _is_spoken(paragraph: str) -> bool:

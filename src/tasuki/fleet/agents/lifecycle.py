@@ -6,7 +6,6 @@ Here is their row, their window, and the note of their end.
 import hashlib
 import json
 import os
-import re
 import secrets
 import time
 import uuid
@@ -41,6 +40,7 @@ from tasuki.launch.processes import (
     is_shell,
 )
 from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.patterns import compile_pattern
 
 
 class StartRequest(Struct, frozen=True):
@@ -294,7 +294,7 @@ def _write_private(path: Path, content: bytes) -> None:
     replace_file(path, content, synced=False)
 
 
-_PANE = re.compile(r"%\d{1,9}")
+_PANE = compile_pattern(r"%\d{1,9}")
 
 
 def adopt_agent(

@@ -25,6 +25,7 @@ from tasuki.fleet.handoff import documents
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetHandoff, PersonaLesson
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
 MOST_LISTED = 500
@@ -94,11 +95,11 @@ def _parse_entry(entry: "os.DirEntry[str]") -> DocumentFile | None:
 LessonOrder = Literal["accept", "drop"]
 MOST_LESSONS, MOST_LESSON_CHARACTERS = 10, 400
 """Lessons of one document, and characters of one."""
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<title>\S.*)")
-_LESSONS = re.compile(r"lessons\b", re.IGNORECASE)
-_BULLET = re.compile(r"\s{0,3}(?:[-*+]|\d{1,2}[.)])\s+(?P<text>\S.*)")
-_NO_LESSON = re.compile(r"\W*(?:none|n/?a|nothing|no lessons?)?\W*", re.IGNORECASE)
-_NO_WORD = re.compile(r"[\W_]+")
+_HEADING = compile_pattern(r"\s{0,3}#{1,6}\s+(?P<title>\S.*)")
+_LESSONS = compile_pattern(r"lessons\b", re.IGNORECASE)
+_BULLET = compile_pattern(r"\s{0,3}(?:[-*+]|\d{1,2}[.)])\s+(?P<text>\S.*)")
+_NO_LESSON = compile_pattern(r"\W*(?:none|n/?a|nothing|no lessons?)?\W*", re.IGNORECASE)
+_NO_WORD = compile_pattern(r"[\W_]+")
 
 
 def find_lessons(document: str) -> list[str]:

@@ -10,7 +10,6 @@ the root is followed.
 """
 
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -26,6 +25,7 @@ from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetHandoff, Persona
 from tasuki.harness.registry import require_control
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text, shorten_to_line
 
 MOST_LETTERS = 32
@@ -37,8 +37,8 @@ MOST_EXPERIENCE = 32 << 10
 UNFINISHED = ("running", "failed", "uncertain")
 """States of a handoff that may still continue."""
 SKILL, EXPERIENCE, HANDOFFS = "skill.md", "experience.md", "handoffs"
-_WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+){2,}")
+_WORD = compile_pattern(r"[a-z0-9]+(-[a-z0-9]+)*")
+_SLUG = compile_pattern(r"[a-z0-9]+(-[a-z0-9]+){2,}")
 _OMITTED_NOTE = "(The older part of {path} is left out here: {count} bytes.)\n\n"
 
 

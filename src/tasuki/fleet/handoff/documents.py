@@ -20,6 +20,7 @@ from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.typed_prompts import is_document_request
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ LAST_REQUESTS = 2
 MOST_ADDED, MOST_EARLIER = 24, 40
 """Most lines of facts, and of earlier handoffs' rulings, that are added to a document."""
 _TIME_FORMAT = "%Y%m%dT%H%M%S"
-_INVISIBLE = re.compile(r"<!--.*?(?:-->|\Z)|&(?:#?\w{1,8});", re.DOTALL)
+_INVISIBLE = compile_pattern(r"<!--.*?(?:-->|\Z)|&(?:#?\w{1,8});", re.DOTALL)
 """Comments and entities of HTML: a page shows no word of them, or hardly one."""
-_MARKS = re.compile(
+_MARKS = compile_pattern(
     r"\s*(?:[>*+-]\s*(?:\[[ xX]?\])?|\d{1,3}[.)](?!\S)|`{3,}\w*|~{3,}\w*|#{1,6}(?:\s.*)?$)"
 )
 """Marks that begin a line and are no words: of lists, quotes and code; also a whole heading."""
-_WORD = re.compile(r"[^\W_]")
+_WORD = compile_pattern(r"[^\W_]")
 
 
 def get_documents_folder(root: Path, slug: str) -> Path:

@@ -6,7 +6,6 @@ process.
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.states import Row, has_ended
 from tasuki.harness.protocol import AgentEvent
 from tasuki.launch.processes import find_program_above, find_start_time, is_alive, is_below
+from tasuki.patterns import compile_pattern
 
 PANE_LIES = frozenset({"codex"})
 """Harnesses whose hooks may report the pane of another agent: Codex with its daemon."""
@@ -277,7 +277,7 @@ def is_same_socket(hook_socket: str, fleet_socket: str) -> bool:
     )
 
 
-_ODD_CHARACTERS = re.compile(r"[^A-Za-z0-9%/._,:@+=~-]")
+_ODD_CHARACTERS = compile_pattern(r"[^A-Za-z0-9%/._,:@+=~-]")
 
 
 def _match_any(column: sa.Column[Any], name: str) -> Any:

@@ -9,7 +9,6 @@ import asyncio
 import json
 import logging
 import queue
-import re
 import threading
 import time
 from collections import deque
@@ -31,6 +30,7 @@ from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.states import Row
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import AgentEvent, HookReply
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
 
 MOST_AT_ONCE = 256
@@ -44,7 +44,7 @@ MOST_SESSION_CHARACTERS = 200
 FUTURE_SECONDS = 60.0
 """Seconds by which an event's time may be in the future; later ones become the current time."""
 
-_ESCAPES = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_ESCAPES = compile_pattern(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 logger = logging.getLogger("tasuki.fleet")
 DoneCallback = Callable[[str], None]

@@ -16,14 +16,15 @@ from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
 from tasuki.model import Entry, Thread, ThreadHead
+from tasuki.patterns import compile_pattern
 
 FILE = ".aider.chat.history.md"
 HEAD_BYTES = 16 << 10
 TAIL_BYTES = 64 << 10
-_START = re.compile(
+_START = compile_pattern(
     rb"\A(?:\xef\xbb\xbf)?\s*# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 )
-_SAID = re.compile(rb"^#### .*  \r?$", re.MULTILINE)
+_SAID = compile_pattern(rb"^#### .*  \r?$", re.MULTILINE)
 
 
 class Aider(ReadOnlyHarness):

@@ -17,8 +17,9 @@ from tasuki.harness.reading import markdown
 from tasuki.harness.reading.jsonl import mark_compacted
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, FileChange, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.patterns import compile_pattern
 
-START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*\Z")
+START = compile_pattern(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*\Z")
 COMMANDS = frozenset({"/run", "/git", "/test", "/lint"})
 EMPTIES = frozenset({"/clear", "/reset"})
 NOTED = frozenset({
@@ -30,13 +31,15 @@ NOTED = frozenset({
 """Commands that do not concern the work; aider's own lines show what they do."""
 ASKING = frozenset({"/ask", "/code", "/architect", "/context"})
 """Commands whose words aider writes a second time, as a prompt."""
-_ADDED = re.compile(r"Added (?!\d+ lines? of output)(.+?) to (?:the chat|read-only files)\.?\Z")
-_OUTPUT_ADDED = re.compile(r"Added \d+ lines? of output to the chat")
-_COMMIT = re.compile(r"Commit ([0-9a-f]{7,40}) (.*)\Z", re.DOTALL)
-_TOKENS = re.compile(r"Tokens: ([\d.,]+)(k|M)? sent.*?([\d.,]+)(k|M)? received")
-_MODEL = re.compile(r"(?:Main model|Model|Models): (\S+)")
-_VERSION = re.compile(r"Aider v(\S+)")
-_ERROR = re.compile(
+_ADDED = compile_pattern(
+    r"Added (?!\d+ lines? of output)(.+?) to (?:the chat|read-only files)\.?\Z"
+)
+_OUTPUT_ADDED = compile_pattern(r"Added \d+ lines? of output to the chat")
+_COMMIT = compile_pattern(r"Commit ([0-9a-f]{7,40}) (.*)\Z", re.DOTALL)
+_TOKENS = compile_pattern(r"Tokens: ([\d.,]+)(k|M)? sent.*?([\d.,]+)(k|M)? received")
+_MODEL = compile_pattern(r"(?:Main model|Model|Models): (\S+)")
+_VERSION = compile_pattern(r"Aider v(\S+)")
+_ERROR = compile_pattern(
     r"# \d+ SEARCH/REPLACE|The LLM did not conform|Unable to commit|litellm\.|Error\b|Can't "
 )
 _STOPPED = "^C again to exit"
@@ -76,9 +79,9 @@ class AiderReader:
             tuple[re.Pattern[str], Callable[[re.Match[str]], object]], ...
         ] = (
             (_TOKENS, self._on_tokens),
-            (re.compile("Applied edit to (.+)"), self._on_applied),
+            (compile_pattern("Applied edit to (.+)"), self._on_applied),
             (_COMMIT, self._on_commit),
-            (re.compile("Running (.+)", re.DOTALL), self._on_running),
+            (compile_pattern("Running (.+)", re.DOTALL), self._on_running),
             (_ADDED, self._on_added),
             (_OUTPUT_ADDED, self._on_output_added),
             (_MODEL, self._on_model),

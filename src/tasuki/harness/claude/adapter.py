@@ -1,6 +1,5 @@
 """Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`. Seen: 2.0.76, 2.1.330."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,13 +21,14 @@ from tasuki.harness.protocol import (
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.model import Thread, ThreadHead
+from tasuki.patterns import compile_pattern
 
 OWN_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
 
-_FIRST_KEYS = re.compile(
+_FIRST_KEYS = compile_pattern(
     rb'"(?:sessionId|parentUuid|leafUuid)"|"type": ?"(?:summary|file-history-snapshot)"'
 )
-_NOT_OURS = re.compile(
+_NOT_OURS = compile_pattern(
     rb'\A\s*\{(?:\s*\Z|"(?:timestamp|ordinal|info)")|"type": ?"session(?:_meta|\.start)?"'
     rb'|\A\s*\{"sessionId": ?"[^"]*", ?"projectHash"'
 )

@@ -44,6 +44,7 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
+from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
 PASTED = r"""*'"prompt":"\n\n<pasted_content '*'\n/handoff'*"""
@@ -80,8 +81,8 @@ SECONDS = 5
 """Time limit of a hook; its script ends within about one."""
 STATES: Mapping[str, str] = {"idle": "ready", "busy": "busy", "waiting": "waiting"}
 
-_RULE = re.compile(r"^[─━]{20,}")
-_HINT = re.compile(r'Press up to edit queued messages|Try ".*"?')
+_RULE = compile_pattern(r"^[─━]{20,}")
+_HINT = compile_pattern(r'Press up to edit queued messages|Try ".*"?')
 """What an empty input shows."""
 
 

@@ -29,25 +29,26 @@ from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechain
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
+from tasuki.patterns import compile_pattern
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
 NO_INPUT = ClaudeInput()
 
-_SKIM_TYPE = re.compile(rb'\A\{"type": ?"([a-z-]+)"')
+_SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_REMINDER = re.compile(
+_REMINDER = compile_pattern(
     r"<system-reminder>(?:(?!<system-reminder>).)*?</system-reminder>\s*", re.DOTALL
 )
-_COMMAND = re.compile(r"<command-name>/?([^<]*)</command-name>")
-_COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_BASH_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
-_BASH_OUTPUT = re.compile(r"</?bash-(?:stdout|stderr)>")
-_TASK = re.compile(r"<task-id>([^<]+)</task-id>")
-_TASK_TOOL = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
-_TASK_STATUS = re.compile(r"<status>([^<]+)</status>")
-_HEAD_COMMIT = re.compile(r"Recent commits:\n([0-9a-f]{7,40}) ")
+_COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
+_COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_BASH_INPUT = compile_pattern(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+_BASH_OUTPUT = compile_pattern(r"</?bash-(?:stdout|stderr)>")
+_TASK = compile_pattern(r"<task-id>([^<]+)</task-id>")
+_TASK_TOOL = compile_pattern(r"<tool-use-id>([^<]+)</tool-use-id>")
+_TASK_STATUS = compile_pattern(r"<status>([^<]+)</status>")
+_HEAD_COMMIT = compile_pattern(r"Recent commits:\n([0-9a-f]{7,40}) ")
 ALWAYS = -1
 """Node of entries without a tree line: it means the last line, which is active."""
 _INTERRUPTED = "[Request interrupted by user"

@@ -16,12 +16,13 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
 )
 from tasuki.model import Entry, FileChange, Todo, ToolCall, ToolKind, ToolStatus
+from tasuki.patterns import compile_pattern
 
-_BACKGROUND = re.compile(r"(?:running in background with ID: |agentId: ?)([\w-]+)")
+_BACKGROUND = compile_pattern(r"(?:running in background with ID: |agentId: ?)([\w-]+)")
 _ASYNC = ("Async agent launched", "Command running in background")
 _REFUSED = ("The user doesn't want", "Request interrupted")
-_SAID = re.compile(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
-_ANSWERED = re.compile(
+_SAID = compile_pattern(r"(?:the user said|provided the following reason[^:]*):\s*(.+)", re.DOTALL)
+_ANSWERED = compile_pattern(
     r"(?:questions have been answered|answered your questions): ?(.+?)"
     r"(?:\. You can now continue|\Z)",
     re.DOTALL,
@@ -29,7 +30,7 @@ _ANSWERED = re.compile(
 _ANSWERS = ("ask", "todo")
 """Kinds of calls whose results hold words of the user, or the path of a plan."""
 _DESCRIBED = frozenset(("agent", "todo", "shell"))
-_PLAN_FILE = re.compile(r"plan has been saved to: (\S+)")
+_PLAN_FILE = compile_pattern(r"plan has been saved to: (\S+)")
 
 AnyLine = ClaudeLine | ClaudeReplyLine | ClaudeResultLine
 

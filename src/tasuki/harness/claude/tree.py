@@ -1,15 +1,15 @@
 """The tree of lines in a Claude Code thread, and the files next to it."""
 
-import re
 from bisect import bisect_right
 from pathlib import Path
 
 from tasuki.model import Sidechain
+from tasuki.patterns import compile_pattern
 
 _UUID = rb'"([0-9a-f-]{36})"'
-_HEAD_PARENT = re.compile(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
-_TAIL_UUID = re.compile(rb'"uuid": ?' + _UUID)
-_PROGRESS = re.compile(rb'"type": ?"progress"')
+_HEAD_PARENT = compile_pattern(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
+_TAIL_UUID = compile_pattern(rb'"uuid": ?' + _UUID)
+_PROGRESS = compile_pattern(rb'"type": ?"progress"')
 _MAIN = b'","isSidechain":false,'
 
 

@@ -1,6 +1,5 @@
 """Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`. Seen: 0.53 to 0.169."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,9 @@ from tasuki.harness.protocol import (
 )
 from tasuki.harness.reading.jsonl import decode_lines, split_output
 from tasuki.model import Thread, ThreadHead
+from tasuki.patterns import compile_pattern
 
-_NAME = re.compile(r"[\w-]+")
+_NAME = compile_pattern(r"[\w-]+")
 _READY = r"^› "
 
 

@@ -1,6 +1,5 @@
 """The records of a Codex rollout (0.53 to 0.169), as far as they are read."""
 
-import re
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -8,11 +7,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE
+from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
 
-_PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
-_IMAGE_TAG = re.compile(r"\A</?image\b[^>]*>\Z")
+_PARENT = compile_pattern(rb'"parent_thread_id": ?"([^"]+)"')
+_IMAGE_TAG = compile_pattern(r"\A</?image\b[^>]*>\Z")
 
 
 class CodexPayloadLine(Struct, Generic[T]):

@@ -1,7 +1,6 @@
 """Find rollouts of Codex, and read what a list of them shows."""
 
 import os
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,24 +11,25 @@ from tasuki.files import find_home_folder
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, list_thread_files, read_both_ends, scan_folder
 from tasuki.model import ThreadHead
+from tasuki.patterns import compile_pattern
 
 HEAD_BYTES = 72 << 10
 TAIL_BYTES = 16 << 10
 FAR_BYTES = 256 << 10
 """How far into a file the first prompt is searched, after long instructions."""
 
-_META = re.compile(rb'"type": ?"session_meta"')
-_ID = re.compile(rb'"id": ?"([^"]+)"')
-_CWD = re.compile(rb'"cwd": ?("[^"\\]*(?:\\.[^"\\]*)*")')
-_ITEM = re.compile(rb'"item": ?\{"type": ?"(User|Agent)Message"')
-_TYPED = re.compile(
+_META = compile_pattern(rb'"type": ?"session_meta"')
+_ID = compile_pattern(rb'"id": ?"([^"]+)"')
+_CWD = compile_pattern(rb'"cwd": ?("[^"\\]*(?:\\.[^"\\]*)*")')
+_ITEM = compile_pattern(rb'"item": ?\{"type": ?"(User|Agent)Message"')
+_TYPED = compile_pattern(
     rb'"type": ?"user_message", ?"message": ?("[^"\\]*(?:\\.[^"\\]*)*")'
     rb'|"type": ?"UserMessage".{0,200}?"text": ?("[^"\\]*(?:\\.[^"\\]*)*")'
 )
-_USAGE = re.compile(rb'"last_token_usage": ?\{[^}]*"total_tokens": ?(\d+)')
-_WINDOW = re.compile(rb'"model_context_window": ?(\d+)')
-_NAME = re.compile(rb'"thread_name": ?("[^"\\]*(?:\\.[^"\\]*)*")')
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_USAGE = compile_pattern(rb'"last_token_usage": ?\{[^}]*"total_tokens": ?(\d+)')
+_WINDOW = compile_pattern(rb'"model_context_window": ?(\d+)')
+_NAME = compile_pattern(rb'"thread_name": ?("[^"\\]*(?:\\.[^"\\]*)*")')
+_UUID = compile_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TYPED_MARKS = (b'"user_message"', b'"UserMessage"')
 _KIND = slice(50, 150)
 """The part of a line that holds the kind of its record."""

@@ -26,6 +26,7 @@ from tasuki.harness.integration import (
 )
 from tasuki.harness.plans import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
+from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
 KINDS: Mapping[str, EventKind] = {
@@ -47,10 +48,10 @@ APPROVALS = frozenset({"on-request", "never"})
 TAIL = 256 << 10
 """Bytes from the end of a rollout in which the last turn's start or end is searched."""
 
-_TURN = re.compile(rb'"payload": ?\{"type": ?"(task_started|task_complete|turn_aborted)"')
-_SPINNER = re.compile(r"[\u2800-\u28ff] ")
-_QUESTION = re.compile(r"(?m)^\s+(?:Press enter to|enter select ·).*\besc\b")
-_WORKS = re.compile(r"(?m)^. .*esc to interrupt\)")
+_TURN = compile_pattern(rb'"payload": ?\{"type": ?"(task_started|task_complete|turn_aborted)"')
+_SPINNER = compile_pattern(r"[\u2800-\u28ff] ")
+_QUESTION = compile_pattern(r"(?m)^\s+(?:Press enter to|enter select ·).*\besc\b")
+_WORKS = compile_pattern(r"(?m)^. .*esc to interrupt\)")
 _EMPTY = "Ask Codex to do anything"
 
 

@@ -30,8 +30,9 @@ from tasuki.harness.reading.jsonl import (
 )
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
+from tasuki.patterns import compile_pattern
 
-SKIM = re.compile(
+SKIM = compile_pattern(
     rb'\A\{"timestamp": ?"([^"]*)", ?(?:"ordinal": ?\d+, ?)?"type": ?"(\w+)", ?'
     rb'"payload": ?\{(?:"type": ?"(\w+)")?'
 )
@@ -52,23 +53,23 @@ _SKIPPED_EVENTS = (
     "hook_started session_configured background_event deprecation_notice warning "
     "guardian_assessment model_reroute"
 )
-_EXEC_END = re.compile(rb'"(?:call_id|id)": ?"([^"]+)"')
-_EXIT_CODE = re.compile(rb'"exit_code": ?(-?\d+)')
-_ITEM_TYPE = re.compile(rb'"item": ?\{"type": ?"(\w+)"')
-_NO_INFO = re.compile(rb'"info": ?null')
-_FILE_ID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
-_PSEUDO = re.compile(
+_EXEC_END = compile_pattern(rb'"(?:call_id|id)": ?"([^"]+)"')
+_EXIT_CODE = compile_pattern(rb'"exit_code": ?(-?\d+)')
+_ITEM_TYPE = compile_pattern(rb'"item": ?\{"type": ?"(\w+)"')
+_NO_INFO = compile_pattern(rb'"info": ?null')
+_FILE_ID = compile_pattern(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
+_PSEUDO = compile_pattern(
     r"\A\s*(?:# AGENTS\.md instructions|<(?:environment_context|user_instructions|skill|"
     r"turn_aborted|subagent_notification|permissions instructions|INSTRUCTIONS|"
     r"ENVIRONMENT_CONTEXT|collaboration_mode|model_switch|skills_instructions|"
     r"goal_context|hook_prompt|apps_instructions|plugins_instructions|recommended_plugins)\b)"
 )
-_SKILL = re.compile(r"<skill>\s*<name>([^<]+)</name>")
-_USER_SHELL = re.compile(
+_SKILL = compile_pattern(r"<skill>\s*<name>([^<]+)</name>")
+_USER_SHELL = compile_pattern(
     r"\A<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
     re.DOTALL,
 )
-SUMMARY_PREFACE = re.compile(r"\AAnother language model started.*?own analysis:\s*", re.DOTALL)
+SUMMARY_PREFACE = compile_pattern(r"\AAnother language model started.*?own analysis:\s*", re.DOTALL)
 
 Key = tuple[bytes, bytes | None]
 Step = tuple[msgspec.json.Decoder[Any] | None, Callable[[Any], None]]

@@ -11,17 +11,18 @@ from tasuki.harness.codex.format import CodexCall, CodexOutput, CodexPart, extra
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
 from tasuki.model import Entry, FileChange, ToolCall, ToolStatus
+from tasuki.patterns import compile_pattern
 
-_STATE = re.compile(
+_STATE = compile_pattern(
     r"^(?:Process exited with code|Exit code:) (-?\d+)$|^Process running with session ID (\S+)$",
     re.MULTILINE,
 )
 _BODY = "\nOutput:\n"
-_FAILED = re.compile(r"\A[\w :]{0,60}\bfailed\b")
-_REFUSED = re.compile(r"\A[\w ]{0,40}rejected by (?:the )?user")
-_HEREDOC = re.compile(r"apply_patch\s+<<-?\s*['\"]?(\w+)['\"]?\n(.*?)\n\s*\1\b", re.DOTALL)
-_AGENT_ID = re.compile(r'"agent_id": ?"([^"]+)"')
-_AGENT_STATE = re.compile(
+_FAILED = compile_pattern(r"\A[\w :]{0,60}\bfailed\b")
+_REFUSED = compile_pattern(r"\A[\w ]{0,40}rejected by (?:the )?user")
+_HEREDOC = compile_pattern(r"apply_patch\s+<<-?\s*['\"]?(\w+)['\"]?\n(.*?)\n\s*\1\b", re.DOTALL)
+_AGENT_ID = compile_pattern(r'"agent_id": ?"([^"]+)"')
+_AGENT_STATE = compile_pattern(
     r'"([0-9a-f]{8}-[0-9a-f-]{27})"(?:: ?|, ?"status": ?)\{"(completed|errored|shutdown)"'
 )
 

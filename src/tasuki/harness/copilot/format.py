@@ -12,11 +12,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness.reading.jsonl import decode_nested
+from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
 
 MAX_YAML = 64 << 10
-_YAML_PLAIN = re.compile(r"([a-z_]+):(?: (.*))?")
+_YAML_PLAIN = compile_pattern(r"([a-z_]+):(?: (.*))?")
 _YAML_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 

@@ -1,7 +1,6 @@
 """Find sessions of Copilot CLI, and read what a list of them shows."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -22,15 +21,16 @@ from tasuki.harness.copilot.format import (
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_line, read_both_ends, scan_folder
 from tasuki.model import ThreadHead
+from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
 
 HEAD_BYTES = 48 << 10
 TAIL_BYTES = 24 << 10
 
-_SESSION = re.compile(rb'\A\s*\{"type": ?"session\.start", ?"data": ?\{"sessionId": ?"')
-_SAID = re.compile(rb'\A\{"type": ?"(?:user|assistant)\.message"')
-_OF_AGENT = re.compile(rb'\},"agentId":"[^"]*","id":"[^"]*"')
+_SESSION = compile_pattern(rb'\A\s*\{"type": ?"session\.start", ?"data": ?\{"sessionId": ?"')
+_SAID = compile_pattern(rb'\A\{"type": ?"(?:user|assistant)\.message"')
+_OF_AGENT = compile_pattern(rb'\},"agentId":"[^"]*","id":"[^"]*"')
 
 
 def get_home() -> Path:

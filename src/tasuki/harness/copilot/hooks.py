@@ -29,6 +29,7 @@ from tasuki.harness.integration import (
 )
 from tasuki.harness.plans import FLEET_MARK, BaseControl, build_fleet_hook
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
+from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
 HOOKS = ("sessionStart", "userPromptSubmitted", "agentStop", "sessionEnd")
@@ -52,16 +53,16 @@ Payloads do not name their event: the first of these members that one has determ
 WORDS = {"prompt": "prompt", "ended": "reason"}
 
 
-_INVOKED = re.compile(
+_INVOKED = compile_pattern(
     r'\A\s*The user explicitly invoked the "/handoff" skill\.'
     r".*?<tasuki-handoff-goal>\n(.*)\n</tasuki-handoff-goal>",
     re.DOTALL,
 )
 """Up to the last closing mark: the goal may hold one."""
-_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
-_RULE = re.compile(r"^[─━]{20,}")
-_QUESTION = re.compile(r"enter to select · esc to cancel")
-_WORKS = re.compile(r"^ ?\S Working\b")
+_ID = compile_pattern(r"[\w.-]{1,200}", re.ASCII)
+_RULE = compile_pattern(r"^[─━]{20,}")
+_QUESTION = compile_pattern(r"enter to select · esc to cancel")
+_WORKS = compile_pattern(r"^ ?\S Working\b")
 """The line below the input: `◎ Working · 96 B esc esc interrupt`.
 
 Before the first words it is `… edit prompt`.

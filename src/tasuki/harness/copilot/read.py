@@ -45,6 +45,7 @@ from tasuki.harness.reading.jsonl import (
 )
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.patterns import compile_pattern
 
 FAMILIES = frozenset({
     "hook", "model", "mcp", "mcp_app", "sampling", "elicitation", "command", "commands",
@@ -71,7 +72,7 @@ SKIPPED = frozenset({
     "skill.context_delivered_ref", "subagent.configured", "subagent.selected",
     "subagent.deselected", "tool.execution_partial_result", "tool.execution_progress",
 })  # fmt: skip
-_FORKED = re.compile(r"\AForked from .*\(([0-9a-fA-F-]{8,})\) as ", re.DOTALL)
+_FORKED = compile_pattern(r"\AForked from .*\(([0-9a-fA-F-]{8,})\) as ", re.DOTALL)
 
 
 class CopilotReader:

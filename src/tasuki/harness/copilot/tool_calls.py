@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.model import FileChange, Todo, ToolCall, ToolKind
+from tasuki.patterns import compile_pattern
 
 KINDS: dict[str, ToolKind] = {
     "powershell": "shell", "local_shell": "shell", "read_bash": "shell", "write_bash": "shell",
@@ -17,12 +18,14 @@ KINDS: dict[str, ToolKind] = {
     "stop_powershell": "shell", "update_todo": "todo", "str_replace_editor": "edit",
     "read_agent": "agent", "write_agent": "agent",
 }  # fmt: skip
-_ENDED = re.compile(
+_ENDED = compile_pattern(
     r"\n?<(?:shellId: (\S+) )?(?:completed|exited) with exit code (-?\d{1,9})>\s*\Z"
 )
-_IN_BACKGROUND = re.compile(r"<command started in (?:\w+ )?background[^<>\n]*shellId: ([^\s<>]+)>")
-_ANSWERED = re.compile(r"\AUser (?:responded|selected|answered|entered|provided)[^:\n]*:\s*")
-_BOX = re.compile(r"^\s*[-*]\s*\[([ xX~/-])\]\s*(.+)$", re.MULTILINE)
+_IN_BACKGROUND = compile_pattern(
+    r"<command started in (?:\w+ )?background[^<>\n]*shellId: ([^\s<>]+)>"
+)
+_ANSWERED = compile_pattern(r"\AUser (?:responded|selected|answered|entered|provided)[^:\n]*:\s*")
+_BOX = compile_pattern(r"^\s*[-*]\s*\[([ xX~/-])\]\s*(.+)$", re.MULTILINE)
 _BOX_STATES = {" ": "pending", "x": "done", "~": "in_progress", "/": "in_progress"}
 
 

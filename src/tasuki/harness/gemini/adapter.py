@@ -30,6 +30,7 @@ from tasuki.harness.protocol import (
 )
 from tasuki.harness.reading.jsonl import decode_lines, scan_folder, split_output
 from tasuki.model import Thread, ThreadHead
+from tasuki.patterns import compile_pattern
 
 _READY = r"Type your message"
 """The hint in an empty input: `Type your message or @path/to/file`."""
@@ -40,7 +41,7 @@ They are what the program writes, and settings that are changed here.
 """
 POLICY = '[[rule]]\ntoolName = "*"\ndecision = "deny"\npriority = 999\n'
 FLAGS = ("--output-format", "stream-json", "-e", "none", "--allowed-mcp-server-names", "none")
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMENT = compile_pattern(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 class Gemini:

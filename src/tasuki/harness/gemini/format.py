@@ -16,12 +16,13 @@ from msgspec import Raw, Struct
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
+from tasuki.patterns import compile_pattern
 
 CONTEXT = "<session_context>"
 SNAPSHOT = "<state_snapshot>"
 _REFERENCES = "\n--- Content from referenced files ---"
-_HOOK = re.compile(r"<hook_context>.*?</hook_context>", re.DOTALL)
-_OWN_WORDS = re.compile(
+_HOOK = compile_pattern(r"<hook_context>.*?</hook_context>", re.DOTALL)
+_OWN_WORDS = compile_pattern(
     r"\A(?:System: |User has manually exited Plan Mode\.|Plan approved\. Switching to"
     r"|Please continue\.\Z)"
 )
@@ -194,9 +195,9 @@ class _GeminiDocument(Struct, gc=False):
 
 
 _DOCUMENT = msgspec.json.Decoder(_GeminiDocument)
-_LIST = re.compile(rb'"messages"\s*:\s*\[')
-_NEXT = re.compile(r'\n {0,4}(?=\{\s*"(?:id|type|timestamp)")')
-_BLANK = re.compile(r"[\s,]*")
+_LIST = compile_pattern(rb'"messages"\s*:\s*\[')
+_NEXT = compile_pattern(r'\n {0,4}(?=\{\s*"(?:id|type|timestamp)")')
+_BLANK = compile_pattern(r"[\s,]*")
 _SCANNER = json.JSONDecoder()
 
 

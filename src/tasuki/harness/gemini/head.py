@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -33,18 +32,19 @@ from tasuki.harness.reading.jsonl import (
     scan_folder,
 )
 from tasuki.model import Sidechain, ThreadHead
+from tasuki.patterns import compile_pattern
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 24 << 10
 _MAX_MARK = 8192
 
-_SESSION = re.compile(rb'\A\s*\{\s*"sessionId": ?"[^"]*",\s*"projectHash": ?"')
-_WORKSPACE = re.compile(rb"Workspace Directories:\*\*\\n  - (/[^\"\\]*)\\n")
-_PATHS = re.compile(rb'/[^\s"\'\\:*?<>|,()]+')
-_MESSAGE = re.compile(rb'\A\{"id": ?"([^"]*)".{0,80}?"type": ?"(?:user|gemini)"')
-_RESULT = re.compile(rb'"functionResponse"|<session_context>')
-_SUMMARY = re.compile(rb'"summary": ?("(?:[^"\\]|\\.)*")')
-_TOTAL = re.compile(rb'"tokens": ?\{[^{}]*"total": ?(\d{1,12})')
+_SESSION = compile_pattern(rb'\A\s*\{\s*"sessionId": ?"[^"]*",\s*"projectHash": ?"')
+_WORKSPACE = compile_pattern(rb"Workspace Directories:\*\*\\n  - (/[^\"\\]*)\\n")
+_PATHS = compile_pattern(rb'/[^\s"\'\\:*?<>|,()]+')
+_MESSAGE = compile_pattern(rb'\A\{"id": ?"([^"]*)".{0,80}?"type": ?"(?:user|gemini)"')
+_RESULT = compile_pattern(rb'"functionResponse"|<session_context>')
+_SUMMARY = compile_pattern(rb'"summary": ?("(?:[^"\\]|\\.)*")')
+_TOTAL = compile_pattern(rb'"tokens": ?\{[^{}]*"total": ?(\d{1,12})')
 
 
 def get_home() -> Path:

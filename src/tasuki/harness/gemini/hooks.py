@@ -5,7 +5,6 @@ prompt is a remark that tells the model what to do where the hook did not run.
 """
 
 import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
+from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
 REMARK = "<!-- tasuki: "
@@ -61,8 +61,8 @@ MODES = frozenset({"default", "auto_edit", "yolo", "plan"})
 
 _STATES = {"◇": "ready", "✦": "busy", "✋": "waiting"}
 """The first character of its pane's title."""
-_INPUT = re.compile(r"(?m)^▄{8,}\s*\n([\s\S]*?)\n▀{8,}")
-_EMPTY = re.compile(r"\s*Type your message.*")
+_INPUT = compile_pattern(r"(?m)^▄{8,}\s*\n([\s\S]*?)\n▀{8,}")
+_EMPTY = compile_pattern(r"\s*Type your message.*")
 
 
 class GeminiIntegration(BaseIntegration):

@@ -10,6 +10,7 @@ from tasuki.harness.gemini.format import GeminiFunctionResponse, GeminiToolCall,
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE, clip, decode_nested
 from tasuki.model import FileChange, ToolCall, ToolKind, ToolStatus
+from tasuki.patterns import compile_pattern
 
 KINDS: dict[str, ToolKind] = {
     "grep_search": "search", "search_file_content": "search", "invoke_agent": "agent",
@@ -20,26 +21,26 @@ _STATUS: dict[str, ToolStatus] = {
     "success": "ok", "error": "error", "cancelled": "aborted", "executing": "running",
     "scheduled": "running", "validating": "running", "awaiting_approval": "running",
 }  # fmt: skip
-_REFUSED = re.compile(
+_REFUSED = compile_pattern(
     r"User denied|did not allow|denied by the user|rejected by the user", re.IGNORECASE
 )
-_FENCE = re.compile(r"\A<untrusted_context>\n(.*)\n</untrusted_context>\s*\Z", re.DOTALL)
-_OUTPUT = re.compile(r"(?:\A|\n)(?:Output|Stdout): ")
-_FIELD = re.compile(
+_FENCE = compile_pattern(r"\A<untrusted_context>\n(.*)\n</untrusted_context>\s*\Z", re.DOTALL)
+_OUTPUT = compile_pattern(r"(?:\A|\n)(?:Output|Stdout): ")
+_FIELD = compile_pattern(
     r"\n(Exit Code|Signal|Background PIDs|Process Group PGID|(?:Error|Stderr)(?=: \(none\)))"
     r": ?([^\n]*)\Z"
 )
-_BACKGROUND = re.compile(r"Command moved to background \(PID: (\d+)\)")
-_PROCESS = re.compile(r"^- \[PID (\d+)\] (\w+):.*?(?:\(Exit Code: (-?\d+)\))?$", re.MULTILINE)
-_TERMINATION = re.compile(r"Termination Reason: (\w+)")
-_ANSWERS = re.compile(r'\A\s*\{"answers"')
-_USER_COMMAND = re.compile(
+_BACKGROUND = compile_pattern(r"Command moved to background \(PID: (\d+)\)")
+_PROCESS = compile_pattern(r"^- \[PID (\d+)\] (\w+):.*?(?:\(Exit Code: (-?\d+)\))?$", re.MULTILINE)
+_TERMINATION = compile_pattern(r"Termination Reason: (\w+)")
+_ANSWERS = compile_pattern(r'\A\s*\{"answers"')
+_USER_COMMAND = compile_pattern(
     r"\AI ran the following shell command:\n```sh\n(.*?)\n```\n\n"
     r"This produced the following result:\n```\n(.*)\n```\s*\Z",
     re.DOTALL,
 )
 """How a command of the user appears in the conversation."""
-_USER_CODE = re.compile(r"\ACommand exited with code (-?\d{1,9})\.?(?:\n|\Z)")
+_USER_CODE = compile_pattern(r"\ACommand exited with code (-?\d{1,9})\.?(?:\n|\Z)")
 
 
 class _GeminiTodo(Struct, gc=False):

@@ -7,7 +7,6 @@ mark.
 
 import itertools
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +31,10 @@ from tasuki.harness.install.json_text import NotJson
 from tasuki.harness.install.toml_text import NotToml
 from tasuki.harness.integration import Addition
 from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.patterns import compile_pattern
 
 RECORD = "installed.json"
-_PROGRAM = re.compile(
+_PROGRAM = compile_pattern(
     r"'(/[^']*/(?:tasuki|python[0-9.]*))'|(?<![^\s'\"(;|])(/[^\s'\";|]*/(?:tasuki|python[0-9.]*))(?![^\s'\";|\]])"
 )
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-_BLANK = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_SCALAR = re.compile(
+from tasuki.patterns import compile_pattern
+
+_BLANK = compile_pattern(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SCALAR = compile_pattern(
     r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null', re.DOTALL
 )
 _DEEPEST = 200

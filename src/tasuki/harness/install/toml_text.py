@@ -1,13 +1,15 @@
 """TOML as text: append or remove a table and keep every other character."""
 
-import re
 import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 from tasuki.config.validation import describe_parse_error
+from tasuki.patterns import compile_pattern
 
-_HEADER = re.compile(r"[ \t]*\[\[?[ \t]*(?P<name>[^\]\r\n]*?)[ \t]*\]\]?[ \t]*(?:#[^\n]*)?\r?\n?")
+_HEADER = compile_pattern(
+    r"[ \t]*\[\[?[ \t]*(?P<name>[^\]\r\n]*?)[ \t]*\]\]?[ \t]*(?:#[^\n]*)?\r?\n?"
+)
 
 
 class NotToml(ValueError):

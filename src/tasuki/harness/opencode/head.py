@@ -1,7 +1,6 @@
 """Find sessions of opencode, and read what a list of them shows."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +12,13 @@ from tasuki.harness.opencode import store
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import UNDECODABLE, repair_line, scan_folder
 from tasuki.model import Thread, ThreadHead
+from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_EXPORT = re.compile(rb'\A\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
-_NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
+_EXPORT = compile_pattern(rb'\A\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
+_NAME = compile_pattern(r"opencode(?:-[\w.-]+)?\.db")
 
 MESSAGE = 8000
 """Bytes that a message takes with its parts, roughly."""

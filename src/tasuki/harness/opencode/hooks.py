@@ -35,6 +35,7 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
+from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
 NOTES = ("At its next start opencode sets up its folder for plugins once, which takes a while.",)
@@ -43,13 +44,13 @@ PERMISSION = "OPENCODE_PERMISSION"
 QUESTION_LINES = 12
 """Lines at the end of a screen that contain a question's choices."""
 
-_ID = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
-_BOTTOM = re.compile(r"^ *╹▀{8,}")
+_ID = compile_pattern(r"\w[\w.-]{0,199}", re.ASCII)
+_BOTTOM = compile_pattern(r"^ *╹▀{8,}")
 """The lower edge of the input. Other things may be to its right, on the same lines."""
-_BORDER = re.compile(r"^ *┃ *")
-_HINT = re.compile(r'Ask anything(?:…|\.\.\.) *"[^\n]*')
-_QUESTION = re.compile(r"△ |⇆ select|enter (?:confirm|submit)\b.*|esc dismiss")
-_WORKS = re.compile(r"\besc (?:again to )?interrupt\b")
+_BORDER = compile_pattern(r"^ *┃ *")
+_HINT = compile_pattern(r'Ask anything(?:…|\.\.\.) *"[^\n]*')
+_QUESTION = compile_pattern(r"△ |⇆ select|enter (?:confirm|submit)\b.*|esc dismiss")
+_WORKS = compile_pattern(r"\besc (?:again to )?interrupt\b")
 
 
 class OpencodeIntegration(BaseIntegration):

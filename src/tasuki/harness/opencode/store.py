@@ -7,7 +7,6 @@ file must not be written (`readonly_shm`).
 """
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +19,7 @@ from msgspec import Raw, Struct
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.opencode import format as record
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, decode_nested, repair_line
+from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -31,7 +31,7 @@ PATIENCE = 2.0
 """Seconds to wait for a lock."""
 TRIES = 3
 CHANGES = "it changes all the time"
-_ID = re.compile(r"(?:msg|prt)_([0-9a-f]{12})")
+_ID = compile_pattern(r"(?:msg|prt)_([0-9a-f]{12})")
 _CYCLE = 1 << 48
 _MONTH = 30 * 86_400_000 << 12
 

@@ -9,17 +9,18 @@ from tasuki.harness.pi_v3.format import LINE, PiLine, count_context_tokens, extr
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading.jsonl import decode_line, list_thread_files, read_both_ends, scan_folder
 from tasuki.model import ThreadHead
+from tasuki.patterns import compile_pattern
 
 HEAD_BYTES = 16 << 10
 TAIL_BYTES = 24 << 10
 
-_SESSION = re.compile(rb'\A\s*(?:\{"type": ?"title".*\n\s*)?\{"type": ?"session"[,}]')
-_OMP = re.compile(
+_SESSION = compile_pattern(rb'\A\s*(?:\{"type": ?"title".*\n\s*)?\{"type": ?"session"[,}]')
+_OMP = compile_pattern(
     rb'\A\s*\{"type": ?"title"|"titleSource":|"attribution": ?"|"resolvedModelIsFallback":'
     rb'|"type": ?"model_change",[^\n]{0,200}"model": ?"|"type": ?"service_tier_change"'
 )
-_MESSAGE = re.compile(rb'"type": ?"message"')
-_SAID = re.compile(rb'"role": ?"(?:user|assistant)"')
+_MESSAGE = compile_pattern(rb'"type": ?"message"')
+_SAID = compile_pattern(rb'"role": ?"(?:user|assistant)"')
 
 
 def build_folder_name(cwd: str) -> str:

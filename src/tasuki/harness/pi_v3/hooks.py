@@ -1,6 +1,5 @@
 """What tasuki adds to pi and oh-my-pi, how their agents run in a fleet, and what they answer."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -36,6 +35,7 @@ from tasuki.harness.protocol import (
     ScreenState,
 )
 from tasuki.harness.reading.jsonl import decode_lines, read_both_ends, scan_folder
+from tasuki.patterns import compile_pattern
 
 PACKAGE = Path(__file__).with_name("package")
 """The pi package: `pi install` takes it as it is, where tasuki is on the PATH."""
@@ -47,10 +47,10 @@ WORDS = {"prompt": "text", "idle": "text", "waiting": "text", "ended": "reason"}
 """The member of the payload that holds an event's words."""
 SOURCED = frozenset({"started", "compacting", "compacted"})
 
-_RULE = re.compile(r"^[─━]{2,}(?: .* [─━]+|[─━]*)$")
-_WORKS = re.compile(r"^[─━]+ (?:[\u2800-\u28ff] |Retrying)")
+_RULE = compile_pattern(r"^[─━]{2,}(?: .* [─━]+|[─━]*)$")
+_WORKS = compile_pattern(r"^[─━]+ (?:[\u2800-\u28ff] |Retrying)")
 """The rule above the input while it works: `── ⠧ Working ───`."""
-_TITLE = re.compile(r"π ([\u2800-\u28ff]|>)")
+_TITLE = compile_pattern(r"π ([\u2800-\u28ff]|>)")
 """The title of oh-my-pi: `π ⠼ title` while it works, else `π > title`."""
 
 

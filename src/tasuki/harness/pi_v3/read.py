@@ -32,14 +32,15 @@ from tasuki.harness.reading.jsonl import (
 )
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
+from tasuki.patterns import compile_pattern
 
 SKIPPED = frozenset({
     "label", "usage", "mode_change", "service_tier_change", "credential_pin", "reset_boundary",
     "model_usage", "ttsr_injection", "session_init", "session_pin", "mcp_tool_selection", "leaf",
 })  # fmt: skip
 """Line types that do not concern the conversation."""
-_SKILL = re.compile(r"\A/skill:([\w.:-]+)")
-_SKILL_BLOCK = re.compile(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
+_SKILL = compile_pattern(r"\A/skill:([\w.:-]+)")
+_SKILL_BLOCK = compile_pattern(r"\A<skill name=\"([^\"]+)\"[^>]*>.*?</skill>\s*", re.DOTALL)
 _ABORTED = ("Command aborted", "Operation aborted", "Tool execution was aborted")
 
 

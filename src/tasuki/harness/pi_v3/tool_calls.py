@@ -9,11 +9,12 @@ from tasuki.harness.pi_v3.format import PiBlock
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
 from tasuki.model import FileChange, Todo, ToolCall
+from tasuki.patterns import compile_pattern
 
-_ANCHOR = re.compile(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
-_NEW_TEXT = re.compile(r"^\s*\+(.*)$", re.MULTILINE)
-_WALL_TIME = re.compile(r"\nWall time: [\d.]+ seconds\s*\Z")
-_EXITED = re.compile(r"(?:\A|\n)Command exited with code (-?\d+)\s*\Z")
+_ANCHOR = compile_pattern(r"^\s*(?:\[([^\]#\n]+)#\w*\]|@([^\s@]+))\s*$", re.MULTILINE)
+_NEW_TEXT = compile_pattern(r"^\s*\+(.*)$", re.MULTILINE)
+_WALL_TIME = compile_pattern(r"\nWall time: [\d.]+ seconds\s*\Z")
+_EXITED = compile_pattern(r"(?:\A|\n)Command exited with code (-?\d+)\s*\Z")
 
 
 class _PiEdit(Struct):

@@ -7,7 +7,6 @@ accepted.
 
 import json
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +21,7 @@ from msgspec.structs import force_setattr
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.protocol import ThreadFile
 from tasuki.model import BrokenLine, Entry, ReadReport
+from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
 
@@ -46,11 +46,11 @@ HUGE = 256 << 20
 NEAR = 64 << 20
 """What is within so many bytes of the end of a huge file is near it."""
 
-_LONE_SURROGATE = re.compile(
+_LONE_SURROGATE = compile_pattern(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-_RAW_BYTES = re.compile("[\udc80-\udcff]")
+_RAW_BYTES = compile_pattern("[\udc80-\udcff]")
 
 
 class ThreadLines:
@@ -210,7 +210,7 @@ def decode_nested(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | s
             raise msgspec.DecodeError(str(exc)) from exc
 
 
-_BARE_MARK = re.compile(rb"(?<!\\)(\\x[0-9a-f]{2})")
+_BARE_MARK = compile_pattern(rb"(?<!\\)(\\x[0-9a-f]{2})")
 
 
 def clip(text: str, limit: int, dots: str = "…") -> str:
@@ -223,9 +223,9 @@ def clip(text: str, limit: int, dots: str = "…") -> str:
     return f"{text[:head]}{left_out}{text[-tail:]}"
 
 
-_CLIPPED = re.compile(r"\n(…|\.\.\.) \d+ characters left out \1\n")
+_CLIPPED = compile_pattern(r"\n(…|\.\.\.) \d+ characters left out \1\n")
 """What `clip` leaves where it cut."""
-_SENTENCE_ENDS = re.compile(r"\n|(?<=[.!?])\s")
+_SENTENCE_ENDS = compile_pattern(r"\n|(?<=[.!?])\s")
 
 
 def drop_torn_sentences(text: str) -> str:

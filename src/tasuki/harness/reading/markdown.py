@@ -12,15 +12,16 @@ from tasuki.errors import ThreadUnreadable
 from tasuki.files import find_home_folder
 from tasuki.harness.reading import tools
 from tasuki.model import FileChange, ReadReport
+from tasuki.patterns import compile_pattern
 
-_RAW_BYTES = re.compile("[\udc80-\udcff]")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_SEARCH = re.compile(r"<{5,9} SEARCH>?\s*\Z")
-_DIVIDER = re.compile(r"={5,9}\s*\Z")
-_REPLACE = re.compile(r">{5,9} REPLACE\s*\Z")
-_OPENING = re.compile(r"\s*(?:`{3,}|~{3,}|<\w+>)[\w.+-]*\s*\Z")
-_CLOSING = re.compile(r"\s*(?:`{3,}|~{3,}|</\w+>)\s*\Z")
-_DIFF_FILE = re.compile(r"\+\+\+ (?:b/)?(\S.*?)\s*\Z")
+_RAW_BYTES = compile_pattern("[\udc80-\udcff]")
+_FENCE = compile_pattern(r"\s*(`{3,}|~{3,})")
+_SEARCH = compile_pattern(r"<{5,9} SEARCH>?\s*\Z")
+_DIVIDER = compile_pattern(r"={5,9}\s*\Z")
+_REPLACE = compile_pattern(r">{5,9} REPLACE\s*\Z")
+_OPENING = compile_pattern(r"\s*(?:`{3,}|~{3,}|<\w+>)[\w.+-]*\s*\Z")
+_CLOSING = compile_pattern(r"\s*(?:`{3,}|~{3,}|</\w+>)\s*\Z")
+_DIFF_FILE = compile_pattern(r"\+\+\+ (?:b/)?(\S.*?)\s*\Z")
 
 
 class MarkdownText(Struct):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from tasuki.model import Background, FileChange, Todo, TodoStatus, ToolKind
+from tasuki.patterns import compile_pattern
 
 KINDS: dict[str, ToolKind] = {
     "bash": "shell", "shell": "shell", "exec_command": "shell", "shell_command": "shell",
@@ -26,7 +27,7 @@ KINDS: dict[str, ToolKind] = {
     "fetch": "web", "google_web_search": "web",
 }  # fmt: skip
 
-_EXIT = re.compile(
+_EXIT = compile_pattern(
     r"(?:\A(?:Error: )?Exit code:? (-?\d+)"
     r"|\bProcess exited with code (-?\d+)"
     r"|\bCommand exited with code (-?\d+)"
@@ -38,10 +39,10 @@ _TODO_STATUS: dict[str, TodoStatus] = {
     "completed": "done", "done": "done", "cancelled": "dropped", "deleted": "dropped",
     "abandoned": "dropped", "blocked": "pending",
 }  # fmt: skip
-_PATCH_FILE = re.compile(r"\n\*\*\* (Add|Update|Delete) File: (.+)")
-_PATCH_OLD = re.compile(r"\n-(.*)")
-_PATCH_NEW = re.compile(r"\n(?:\+|@@ )(.*)")
-_PATCH_MOVE = re.compile(r"\A\n\*\*\* Move to: (.+)")
+_PATCH_FILE = compile_pattern(r"\n\*\*\* (Add|Update|Delete) File: (.+)")
+_PATCH_OLD = compile_pattern(r"\n-(.*)")
+_PATCH_NEW = compile_pattern(r"\n(?:\+|@@ )(.*)")
+_PATCH_MOVE = compile_pattern(r"\A\n\*\*\* Move to: (.+)")
 
 
 def find_kind(name: str) -> ToolKind:

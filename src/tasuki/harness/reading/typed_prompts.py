@@ -9,13 +9,15 @@ import re
 
 from msgspec import Struct
 
-_HANDOFF = re.compile(r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\b|<handoff-context>)")
+from tasuki.patterns import compile_pattern
+
+_HANDOFF = compile_pattern(r"\A(?:[/$][\w:.-]+\s+)?(?:# Handoff Context\b|<handoff-context>)")
 HANDOFF_CLOSING = (
     "The above is a handoff document from a previous session. "
     "Use this context to continue the work seamlessly."
 )
 """Exactly the seed's sentence after a handoff that is in a session's context."""
-_CLOSED = re.compile(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
+_CLOSED = compile_pattern(rf"</handoff-context>\s*{re.escape(HANDOFF_CLOSING)}")
 
 GOAL_LABEL = "What it was asked to do:"
 NEXT_LABEL = "What the user wants next:"
@@ -52,7 +54,7 @@ OPENINGS = (
 """Words that these prompts begin with; `{{name}}` matches any text."""
 _LONGEST_VALUE = 1_000
 """The most characters that a variable of an opening may hold."""
-_PARTS = re.compile(r"(\s+|\{\{\w+\}\})")
+_PARTS = compile_pattern(r"(\s+|\{\{\w+\}\})")
 
 
 def _build_pattern(template: str, value: str = rf".{{1,{_LONGEST_VALUE}}}?") -> str:
@@ -64,16 +66,16 @@ def _build_pattern(template: str, value: str = rf".{{1,{_LONGEST_VALUE}}}?") -> 
     )
 
 
-_BEFORE = re.compile(
+_BEFORE = compile_pattern(
     r"[\s\ufeff\u200b]*(?:<([a-zA-Z][\w-]*)(?:\s[^<>]*)?>.*?</\1>\s*)*"
     r"(?:# Context from my IDE setup:.*?\n## My request for Codex:\s*)?",
     re.DOTALL,
 )
 """What a harness may put before a prompt: blank lines, tagged blocks, the state of an editor."""
-_AT_START = re.compile("|".join(map(_build_pattern, OPENINGS)), re.DOTALL)
-_OF_FLEET = re.compile(f"{_build_pattern(INSTRUCTION)}|{_build_pattern(INJECTION)}", re.DOTALL)
-_LINE = re.compile(rf"(?m)^[^\S\n]*(?=(?s:{_OF_FLEET.pattern}))")
-_INSIDE_LINE = re.compile(
+_AT_START = compile_pattern("|".join(map(_build_pattern, OPENINGS)), re.DOTALL)
+_OF_FLEET = compile_pattern(f"{_build_pattern(INSTRUCTION)}|{_build_pattern(INJECTION)}", re.DOTALL)
+_LINE = compile_pattern(rf"(?m)^[^\S\n]*(?=(?s:{_OF_FLEET.pattern}))")
+_INSIDE_LINE = compile_pattern(
     rf"{_build_pattern(f'{INSTRUCTION} Write a handoff document for it now.')}"
     rf"|{_build_pattern(f'{INJECTION} you continue its work. Handoff document:')}",
     re.DOTALL,
@@ -82,20 +84,20 @@ _INSIDE_LINE = re.compile(
 
 A paste goes where the cursor was.
 """
-_LAST_LINE = re.compile(_build_pattern(CLOSING, r"[\w/-]{4,80}"))
-_INSTRUCTION = re.compile(_build_pattern(INSTRUCTION), re.DOTALL)
-_INJECTION = re.compile(_build_pattern(INJECTION), re.DOTALL)
-_SKILL = re.compile(_build_pattern(SKILL), re.DOTALL)
-_ABOUT = re.compile(
+_LAST_LINE = compile_pattern(_build_pattern(CLOSING, r"[\w/-]{4,80}"))
+_INSTRUCTION = compile_pattern(_build_pattern(INSTRUCTION), re.DOTALL)
+_INJECTION = compile_pattern(_build_pattern(INJECTION), re.DOTALL)
+_SKILL = compile_pattern(_build_pattern(SKILL), re.DOTALL)
+_ABOUT = compile_pattern(
     rf"(?:\A|\s)(?:{'|'.join(map(_build_pattern, (GOAL_LABEL, NEXT_LABEL, OPERATOR_LABEL)))})\s+(?=\S)"
 )
-_STEPS = re.compile(rf"\s{_build_pattern('1. Begin your answer with this line, by itself:')}")
-_LAST_STEP = re.compile(
+_STEPS = compile_pattern(rf"\s{_build_pattern('1. Begin your answer with this line, by itself:')}")
+_LAST_STEP = compile_pattern(
     rf"{_build_pattern('3. Continue the work from where it stopped.')}\s+{_LAST_LINE.pattern}"
 )
 """The end of an injection: a goal inside it may contain a line like its last one."""
-_TASK = re.compile(rf"(?m)^[^\S\n]*{_build_pattern(TASK_LABEL)}[^\S\n]*$")
-_DOCUMENT = re.compile(
+_TASK = compile_pattern(rf"(?m)^[^\S\n]*{_build_pattern(TASK_LABEL)}[^\S\n]*$")
+_DOCUMENT = compile_pattern(
     rf"{_build_pattern('Handoff document:')}\s+(?P<path>\S.{{0,4000}}?)\s+{_build_pattern('Reason for the handoff:')}",
     re.DOTALL,
 )

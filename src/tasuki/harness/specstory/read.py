@@ -6,7 +6,6 @@ line.
 """
 
 import os
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Literal
@@ -18,21 +17,22 @@ from tasuki.harness.reading.jsonl import mark_compacted
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.harness.specstory.tool_calls import LEGACY, build_legacy_call, build_tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
+from tasuki.patterns import compile_pattern
 
-_TURN = re.compile(r"_\*\*(\w[\w -]*?)?(?: \((.*)\))?\*\*_\s*\Z")
-_SESSION = re.compile(r"<!--\s*(.+?) Session ([\w-]+)(?: \((.*?)\))?\s*-->\s*\Z")
-_MESSAGE_ID = re.compile(r"<!-- message-id: .* -->\s*\Z")
-_TITLE = re.compile(r"##? (?!SpecStory\s*\Z)(.+?)\s*\Z")
-_TIME = re.compile(
+_TURN = compile_pattern(r"_\*\*(\w[\w -]*?)?(?: \((.*)\))?\*\*_\s*\Z")
+_SESSION = compile_pattern(r"<!--\s*(.+?) Session ([\w-]+)(?: \((.*?)\))?\s*-->\s*\Z")
+_MESSAGE_ID = compile_pattern(r"<!-- message-id: .* -->\s*\Z")
+_TITLE = compile_pattern(r"##? (?!SpecStory\s*\Z)(.+?)\s*\Z")
+_TIME = compile_pattern(
     r"(\d{4}-\d\d-\d\d)[ T_](\d\d)[:-](\d\d)(?:[:-](\d\d))?(?:\.\d+)? ?(Z|[+-]\d\d:?\d\d)?"
 )
-_NAME_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:_\d\d-\d\d(?:-\d\d)?(?:Z|[+-]\d{4})?)?")
-_STAMP = re.compile(r"\s*\([\d\-T/:,. ]+(?:[AP]M|Z|[+-]\d{4})?\)\s*\Z")
-_TOOL_USE = re.compile(r"<tool-use\b")
-_TOOL_END = re.compile(r"(?:</details>)?\s*</tool-use>\s*\Z")
-_THINK_END = re.compile(r".*</think>\s*\Z")
+_NAME_TIME = compile_pattern(r"\d{4}-\d\d-\d\d(?:_\d\d-\d\d(?:-\d\d)?(?:Z|[+-]\d{4})?)?")
+_STAMP = compile_pattern(r"\s*\([\d\-T/:,. ]+(?:[AP]M|Z|[+-]\d{4})?\)\s*\Z")
+_TOOL_USE = compile_pattern(r"<tool-use\b")
+_TOOL_END = compile_pattern(r"(?:</details>)?\s*</tool-use>\s*\Z")
+_THINK_END = compile_pattern(r".*</think>\s*\Z")
 _CONTINUED = "This session is being continued from a previous conversation"
-_CANCELLED = re.compile(r"\[Request interrupted by user|Cancelled\s*\Z")
+_CANCELLED = compile_pattern(r"\[Request interrupted by user|Cancelled\s*\Z")
 
 Speaker = Literal["user", "agent", ""]
 _SPEAKERS: dict[str, Speaker] = {"User": "user", "Assistant": "agent", "Agent": "agent"}

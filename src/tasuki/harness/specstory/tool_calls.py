@@ -10,31 +10,34 @@ from msgspec import Struct
 from tasuki.harness.reading import markdown, tools
 from tasuki.harness.reading.jsonl import KEEP_WHOLE, UNDECODABLE, clip
 from tasuki.model import ChangeKind, FileChange, Todo, ToolCall, ToolKind, ToolStatus
+from tasuki.patterns import compile_pattern
 
-LEGACY = re.compile(r"Tool use: \*\*|Read file: |<details>\s*<summary>")
-_OPEN = re.compile(r'<tool-use\b[^>]*?\bdata-tool-type="([^"]*)"[^>]*?\bdata-tool-name="([^"]*)"')
-_SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
-_USED = re.compile(r"Tool use: \*\*(.+?)\*\*(?: • )?(.*)", re.DOTALL)
-_RAN = re.compile(r"\A(?:Run command: (.+)|`([^`]+)`\s*)\Z", re.DOTALL)
-_NAMED = re.compile(r"\b(?:Read|Edit|Create|Write|Delete) file: (.+)")
-_SEARCHED = re.compile(r"(?:Grep|Glob|Search|Searched|Listed|List)\b.*")
-_BARE = re.compile(r"\A\s*(?:path )?`([^`\n]+)`", re.MULTILINE)
-_LINK = re.compile(r"\[\]\(file://([^)#\s]+)")
-_BULLET = re.compile(
+LEGACY = compile_pattern(r"Tool use: \*\*|Read file: |<details>\s*<summary>")
+_OPEN = compile_pattern(
+    r'<tool-use\b[^>]*?\bdata-tool-type="([^"]*)"[^>]*?\bdata-tool-name="([^"]*)"'
+)
+_SUMMARY = compile_pattern(r"<summary>(.*?)</summary>", re.DOTALL)
+_USED = compile_pattern(r"Tool use: \*\*(.+?)\*\*(?: • )?(.*)", re.DOTALL)
+_RAN = compile_pattern(r"\A(?:Run command: (.+)|`([^`]+)`\s*)\Z", re.DOTALL)
+_NAMED = compile_pattern(r"\b(?:Read|Edit|Create|Write|Delete) file: (.+)")
+_SEARCHED = compile_pattern(r"(?:Grep|Glob|Search|Searched|Listed|List)\b.*")
+_BARE = compile_pattern(r"\A\s*(?:path )?`([^`\n]+)`", re.MULTILINE)
+_LINK = compile_pattern(r"\[\]\(file://([^)#\s]+)")
+_BULLET = compile_pattern(
     r"^- (command|file_path|path|old_string|new_string|content|description|prompt|cmd|pattern|query|url): `(.*)`\s*$",
     re.MULTILINE,
 )
-_RESULT = re.compile(
+_RESULT = compile_pattern(
     r"The file (\S+) has been updated|File (?:created|written) successfully at: (\S+)"
 )
-_CODE = re.compile(r"(?:Process exited with code|Exit code:?|exit code) (-?\d+)")
-_STARTED = re.compile(r"running in background with ID: (\w+)")
-_TODO = re.compile(
+_CODE = compile_pattern(r"(?:Process exited with code|Exit code:?|exit code) (-?\d+)")
+_STARTED = compile_pattern(r"running in background with ID: (\w+)")
+_TODO = compile_pattern(
     r"^- \[(.)\] *(?:[\U0001F300-\U0001FAFF\u2600-\u27BF]\ufe0f? +)?(.+?)\s*$", re.MULTILINE
 )
 _TODO_STATE = {"x": "completed", "X": "completed", "!": "cancelled", " ": "pending"}
-_FAILED = re.compile(r"\*\*Error:\*\*|Error calling tool|Status: \*\*(?:error|failed)\*\*")
-_CANCELLED = re.compile(r"^Cancelled\s*$|Status: \*\*cancelled\*\*", re.MULTILINE)
+_FAILED = compile_pattern(r"\*\*Error:\*\*|Error calling tool|Status: \*\*(?:error|failed)\*\*")
+_CANCELLED = compile_pattern(r"^Cancelled\s*$|Status: \*\*cancelled\*\*", re.MULTILINE)
 
 _TYPES: dict[str, ToolKind] = {
     "read": "read", "write": "edit", "search": "search", "shell": "shell", "task": "todo",

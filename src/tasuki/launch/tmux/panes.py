@@ -27,12 +27,13 @@ from tasuki.harness.protocol import Screenshot
 from tasuki.launch.tmux.control_mode import ControlMode, TmuxUnanswered
 from tasuki.launch.tmux.paste import PANE, PaneInput, PaneMarks, check_pane
 from tasuki.launch.tmux.server import CHILD, EXITING, POLL_SECONDS, SESSION, Tmux
+from tasuki.patterns import compile_pattern
 
 SIZE = ("-x", "200", "-y", "50")
 """Columns and lines of a window without a client."""
 TAKEN_SECONDS = 45.0
 """How long a new pane may take to read its order; a busy machine starts Python slowly."""
-_NO_SESSION = re.compile(
+_NO_SESSION = compile_pattern(
     "can't find session|no current target|no server running|error connecting to"
 )
 EXITING_SECONDS = 10.0
@@ -40,7 +41,7 @@ EXITING_SECONDS = 10.0
 SURVEY_SECONDS = 0.25
 AT_ONCE_SECONDS = 0.05
 """How long a program may take to end at once, before it counts as started."""
-TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
+TAG = compile_pattern(r"[A-Za-z0-9_-]{1,64}")
 
 _FORM = "\t".join(
     (

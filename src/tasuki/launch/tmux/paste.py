@@ -18,7 +18,6 @@ paste: a command that fails stops those after it.
 
 import fcntl
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,13 +27,14 @@ from msgspec import Struct
 
 from tasuki.errors import LaunchFailed, PaneGone
 from tasuki.launch.tmux.server import Tmux
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
 
 LOCK_SECONDS = 60.0
 """How long a sender waits for another one."""
-PANE = re.compile(r"%[0-9]{1,9}")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_KEY = re.compile(r"(?:[CMS]-){0,3}(?:[A-Za-z0-9]|[A-Z][A-Za-z0-9]{1,9})")
+PANE = compile_pattern(r"%[0-9]{1,9}")
+_ID = compile_pattern(r"[A-Za-z0-9_-]{1,64}")
+_KEY = compile_pattern(r"(?:[CMS]-){0,3}(?:[A-Za-z0-9]|[A-Z][A-Za-z0-9]{1,9})")
 _REMEMBERED = 4000
 """Characters of ids of pasted texts that a pane remembers."""
 _MARKS = (

@@ -25,6 +25,7 @@ from tasuki.launch.prepare import (
     build_environment,
     write_planned_files,
 )
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text
 
 SESSION = "tasuki"
@@ -39,10 +40,10 @@ SETTLED_SECONDS = 0.3
 POLL_SECONDS = 0.05
 
 CHILD = Path(__file__).with_name("child.py")
-_GONE = re.compile(
+_GONE = compile_pattern(
     "can't find pane|no server running|error connecting to|server exited|lost server|no current target"
 )
-EXITING = re.compile("server exited|lost server")
+EXITING = compile_pattern("server exited|lost server")
 """What tmux says where its server ends during a command.
 
 The next command starts a new server.

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tasuki.errors import TasukiError
+from tasuki.patterns import compile_pattern
 
 Json = dict[str, Any]
 Id = str | int | float | None
@@ -28,10 +29,10 @@ MOST_LINE_BYTES = 256 << 20
 """Bytes of the longest line that is passed on."""
 HEAD_BYTES = 64 << 10
 """Bytes of a longer line that are kept, to identify its sender."""
-_BLANK = re.compile(rb"[ \t\r\n]*")
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
-_SCALAR = re.compile(rb"[^,\]}\s]+")
+_BLANK = compile_pattern(rb"[ \t\r\n]*")
+_STRING = compile_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_TOKEN = compile_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_SCALAR = compile_pattern(rb"[^,\]}\s]+")
 _OPEN, _CLOSE = b"[{", b"]}"
 
 
@@ -296,8 +297,8 @@ class LineSplitter:
 COMMAND_NAME = "handoff"
 DESCRIPTION = "Hand the work over to a fresh session of this agent"
 HINT = "[focus instructions]"
-_HANDOFF = re.compile(r"\s*/handoff(?:\s+(.*))?", re.DOTALL)
-_COMMAND = re.compile(r"\s*/[\w.:-]+(?:\s|$)")
+_HANDOFF = compile_pattern(r"\s*/handoff(?:\s+(.*))?", re.DOTALL)
+_COMMAND = compile_pattern(r"\s*/[\w.:-]+(?:\s|$)")
 
 
 def add_handoff_command(commands: list[Any], version: int) -> list[Any]:

@@ -6,7 +6,6 @@ session is resumed, the session is shown again from its messages.
 """
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from tasuki.harness.reading.typed_prompts import HANDOFF_CLOSING
+from tasuki.patterns import compile_pattern
 from tasuki.session.agent_session.backend import (
     AgentPlan,
     AgentTodo,
@@ -29,11 +29,11 @@ from tasuki.session.agent_session.backend import (
 from tasuki.session.pi_store.messages import Json, extract_text
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
-_FENCE = re.compile(r"\s*(```+|~~~+)\s*(\S*)")
-_HEADING = re.compile(r"(#{1,6})\s+(.*)")
-_ITEM = re.compile(r"(\s*)([-*+]|\d{1,3}[.)])\s+(.*)")
-_RULE = re.compile(r"\s*(?:[-*_]\s*){3,}")
-_INLINE = re.compile(
+_FENCE = compile_pattern(r"\s*(```+|~~~+)\s*(\S*)")
+_HEADING = compile_pattern(r"(#{1,6})\s+(.*)")
+_ITEM = compile_pattern(r"(\s*)([-*+]|\d{1,3}[.)])\s+(.*)")
+_RULE = compile_pattern(r"\s*(?:[-*_]\s*){3,}")
+_INLINE = compile_pattern(
     r"(`+)(?P<code>.+?)\1"
     r"|\*\*(?P<bold>\S(?:.*?\S)?)\*\*"
     r"|(?<![\w*])\*(?P<italic>[^\s*](?:[^*]*[^\s*])?)\*(?![\w*])"

@@ -1,7 +1,6 @@
 """A session that tasuki itself keeps: an append-only tree of entries in a file in pi's format."""
 
 import os
-import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from tasuki.files import get_data_folder
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import build_folder_name, list_session_files, read_head
 from tasuki.model import ThreadHead
+from tasuki.patterns import compile_pattern
 from tasuki.session.pi_store.messages import (
     EntryTree,
     Json,
@@ -27,7 +27,7 @@ from tasuki.session.pi_store.session_file import LockedSessionFile, read_records
 
 HARNESS_NAME = "tasuki"
 """The harness name in the heads of these sessions."""
-_NAME = re.compile(r"[^/\x00]{1,200}")
+_NAME = compile_pattern(r"[^/\x00]{1,200}")
 
 
 class SessionArtifact(Struct, frozen=True):

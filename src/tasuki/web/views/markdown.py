@@ -3,7 +3,6 @@
 Links go to http and https alone, and to entries where a document cites them.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,12 +10,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 
 MOST_CHARACTERS = 200_000
 """Most characters that are rendered; a longer text is cut, and read raw."""
-_REFERENCES = re.compile(r"\[((?:#\d{1,9})(?:[,\s–-]+#?\d{1,9})*)\]")
-_REFERENCE = re.compile(r"#?(\d{1,9})")
+_REFERENCES = compile_pattern(r"\[((?:#\d{1,9})(?:[,\s–-]+#?\d{1,9})*)\]")
+_REFERENCE = compile_pattern(r"#?(\d{1,9})")
 
 EntryAddress = Callable[[int], str]
 """Returns the address of an entry."""

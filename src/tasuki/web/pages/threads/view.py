@@ -11,6 +11,7 @@ from msgspec import Struct
 from tasuki.draft.text.entries import format_entry
 from tasuki.harness import registry as harnesses
 from tasuki.model import Entry, Thread, ToolCall
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, shorten_to_line
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import fold_accents, is_cjk
@@ -32,7 +33,7 @@ ORIGIN_NAMES = {
     "command": "You, a command", "handoff": "Handoff",
 }  # fmt: skip
 MARK_TEMPLATE = Markup("<mark>{}</mark>")
-_MARKUP = re.compile(r"(<[^>]*>)")
+_MARKUP = compile_pattern(r"(<[^>]*>)")
 _BEGIN = r"(?<![^\W_])"
 """Where a word begins."""
 
