@@ -245,7 +245,7 @@ def _list_ended_kinds(run: CommandRun) -> list[CheckKind]:
     tests failed; else it was the first.
     """
     kinds = [k for k in list_check_kinds(run.command) if k in _JUDGED_BY_OUTPUT]
-    if run.ok or len(kinds) < 2:
+    if len(kinds) < 2 or run.ok:
         return kinds
     parts = [c for c in list_simple_commands(run.command) if not c.is_piped]
     ordered = list(dict.fromkeys(k for c in parts if (k := identify_check_kind(c.text)) in kinds))

@@ -291,15 +291,22 @@ def find_short_names(paths: Iterable[str]) -> dict[str, str]:
     """Return the shortest unique end of each path: mostly the name of the file."""
     paths = set(paths)
     ends: Counter[str] = Counter()
-    for path in paths:
-        parts = path.split("/")
-        ends.update("/".join(parts[at:]) for at in range(len(parts)))
-    short_by_path = {}
-    for path in paths:
-        parts = path.split("/")
-        tails = ("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
-        short_by_path[path] = next((tail for tail in tails if tail and ends[tail] == 1), path)
-    return short_by_path
+    tails_by_path = {path: _list_tails(path) for path in paths}
+    for tails in tails_by_path.values():
+        ends.update(tails)
+    return {
+        path: next((tail for tail in tails if tail and ends[tail] == 1), path)
+        for path, tails in tails_by_path.items()
+    }
+
+
+def _list_tails(path: str) -> list[str]:
+    """Return the ends of a path, the shortest first: the name, its folder and the name, all."""
+    tails, slash = [], path.rfind("/")
+    while slash >= 0:
+        tails.append(path[slash + 1 :])
+        slash = path.rfind("/", 0, slash)
+    return [*tails, path]
 
 
 def is_outside(path: str) -> bool:

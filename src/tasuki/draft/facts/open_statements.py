@@ -111,6 +111,7 @@ class _UserStatement:
             w.lower() for m in _TAKES_BACK.finditer(statement.text) for w in m.groups() if w
         }
         self.is_refusal = bool(_REFUSES.search(statement.text))
+        self.says_instead = bool(_INSTEAD.search(statement.text))
 
     def has_taken_back(self, earlier: "_UserStatement", shared: int) -> bool:
         alike = shared >= 2 and shared * 3 >= min(len(self.words), len(earlier.words))
@@ -123,7 +124,7 @@ class _UserStatement:
             return True
         if shared >= 2 and self.statement.kind == "constraint" and self.units & earlier.units:
             return True
-        return bool(self.units & earlier.units) and bool(_INSTEAD.search(self.statement.text))
+        return bool(self.units & earlier.units) and self.says_instead
 
     def has_ruled_out(self, earlier: "_UserStatement") -> bool:
         """Return whether this rules out what an earlier statement set, by its own figure.

@@ -103,11 +103,11 @@ def _list_uncommitted(thread: Thread, facts: Facts) -> Iterator[Item]:
     """Yield files edited after the last commit that included them, without ignored ones."""
     if not facts.uncommitted:
         return
-    ignored = find_ignored(thread.entries)
+    ignored, uncommitted = find_ignored(thread.entries), frozenset(facts.uncommitted)
     edits = {
         f.path: f.edits[-1]
         for f in facts.files
-        if f.path in facts.uncommitted and not any(f"/{name}/" in f"/{f.path}/" for name in ignored)
+        if f.path in uncommitted and not any(f"/{name}/" in f"/{f.path}/" for name in ignored)
     }
     if not edits:
         return

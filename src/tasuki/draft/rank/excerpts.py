@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec.structs import replace
 
@@ -44,6 +44,7 @@ HEADING_COST = 7
 """Characters that a heading takes in addition to its own."""
 MAX_LEAD = 240
 """Maximum characters of a paragraph that introduces a list, to be quoted with it."""
+MAX_CUE = 2.0
 NO_SENTENCE_WEIGHT = 1.0
 """Weight of a block without a sentence: a table, code."""
 SHORT_MESSAGE = 200
@@ -112,9 +113,8 @@ class ExcerptPicker:
 
     def measure_likeness(self, index: int, words: Collection[str]) -> float:
         """Return how much of a block some words cover, 0 to 1; rare words count more."""
-        own = self._words[index]
-        whole = sum(weight * self._rarity[word] for word, weight in own.items())
-        shared = sum(weight * self._rarity[word] for word, weight in own.items() if word in words)
+        own, rarity, whole = self._words[index], self._rarity, self._whole_worth[index]
+        shared = sum(own[word] * rarity[word] for word in own if word in words)
         return shared / whole if whole else 0.0
 
     def pick_blocks(
@@ -123,22 +123,32 @@ class ExcerptPicker:
         room: int,
         worth: Callable[[MessageBlock], float],
         min_density: float = 0.0,
+        most: Callable[[MessageBlock], float] | None = None,
     ) -> tuple[list[int], int]:
         """Return blocks that fit into `room` characters, and the room left.
 
         The best for their length come first. A block brings its heading along, and, if there is
         room, the paragraph that introduces it. Stops at blocks whose worth for their length is
-        below `min_density`.
+        below `min_density`. `most` is a cheap bound of `worth`, which then is found only for
+        blocks that may be picked.
         """
-        fixed = {i: worth(self.blocks[i]) for i in indexes if i not in self.taken}
-        by_place = {(self.blocks[i].ref, self.blocks[i].place): i for i in fixed}
-        queue = [(-self._measure_density(i, fixed[i]), i) for i in fixed if fixed[i] > 0]
+        untaken = [i for i in indexes if i not in self.taken]
+        by_place = {(self.blocks[i].ref, self.blocks[i].place): i for i in untaken}
+        bounds = {i: (most or worth)(self.blocks[i]) for i in untaken}
+        queue = [(-self._bound_density(i, bounds[i]), i) for i in untaken if bounds[i] > 0]
         heapq.heapify(queue)
+        fixed: dict[int, float] = {}
         chosen: list[int] = []
         printed: set[tuple[int, str]] = set()
         while queue:
             _, index = heapq.heappop(queue)
-            if index in self.taken:
+            block = self.blocks[index]
+            if index in self.taken or measure_block(block.text) > room:
+                continue
+            if index not in fixed:
+                fixed[index] = worth(block)
+                if fixed[index] > 0:
+                    heapq.heappush(queue, (-self._measure_density(index, fixed[index]), index))
                 continue
             density = self._measure_density(index, fixed[index])
             if queue and density < -queue[0][0] - 1e-12:
@@ -190,6 +200,19 @@ class ExcerptPicker:
         length = max(MIN_LENGTH, measure_block(self.blocks[index].text))
         return worth * self.measure_novelty(index) / math.pow(length, LENGTH_POWER)
 
+    def _bound_density(self, index: int, worth: float) -> float:
+        """Return what the density is at most, were nothing of the block quoted yet."""
+        length = max(MIN_LENGTH, measure_block(self.blocks[index].text))
+        return worth * self._whole_worth[index] * (1 + 1e-9) / math.pow(length, LENGTH_POWER)
+
+    @cached_property
+    def _whole_worth(self) -> list[float]:
+        """What the words of each block are worth before any was quoted."""
+        rarity = self._rarity
+        return [
+            sum(weight * rarity[word] for word, weight in words.items()) for words in self._words
+        ]
+
 
 def is_offer(text: str) -> bool:
     """Return whether a block offers what the agent might do next."""
@@ -218,7 +241,7 @@ def drop_offers(blocks: Sequence[MessageBlock]) -> list[MessageBlock]:
 def weigh_cue(text: str) -> float:
     """Return how likely a block states something learnt or decided, by its best sentence.
 
-    0.35 for one that only announces a step, 0.5 for an offer, else 0.2 to 2.
+    0.35 for one that only announces a step, 0.5 for an offer, else 0.2 to `MAX_CUE`.
     """
     first = text[:1_500]
     if language_cues.is_narration(first) and len(first) < SHORT_MESSAGE:
