@@ -385,9 +385,10 @@ class DraftComposer:
         for item in written:
             self.picker.note_text(item.text)
         room -= sum(len(_format_line(item)) + 1 for item in written)
-        worth = BlockWorth(self.task, self.turns, self.picker)
         picked, _ = self.picker.pick_blocks(
-            range(len(self.blocks)), room - UNQUOTED_ROOM, worth.weigh, most=worth.weigh_at_most
+            range(len(self.blocks)),
+            room - UNQUOTED_ROOM,
+            BlockWorth(self.task, self.turns, self.picker).weigh,
         )
         quoted = [*written, *self._build_quotes(picked)]
         cited = {ref for item in (*quoted, *self._shown_items) for ref in item.refs}

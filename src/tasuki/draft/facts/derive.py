@@ -249,9 +249,7 @@ def _find_explanation(
     for entry in texts:
         if after < entry.ref <= min(before, after + 40):
             for sentence in split_sentences(entry.text[:20_000]):
-                weight = language_cues.weigh_assistant_sentence(
-                    sentence, language_cues.detect_cues(sentence)
-                )
+                weight = language_cues.weigh_assistant_sentence(sentence)
                 at_once = entry.ref - after <= 2
                 if weight < (MIN_WEIGHT_AT_ONCE if at_once else MIN_WEIGHT_LATER):
                     continue

@@ -5,7 +5,7 @@ import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 
 from tasuki.draft.facts.statements import Statement
@@ -110,8 +110,14 @@ class _UserStatement:
         self.named = {
             w.lower() for m in _TAKES_BACK.finditer(statement.text) for w in m.groups() if w
         }
-        self.is_refusal = bool(_REFUSES.search(statement.text))
-        self.says_instead = bool(_INSTEAD.search(statement.text))
+
+    @cached_property
+    def is_refusal(self) -> bool:
+        return bool(_REFUSES.search(self.statement.text))
+
+    @cached_property
+    def says_instead(self) -> bool:
+        return bool(_INSTEAD.search(self.statement.text))
 
     def has_taken_back(self, earlier: "_UserStatement", shared: int) -> bool:
         alike = shared >= 2 and shared * 3 >= min(len(self.words), len(earlier.words))

@@ -299,7 +299,7 @@ def _extract_from_entry(entry: Entry) -> Iterable[Statement]:
             continue
         previous, before = before, alone
         found = language_cues.detect_cues(sentence)
-        weight = language_cues.weigh_assistant_sentence(sentence, found)
+        weight = language_cues.weigh_assistant_sentence(sentence)
         if weight < MIN_WEIGHT:
             continue
         kind = _choose_assistant_kind(sentence, found, section)

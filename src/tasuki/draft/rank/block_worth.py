@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.rank.blocks import MessageBlock
-from tasuki.draft.rank.excerpts import MAX_CUE, ExcerptPicker, weigh_cue, weigh_telling_words
+from tasuki.draft.rank.excerpts import ExcerptPicker, weigh_cue, weigh_telling_words
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import ThreadTurn, extract_user_words, find_concluding_refs
 from tasuki.patterns import compile_pattern
@@ -57,6 +57,9 @@ _OFFERS = compile_pattern(
     r"\b(?:i recommend|i'?d recommend|recommendation|option [a-d1-4]\b|should i|want me to|shall i|would you like|which (?:one|of these))\b",
     re.IGNORECASE,
 )
+_OFFER_HINTS = ("recommend", "option ", "should i", "want me", "shall i", "would you ", "which ")
+"""Words of which a recommendation or an offer holds one; they are found faster than the pattern."""
+_EXTENSION = compile_pattern(r"\.\w")
 _FILE_NAME = compile_pattern(r"(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.\w{1,6}\b")
 _FINDING = compile_pattern(
     r"\b(?:does not|doesn'?t|do not|don'?t|isn'?t|is not|are not|aren'?t|no longer|missing|lacks?|should|could|recommend\w*|consider|"
@@ -91,34 +94,6 @@ class BlockWorth:
 
         `ExcerptPicker.pick` multiplies it by what is new in the block.
         """
-        worth = self._weigh_place(block)
-        if not worth:
-            return 0.0
-        if any(error in block.text for error, passed in self._fixed_errors if block.ref < passed):
-            worth *= FIXED_ERROR_WORTH
-        if self._is_overtaken(block):
-            worth *= OVERTAKEN_WORTH
-        if self._is_worked_off(block):
-            worth *= WORKED_OFF_WORTH
-        goal = self.task.relevance.measure_overlap(f"{block.heading} {block.text}")
-        return (
-            worth
-            * weigh_cue(block.text)
-            * (1 + goal)
-            * (1 + TOPIC_WEIGHT * self._measure_nearness(block))
-        )
-
-    def weigh_at_most(self, block: MessageBlock) -> float:
-        """Return what a block may be worth, without a look at its sentences."""
-        worth = self._weigh_place(block)
-        return worth and worth * MAX_CUE * 2 * (1 + TOPIC_WEIGHT * self._measure_nearness(block))
-
-    def _measure_nearness(self, block: MessageBlock) -> float:
-        index = self._index[block.ref, block.place]
-        return self.picker.measure_likeness(index, self._topic)
-
-    def _weigh_place(self, block: MessageBlock) -> float:
-        """Return what a block is worth by its kind and its place in the thread, at most 1."""
         if (
             "\n" not in block.text
             and block.text.endswith((":", "："))
@@ -137,12 +112,23 @@ class BlockWorth:
             worth *= max(REPORT_MIN_WORTH, 2 ** (-turns / REPORT_HALF_LIFE))
         if language_cues.is_narration(block.text) and len(block.text) < SHORT_CHARACTERS:
             worth *= ANNOUNCEMENT_WORTH
-        return worth
+        if any(error in block.text for error, passed in self._fixed_errors if block.ref < passed):
+            worth *= FIXED_ERROR_WORTH
+        if self._is_overtaken(block):
+            worth *= OVERTAKEN_WORTH
+        if self._is_worked_off(block):
+            worth *= WORKED_OFF_WORTH
+        goal = self.task.relevance.measure_overlap(f"{block.heading} {block.text}")
+        near = self.picker.measure_likeness(self._index[block.ref, block.place], self._topic)
+        return worth * weigh_cue(block.text) * (1 + goal) * (1 + TOPIC_WEIGHT * near)
 
     def _is_overtaken(self, block: MessageBlock) -> bool:
         """Return whether a file a block names was edited since, or the user answered its offer."""
-        if _OFFERS.search(block.text):
+        low = block.text.lower()
+        if any(hint in low for hint in _OFFER_HINTS) and _OFFERS.search(block.text):
             return bool(self._prompt_refs) and block.ref < self._prompt_refs[-1]
+        if not _EXTENSION.search(block.text):
+            return False
         named = (self._last_edit_by_file.get(name, 0) for name in _FILE_NAME.findall(block.text))
         return any(ref > block.ref + OVERTAKEN_AFTER for ref in named)
 
@@ -172,7 +158,7 @@ class BlockWorth:
 
     @cached_property
     def _last_edit_by_name(self) -> dict[str, int]:
-        """The names of code that edits after the first block removed or added, with the last edit of each.
+        """The names of code that edits after the first block changed, with the ref of the last edit.
 
         Of a long change only the beginning is read, and of all edits only the newest.
         """

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -27,6 +27,10 @@ _OFFER = compile_pattern(
     r"do you want me|happy to|ready to (?:go|start|proceed))\b",
     re.IGNORECASE,
 )
+_OFFER_HINTS = (
+    "want me", "shall i", "should i ", "would you ", "let me know", "if you", "happy to", "ready to",
+)  # fmt: skip
+"""Words of which an offer holds one; they are found faster than the pattern."""
 NAME_WEIGHT, WORD_WEIGHT = 2.0, 1.0
 REPEAT_FACTOR = 0.25
 """Factor for a word's worth each time it was quoted."""
@@ -44,7 +48,6 @@ HEADING_COST = 7
 """Characters that a heading takes in addition to its own."""
 MAX_LEAD = 240
 """Maximum characters of a paragraph that introduces a list, to be quoted with it."""
-MAX_CUE = 2.0
 NO_SENTENCE_WEIGHT = 1.0
 """Weight of a block without a sentence: a table, code."""
 SHORT_MESSAGE = 200
@@ -106,15 +109,21 @@ class ExcerptPicker:
 
     def measure_novelty(self, index: int) -> float:
         """Return what a block says that was not quoted yet."""
+        rarity, counts = self._rarity, self._quoted_counts
         return sum(
-            weight * self._rarity[word] * REPEAT_FACTOR ** self._quoted_counts[word]
-            for word, weight in self._words[index].items()
+            [
+                weight * rarity[word] * REPEAT_FACTOR ** counts[word]
+                if word in counts
+                else weight * rarity[word]
+                for word, weight in self._words[index].items()
+            ]
         )
 
     def measure_likeness(self, index: int, words: Collection[str]) -> float:
         """Return how much of a block some words cover, 0 to 1; rare words count more."""
-        own, rarity, whole = self._words[index], self._rarity, self._whole_worth[index]
-        shared = sum(own[word] * rarity[word] for word in own if word in words)
+        own, rarity = self._words[index], self._rarity
+        whole = sum([weight * rarity[word] for word, weight in own.items()])
+        shared = sum([own[word] * rarity[word] for word in own if word in words])
         return shared / whole if whole else 0.0
 
     def pick_blocks(
@@ -123,32 +132,22 @@ class ExcerptPicker:
         room: int,
         worth: Callable[[MessageBlock], float],
         min_density: float = 0.0,
-        most: Callable[[MessageBlock], float] | None = None,
     ) -> tuple[list[int], int]:
         """Return blocks that fit into `room` characters, and the room left.
 
         The best for their length come first. A block brings its heading along, and, if there is
         room, the paragraph that introduces it. Stops at blocks whose worth for their length is
-        below `min_density`. `most` is a cheap bound of `worth`, which then is found only for
-        blocks that may be picked.
+        below `min_density`.
         """
-        untaken = [i for i in indexes if i not in self.taken]
-        by_place = {(self.blocks[i].ref, self.blocks[i].place): i for i in untaken}
-        bounds = {i: (most or worth)(self.blocks[i]) for i in untaken}
-        queue = [(-self._bound_density(i, bounds[i]), i) for i in untaken if bounds[i] > 0]
+        fixed = {i: worth(self.blocks[i]) for i in indexes if i not in self.taken}
+        by_place = {(self.blocks[i].ref, self.blocks[i].place): i for i in fixed}
+        queue = [(-self._measure_density(i, fixed[i]), i) for i in fixed if fixed[i] > 0]
         heapq.heapify(queue)
-        fixed: dict[int, float] = {}
         chosen: list[int] = []
         printed: set[tuple[int, str]] = set()
         while queue:
             _, index = heapq.heappop(queue)
-            block = self.blocks[index]
-            if index in self.taken or measure_block(block.text) > room:
-                continue
-            if index not in fixed:
-                fixed[index] = worth(block)
-                if fixed[index] > 0:
-                    heapq.heappush(queue, (-self._measure_density(index, fixed[index]), index))
+            if index in self.taken:
                 continue
             density = self._measure_density(index, fixed[index])
             if queue and density < -queue[0][0] - 1e-12:
@@ -200,23 +199,14 @@ class ExcerptPicker:
         length = max(MIN_LENGTH, measure_block(self.blocks[index].text))
         return worth * self.measure_novelty(index) / math.pow(length, LENGTH_POWER)
 
-    def _bound_density(self, index: int, worth: float) -> float:
-        """Return what the density is at most, were nothing of the block quoted yet."""
-        length = max(MIN_LENGTH, measure_block(self.blocks[index].text))
-        return worth * self._whole_worth[index] * (1 + 1e-9) / math.pow(length, LENGTH_POWER)
-
-    @cached_property
-    def _whole_worth(self) -> list[float]:
-        """What the words of each block are worth before any was quoted."""
-        rarity = self._rarity
-        return [
-            sum(weight * rarity[word] for word, weight in words.items()) for words in self._words
-        ]
-
 
 def is_offer(text: str) -> bool:
     """Return whether a block offers what the agent might do next."""
-    return len(text) < 240 and bool(_OFFER.search(text[:120]))
+    if len(text) >= 240:
+        return False
+    begins = text[:120]
+    low = begins.lower()
+    return any(hint in low for hint in _OFFER_HINTS) and bool(_OFFER.search(begins))
 
 
 _ONLY_OFFERS = compile_pattern(
@@ -241,17 +231,14 @@ def drop_offers(blocks: Sequence[MessageBlock]) -> list[MessageBlock]:
 def weigh_cue(text: str) -> float:
     """Return how likely a block states something learnt or decided, by its best sentence.
 
-    0.35 for one that only announces a step, 0.5 for an offer, else 0.2 to `MAX_CUE`.
+    0.35 for one that only announces a step, 0.5 for an offer, else 0.2 to 2.
     """
     first = text[:1_500]
     if language_cues.is_narration(first) and len(first) < SHORT_MESSAGE:
         return 0.35
     if is_offer(first):
         return 0.5
-    weights = (
-        language_cues.weigh_assistant_sentence(s, language_cues.detect_cues(s))
-        for s in split_sentences(first)
-    )
+    weights = [language_cues.weigh_assistant_sentence(s) for s in split_sentences(first)]
     return 0.2 + 0.6 * min(max(weights, default=NO_SENTENCE_WEIGHT), 3.0)
 
 

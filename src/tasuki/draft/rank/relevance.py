@@ -161,9 +161,9 @@ class Relevance:
         weights = dict(list(extract_terms(goal).items())[:MAX_TERMS])
         texts = [s.text.lower() for s in derived.statements]
         texts += [f.path.lower() for f in derived.facts.files]
+        lines = "\n".join([text.replace("\n", " ") for text in texts])
         rarity = {
-            term: math.log1p(len(texts) / (1 + sum(term in text for text in texts)))
-            for term in weights
+            term: math.log1p(len(texts) / (1 + _count_lines(lines, term))) for term in weights
         }
         self.weights: dict[str, float] = {
             t: math.sqrt(w) * rarity[t] ** 1.5 for t, w in weights.items() if rarity[t] > 0.05
@@ -257,6 +257,16 @@ class Relevance:
         )
         score += 1.2 * (not lesson.passed)
         return score + self.measure_overlap(f"{lesson.command} {lesson.error} {lesson.words}")
+
+
+def _count_lines(lines: str, term: str) -> int:
+    """Return how many lines hold a term, which holds no white space."""
+    count, index = 0, lines.find(term)
+    while index >= 0:
+        count += 1
+        end = lines.find("\n", index)
+        index = lines.find(term, end) if end >= 0 else -1
+    return count
 
 
 def build_relevance(thread: Thread, derived: DerivedFacts, goal: Goal) -> Relevance:

@@ -22,10 +22,14 @@ RHETORICAL = compile_pattern(
     r"want me to|shall i|should i (?:go|proceed|continue|start|also)|would you like|let me know|does that sound|"
     r"sound good|ready (?:to|for)|is there anything|looks? right|i'm missing|what do you want|which direction|does this|do you want|anything else|make sense|ok(?:ay)?\?$|right\?$"
 )
-_NUMBER = compile_pattern(
-    r"(?<![\w.#-])[$€£]?\d[\d,.]*\s?(?:%|ms|µs|s\b|sec|minutes?|min\b|hours?|days?|weeks?|kb|mb|gb|kib|mib|gib|tb|bytes?|"
+_COUNT = compile_pattern(
+    r"\d(?<![\w.#-].)[\d,.]*\s?(?:%|ms|µs|s\b|sec|minutes?|min\b|hours?|days?|weeks?|kb|mb|gb|kib|mib|gib|tb|bytes?|"
     r"req/s|rps|qps|tokens?|rows?|px|x\b|times|users?|lines?|retries|attempts|connections?|workers?|threads?|items?|"
-    r"requests?|records?|entries|k\b|m\b|characters?|chars?)|[$€£]\d|(?:port|limit|timeout|max(?:imum)?|min(?:imum)?|"
+    r"requests?|records?|entries|k\b|m\b|characters?|chars?)"
+)
+_PRICE = compile_pattern(r"[$€£]\s?\d|\d\s?[$€£]")
+_SETTING = compile_pattern(
+    r"(?:port|limit|timeout|max(?:imum)?|min(?:imum)?|"
     r"threshold|version|size|batch|ttl|rate|budget|quota|pool|code|exit|status)\W{1,4}(?:\w+\W{1,3}){0,3}\d"
 )
 _FIRST_PERSON = compile_pattern(
@@ -37,9 +41,10 @@ _FIRST_PERSON = compile_pattern(
 _COMPARED = compile_pattern(
     r"\b(?:instead of|rather than|and not|, not|over the|in favou?r of|statt|anstatt|en lugar de|en vez de)\b"
 )
-_FIGURES = compile_pattern(
-    r"\d+[.,:]\d|\d\s?%|[$€£]\s?\d|\d\s?[$€£]|\b\d+\s?(?:h|min|s|ms|m|km|kg|v|ma|hz|khz|mhz|°c|dbm)\b"
+_FIGURE = compile_pattern(
+    r"\d(?:\d*[.,:]\d|\s?%|(?<!\w\d)\d*\s?(?:h|min|s|ms|m|km|kg|v|ma|hz|khz|mhz|°c|dbm)\b)"
 )
+"""These begin with a digit, which is found fast; a pattern of alternatives is not."""
 _ASKS = compile_pattern(
     r"^(?:wait|hm+|hmm|actually|so|and|ok|btw|also)?[, ]*(?:what|who|why|how|where|when|which|does|do|did|is|are|was|can|could|"
     r"would|should|has|have|will|was|wer|wie|warum|wo|wann|kann|ist|gibt|qué|cómo|por qué|dónde)\b"
@@ -50,8 +55,9 @@ _TASK = compile_pattern(
     r"commit|push|merge|rebase|try|test|explain|give|kill|drop|bump|split|extract|document|deploy|build|release|format|sort|print|tell|find|search|read|review|use|put|go on|continue|let'?s (?:look|see|check|add|"
     r"fix|run|start|try|continue|commit)|füge|mach|schau|zeig|prüf|benenn|ändere|lösch|schreib|añade|arregla|cambia|revisa)\w*\b"
 )
-_ANY_NUMBER = compile_pattern(r"(?<![\w`])\d[\d.,]*(?![\w`])|\d+\s?(?:ms|%|MB|GB|kB)")
+_ANY_NUMBER = compile_pattern(r"\d(?:(?<![\w`].)[\d.,]*(?![\w`])|\d*\s?(?:ms|%|MB|GB|kB))")
 _DIGIT = compile_pattern(r"\d")
+_NUMBERS = (_FIGURE, _COUNT, _SETTING, _PRICE)
 _TOKEN = compile_pattern(r"[^\W\d_]+(?:['’-][^\W\d_]+)?")
 
 _BY_WORD: dict[str, int] = {}
@@ -92,7 +98,7 @@ def detect_cues(sentence: str) -> int:
         cues |= DECISION
     if low.rstrip("\"')` ").endswith(("?", "？")):
         cues |= OPEN
-    if _DIGIT.search(low) and (_NUMBER.search(low) or _FIGURES.search(low)):
+    if _DIGIT.search(low) and any(pattern.search(low) for pattern in _NUMBERS):
         cues |= NUMBER
     return cues if low.isascii() else cues | _detect_east_asian_cues(low)
 
@@ -230,10 +236,12 @@ def weigh_user_sentence(sentence: str, cues: int) -> float:
     return score - 0.7 * (len(sentence) < 25) - 0.7 * (past and not strong)
 
 
-def weigh_assistant_sentence(sentence: str, cues: int) -> float:
+@lru_cache(maxsize=8_192)
+def weigh_assistant_sentence(sentence: str) -> float:
     """Return how likely a sentence of the agent states something learnt, not a next step."""
     if is_narration(sentence):
         return 0.0
+    cues = detect_cues(sentence)
     score = 0.4 + 0.9 * bool(cues & FINDING) + 0.9 * bool(cues & DECISION)
     score += 0.9 * bool(cues & FAILED) + 0.8 * bool(cues & NUMBER) + 0.8 * bool(cues & OPEN)
     score += 0.5 * bool(cues & NEXT) + 0.4 * ("`" in sentence) + 0.3 * bool(cues & WISH)

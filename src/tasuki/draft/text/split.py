@@ -142,7 +142,7 @@ def _split_paragraph(lines: list[str]) -> Iterator[str]:
 
 def _keep_sentence(sentence: str) -> Iterator[str]:
     sentence = sentence.strip()
-    if len(sentence) >= 8 and _LETTER.search(sentence):
+    if len(sentence) >= 8 and (sentence[0].isalpha() or _LETTER.search(sentence)):
         yield sentence
 
 
@@ -222,9 +222,12 @@ _REPORT = compile_pattern(
     r"^[^\w\n]*(?:(?:low|medium|high|critical|major|minor)(?: severity)?[^\w\n]*|(?:fixed|found) in \S+(?:[^\S\n][^\w\n]*)?)$",
     re.IGNORECASE | re.MULTILINE,
 )
-_LOG = compile_pattern(
-    r"^(?:Username|Password) for |^\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\](?!\()|\S+=\S+(?:\s+\S+=\S+)+)|(?:\s\S+=\S*){4}|\b\d{3,}/\d{3,}\b|: \d[\d.,]* ?[KMGT]?i?B\b"
+_LOG_START = compile_pattern(
+    r"(?:Username|Password) for |\W*(?:[A-Z]{3,}\s+\S*[/:]|\[[\w:.-]+\](?!\()|\S+=\S+(?:\s+\S+=\S+)+)"
 )
+_LOG_FIELDS = compile_pattern(r"(?:\s\S+=\S*){4}")
+_PROGRESS = compile_pattern(r"\b\d{3,}/\d{3,}\b")
+_SIZE = compile_pattern(r": \d[\d.,]* ?[KMGT]?i?B\b")
 
 
 _COMMAND_LINE = compile_pattern(
@@ -249,8 +252,18 @@ def _is_pasted(line: str) -> bool:
     if _SURELY.match(line):
         return True
     around_code = _INLINE_CODE.sub("…", line)
-    looks_so = _PASTE_LINE.match(line) or _LOG.search(line) or _COMMAND_LINE.match(around_code)
+    looks_so = _PASTE_LINE.match(line) or _is_log(line) or _COMMAND_LINE.match(around_code)
     return bool(looks_so) and not _SPEAKING.search(line)
+
+
+def _is_log(line: str) -> bool:
+    """Return whether a line looks like one of a log; each search needs a character that is rare."""
+    return bool(
+        _LOG_START.match(line)
+        or (line.count("=") >= 4 and _LOG_FIELDS.search(line))
+        or ("/" in line and _PROGRESS.search(line))
+        or (": " in line and _SIZE.search(line))
+    )
 
 
 _REQUEST_HEADING = compile_pattern(r"(?m)^## My request for Codex:\s*$")
