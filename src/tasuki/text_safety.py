@@ -28,6 +28,7 @@ _MARKS = "\u061c\u200e\u200f"
 Several in a row can spell a text.
 """
 _CANDIDATE = compile_pattern(f"[{_UNSEEN}{_JOINS}\u2800\u2028\u2029]|{_PRIVATE}|[{_MARKS}]{{2}}")
+_NOT_ASCII = compile_pattern(r"[^\x00-\x7f]+")
 _SEEN = rf"[^\x00-\x7f{_UNSEEN}{_JOINS}]"
 _NEVER_SEEN = compile_pattern(f"[{_UNSEEN}]|[{_MARKS}]{{2,}}")
 _HIDDEN = compile_pattern(f"[{_MARKS}]")
@@ -62,7 +63,7 @@ def remove_invisible(text: str) -> str:
     and 16 where no more than two are together: icons. A blank of braille becomes a space, the
     separators of lines and paragraphs a newline.
     """
-    if text.isascii() or not _CANDIDATE.search(text):
+    if text.isascii() or not _CANDIDATE.search(" ".join(_NOT_ASCII.findall(text))):
         return text
     text = text.replace("\u2028", "\n").replace("\u2029", "\n")
     text = _NEVER_SEEN.sub("", text.replace("\u2800", " "))
@@ -78,7 +79,10 @@ def clean_for_display(text: str) -> str:
         if text.isprintable():
             return text
         return clean_text(_SEQUENCE.sub("", text) if "\x1b" in text else text)
-    return _HIDDEN.sub("", clean_text(_SEQUENCE.sub("", text)))
+    if "\x1b" in text or "\x9b" in text:
+        text = _SEQUENCE.sub("", text)
+    text = clean_text(text)
+    return _HIDDEN.sub("", text) if any(mark in text for mark in _MARKS) else text
 
 
 def shorten_to_line(text: str, width: int) -> str:

@@ -3,7 +3,6 @@
 No message repeats a key.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -185,6 +184,8 @@ def read_toml(path: Path, name: str) -> Mapping[str, Any]:
 
 def read_pi_settings(path: Path, name: str) -> Mapping[str, Any]:
     """Read the key `handoff` of pi's settings. Raises ConfigInvalid."""
+    import json
+
     try:
         document = json.loads(_read_file(path, name) or b"{}")
     except (ValueError, RecursionError) as exc:

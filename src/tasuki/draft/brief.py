@@ -43,7 +43,8 @@ _NAMES = "|".join(
     _UNSEEN.join(_DASH if letter == "-" else letter for letter in name)
     for name in ("record-of-the-past", "handoff-context")
 )
-FENCE_MARK = compile_pattern(
+_OPENERS = "<\u2039\u3008\ufe64\uff1c&"
+_FENCE_MARK = compile_pattern(
     rf"(?:[<\u2039\u3008\ufe64\uff1c]|&lt;|&#0*60;|&#x0*3c;)((?:{_UNSEEN}[/\\\u2044\u2215\uff0f])*{_UNSEEN})({_NAMES})",
     re.IGNORECASE,
 )
@@ -72,9 +73,16 @@ def find_handoff_id(brief: str) -> str:
     return match[1] if match else ""
 
 
+def disarm_fences(text: str) -> str:
+    """Return a text in which nothing can be taken for a mark of the fence."""
+    if any(opener in text for opener in _OPENERS):
+        return _FENCE_MARK.sub(r"‹\1\2", text)
+    return text
+
+
 def clean_line(text: str) -> str:
     """Return a text on one line, without control characters, that cannot close the fence."""
-    return FENCE_MARK.sub(r"‹\1\2", " ".join(clean_for_display(text).split()))
+    return disarm_fences(" ".join(clean_for_display(text).split()))
 
 
 def format_refs(refs: Sequence[int], limit: int = 5) -> str:
@@ -111,7 +119,7 @@ def _format_quoted_block(item: Item) -> str:
 
 def _clean_quoted_line(line: str) -> str:
     """Return a line without fence marks, with its leading blanks."""
-    return FENCE_MARK.sub(r"‹\1\2", line.expandtabs(4).rstrip())
+    return disarm_fences(line.expandtabs(4).rstrip())
 
 
 def format_file(item: FileItem) -> str:

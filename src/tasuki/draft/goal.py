@@ -1,6 +1,5 @@
 """The rules of a goal: a handoff is only as good as the sentence that says what comes next."""
 
-import unicodedata
 from itertools import chain
 
 from tasuki.draft.text import lexicon
@@ -90,9 +89,15 @@ def check_goal(
     return Goal(text=text, forced=bool(reason), said_by="model" if said_by_model else "user")
 
 
+def _normalize(text: str) -> str:
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", text)
+
+
 def explain_vagueness(text: str, min_length: int = MIN_LENGTH) -> str:
     """Return what is wrong with a goal, as one sentence, or an empty string."""
-    bare = unicodedata.normalize("NFKC", text).strip()
+    bare = text.strip() if text.isascii() else _normalize(text).strip()
     if not bare:
         return "A handoff needs a goal."
     if _VAGUE_PHRASES.match(bare):

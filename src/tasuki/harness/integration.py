@@ -1,6 +1,5 @@
 """What `tasuki install` puts into a harness, and what the hooks among it ask of tasuki."""
 
-import json
 import os
 import shlex
 from collections.abc import Mapping
@@ -255,6 +254,8 @@ def parse_claude_hook_call(payload: Mapping[str, Any], command: str) -> HookCall
 
 def format_claude_answer(answer: HookAnswer) -> str:
     """Format an answer in Claude's shape."""
+    import json
+
     if not answer.message:
         return ""
     if answer.blocked:
@@ -316,6 +317,8 @@ def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> 
 
     `constants` maps a declaration such as `HOOK: string` to the value in the file and the new one.
     """
+    import json
+
     source = asset.read_text(encoding="utf-8")
     for declaration, (default, value) in constants.items():
         line = f"const {declaration} = {json.dumps(default)};"

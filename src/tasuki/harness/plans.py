@@ -1,6 +1,5 @@
 """What harnesses share: plans to start and ask them, and how their agents run in a fleet."""
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -231,6 +230,8 @@ def parse_claude_event(
 
 def format_start_context(event: AgentEvent, reply: HookReply) -> str:
     """Format text for the model at the start of a session, in Claude's shape."""
+    import json
+
     if event.kind != "started" or not reply.context:
         return ""
     output = {"hookEventName": "SessionStart", "additionalContext": reply.context}

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,8 +16,10 @@ from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, Entry, Handoff, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.threads import catalog
-from tasuki.threads.passages import Clean, EntryCleaner, Passage, find_passages
 from tasuki.vault import Vault
+
+if TYPE_CHECKING:
+    from tasuki.threads.passages import Clean, EntryCleaner, Passage
 
 MAX_REFS = 200
 """Entries that one call may name."""
@@ -161,7 +164,7 @@ def read_entries(source: OpenedThread, refs: Sequence[int] | None = None) -> Ite
             raise ThreadNotFound(_describe_missing(source, ref, max(by_ref, default=0)))
 
 
-def render_entry(reading: EntryReading, cleaner: EntryCleaner) -> str:
+def render_entry(reading: EntryReading, cleaner: "EntryCleaner") -> str:
     """Format an entry for `tasuki read`: a line with ref, kind and time, then its text."""
     entry = reading.entry
     note = "(as stored with the handoff)" if reading.kept else cleaner.clean_line(entry.at, 40)
@@ -200,12 +203,14 @@ def check_question(question: str) -> None:
 
 
 def find_answers(
-    source: OpenedThread, question: str, clean: Clean, limit: int = 6, vault: Vault | None = None
-) -> list[tuple[OpenedThread, list[Passage]]]:
+    source: OpenedThread, question: str, clean: "Clean", limit: int = 6, vault: Vault | None = None
+) -> "list[tuple[OpenedThread, list[Passage]]]":
     """Find the passages that answer a question, thread by thread, the newest thread first.
 
     Goes back through the lineage. Raises UsageError for an empty question.
     """
+    from tasuki.threads.passages import find_passages
+
     check_question(question)
     answers_by_thread = []
     for link in walk_chain(source, vault):

@@ -3,9 +3,6 @@
 import errno
 import fcntl
 import os
-import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -63,7 +60,7 @@ _RANK: dict[State, int] = {
 
 def create_handoff_id() -> str:
     """Create a random id of a handoff: 32 hexadecimal digits."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 def list_citations(handoff: Handoff, refs: Iterable[int]) -> list[Citation]:
@@ -104,14 +101,14 @@ class Vault:
         with self._report_failure(f"The handoff could not be stored in {self.root}"):
             create_private_folder(self.root)
             self._remove_unfinished()
-            folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
+            folder = self._create_unfinished()
             try:
                 _write_file(folder / HANDOFF, encoded)
                 _write_file(folder / BRIEF, brief.encode("utf-8", "replace"))
                 sync_folder(folder)
                 folder.rename(target)
             except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove_folder(folder, ignore_errors=True)
                 raise
             sync_folder(self.root)
         return target
@@ -172,9 +169,9 @@ class Vault:
         if not _ID.fullmatch(id) or not (self.root / id).is_dir():
             raise HandoffNotFound(f"No handoff {id} is stored in {self.root}.")
         with self._report_failure(f"The handoff {id[:8]} could not be deleted from {self.root}"):
-            doomed = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.root))
+            doomed = self._create_unfinished()
             (self.root / id).rename(doomed / id)
-            shutil.rmtree(doomed)
+            _remove_folder(doomed)
 
     def set_aside(self, id: str) -> Path:
         """Move an unreadable handoff out of the lists; return its new place. Raises StoreFailed.
@@ -186,7 +183,7 @@ class Vault:
             aside.mkdir(mode=0o700, exist_ok=True)
             target = aside / id
             while target.exists():
-                target = aside / f"{id}-{secrets.token_hex(2)}"
+                target = aside / f"{id}-{os.urandom(2).hex()}"
             (self.root / id).rename(target)
             sync_folder(self.root)
         return target
@@ -244,6 +241,12 @@ class Vault:
                 f"The handoffs in {self.root} cannot be listed: {explain_error(error)}."
             ) from error
 
+    def _create_unfinished(self) -> Path:
+        """Create a folder that counts as unfinished until it is renamed."""
+        folder = self.root / f"{UNFINISHED}{os.urandom(8).hex()}"
+        folder.mkdir(mode=0o700)
+        return folder
+
     def _remove_unfinished(self) -> None:
         """Remove the remains of killed processes."""
         for path in self.root.glob(f"{UNFINISHED}*"):
@@ -252,7 +255,7 @@ class Vault:
             except FileNotFoundError:
                 continue
             if old:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove_folder(path, ignore_errors=True)
 
     @contextmanager
     def _report_failure(self, failure: str) -> Iterator[None]:
@@ -308,6 +311,12 @@ def _decode_events(lines: Iterable[bytes]) -> Iterator[HandoffEvent]:
             yield decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
+
+
+def _remove_folder(folder: Path, *, ignore_errors: bool = False) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=ignore_errors)
 
 
 def _write_file(path: Path, content: bytes) -> None:

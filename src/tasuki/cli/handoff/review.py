@@ -3,9 +3,6 @@
 import contextlib
 import os
 import shlex
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -49,6 +46,8 @@ def edit_in_editor(text: str) -> str | None:
 
 def _find_editor() -> list[str]:
     """Find the editor's command; a setting that names a missing program is an error."""
+    import shutil
+
     for name in ("VISUAL", "EDITOR"):
         if value := os.environ.get(name, "").strip():
             with contextlib.suppress(ValueError):
@@ -66,6 +65,8 @@ def _find_editor() -> list[str]:
 
 
 def _write_file(text: str) -> Path:
+    import tempfile
+
     try:
         number, name = tempfile.mkstemp(prefix="tasuki-", suffix=".md")
         with os.fdopen(number, "wb") as stream:
@@ -77,6 +78,8 @@ def _write_file(text: str) -> Path:
 
 def _run_editor(command: list[str]) -> int:
     """Run the editor and return its exit status. Ctrl-C is for the editor alone."""
+    import subprocess
+
     try:
         process = subprocess.Popen(command)
     except OSError as error:

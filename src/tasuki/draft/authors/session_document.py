@@ -294,7 +294,7 @@ def render_body(
     parts = [session_document.document, *_format_findings(session_document, handoff_id)]
     if artifacts:
         parts += ["", "## Made by the previous session", *map(briefs.clean_line, artifacts)]
-    return briefs.FENCE_MARK.sub(r"‹\1\2", "\n".join(parts))
+    return briefs.disarm_fences("\n".join(parts))
 
 
 def _format_findings(session_document: SessionDocument, handoff_id: str) -> list[str]:

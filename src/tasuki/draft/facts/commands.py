@@ -167,7 +167,9 @@ def find_outcome(run: CommandRun) -> str:
     best, weight = "", (0, 0)
     is_empty = has_run_nothing(run)
     for line in run.output.split("\n"):
-        if len(line) >= 400 or not _OUTCOME.match(line.strip("= \t\r")):
+        if len(line) >= 400 or not _may_be_outcome(line):
+            continue
+        if not _OUTCOME.match(line.strip("= \t\r")):
             continue
         if not run.ok and is_failure_output(line):
             best = line
@@ -185,6 +187,15 @@ def find_outcome(run: CommandRun) -> str:
         if packages > 1:
             return f"ok in {packages} packages"
     return shorten(fold_whitespace(best).strip("= "), 140)
+
+
+_OUTCOME_WORDS = ("ok", "fail", "pass", "success", "test", "found ", "error", "issue", "problem")
+
+
+def _may_be_outcome(line: str) -> bool:
+    """Return whether a line holds a word that an outcome needs; outputs have many lines."""
+    low = line.lower()
+    return any(word in low for word in _OUTCOME_WORDS)
 
 
 def has_run_nothing(run: CommandRun) -> bool:

@@ -2,13 +2,16 @@
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tasuki.draft.redact.redactor import redact
 from tasuki.model import Facts, FileFact, FileItem, Item, Revision, Thread
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 TIMEOUT = 2.0
 """Seconds; a repository on a dead network share must not hang a handoff."""
@@ -21,6 +24,8 @@ _GIT = ("git", "-c", "core.fsmonitor=false")
 
 def run_git(cwd: str | Path, *arguments: str) -> str | None:
     """Return the standard output of one git command, or None without git or a repository."""
+    import subprocess
+
     try:
         result = subprocess.run(
             (*_GIT, "-C", str(cwd), *arguments),
@@ -43,9 +48,11 @@ class GitProbe:
     """`git status` of a folder, started at once and waited for on demand."""
 
     def __init__(self, cwd: str) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Popen[bytes] | None = None
         if not cwd or not os.path.isdir(cwd):
             return
+        import subprocess
+
         try:
             self._process = subprocess.Popen(
                 (*_GIT, "-C", cwd, "status", "--porcelain=v2", "--branch", "-z"),
@@ -61,6 +68,8 @@ class GitProbe:
         """Return the current branch, HEAD and changed files, or nothing without a repository."""
         if self._process is None:
             return Revision()
+        import subprocess
+
         try:
             output, _ = self._process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -100,6 +109,8 @@ def find_in_tree(cwd: str, candidates: list[str]) -> set[str] | None:
     """Return which texts occur in tracked files of a repository; None if git takes too long."""
     if not candidates:
         return set()
+    import subprocess
+
     arguments = [a for c in candidates for a in ("-e", c)]
     try:
         result = subprocess.run(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tasuki.draft.text.split import MAX_LINE
+from tasuki.draft.text.split import MAX_LINE, strip_emphasis
 from tasuki.patterns import compile_pattern
 
 _FENCE = compile_pattern(r"^\s*(```|~~~)")
@@ -22,7 +22,6 @@ _TAG = compile_pattern(r"^\s*</?(?:thinking|analysis|summary)>\s*$")
 """What some models put around their answer; it says nothing."""
 _TABLE_ROW = compile_pattern(r"^\s*\|.*\|\s*$")
 _TABLE_LINE = compile_pattern(r"^[\s|:+-]{4,}$")
-_EMPHASIS = compile_pattern(r"(?<![*\w])\*\*(?=[^\s*])((?:(?!\*\*).)+?)(?<=\S)\*\*(?![*\w])")
 _PADDING = compile_pattern(r"(?<=\S) {2,}(?=\S)")
 
 LONG_ITEM = 420
@@ -98,8 +97,8 @@ def _clean_lines(kind: str, lines: list[str]) -> str:
             for line in lines
             if not _TABLE_LINE.match(line)
         ]
-        return "\n".join(_EMPHASIS.sub(r"\1", row) for row in _cut_middle(rows, LONG_CODE))
-    kept = [_EMPHASIS.sub(r"\1", line.rstrip()[:MAX_LINE]) for line in lines]
+        return "\n".join(strip_emphasis(row) for row in _cut_middle(rows, LONG_CODE))
+    kept = [strip_emphasis(line.rstrip()[:MAX_LINE]) for line in lines]
     indent = min((len(x) - len(x.lstrip()) for x in kept if x.strip()), default=0)
     return "\n".join(x[indent:] for x in kept if x.strip())
 
@@ -127,7 +126,7 @@ def _split_parts(text: str) -> Iterator[tuple[str, list[str]]]:
         elif not line.strip() or _RULE.match(line) or _TAG.match(line):
             index += 1
         elif heading := _HEADING.match(line) or _WHOLLY_BOLD.match(line):
-            bare = _EMPHASIS.sub(r"\1", _strip_closing_marks(heading[1])[:MAX_LINE])
+            bare = strip_emphasis(_strip_closing_marks(heading[1])[:MAX_LINE])
             yield "lead-in" if any(heading.groups()[1:]) else "heading", [bare]
             index += 1
         elif _TABLE_ROW.match(line):

@@ -80,9 +80,12 @@ def fold_whitespace(text: str) -> str:
 
 def fold_for_comparison(text: str) -> str:
     """Return a text for comparison: white space folded, without emphasis and quote marks."""
-    if "**" in text:
-        text = _EMPHASIS.sub(r"\1", text)
-    return fold_whitespace(text).strip("\"'“”„«»` ")
+    return fold_whitespace(strip_emphasis(text)).strip("\"'“”„«»` ")
+
+
+def strip_emphasis(text: str) -> str:
+    """Return a text without the marks of what is bold in it."""
+    return _EMPHASIS.sub(r"\1", text) if "**" in text else text
 
 
 def shorten(text: str, limit: int = MAX_QUOTE) -> str:
@@ -129,9 +132,7 @@ def split_sentences(text: str) -> Iterator[str]:
 def _split_paragraph(lines: list[str]) -> Iterator[str]:
     if not lines:
         return
-    text = " ".join(" ".join(lines).split())
-    if "**" in text:
-        text = _EMPHASIS.sub(r"\1", text)
+    text = strip_emphasis(" ".join(" ".join(lines).split()))
     start = 0
     for match in _SENTENCE_END.finditer(text):
         if not text.endswith(_ABBREVIATIONS, start, match.start() + 1):

@@ -5,7 +5,6 @@ number. A truncated last line is normal in a file that is still being written, a
 accepted.
 """
 
-import json
 import os
 import sys
 from collections import Counter
@@ -407,6 +406,8 @@ def find_occurring(
 
 
 def _list_escapes(text: str) -> tuple[bytes, ...]:
+    import json
+
     plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")[1:-1]
     ascii_only = json.dumps(text)[1:-1].encode()
     return (plain,) if plain == ascii_only else (plain, ascii_only)
