@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.lexicon import STOP_WORDS
-from tasuki.draft.text.split import find_identifiers, split_sentences
+from tasuki.draft.text.split import find_tokens, split_sentences, trim_name
 from tasuki.patterns import compile_pattern
 
 _WORD = compile_pattern(r"[^\W\d_]{4,}")
@@ -65,11 +65,27 @@ def measure_block(text: str) -> int:
 
 def weigh_telling_words(text: str) -> dict[str, float]:
     """Return the words and names that distinguish a text, in lower case, with their weight."""
-    found = {name.lower(): NAME_WEIGHT for name in find_identifiers(text) if 2 < len(name) <= 80}
-    for word in _WORD.findall(text.lower()):
-        if stem := _find_stem(word):
-            found.setdefault(stem, WORD_WEIGHT)
-    return found
+    if not text.isascii():
+        names = dict.fromkeys(map(_find_name, find_tokens(text)), NAME_WEIGHT)
+        stems = dict.fromkeys(map(_find_stem, _WORD.findall(text.lower())), WORD_WEIGHT)
+    else:  # Each word is inside one token then, and tokens occur again and again.
+        found = [_describe_token(token) for token in dict.fromkeys(find_tokens(text))]
+        names = dict.fromkeys([name for name, _ in found], NAME_WEIGHT)
+        stems = dict.fromkeys([stem for _, stems in found for stem in stems], WORD_WEIGHT)
+    weights = names | {stem: weight for stem, weight in stems.items() if stem not in names}
+    weights.pop("", None)
+    return weights
+
+
+@lru_cache(maxsize=32_768)
+def _describe_token(token: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name that a token is, if it is one, and the words in it without endings."""
+    return _find_name(token), tuple(map(_find_stem, _WORD.findall(token.lower())))
+
+
+def _find_name(token: str) -> str:
+    name = trim_name(token)
+    return name.lower() if 2 < len(name) <= 80 else ""
 
 
 @lru_cache(maxsize=32_768)

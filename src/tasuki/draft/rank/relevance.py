@@ -5,7 +5,8 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 
 from tasuki.draft.facts.commands import is_help_or_version
 from tasuki.draft.facts.derive import DerivedFacts
@@ -168,7 +169,7 @@ class Relevance:
         self.weights: dict[str, float] = {
             t: math.sqrt(w) * rarity[t] ** 1.5 for t, w in weights.items() if rarity[t] > 0.05
         }
-        self._word_counts = Counter(w for text in texts for w in set(_PLAIN.findall(text)))
+        self._word_counts = Counter(chain.from_iterable(map(_find_plain_words, texts)))
         self._max_rarity = math.log1p(len(texts)) or 1.0
         self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
         self.files = FileRanks(thread, derived.facts, goal, self.measure_overlap)
@@ -200,7 +201,7 @@ class Relevance:
 
         What is said only once counts most.
         """
-        words = set(_PLAIN.findall(text.lower()))
+        words = _find_plain_words(text.lower())
         if not words:
             return 0.0
         rare = sorted(
@@ -257,6 +258,11 @@ class Relevance:
         )
         score += 1.2 * (not lesson.passed)
         return score + self.measure_overlap(f"{lesson.command} {lesson.error} {lesson.words}")
+
+
+@lru_cache(maxsize=8_192)
+def _find_plain_words(low: str) -> frozenset[str]:
+    return frozenset(_PLAIN.findall(low))
 
 
 def _count_lines(lines: str, term: str) -> int:

@@ -13,6 +13,7 @@ from tasuki.draft.text import lexicon
 from tasuki.draft.text.lexicon import DECISION, FAILED, FINDING, NEXT, NUMBER, OPEN, REVERSAL, WISH
 from tasuki.patterns import compile_pattern
 
+_SETTLING_STARTS = ("i", "we", "so ", "the", "instead")
 _SETTLES = compile_pattern(r"(?:i|we|the [\w`.]+ now) ")
 _TAKING_BACK = ("undo ", "revert ", "scrap ", "cancel ", "forget ")
 _TAKEN_BACK = compile_pattern(
@@ -57,7 +58,6 @@ _TASK = compile_pattern(
 )
 _ANY_NUMBER = compile_pattern(r"\d(?:(?<![\w`].)[\d.,]*(?![\w`])|\d*\s?(?:ms|%|MB|GB|kB))")
 _DIGIT = compile_pattern(r"\d")
-_NUMBERS = (_FIGURE, _COUNT, _SETTING, _PRICE)
 _TOKEN = compile_pattern(r"[^\W\d_]+(?:['’-][^\W\d_]+)?")
 
 _BY_WORD: dict[str, int] = {}
@@ -80,27 +80,33 @@ def detect_cues(sentence: str) -> int:
     cues = 0
     for word in _CUE_WORDS.intersection(_TOKEN.findall(low)):
         cues |= _BY_WORD.get(word, 0)
-        if word in _BY_FIRST:
-            for phrase, flag in _BY_FIRST[word]:
-                if phrase in low:
-                    cues |= flag
+        for phrase, flag in _BY_FIRST.get(word, ()):
+            if phrase in low:
+                cues |= flag
     if (low.startswith(lexicon.REVERSAL_STARTS) and not low.startswith(lexicon.NOT_A_NO)) or (
         any(word in low for word in _TAKING_BACK) and _TAKEN_BACK.search(low)
     ):
         cues |= REVERSAL
-    if len(low) > 160 or (cues & OPEN and low.rstrip().endswith(("?", "？"))) or _ASKS.match(low):
+    if cues & REVERSAL and (
+        len(low) > 160 or (cues & OPEN and low.rstrip().endswith(("?", "？"))) or _ASKS.match(low)
+    ):
         cues &= ~REVERSAL
-    if (
-        low.startswith(lexicon.AGREEING_STARTS)
-        or _FIRST_PERSON.match(low)
-        or (_SETTLES.match(low) and _COMPARED.search(low))
+    if low.startswith(lexicon.AGREEING_STARTS) or (
+        low.startswith(_SETTLING_STARTS)
+        and (_FIRST_PERSON.match(low) or (_SETTLES.match(low) and _COMPARED.search(low)))
     ):
         cues |= DECISION
     if low.rstrip("\"')` ").endswith(("?", "？")):
         cues |= OPEN
-    if _DIGIT.search(low) and any(pattern.search(low) for pattern in _NUMBERS):
+    if _DIGIT.search(low) and _states_number(low):
         cues |= NUMBER
     return cues if low.isascii() else cues | _detect_east_asian_cues(low)
+
+
+def _states_number(low: str) -> bool:
+    return bool(
+        _FIGURE.search(low) or _COUNT.search(low) or _SETTING.search(low) or _PRICE.search(low)
+    )
 
 
 def _detect_east_asian_cues(low: str) -> int:
@@ -142,10 +148,12 @@ def is_announcement(sentence: str) -> bool:
 
     For example `Let me check that.`
     """
-    if len(sentence) > SHORT_ANNOUNCEMENT or _GIVES_REASONS.search(sentence):
+    if len(sentence) > SHORT_ANNOUNCEMENT:
         return False
     leads_on = sentence.endswith(":") and _ABOUT_TO.match(sentence)
-    return bool(leads_on or _ANNOUNCES.match(sentence.replace("’", "'")))
+    if not leads_on and not _ANNOUNCES.match(sentence.replace("’", "'")):
+        return False
+    return not _GIVES_REASONS.search(sentence)
 
 
 def strip_announcement(text: str) -> str:

@@ -4,7 +4,7 @@ Everything returned is verbatim from the text, apart from white space and emphas
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tasuki.draft.text import lexicon
@@ -16,6 +16,8 @@ MAX_QUOTE = 320
 MAX_NAME = 160
 MAX_GOAL_WORDS = 20_000
 """Characters of a goal in which terms are looked for."""
+_REMEMBERED = 2_000
+"""Characters of a text up to which what was found in it is kept: it is asked for again."""
 MAX_LINE = 3_000
 """A longer line of a user's message counts as pasted."""
 
@@ -100,8 +102,9 @@ def shorten(text: str, limit: int = MAX_QUOTE) -> str:
     return f"{cut[: max(index, 0)].rstrip(' ,;:')} …".lstrip()
 
 
-def split_sentences(text: str) -> Iterator[str]:
-    """Yield sentences and list items of a text, without list marks and emphasis, on one line each."""
+def split_sentences(text: str) -> list[str]:
+    """Return sentences and list items of a text, without list marks and emphasis, on one line each."""
+    sentences: list[str] = []
     paragraph: list[str] = []
     fenced = False
     for line in text.split("\n"):
@@ -112,48 +115,56 @@ def split_sentences(text: str) -> Iterator[str]:
         elif fenced:
             continue
         elif not bare or (first in "|:+=-" and _TABLE.match(line)):
-            yield from _split_paragraph(paragraph)
+            sentences += _split_paragraph(paragraph)
             paragraph = []
         elif (first in _BULLET_STARTS) and (mark := _BULLET.match(line)):
-            yield from _split_paragraph(paragraph)
+            sentences += _split_paragraph(paragraph)
             paragraph = [line[mark.end() :]]
             if first == "#" or _WHOLLY_BOLD.match(paragraph[0]):
-                yield from _split_paragraph(paragraph)
+                sentences += _split_paragraph(paragraph)
                 paragraph = []
         elif first == "*" and _WHOLLY_BOLD.match(line):
-            yield from _split_paragraph(paragraph)
-            yield from _split_paragraph([line])
+            sentences += _split_paragraph(paragraph)
+            sentences += _split_paragraph([line])
             paragraph = []
         else:
             paragraph.append(line)
-    yield from _split_paragraph(paragraph)
+    sentences += _split_paragraph(paragraph)
+    return sentences
 
 
-def _split_paragraph(lines: list[str]) -> Iterator[str]:
+def _split_paragraph(lines: list[str]) -> Sequence[str]:
     if not lines:
-        return
+        return ()
     text = strip_emphasis(" ".join(" ".join(lines).split()))
+    return _split_line(text) if len(text) <= _REMEMBERED else _split_line.__wrapped__(text)
+
+
+@lru_cache(maxsize=4_096)
+def _split_line(text: str) -> tuple[str, ...]:
+    """Return the sentences of a paragraph on one line."""
+    sentences = []
     start = 0
     for match in _SENTENCE_END.finditer(text):
         if not text.endswith(_ABBREVIATIONS, start, match.start() + 1):
-            yield from _keep_sentence(text[start : match.end()])
+            sentences.append(text[start : match.end()].strip())
             start = match.end()
-    yield from _keep_sentence(text[start:])
+    sentences.append(text[start:].strip())
+    return tuple([s for s in sentences if len(s) >= 8 and (s[0].isalpha() or _LETTER.search(s))])
 
 
-def _keep_sentence(sentence: str) -> Iterator[str]:
-    sentence = sentence.strip()
-    if len(sentence) >= 8 and (sentence[0].isalpha() or _LETTER.search(sentence)):
-        yield sentence
+def find_tokens(text: str) -> list[str]:
+    """Return the words, names, flags and numbers of a text, each as often as it occurs."""
+    return _TOKEN.findall(text)
 
 
 def find_identifiers(text: str) -> list[str]:
     """Return code-like tokens: names with case or underscores, paths, flags, numbers."""
-    return [name for token in _TOKEN.findall(text) if (name := _trim_name(token))]
+    return [name for token in find_tokens(text) if (name := trim_name(token))]
 
 
 @lru_cache(maxsize=32_768)
-def _trim_name(token: str) -> str:
+def trim_name(token: str) -> str:
     """Return a token without what follows a name in a sentence; empty if it is a plain word."""
     name = token.strip("-").rstrip(".")
     return name if len(name) <= MAX_NAME and _NAMELIKE.search(name) else ""
@@ -278,6 +289,13 @@ def extract_own_words(text: str) -> str:
     ends in a colon unless it is a list, review reports, and long paragraphs that address no
     person. Nothing is rewritten: the rest stays as it was.
     """
+    if len(text) <= _REMEMBERED:
+        return _extract_own_words(text)
+    return _extract_own_words.__wrapped__(text)
+
+
+@lru_cache(maxsize=2_048)
+def _extract_own_words(text: str) -> str:
     text = _REQUEST_HEADING.split(text)[-1]
     head, colon, rest = text.partition(":\n\n")
     if colon and len(head) < 200 and head.count("\n") < 3 and not _LISTED.match(rest.lstrip("\n")):
