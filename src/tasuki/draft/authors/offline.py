@@ -36,7 +36,7 @@ from tasuki.draft.rank.excerpts import (
     quote_blocks,
     weigh_cue,
 )
-from tasuki.draft.rank.history import list_last_steps, quote_rulings
+from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import extract_user_words, find_concluding_refs, split_turns
 from tasuki.draft.text.split import extract_own_words, shorten, split_sentences
@@ -115,7 +115,9 @@ def write_offline_draft(
     """
     room = budget * 4 - len(render_context(base, handoff_id, preamble=preamble)) - 8
     composer = DraftComposer(task, room, reasons, authored)
-    draft = replace(base, **composer.fill_sections(), left_out=tuple(composer.left_out[:60]))
+    draft = replace(
+        base, **composer.fill_sections(), left_out=tuple(composer.left_out[:MAX_LEFT_OUT])
+    )
     return trim_to_budget(draft, handoff_id, budget, preamble=preamble)
 
 
@@ -151,7 +153,7 @@ class DraftComposer:
         self.blocks = self._collect_blocks()
         self.picker = ExcerptPicker(
             self.blocks,
-            [extract_own_words(extract_user_words(t.prompt)) for t in self.turns if t.prompt],
+            [self._find_own_words(t.prompt) for t in self.turns if t.prompt],
         )
         self.picker.note_text(task.goal.text)
         self._kinds = {e.ref: e.kind for e in self.thread.entries}
@@ -159,6 +161,11 @@ class DraftComposer:
         for index, block in enumerate(self.blocks):
             self._blocks_by_ref.setdefault(block.ref, []).append(index)
         self.last = self.thread.entries[-1].ref if self.thread.entries else 0
+
+    def _find_own_words(self, prompt: Entry) -> str:
+        """Return what the user wrote in a message, without what looks pasted."""
+        known = self.task.derived.own_words.get(prompt.ref)
+        return extract_own_words(extract_user_words(prompt)) if known is None else known
 
     def _collect_blocks(self) -> list[MessageBlock]:
         whole_list = min(WHOLE_LIST, self.whole // ROOM_PER_LIST_CHARACTER)
@@ -293,7 +300,7 @@ class DraftComposer:
             turn
             and turn.prompt
             and not turn.messages
-            and (words := extract_own_words(extract_user_words(turn.prompt)))
+            and (words := self._find_own_words(turn.prompt))
         ):
             text = f'"{shorten(" ".join(words.split()), WHOLE)}"'
             yield Item(

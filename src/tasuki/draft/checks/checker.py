@@ -306,7 +306,7 @@ class DraftChecker:
     def _check_quote(self, item: Item) -> DropReason | None:
         """Return why a quote must be dropped: only what users typed may be quoted as theirs."""
         words = match[1] if (match := _QUOTED.match(item.text)) else item.text
-        return None if self.lookup.is_user_quote(words) else NOT_BY_USER
+        return None if self.lookup.is_user_quote(words, item.refs) else NOT_BY_USER
 
     def _check_prose(self, item: Item) -> DropReason | None:
         """Return why a line must be dropped: words not by the user, or code not in the thread."""

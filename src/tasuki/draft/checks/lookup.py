@@ -21,7 +21,7 @@ from tasuki.draft.text.entries import (
 )
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.harness.reading.jsonl import find_occurring
-from tasuki.model import Goal, Thread
+from tasuki.model import Entry, Goal, Thread
 from tasuki.patterns import compile_pattern
 
 _BEFORE = compile_pattern(
@@ -209,13 +209,17 @@ class ThreadLookup:
         calls = [entry.tool for r in refs if (entry := self.entries.get(r))]
         return any(call and call.output_size > len(call.output) for call in calls)
 
-    def is_user_quote(self, words: str) -> bool:
+    def is_user_quote(self, words: str, refs: Sequence[int] = ()) -> bool:
         """Return whether the user wrote these words, apart from case, white space and emphasis.
 
         A part of what they wrote does not count if a negation is right before it in the same
         sentence. The end of a line ends a sentence, unless the line breaks off after a negation.
         """
-        return any(self._is_by_user(form) for form in _list_forms(words))
+        cited = [entry for ref in refs if (entry := self.entries.get(ref))]
+        return any(
+            any(_is_plainly_said(form, entry) for entry in cited) or self._is_by_user(form)
+            for form in _list_forms(words)
+        )
 
     def _is_by_user(self, wanted: str) -> bool:
         """Return whether one form of a quote is the user's."""
@@ -238,6 +242,21 @@ class ThreadLookup:
                 return True
             position, seen = text.find(wanted, position + 1), True
         return not seen  # Parts of it were left out.
+
+
+def _is_plainly_said(wanted: str, entry: Entry) -> bool:
+    """Return whether the user wrote these words in a message, and nothing right before negates.
+
+    What is so needs no look through the other messages.
+    """
+    if "…" in wanted:
+        return False
+    text = " ".join(_fold_quote_lines(extract_user_words(entry)))
+    if wanted not in text or not contains_verbatim(wanted, text, QUOTE_WINDOW):
+        return False
+    position = text.find(wanted.strip(_ENDS))
+    before = text[max(0, position - 24) : position]
+    return not (_NEGATES.search(before) or _WRAPPED_NEGATION.search(before))
 
 
 def _list_sizes(paths: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -57,6 +57,8 @@ class DerivedFacts(Struct, frozen=True):
 
     facts: Facts
     statements: tuple[Statement, ...]
+    own_words: dict[int, str] = {}
+    """What the user wrote in each message, without what looks pasted; long messages are left out."""
     runs: tuple[CommandRun, ...] = ()
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
@@ -70,8 +72,9 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
     entries = thread.entries
     all_runs = commands.list_runs(entries)
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs))
+    own_words: dict[int, str] = {}
     stated = [
-        *statements.extract_user_statements(entries),
+        *statements.extract_user_statements(entries, own_words),
         *statements.extract_assistant_statements(entries, _list_focus_names(goal)),
     ]
     repository = read_repository(entries, thread.git_branch, thread.cwd)
@@ -118,7 +121,7 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         ),
         skill=thread.last_skill,
     )
-    return DerivedFacts(facts=facts, statements=tuple(stated), runs=tuple(all_runs), parent=parent)
+    return DerivedFacts(facts, tuple(stated), own_words, tuple(all_runs), parent)
 
 
 def _is_still_changed(file: FileFact) -> bool:

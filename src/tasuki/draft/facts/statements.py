@@ -87,11 +87,14 @@ class Statement(Struct, frozen=True, gc=False):
         return Quote(text=self.text, ref=self.ref)
 
 
-def extract_user_statements(entries: Iterable[Entry]) -> list[Statement]:
+def extract_user_statements(
+    entries: Iterable[Entry], own_words: dict[int, str] | None = None
+) -> list[Statement]:
     """Return what the user wrote by hand, sentence by sentence, oldest first.
 
     Sentences that the agent or a tool had printed before are not the user's own and are left
-    out; so are pasted blocks, and everything that the harness put into a user message.
+    out; so are pasted blocks, and everything that the harness put into a user message. What is
+    left of each message goes into `own_words`, by its ref.
     """
     result: list[Statement] = []
     printed: deque[str] = deque(maxlen=COPY_WINDOW)
@@ -106,8 +109,11 @@ def extract_user_statements(entries: Iterable[Entry]) -> list[Statement]:
             result += chosen
         elif words := extract_user_words(entry):
             before = "\n".join(printed)
+            own = extract_own_words(words[: 2 * MAX_OWN_WORDS])
+            if own_words is not None and len(words) <= 2 * MAX_OWN_WORDS:
+                own_words[entry.ref] = own
             numbers = _SentenceNumbers(words)
-            for sentence in _split_own_sentences(words, before):
+            for sentence in _split_own_sentences(words, own, before):
                 if language_cues.is_small_talk(sentence):
                     continue
                 if not _is_printed(sentence, before):
@@ -176,16 +182,16 @@ def _is_printed(sentence: str, before: str) -> bool:
     return len(sentence) >= 40 and sentence in before
 
 
-def _split_own_sentences(text: str, before: str) -> Iterable[str]:
+def _split_own_sentences(text: str, own: str, before: str) -> Iterable[str]:
     """Return a short message whole, so that its sentences explain each other; split a long one.
 
     A message that repeats what the agent said before is split too. Where pasted lines were
     removed, the text on both sides is not one sentence.
     """
     text = text[: 2 * MAX_OWN_WORDS]
-    own = _restore_gaps(extract_own_words(text)[:MAX_OWN_WORDS], text)
+    own = _restore_gaps(own[:MAX_OWN_WORDS], text)
     whole, said_so = fold_whitespace(own), fold_for_comparison(text)
-    parts = list(split_sentences(own))
+    parts = split_sentences(own)
     repeats = any(_is_printed(part, before) for part in parts)
     is_one = len(whole) <= WHOLE_MESSAGE and "\n\n" not in own and not repeats
     if is_one and fold_for_comparison(whole) in said_so:

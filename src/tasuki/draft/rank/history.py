@@ -1,6 +1,7 @@
 """What the user asked for and ruled, and the last steps of a thread, in the order of time."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from tasuki.draft.facts.commands import CommandRun, find_error, find_outcome, shorten_command
 from tasuki.draft.facts.files import find_symbols, is_noise, make_relative
@@ -26,6 +27,10 @@ MIN_WORTH = 0.1
 """Minimum worth of a quoted sentence of an older message; below are small talk and
 finished errands.
 """
+
+
+MAX_LEFT_OUT = 60
+"""Lines that did not fit and are kept with the draft, for a review to take back."""
 
 
 def quote_rulings(
@@ -88,7 +93,8 @@ def quote_rulings(
         for ref in sorted(chosen)
         for group in _group_statements(chosen[ref])
     ]
-    return items, [_build_item(by_ref[s.ref], [s]) for s in left if worth[s] >= MIN_WORTH]
+    telling = (s for s in left if worth[s] >= MIN_WORTH)
+    return items, [_build_item(by_ref[s.ref], [s]) for s in islice(telling, MAX_LEFT_OUT)]
 
 
 def _group_statements(statements: Sequence[Statement]) -> list[list[Statement]]:
@@ -115,8 +121,9 @@ def _build_item(turn: ThreadTurn, statements: Sequence[Statement]) -> Item:
 
 def is_only_question(statement: Statement) -> bool:
     """Return whether a message, or its quoted part, asks and says nothing else."""
-    parts = list(split_sentences(statement.text))
-    return statement.kind == "question" and all(p.rstrip("\"')` ").endswith("?") for p in parts)
+    return statement.kind == "question" and all(
+        part.rstrip("\"')` ").endswith("?") for part in split_sentences(statement.text)
+    )
 
 
 MAX_COMMAND, MAX_RESULT = 140, 110

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -73,13 +74,13 @@ def _format_change(path: str, old: str, new: str) -> str:
     return f"{path}{minus}{plus}"
 
 
-class ThreadTurn(Struct, frozen=True):
+class ThreadTurn(Struct, frozen=True, dict=True):
     """One message of the user with all that followed. `prompt` is None before the first message."""
 
     prompt: Entry | None
     entries: tuple[Entry, ...]
 
-    @property
+    @cached_property
     def messages(self) -> tuple[Entry, ...]:
         """The agent's messages, in order."""
         return tuple(e for e in self.entries if e.kind == "assistant" and e.text.strip())

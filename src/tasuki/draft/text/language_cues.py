@@ -226,6 +226,13 @@ def is_fact_question(sentence: str, cues: int) -> bool:
     return bool(cues & OPEN) and low.rstrip().endswith(("?", "？")) and not _REQUEST.search(low)
 
 
+def _is_binding(low: str) -> bool:
+    for word in lexicon.BINDING_WORDS:  # noqa: SIM110 `any` takes twice as long
+        if word in low:
+            return True
+    return False
+
+
 def weigh_user_sentence(sentence: str, cues: int) -> float:
     """Return how much a sentence of the user binds the successor; around 0 for small talk.
 
@@ -233,9 +240,7 @@ def weigh_user_sentence(sentence: str, cues: int) -> float:
     holds.
     """
     low = f" {sentence.lower()}".replace("’", "'")
-    strong = any(word in low for word in lexicon.BINDING_WORDS) or (
-        not low.isascii() and bool(cues & WISH)
-    )
+    strong = _is_binding(low) or (not low.isascii() and bool(cues & WISH))
     past = bool(_TASK.match(low[1:]) or _ASKS.match(low[1:])) or low.endswith(("?", "？"))
     score = (0.0 if past else 0.6) + 1.4 * strong + 0.5 * bool(cues & FINDING)
     score += 0.8 * bool(cues & DECISION) + 0.8 * bool(cues & NUMBER) + 1.2 * bool(cues & REVERSAL)

@@ -215,12 +215,16 @@ def find_error_line(output: str) -> str:
     return shorten(fold_whitespace(lines[-1]), 240) if lines else ""
 
 
-_PASTE_LINE = compile_pattern(
-    r"^(?:\s*[$❯›»]\s|\s*[+-]?\s?\d+\s?[-+]\s|\s*[+-]\s\d+\s|\s{4,}\S|\t|\s*at \S+\s*\(|.*[{};]\s*$|[│┃|].*|\[?\d{4}-\d\d-\d\d|.*\b\w+\.[A-Za-z]{1,4}:\d+"
-    r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: .*|traceback \(.*|fail\s{2,}.*|ok\s{2,}.*|exit status \d.*)|[+-]{3} |@@ |\S+\s+on\s+\S+.*\[.*\]"
-    r"|\s*[\w./-]+\(\d+,\d+\)|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,})",
+_PASTE_START = compile_pattern(
+    r"\s*[$❯›»]\s|\s*[+-]?\s?\d+\s?[-+]\s|\s*[+-]\s\d+\s|\s{4,}\S|\t|\s*at \S+\s*\(|[│┃|]|\[?\d{4}-\d\d-\d\d"
+    r"|\s*(?:(?:error|warning|fatal|panic)(?:\[\w+\])?: |traceback \(|fail\s{2,}|ok\s{2,}|exit status \d)|[+-]{3} |@@ "
+    r"|\s*#{2,} |\s*</?[a-z][\w-]*[ >]|={3,}|-{3,}",
     re.IGNORECASE,
 )
+_PLACE = compile_pattern(r"\.(?<=\w\.)[A-Za-z]{1,4}:\d")
+_PLACE_IN_BRACKETS = compile_pattern(r"\s*[\w./-]+\(\d+,\d+\)")
+_PROMPT_ON = compile_pattern(r"\S+\s+on\s+\S+.*\[.*\]", re.IGNORECASE)
+"""The prompt of a shell: `project on main [!?]`."""
 
 
 _PERSON = compile_pattern(
@@ -263,9 +267,23 @@ def _is_pasted(line: str) -> bool:
     """
     if _SURELY.match(line):
         return True
-    around_code = _INLINE_CODE.sub("…", line)
-    looks_so = _PASTE_LINE.match(line) or _is_log(line) or _COMMAND_LINE.match(around_code)
+    looks_so = (
+        _PASTE_START.match(line)
+        or _is_code(line)
+        or _is_log(line)
+        or _COMMAND_LINE.match(_INLINE_CODE.sub("…", line) if "`" in line else line)
+    )
     return bool(looks_so) and not _SPEAKING.search(line)
+
+
+def _is_code(line: str) -> bool:
+    """Return whether a line looks like one of code, of a compiler, or a prompt of a shell."""
+    return bool(
+        line.rstrip()[-1:] in ("{", "}", ";")
+        or (":" in line and _PLACE.search(line))
+        or ("(" in line and _PLACE_IN_BRACKETS.match(line))
+        or ("[" in line and _PROMPT_ON.match(line))
+    )
 
 
 def _is_log(line: str) -> bool:
@@ -289,13 +307,6 @@ def extract_own_words(text: str) -> str:
     ends in a colon unless it is a list, review reports, and long paragraphs that address no
     person. Nothing is rewritten: the rest stays as it was.
     """
-    if len(text) <= _REMEMBERED:
-        return _extract_own_words(text)
-    return _extract_own_words.__wrapped__(text)
-
-
-@lru_cache(maxsize=2_048)
-def _extract_own_words(text: str) -> str:
     text = _REQUEST_HEADING.split(text)[-1]
     head, colon, rest = text.partition(":\n\n")
     if colon and len(head) < 200 and head.count("\n") < 3 and not _LISTED.match(rest.lstrip("\n")):

@@ -78,6 +78,8 @@ class ClaudeTree:
     def _find_parents(self) -> dict[int, int]:
         """Find the parents of the nodes that do not follow the one before."""
         jumps, index = self.jumps, dict[str, int]()
+        if not jumps:
+            return {}
         wanted = set(jumps.values())
         parents: dict[int, int] = {}
         relevant = [(n, uuid) for n, uuid in enumerate(self.uuids) if n in jumps or uuid in wanted]
