@@ -78,14 +78,22 @@ def _redact_head(head: ThreadHead) -> ThreadHead:
     words = head.first_words
     if len(words) >= FIRST_WORDS_CHARACTERS:
         words = words.rpartition(" ")[0] + " …"
-    return msgspec.structs.replace(head, name=redact(head.name)[0], first_words=redact(words)[0])
+    name = redact(head.name)[0] if head.name else ""
+    return msgspec.structs.replace(head, name=name, first_words=redact(words)[0])
 
 
 def _print_table(heads: list[ThreadHead], everywhere: bool) -> None:
     import shutil
 
     length = _measure_distinct_length([head.id for head in heads])
-    rows = [_build_row(n, head, everywhere, length) for n, head in enumerate(heads, 1)]
+    folders = {head.cwd: "" for head in heads}
+    if everywhere:
+        folders = {folder: shorten_folder(make_visible(folder)) for folder in folders}
+    mark = "" if everywhere else "@"
+    rows = [
+        (f"{mark}{n}", *_build_cells(head, folders[head.cwd], length))
+        for n, head in enumerate(heads, 1)
+    ]
     titles = ("", "harness", "age", "messages", "context", "folder" if everywhere else "", "thread")
     widths = [max(len(r[i]) for r in (titles, *rows)) for i in range(6)]
     room = max(shutil.get_terminal_size((120, 24)).columns - sum(widths) - 12, 24)
@@ -103,18 +111,17 @@ def _measure_distinct_length(ids: list[str]) -> int:
     return next((n for n in lengths if len({id[:n] for id in distinct}) == len(distinct)), 99)
 
 
-def _build_row(n: int, head: ThreadHead, everywhere: bool, length: int) -> tuple[str, ...]:
+def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:
     words = head.first_words
     if is_handoff_prompt(words):
         words = "(started with a handoff)"
     count = "" if head.messages is None else f"{'' if head.exact else '~'}{head.messages}"
     return (
-        f"{n}" if everywhere else f"@{n}",
         head.harness,
         format_age(time.time() - head.modified),
         count,
         _format_context(head),
-        shorten_folder(make_visible(head.cwd)) if everywhere else "",
+        folder,
         f"{head.id[:length]}  {make_visible(head.name or words)}",
     )
 

@@ -30,6 +30,8 @@ def replace_diff_marks(text: str) -> str:
     with `+`, a list and a command's flags begin with `-`. Of any other text only those `-` are
     replaced that begin neither a list nor a flag.
     """
+    if "\n" not in text and "\\n" not in text:
+        return text
     added = list(islice(compile_once(_ADDED).finditer(text), 2))
     if len(added) < 2 and "@@ -" not in text:
         return compile_once(_NESTED).sub(" ", text)

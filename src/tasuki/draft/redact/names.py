@@ -54,6 +54,8 @@ def find_named(text: str, lower: str) -> Iterator[SecretSpan]:
 
 def _find_foreign(text: str, lower: str) -> Iterator[SecretSpan]:
     """Yield values after words for a password in other scripts, plain or in JSON's escapes."""
+    if "\\u" not in lower and text.isascii():
+        return
     ends = [found.end() for found in compile_once(shapes.ESCAPED).finditer(lower)]
     for run in compile_once(r"\?\?\?*").finditer(lower) if not text.isascii() else ():
         ends += [found.end() for found in compile_once(shapes.FOREIGN).finditer(text, *run.span())]

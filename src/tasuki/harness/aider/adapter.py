@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import expand_user, find_home_folder
-from tasuki.harness.aider.read import START, AiderReader
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
@@ -76,6 +75,8 @@ class Aider(ReadOnlyHarness):
         )
 
     def read(self, path: Path) -> Thread:
+        from tasuki.harness.aider.read import START, AiderReader
+
         text = markdown.read_markdown(path)
         has_start = any(START.match(line) for line in text.lines)
         if not has_start and not (path.name == FILE and _SAID.search(path.read_bytes())):
@@ -107,6 +108,8 @@ def _list_paths(cwd: Path | None) -> Iterator[Path]:
 
 
 def _read_part(path: Path, raw: bytes, offset: int) -> Thread:
+    from tasuki.harness.aider.read import AiderReader
+
     return AiderReader(
         markdown.parse_markdown(path, raw, offset), derive_thread_id(path), offset > 0
     ).read()

@@ -6,16 +6,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tasuki.files import find_home_folder
-from tasuki.harness.claude.format import ClaudeMessage, count_context_tokens
+from tasuki.harness.claude.format import ClaudePart, ClaudeUsage, count_context_tokens
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.jsonl import decode_line, list_thread_files, read_both_ends, scan_folder
+from tasuki.harness.reading.jsonl import (
+    UNDECODABLE,
+    decode_line,
+    decode_nested,
+    list_thread_files,
+    read_both_ends,
+    scan_folder,
+)
 from tasuki.model import ThreadHead
 
 HEAD_BYTES = 12 << 10
 TAIL_BYTES = 16 << 10
+
+
+class _ClaudeHeadMessage(Struct):
+    """A message whose content is decoded only where its words are shown."""
+
+    content: Raw = Raw(b"null")
+    usage: ClaudeUsage | None = None
 
 
 class _ClaudeHeadLine(Struct):
@@ -24,13 +38,14 @@ class _ClaudeHeadLine(Struct):
     cwd: str = ""
     isMeta: bool | None = False
     isSidechain: bool = False
-    message: ClaudeMessage | None = None
+    message: _ClaudeHeadMessage | None = None
     customTitle: str = ""
     aiTitle: str = ""
     messageCount: int = 0
 
 
 _LINE = msgspec.json.Decoder(_ClaudeHeadLine)
+_CONTENT = msgspec.json.Decoder(str | list[ClaudePart] | None)
 
 
 def get_projects_folder() -> Path:
@@ -136,8 +151,11 @@ class _ClaudeHead:
         )
 
 
-def _extract_first_words(message: ClaudeMessage) -> str:
-    content = message.content
+def _extract_first_words(message: _ClaudeHeadMessage) -> str:
+    try:
+        content = decode_nested(_CONTENT, message.content)
+    except UNDECODABLE:
+        return ""
     if not isinstance(content, str):
         content = " ".join(part.text for part in content or () if part.text)
     text = content.strip()

@@ -1,6 +1,5 @@
 """Find sessions of Gemini CLI, the folder they belong to, and what a list of them shows."""
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -82,6 +81,8 @@ def _list_files(folder: Path) -> Iterator[ThreadFile]:
 
 def _list_folder_names(root: Path, cwd: Path) -> list[str]:
     """List the folders below `tmp` of a working directory: by its own name, or by a hash."""
+    import hashlib
+
     wanted = {os.path.abspath(cwd), os.path.realpath(cwd)}
     hashes = [hashlib.sha256(os.fsencode(path)).hexdigest() for path in sorted(wanted)]
     slugs = [slug for path, slug in _read_projects(root.parent).items() if path in wanted]
@@ -129,6 +130,8 @@ def find_folder(path: Path, first: bytes, fields: GeminiSessionFields) -> str:
 
 def _find_path_by_hash(first: bytes, digest: str) -> str:
     """Find the path whose hash names the project, among the beginnings of all paths in a text."""
+    import hashlib
+
     seen: set[bytes] = set()
     for match in _PATHS.finditer(first):
         parts = match[0].split(b"/")

@@ -10,7 +10,6 @@ Sessions of `tasuki chat` and `tasuki acp`: `<data>/sessions/--<cwd>--/*.jsonl`.
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,6 +154,8 @@ def build_omp_folder_name(cwd: str) -> str:
     It is `-proj` below home, `-tmp-x` below the temporary folder, `--srv-x--` elsewhere;
     symbolic links are resolved.
     """
+    import tempfile
+
     real = os.path.realpath(cwd)
     for prefix, base in (("-", find_home_folder()), ("-tmp", Path(tempfile.gettempdir()))):
         relative = os.path.relpath(real, os.path.realpath(base))

@@ -1,6 +1,5 @@
 """Threads kept as Markdown: tolerant reading, line by line, and the edits that prose proposes."""
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -93,6 +92,8 @@ def read_both_parts(path: Path, head: int, tail: int) -> tuple[bytes, bytes, int
 
 def derive_id(prefix: str, path: Path) -> str:
     """Derive an id for a thread that has none of its own, from its path: `aider-1a2b3c4d`."""
+    import hashlib
+
     digest = hashlib.sha256(os.path.realpath(path).encode("utf-8", "surrogateescape"))
     return f"{prefix}-{digest.hexdigest()[:8]}"
 

@@ -16,7 +16,6 @@ from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
 from tasuki.harness.reading.jsonl import list_thread_files, scan_folder
-from tasuki.harness.specstory.read import SpecStoryReader
 from tasuki.model import Thread, ThreadHead
 from tasuki.patterns import compile_pattern
 
@@ -55,6 +54,8 @@ class SpecStory(ReadOnlyHarness):
 
     def read_head(self, file: ThreadFile) -> ThreadHead | None:
         """Read the head from the file's beginning: title, first words, and the program watched."""
+        from tasuki.harness.specstory.read import SpecStoryReader
+
         try:
             with file.path.open("rb") as source:
                 first = source.read(HEAD_BYTES)
@@ -82,6 +83,8 @@ class SpecStory(ReadOnlyHarness):
         )
 
     def read(self, path: Path) -> Thread:
+        from tasuki.harness.specstory.read import SpecStoryReader
+
         text = markdown.read_markdown(path)
         first = "\n".join(text.lines[:200]).encode("utf-8", "replace")
         if self.is_thread_file(path, first):
