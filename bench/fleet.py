@@ -1,11 +1,12 @@
 """What the fleet's server costs: events under load, a hundred handoffs at once, and doing nothing.
 
-    python bench/fleet.py [events] [handoffs] [idle] [prune] [--seconds N] [--agents N] [--write]
+    python bench/fleet.py [events] [handoffs] [draft] [idle] [prune] [--seconds N] [--agents N] [--write]
 
 A real server in a process of its own, on SQLite. Events: 200 agents send 400 a second, each by a
 connection of its own as `curl` does, while 50 streams of live events are open; measured is the time
 from connecting to the answer. Handoffs: scripted harnesses in real tmux panes, a hundred at once;
 tasuki's own share is the processor time of its server and of every tmux it calls, for each handoff.
+Draft: a document that the server writes from a thread of 82 MB.
 Idle: processor time and memory of a server that has nothing to do, with ten agents at rest.
 Prune: the same events while 500,000 old lines of the log are taken away.
 """
@@ -30,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
+import threads  # noqa: E402
 from fleets import World  # noqa: E402
 
 STREAMS = 50
@@ -239,6 +241,37 @@ def handoffs(world: World, options: argparse.Namespace) -> list[Row]:
     ]  # fmt: skip
 
 
+# -- a large thread --------------------------------------------------------------------
+
+LARGE_THREAD = 82_000_000
+
+
+def draft(world: World, options: argparse.Namespace) -> list[Row]:
+    """A document that the server writes from a thread of 82 MB, of an agent that is gone."""
+    world.serve()
+    assert world.server
+    world.tasuki("install", "claude", "--fleet", "--yes")
+    took, used = [], []
+    for size in (0, LARGE_THREAD):
+        agent = world.worked(world.started())
+        thread = Path(world.agent(agent)["thread"])
+        if size:
+            own = thread.read_bytes()
+            threads.write(thread, size, cwd=str(world.work))
+            with thread.open("ab") as file:
+                file.write(own)
+        world.api("POST", f"/api/agents/{agent}/stop")
+        before = cpu(world.server.pid)
+        of = world.ends(world.hand_off(agent, **{"from": "thread"}))
+        used.append(cpu(world.server.pid) - before)
+        took.append(of["finished_at"] - of["created_at"])
+    return [
+        ("a handoff written from a small thread", f"{took[0]:.1f} s", ""),
+        ("the same from a thread of 82 MB", f"{took[1]:.1f} s", ""),
+        ("processor of the server for it", f"{used[1]:.2f} s", ""),
+    ]
+
+
 # -- idle ------------------------------------------------------------------------------
 
 
@@ -320,7 +353,7 @@ def prune(world: World, options: argparse.Namespace) -> list[Row]:
 
 
 MEASURES: dict[str, Callable[[World, argparse.Namespace], list[Row]]] = {
-    "events": events, "handoffs": handoffs, "idle": idle, "prune": prune,
+    "events": events, "handoffs": handoffs, "draft": draft, "idle": idle, "prune": prune,
 }  # fmt: skip
 
 

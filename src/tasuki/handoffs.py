@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from tasuki.collector import pause_collector
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
@@ -141,16 +142,17 @@ def prepare_handoff(
     write and none can be used, and with the setting `strict` AuthorFailed.
     """
     settings = loaded.settings
-    result_draft = pipeline.make_handoff(
-        harness,
-        path,
-        goal,
-        loaded,
-        handoff_id=id or create_handoff_id(),
-        to=successor.name if successor.can_start else "",
-        report=report,
-        resolve_parent=lambda prefix: complete_id(vault, prefix),
-    )
+    with pause_collector():
+        result_draft = pipeline.make_handoff(
+            harness,
+            path,
+            goal,
+            loaded,
+            handoff_id=id or create_handoff_id(),
+            to=successor.name if successor.can_start else "",
+            report=report,
+            resolve_parent=lambda prefix: complete_id(vault, prefix),
+        )
     handoff, prefix = result_draft.handoff, _build_skill_prefix(result_draft, successor, settings)
     if not prefix:
         draft = msgspec.structs.replace(handoff.draft, skill="")
