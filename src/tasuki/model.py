@@ -42,7 +42,7 @@ class Todo(Struct, frozen=True, gc=False):
     status: TodoStatus
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, gc=False):
     """A tool call with its result.
 
     `output` is cut in the middle when it is long; `output_size` is its full length.
@@ -66,7 +66,7 @@ class ToolCall(Struct, frozen=True):
     workdir: str = ""
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """One thing in a thread. `ref` is the n of `#n`.
 
     It counts user messages, assistant texts, tool calls and compactions in file order, so

@@ -129,8 +129,10 @@ def list_cited_refs(draft: Draft) -> list[int]:
 
 def build_citations(thread: Thread, draft: Draft, redactor: Redactor) -> Iterator[Citation]:
     """Yield the cited entries: the harness's own id, a hash of the text, and the redacted text."""
-    by_ref: dict[int, Entry] = {e.ref: e for e in thread.entries}
-    for ref in list_cited_refs(draft):
+    cited = list_cited_refs(draft)
+    wanted = frozenset(cited)
+    by_ref: dict[int, Entry] = {e.ref: e for e in thread.entries if e.ref in wanted}
+    for ref in cited:
         if entry := by_ref.get(ref):
             text = format_entry(entry)
             yield Citation(

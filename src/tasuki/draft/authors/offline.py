@@ -150,13 +150,14 @@ class DraftComposer:
             (t.prompt.ref for t in self.turns if t.prompt and t.messages), default=0
         )
         self.concluding = find_concluding_refs(self.turns)
+        self._kinds: dict[int, str] = {}
+        """Whose words each message is that blocks were cut from."""
         self.blocks = self._collect_blocks()
         self.picker = ExcerptPicker(
             self.blocks,
             [self._find_own_words(t.prompt) for t in self.turns if t.prompt],
         )
         self.picker.note_text(task.goal.text)
-        self._kinds = {e.ref: e.kind for e in self.thread.entries}
         self._blocks_by_ref: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
             self._blocks_by_ref.setdefault(block.ref, []).append(index)
@@ -175,6 +176,7 @@ class DraftComposer:
         for entry in reversed(self.thread.entries):
             if (text := _extract_message(entry)) and (left > 0 or entry.kind == "compaction"):
                 left -= len(text)
+                self._kinds[entry.ref] = entry.kind
                 if (
                     entry.kind == "assistant"
                     and entry.ref not in self.concluding

@@ -105,11 +105,16 @@ class DraftChecker:
         self.validate_files = validate_files
         self.lookup = ThreadLookup(thread, goal)
         self.dropped: list[Dropped] = []
-        self._known_commands = {fold_whitespace(r.command) for r in derived.runs}
+        self._runs = derived.runs
         self._has_author = False
         """Whether somebody wrote it: then every claim in its prose is looked up, and its refs too."""
         self._thread = thread
         self._known_paths = [f.path for f in self.facts.files]
+
+    @cached_property
+    def _known_commands(self) -> set[str]:
+        """Every command of the thread on one line; only what an author wrote is compared."""
+        return {fold_whitespace(run.command) for run in self._runs}
 
     @cached_property
     def _support(self) -> "SupportFinder":

@@ -139,7 +139,9 @@ def list_runs(entries: Iterable[Entry]) -> list[CommandRun]:
             or call.status in ("refused", "running")
         ):
             continue
-        command = _CD.sub("", call.command.strip())
+        command = call.command.strip()
+        if command.startswith("cd"):
+            command = _CD.sub("", command)
         ok = call.status in ("ok", "unknown", "running")
         by_user = entry.origin == "command"
         check = find_check_kind(command)

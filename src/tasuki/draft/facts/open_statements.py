@@ -179,6 +179,6 @@ def _find_refused_proposals(
     return {i for i, words in shared.items() if any(seen[w] <= RARE_COUNT for w in words)}
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=2_048)
 def _extract_telling_words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower())) - STOP_WORDS

@@ -86,7 +86,7 @@ class BlockWorth:
         self._sizes = Counter(b.ref for b in picker.blocks)
         self.concluding = find_concluding_refs(turns)
         self.last_concluding = max(self.concluding, default=0)
-        self._kinds = {e.ref: e.kind for e in self.entries}
+        self._kinds = {e.ref: e.kind for e in self.entries if e.ref in self._sizes}
         self._index = {(b.ref, b.place): n for n, b in enumerate(picker.blocks)}
 
     def weigh(self, block: MessageBlock) -> float:

@@ -260,7 +260,7 @@ class Relevance:
         return score + self.measure_overlap(f"{lesson.command} {lesson.error} {lesson.words}")
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def _find_plain_words(low: str) -> frozenset[str]:
     return frozenset(_PLAIN.findall(low))
 

@@ -116,9 +116,9 @@ class ClaudeReader:
         if parsed.isApiErrorMessage or parsed.isSidechain or not self.ready:
             return False
         uuids, message = self.uuids, parsed.message
-        if parsed.parentUuid != uuids[-1]:
-            self.jumps[len(uuids)] = parsed.parentUuid
-        uuids.append(parsed.uuid)
+        if hash(parsed.parentUuid) != uuids[-1]:
+            self.jumps[len(uuids)] = hash(parsed.parentUuid)
+        uuids.append(hash(parsed.uuid))
         content = message.content
         if len(content) == 1 and content[0].type == "thinking":
             return True  # Like progress, it shows nothing but its place.
@@ -152,9 +152,9 @@ class ClaudeReader:
         if parsed.isSidechain or not self.ready:
             return False
         uuids = self.uuids
-        if parsed.parentUuid != uuids[-1]:
-            self.jumps[len(uuids)] = parsed.parentUuid
-        uuids.append(parsed.uuid)
+        if hash(parsed.parentUuid) != uuids[-1]:
+            self.jumps[len(uuids)] = hash(parsed.parentUuid)
+        uuids.append(hash(parsed.uuid))
         self.updated = parsed.timestamp or self.updated
         if parsed.gitBranch:
             self.branch = parsed.gitBranch
@@ -406,7 +406,7 @@ class ClaudeReader:
         Files also begin with summaries of other threads of the folder.
         """
         uuids = set(self.tree.uuids) if self.summaries else set()
-        own = (text for leaf, text in reversed(self.summaries) if not leaf or leaf in uuids)
+        own = (text for leaf, text in reversed(self.summaries) if not leaf or hash(leaf) in uuids)
         return next(own, "")
 
     # -- the whole ---------------------------------------------------------------------

@@ -44,8 +44,8 @@ class ClaudeCallLog:
     def __init__(self, path: Path) -> None:
         self.entries: list[Entry] = []
         self.nodes = array("q")
-        self.messages: list[str] = []
-        """Id of the message that an entry is a part of, empty for none."""
+        self.messages = array("q")
+        """The hash of the id of the message that an entry is a part of, 0 for none."""
         self.background = tools.BackgroundLog()
         self.kinds: dict[str, ToolKind] = {}
         """Every tool that was called, in order, and what it does."""
@@ -63,7 +63,7 @@ class ClaudeCallLog:
         """Add one more entry."""
         self.entries.append(entry)
         self.nodes.append(node)
-        self.messages.append(message)
+        self.messages.append(hash(message))
 
     def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
         """Add a text of the assistant."""
@@ -85,7 +85,7 @@ class ClaudeCallLog:
             )
         )
         self.nodes.append(node)
-        self.messages.append(message)
+        self.messages.append(hash(message))
 
     def add_call(
         self,
@@ -128,7 +128,7 @@ class ClaudeCallLog:
         )
         entries.append(entry)
         self.nodes.append(node)
-        self.messages.append(message)
+        self.messages.append(hash(message))
         if kind == "skill" and arguments.skill:
             self.skills.append(arguments.skill)
         elif kind == "agent":
@@ -220,7 +220,8 @@ class ClaudeCallLog:
                 offset=offset,
             )
             index = entry.ref - 1
-            self.add_entry(answer, self.nodes[index], self.messages[index])
+            self.add_entry(answer, self.nodes[index])
+            self.messages[-1] = self.messages[index]
         if call.name == "ExitPlanMode" and (plan := _PLAN_FILE.search(output)):
             self.artifacts[plan[1]] = None
 
