@@ -243,11 +243,26 @@ def _build_fact(group: list[CommandRun]) -> CommandFact:
 def find_last_checks(all_runs: Sequence[CommandRun]) -> tuple[CommandFact, ...]:
     """Return the last run of each kind of check that gives the current state."""
     last: dict[CheckKind, CommandRun] = {}
-    for run in all_runs:
-        if run.known and run.check and not _is_hidden(run):
-            last |= dict.fromkeys(_list_ended_kinds(run), run)
+    for run in reversed(all_runs):
+        if not all(kind in last for kind in _list_judged_kinds(run)):
+            for kind in _list_shown_kinds(run):
+                last.setdefault(kind, run)
+    if len(set(last.values())) < len(last):  # One run gives several: the kind that came first.
+        order = dict.fromkeys(kind for run in all_runs for kind in _list_shown_kinds(run))
+        last = {kind: last[kind] for kind in order}
     newest = sorted(last.items(), key=lambda pair: -pair[1].ref)
     return tuple(replace(_build_fact([run]), check=kind) for kind, run in newest)
+
+
+def _list_shown_kinds(run: CommandRun) -> list[CheckKind]:
+    """Return the kinds of checks of which a run shows how they ended."""
+    if not (run.known and run.check) or _is_hidden(run):
+        return []
+    return _list_ended_kinds(run)
+
+
+def _list_judged_kinds(run: CommandRun) -> list[CheckKind]:
+    return [kind for kind in list_check_kinds(run.command) if kind in _JUDGED_BY_OUTPUT]
 
 
 def _is_hidden(run: CommandRun) -> bool:
@@ -262,7 +277,7 @@ def _list_ended_kinds(run: CommandRun) -> list[CheckKind]:
     In `lint && test` the second did not run if the first failed. The output says whether the
     tests failed; else it was the first.
     """
-    kinds = [k for k in list_check_kinds(run.command) if k in _JUDGED_BY_OUTPUT]
+    kinds = _list_judged_kinds(run)
     if len(kinds) < 2 or run.ok:
         return kinds
     parts = [c for c in list_simple_commands(run.command) if not c.is_piped]

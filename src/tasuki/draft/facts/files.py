@@ -6,6 +6,7 @@ Also the values that only the thread knows.
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec.structs import replace
@@ -282,6 +283,7 @@ def find_symbols(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(reversed(list(found)))[:_MAX_SYMBOLS]
 
 
+@lru_cache(maxsize=8_192)
 def is_noise(path: str) -> bool:
     """Return whether a path is scratch space or a dependency rather than the user's work."""
     return any(n in path for n in _NOISE)
