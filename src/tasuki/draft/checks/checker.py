@@ -220,7 +220,7 @@ class DraftChecker:
                 yield item
 
     def _filter_known_refs(self, refs: Sequence[int]) -> tuple[int, ...]:
-        return tuple(r for r in refs if r in self.lookup.entries)
+        return tuple(r for r in refs if self.lookup.find_entry(r))
 
     # -- files and commands ------------------------------------------------------------
 

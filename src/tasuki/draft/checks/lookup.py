@@ -57,17 +57,32 @@ class ThreadLookup:
     def __init__(self, thread: Thread, goal: Goal | None = None) -> None:
         self.thread = thread
         self.goal = goal
-        self.entries = {e.ref: e for e in thread.entries}
         self._texts: dict[int, str] = {}
         self._file_matches: dict[str, bool] = {}
         self._text_matches: dict[TextClaim, bool] = {}
         self._extents = dict(_list_sizes(thread.sources))
         """What is written after it from now on, perhaps an author's answer, supports nothing."""
 
+    @cached_property
+    def entries(self) -> dict[int, Entry]:
+        """The entries by their refs."""
+        return {e.ref: e for e in self.thread.entries}
+
+    def find_entry(self, ref: int) -> Entry | None:
+        """Return the entry of a ref, None for an unknown one.
+
+        Where no branch was left the refs count on, so a table of them all is seldom needed.
+        """
+        entries = self.thread.entries
+        index = ref - entries[0].ref if entries else -1
+        if 0 <= index < len(entries) and entries[index].ref == ref:
+            return entries[index]
+        return self.entries.get(ref)
+
     def get_text(self, ref: int) -> str:
         """Return everything in an entry, or an empty string for an unknown ref."""
         if ref not in self._texts:
-            entry = self.entries.get(ref)
+            entry = self.find_entry(ref)
             self._texts[ref] = join_entry_text(entry) if entry else ""
         return self._texts[ref]
 
@@ -92,7 +107,7 @@ class ThreadLookup:
     @cached_property
     def _user_text_and_starts(self) -> tuple[str, frozenset[int]]:
         """What the user wrote, and where in it each of their lines begins."""
-        texts = [words for entry in self.entries.values() if (words := extract_user_words(entry))]
+        texts = [words for entry in self.thread.entries if (words := extract_user_words(entry))]
         if self.goal and self.goal.said_by == "user":
             texts.append(self.goal.text)
         messages: list[str] = []
@@ -206,7 +221,7 @@ class ThreadLookup:
         return cited or tuple(islice(newest, 1))
 
     def _is_cut(self, refs: Sequence[int]) -> bool:
-        calls = [entry.tool for r in refs if (entry := self.entries.get(r))]
+        calls = [entry.tool for r in refs if (entry := self.find_entry(r))]
         return any(call and call.output_size > len(call.output) for call in calls)
 
     def is_user_quote(self, words: str, refs: Sequence[int] = ()) -> bool:
@@ -215,7 +230,7 @@ class ThreadLookup:
         A part of what they wrote does not count if a negation is right before it in the same
         sentence. The end of a line ends a sentence, unless the line breaks off after a negation.
         """
-        cited = [entry for ref in refs if (entry := self.entries.get(ref))]
+        cited = [entry for ref in refs if (entry := self.find_entry(ref))]
         return any(
             any(_is_plainly_said(form, entry) for entry in cited) or self._is_by_user(form)
             for form in _list_forms(words)

@@ -150,10 +150,11 @@ def list_last_steps(
 
     Entries in `excluded` are left out. `names` are short names of paths.
     """
-    by_ref = {run.ref: run for run in runs}
+    newest = thread.entries[-STEP_WINDOW:]
+    by_ref = {run.ref: run for run in runs[-STEP_WINDOW:]}
     steps: list[Item] = []
     seen: set[str] = set()
-    for entry in reversed(thread.entries[-STEP_WINDOW:]):
+    for entry in reversed(newest):
         if len(steps) >= limit:
             break
         item = (
