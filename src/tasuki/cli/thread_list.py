@@ -97,11 +97,13 @@ def _print_table(heads: list[ThreadHead], everywhere: bool) -> None:
     titles = ("", "harness", "age", "messages", "context", "folder" if everywhere else "", "thread")
     widths = [max(len(r[i]) for r in (titles, *rows)) for i in range(6)]
     room = max(shutil.get_terminal_size((120, 24)).columns - sum(widths) - 12, 24)
+    lines = []
     for row in (titles, *rows):
         cells = [c.ljust(w) if i not in (0, 3, 4) else c.rjust(w)
                  for i, (c, w) in enumerate(zip(row, widths, strict=False)) if w]  # fmt: skip
         words = row[6] if len(row[6]) <= room else row[6][: room - 1] + "…"
-        click.echo("  ".join((*cells, words)).rstrip())
+        lines.append("  ".join((*cells, words)).rstrip())
+    click.echo("\n".join(lines))
 
 
 def _measure_distinct_length(ids: list[str]) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tasuki.errors import NotPossible, ThreadNotFound, ThreadUnreadable, UsageError
+from tasuki.files import find_home_folder
 from tasuki.harness.integration import HarnessIntegration
 from tasuki.harness.protocol import AgentControl, Harness, ThreadFile
 from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK
@@ -31,6 +32,24 @@ BUILT_IN = {
     "aider": "tasuki.harness.aider.adapter:Aider",
     "specstory": "tasuki.harness.specstory.adapter:SpecStory",
 }
+
+_HOMES = {
+    "codex": ("CODEX_HOME", ".codex"),
+    "gemini": ("GEMINI_CLI_HOME", ".gemini"),
+    "copilot": ("COPILOT_HOME", ".copilot"),
+}
+"""Variables that move the folder of a program, and its place in the home folder without them.
+
+For programs that keep all threads there, and whose adapters take time to load.
+"""
+
+
+def may_have_threads(name: str) -> bool:
+    """Return whether a harness may have threads here, without loading its adapter."""
+    if name not in _HOMES:
+        return True
+    variable, folder = _HOMES[name]
+    return bool(os.environ.get(variable)) or os.path.lexists(find_home_folder() / folder)
 
 
 def list_names() -> tuple[str, ...]:

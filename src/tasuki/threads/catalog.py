@@ -32,7 +32,8 @@ def find_thread_files(
 
     With `cwd`, files of other folders may still be among them.
     """
-    wanted = (harness,) if harness else harnesses.list_names()
+    every = filter(harnesses.may_have_threads, harnesses.list_names())
+    wanted = (harness,) if harness else tuple(every)
     pairs = [(h, f) for h in map(harnesses.get_harness, wanted) for f in h.list_files(cwd)]
     return sorted(pairs, key=lambda pair: -pair[1].modified)
 

@@ -21,6 +21,12 @@ from tasuki.harness.reading.jsonl import (
 )
 from tasuki.model import ThreadHead
 
+_TYPE = b'"type":"'
+_USER, _PROGRESS = b'user","me', b'progress"'
+_REPLIES = (b"assistant", b'message",')
+"""What the first type of a line begins with: its own, or that of its message."""
+_MAIN, _LINK = b'"isSidechain":false,', 80
+"""What follows the link of a line to the one before, and how far it may be from the start."""
 HEAD_BYTES = 12 << 10
 TAIL_BYTES = 16 << 10
 
@@ -83,9 +89,11 @@ def read_head(file: ThreadFile) -> ThreadHead | None:
     first, last = read_both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
     head = _ClaudeHead(file)
     for line in first:
-        head.read_start(line)
+        if not head.counts_only(line):
+            head.read_start(line)
     for line in reversed(last):
-        head.read_end(line)
+        if not (head.ended and head.counts_only(line)):
+            head.read_end(line)
     return head.build_head(first, last)
 
 
@@ -99,6 +107,41 @@ class _ClaudeHead:
         self.counted = 0
         self.conversation = self.ended = False
         self.context: int | None = None
+        self.replies: list[bytes] = []
+
+    def counts_only(self, line: bytes) -> bool:
+        """Count a message without decoding it; False for a line that may tell more.
+
+        The replies of the beginning are kept: their usage counts where the end has none.
+        """
+        start = line.find(_TYPE) + 8
+        kind = line[start : start + 9]
+        if not (self.cwd and self.id) or _MAIN not in line[:_LINK]:
+            return False
+        if kind == _USER:
+            if not self.words:
+                return False
+        elif kind not in _REPLIES:
+            return kind == _PROGRESS
+        elif not self.ended:
+            self.replies.append(line)
+        self.seen += 1
+        self.conversation = True
+        return True
+
+    def _find_usage(self) -> None:
+        """Take the usage of the last reply that has one, of those that were only counted."""
+        for line in reversed(self.replies):
+            parsed = decode_line(_LINE, line)
+            usage = parsed.message.usage if parsed and parsed.message else None
+            if (
+                usage
+                and parsed
+                and parsed.type == "assistant"
+                and (found := count_context_tokens(usage))
+            ):
+                self.context = found
+                return
 
     def read_start(self, line: bytes) -> None:
         if (parsed := decode_line(_LINE, line)) is None or parsed.isSidechain:
@@ -109,6 +152,7 @@ class _ClaudeHead:
             self.words = _extract_first_words(message)
         if message and message.usage and parsed.type == "assistant":
             self.context = count_context_tokens(message.usage) or self.context
+            self.replies.clear()
 
     def read_end(self, line: bytes) -> None:
         if (parsed := decode_line(_LINE, line)) is None or parsed.isSidechain:
@@ -132,14 +176,17 @@ class _ClaudeHead:
     def build_head(self, first: list[bytes], last: list[bytes]) -> ThreadHead | None:
         if not self.id or not (self.conversation or last):
             return None
+        if not self.ended:
+            self._find_usage()
         file = self.file
         read = sum(map(len, first)) + sum(map(len, last)) or 1
         whole = not last
-        stem = file.path.stem
+        path = str(file.path)
+        stem = os.path.splitext(os.path.basename(path))[0]
         return ThreadHead(
             harness="claude",
             id=stem if len(stem) == 36 else self.id,
-            path=str(file.path),
+            path=path,
             cwd=self.cwd,
             name=self.title or self.ai_title,
             first_words=self.words,
