@@ -1,9 +1,9 @@
 """Regular expressions, compiled once for an installation and not at each start.
 
 Python keeps compiled modules in `__pycache__`, but no compiled patterns: some four hundred of
-them would cost each command 0.1 s. So they lie in a file there, under the rules of Python's own:
-only who can change the code can change it, `PYTHONDONTWRITEBYTECODE` leaves it out, and where it
-cannot be read or written, or another Python wrote it, the patterns are compiled as usual.
+them would cost a command 60 ms at each start. So they lie in a file there, under the rules of
+Python's own: only who can change the code can change it, `PYTHONDONTWRITEBYTECODE` writes none, and
+where it cannot be read or written, or another Python wrote it, patterns are compiled as usual.
 
 Only patterns that are fixed belong here; one with words of a user is compiled by `re`.
 """
@@ -28,8 +28,9 @@ class PatternCache:
     `path` is empty where none can be kept. What is missing is compiled, and `save` adds it.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_written: bool = True) -> None:
         self.path = path
+        self.is_written = is_written
         self._known = self._load()
         self._is_changed = False
 
@@ -42,13 +43,17 @@ class PatternCache:
             except (TypeError, ValueError, RuntimeError, OverflowError):
                 pass  # Not what this Python understands: it is compiled anew.
         compiled = re.compile(pattern, flags)
-        if self.path and (parts := _compile_parts(pattern, int(flags), compiled)):
+        if (
+            self.path
+            and self.is_written
+            and (parts := _compile_parts(pattern, int(flags), compiled))
+        ):
             self._known[pattern.__class__ is str, int(flags), pattern] = parts
             self._is_changed = True
         return compiled
 
     def save(self) -> None:
-        """Write the file if a pattern was missing in it; whole or not at all, and silent where it fails."""
+        """Write the file if a pattern was missing in it: whole or not at all, and no word if it fails."""
         if not self._is_changed or not self.path:
             return
         self._is_changed = False
@@ -69,10 +74,11 @@ class PatternCache:
                 python, known = marshal.loads(file.read())  # noqa: S302 - as safe as the modules beside it
         except (OSError, ValueError, EOFError, TypeError):
             return {}
-        return known if python == _PYTHON and len(known) < _MOST else {}
+        is_ours = python == _PYTHON and isinstance(known, dict) and len(known) < _MOST
+        return known if is_ours else {}
 
 
-def _build_pattern(pattern: AnyText, parts: Any) -> re.Pattern[AnyText]:
+def _build_pattern(pattern: Any, parts: Any) -> re.Pattern[Any]:
     flags, code, groups, names, order = parts
     numbers = array("I")
     numbers.frombytes(code)
@@ -98,12 +104,11 @@ def _compile_parts(pattern: str | bytes, flags: int, compiled: re.Pattern[Any]) 
 
 def _find_path() -> str:
     cached = __spec__.cached if __spec__ is not None else None
-    usable = cached and _PYTHON and not sys.dont_write_bytecode
-    return cached.removesuffix(".pyc") + ".patterns" if cached and usable else ""
+    return f"{cached.removesuffix('.pyc')}.patterns" if cached and _PYTHON else ""
 
 
 try:
-    import _sre
+    import _sre  # type: ignore[import-not-found]
 
     _PYTHON: tuple[Any, ...] = (
         sys.version,
@@ -117,6 +122,6 @@ try:
 except (ImportError, AttributeError):
     _PYTHON = ()
 
-_CACHE = PatternCache(_find_path())
+_CACHE = PatternCache(_find_path(), is_written=not sys.dont_write_bytecode)
 atexit.register(_CACHE.save)
 compile_pattern = _CACHE.compile

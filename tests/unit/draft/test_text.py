@@ -1,12 +1,19 @@
 """Texts cut into what can be quoted."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from fixture_threads import HARNESSES, adapter, corpus, samples, unzipped
+
+from tasuki.draft.rank.excerpts import weigh_telling_words
+from tasuki.draft.text.entries import join_entry_text
 from tasuki.draft.text.split import (
+    PATH,
     extract_own_words,
     extract_terms,
     find_error_line,
     find_identifiers,
+    find_paths,
     fold_for_comparison,
     shorten,
     split_sentences,
@@ -142,3 +149,14 @@ def test_a_sentence_that_names_a_command_in_code_marks_is_the_users_own(wish: st
     """A command alone on its line was pasted; in a sentence it is meant."""
     assert extract_own_words(wish) == wish
     assert extract_own_words("pytest -q tests/test_tabs.py") == ""
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_shorter_look_finds_the_same(name: str, tmp_path: Path) -> None:
+    """Paths are found in likely words as in the whole text, and telling words in its tokens, in their order."""
+    for path in (*samples(name), *(unzipped(p, tmp_path) for p in corpus(name))):
+        for entry in adapter(name).read(path).entries:
+            text = join_entry_text(entry)[:6_000]
+            assert find_paths(text) == list(dict.fromkeys(PATH.findall(text)))
+            if text.isascii():  # The umlaut makes it another look, and is no word of its own.
+                assert list(weigh_telling_words(text).items()) == list(weigh_telling_words(f"{text} ü").items())  # fmt: skip

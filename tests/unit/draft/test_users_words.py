@@ -50,7 +50,22 @@ def test_every_sentence_of_the_user_is_the_users(name: str, tmp_path: Path) -> N
 )  # fmt: skip
 def test_a_sentence_stands_whatever_precedes_it(message: str, words: str, tmp_path: Path) -> None:
     """Marks inside of it, and a negation in the line or sentence before, take nothing from the user."""
-    assert standing(tmp_path, message).is_user_quote(words)
+    asked = standing(tmp_path, message)
+    assert asked.is_user_quote(words)
+    assert asked.is_user_quote(words, tuple(asked.entries))
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_cited_message_decides_as_all_messages_do(name: str, tmp_path: Path) -> None:
+    """Whether a message is cited changes nothing, for every end of every sentence of real threads."""
+    for path in (*samples(name), *(unzipped(p, tmp_path) for p in corpus(name))):
+        thread = adapter(name).read(path)
+        asked = ThreadLookup(thread)
+        for said in statements.extract_user_statements(thread.entries):
+            words = said.text.split(" ")
+            for start in range(min(len(words), 12)):
+                end = " ".join(words[start:])
+                assert asked.is_user_quote(end, (said.ref,)) == asked.is_user_quote(end), end
 
 
 @pytest.mark.parametrize(
@@ -71,7 +86,9 @@ def test_a_part_without_its_negation_is_not_the_users(
     message: str, words: str, tmp_path: Path
 ) -> None:
     """What the user forbade is not quoted as if they had asked for it."""
-    assert not standing(tmp_path, message).is_user_quote(words)
+    asked = standing(tmp_path, message)
+    assert not asked.is_user_quote(words)
+    assert not asked.is_user_quote(words, tuple(asked.entries))
 
 
 def test_what_stands_once_without_a_negation_was_said(tmp_path: Path) -> None:

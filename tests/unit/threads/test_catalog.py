@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -324,3 +325,21 @@ def test_a_broken_repository_hides_no_error_and_no_thread(home: Path, hostile: s
     ours = claude_thread(home, root, 1, 1000)
 
     assert [h.path for h in catalog.list_heads_near(None, root / "src")[0]] == [str(ours)]
+
+
+@pytest.mark.parametrize("name", sorted(harnesses._HOMES))
+def test_a_program_that_is_not_here_has_no_threads(
+    name: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its adapter is loaded where its folder exists, by its usual name or by its variable."""
+    variable, folder = harnesses._HOMES[name]
+    monkeypatch.delenv(variable, raising=False)
+    head = import_module(f"tasuki.harness.{name}.head")
+    assert not harnesses.may_have_threads(name)
+    assert head.get_home() == home / folder
+
+    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+    assert harnesses.may_have_threads(name)
+    monkeypatch.delenv(variable)
+    (home / folder).mkdir()
+    assert harnesses.may_have_threads(name)

@@ -31,7 +31,6 @@ Causes are wrong JSON, bytes that are no text, or a thousand levels of nesting.
 """
 
 BLOCK = 1 << 20
-_NEWLINE = 10
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """What an editor of Windows may put in front of a file; not part of the content."""
 _SQLITE = b"SQLite format 3\0"
@@ -85,16 +84,17 @@ class ThreadLines:
     def _read(self, file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         offset, end = 0, self.end if self.end is not None else sys.maxsize
         line = b"\n"
-        for self.number, line in enumerate(file, 1):
+        for number, line in enumerate(file, 1):
             if offset >= end:
                 break
+            self.number = number
             size = len(line)
-            if not offset:
+            if number == 1:
                 line = line.removeprefix(BYTE_ORDER_MARK)
             if len(line) > 2 or line.strip():
                 yield offset, line
             offset += size
-            if line[-1] != _NEWLINE:
+            if line[-1:] != b"\n":
                 break  # What is written after it from now on would begin in the middle of a line.
         self.bytes = offset
         if not line.endswith(b"\n") and not _is_json(line):
