@@ -1,7 +1,7 @@
-"""Python's search for cycles, which takes as long as reading where a thread is read.
+"""Pauses of Python's search for cycles.
 
-A thread is one large graph without cycles: each search looks at all of it, and finds nothing. In
-a server each also holds up every answer meanwhile.
+A thread, or a module, is one large graph without cycles: each search looks at all of it and finds
+nothing. In a server each also holds up every answer meanwhile.
 """
 
 import gc

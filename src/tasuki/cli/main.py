@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki import __version__
+from tasuki.collector import pause_collector
 from tasuki.errors import TasukiError
 from tasuki.text_safety import clean_for_display
 
@@ -94,11 +95,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        gc.disable()  # What a module makes stays; looking for cycles in it takes a tenth of the start.
-        try:
+        with pause_collector():  # What a module makes stays.
             command: click.Command = getattr(import_module(module), name)
-        finally:
-            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

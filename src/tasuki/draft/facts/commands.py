@@ -327,7 +327,7 @@ def strip_filter(command: str) -> str:
     return _FILTER_AT_END.sub("", fold_whitespace(command))
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=1_024)
 def normalize_command(command: str) -> str:
     """A command without redirections and pipe tails, to tell whether two runs are the same."""
     return fold_whitespace(_PLUMBING.sub("", fold_whitespace(command)))

@@ -77,7 +77,7 @@ def weigh_telling_words(text: str) -> dict[str, float]:
     return weights
 
 
-@lru_cache(maxsize=32_768)
+@lru_cache(maxsize=8_192)
 def _describe_token(token: str) -> tuple[str, tuple[str, ...]]:
     """Return the name that a token is, if it is one, and the words in it without endings."""
     return _find_name(token), tuple(map(_find_stem, _WORD.findall(token.lower())))
@@ -88,7 +88,7 @@ def _find_name(token: str) -> str:
     return name.lower() if 2 < len(name) <= 80 else ""
 
 
-@lru_cache(maxsize=32_768)
+@lru_cache(maxsize=8_192)
 def _find_stem(word: str) -> str:
     """Return a word without its ending; empty for one that distinguishes nothing."""
     if word in STOP_WORDS:

@@ -163,7 +163,7 @@ def find_identifiers(text: str) -> list[str]:
     return [name for token in find_tokens(text) if (name := trim_name(token))]
 
 
-@lru_cache(maxsize=32_768)
+@lru_cache(maxsize=8_192)
 def trim_name(token: str) -> str:
     """Return a token without what follows a name in a sentence; empty if it is a plain word."""
     name = token.strip("-").rstrip(".")
