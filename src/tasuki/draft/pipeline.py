@@ -18,7 +18,7 @@ from tasuki.draft.facts import git
 from tasuki.draft.facts.derive import DerivedFacts, add_values, derive_facts
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NothingToHandOff
-from tasuki.harness.protocol import Harness
+from tasuki.harness.protocol import Harness, read_for_draft
 from tasuki.model import Draft, Facts, Goal, Handoff, Revision, Thread
 
 ANALYZING = "Analyzing conversation..."
@@ -120,7 +120,7 @@ def analyze_thread(
     conversation.
     """
     report(ANALYZING)
-    thread = harness.read(path)
+    thread = read_for_draft(harness, path)
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
         raise NothingToHandOff(f"Nothing to hand off (no messages yet) in {path}.")
     revision = Revision() if replay else git.GitProbe(thread.cwd).read_revision()

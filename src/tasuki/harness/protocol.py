@@ -383,3 +383,14 @@ class Harness(Protocol):
     def get_control(self) -> AgentControl | None:
         """Return how its agents are run in a fleet; None where they cannot be."""
         ...
+
+
+def read_for_draft(harness: Harness, path: Path) -> Thread:
+    """Read a thread as `Harness.read` does, for a draft, which shows little of it.
+
+    An adapter may have a method of this name, whose calls read their outputs from the file when
+    they are asked for. Such a thread is used while the file is there, and not handed on.
+    """
+    read = getattr(harness, "read_for_draft", None) or harness.read
+    thread: Thread = read(path)
+    return thread

@@ -22,7 +22,7 @@ from tasuki.draft.facts.command_kinds import is_navigation as is_navigation
 from tasuki.draft.facts.command_kinds import is_selection as is_selection
 from tasuki.draft.facts.command_kinds import list_check_kinds as list_check_kinds
 from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
-from tasuki.model import CommandFact, Entry, Quote
+from tasuki.model import CommandFact, Entry, Quote, ToolCall
 from tasuki.patterns import compile_pattern
 
 _FAILED_OUTPUT = compile_pattern(
@@ -50,27 +50,32 @@ class CommandRun:
     Whether a check failed before a pipe is read from its output only on demand.
     """
 
-    __slots__ = ("_ok", "by_user", "check", "command", "known", "navigation", "output", "ref")
+    __slots__ = ("_call", "_ok", "by_user", "check", "command", "known", "navigation", "ref")
 
     def __init__(
         self,
         ref: int,
         command: str,
         ok: bool,
-        output: str,
+        call: ToolCall,
         check: CheckKind,
         by_user: bool,
         known: bool,
     ) -> None:
         self.ref = ref
         self.command = command
-        self.output = output
+        self._call = call
         self.check = check
         self.navigation = not check and is_navigation(command)
         self.by_user = by_user
         self.known = known
         """Whether the thread tells how it ended; some harnesses do not record that."""
         self._ok: bool | None = False if not ok else None if check in _JUDGED_BY_OUTPUT else True
+
+    @property
+    def output(self) -> str:
+        """What it printed."""
+        return self._call.output
 
     @property
     def ok(self) -> bool:
@@ -145,9 +150,10 @@ def list_runs(entries: Iterable[Entry]) -> list[CommandRun]:
         ok = call.status in ("ok", "unknown", "running")
         by_user = entry.origin == "command"
         check = find_check_kind(command)
-        told = bool(check and call.output)
-        known = call.status != "aborted" and (call.status != "unknown" or told)
-        found.append(CommandRun(entry.ref, command, ok, call.output, check, by_user, known))
+        known = call.status != "aborted" and (
+            call.status != "unknown" or bool(check and call.output)
+        )
+        found.append(CommandRun(entry.ref, command, ok, call, check, by_user, known))
     return found
 
 

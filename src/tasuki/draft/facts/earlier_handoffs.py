@@ -184,9 +184,10 @@ def _find_documents(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
 def _has_printed(call: ToolCall, path: str) -> bool:
     """Return whether a call read a file and printed it, judged by the file's name."""
     name = path.rpartition("/")[2]
-    if call.kind not in ("read", "shell") or call.status in ("error", "refused") or not call.output:
+    if call.kind not in ("read", "shell") or call.status in ("error", "refused"):
         return False
-    return name in call.command or any(p.rpartition("/")[2] == name for p in call.paths)
+    is_named = name in call.command or any(p.rpartition("/")[2] == name for p in call.paths)
+    return is_named and bool(call.output)
 
 
 def _strip_line_numbers(output: str) -> str:

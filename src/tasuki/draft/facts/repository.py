@@ -151,7 +151,10 @@ class _RepositoryReader:
 
     def read_call(self, ref: int, call: ToolCall) -> None:
         """Read what one command line did and printed."""
-        line, output, ok = call.command, call.output, call.status in ("ok", "unknown")
+        line, ok = call.command, call.status in ("ok", "unknown")
+        if not ("git " in line or "gh " in line or "jj " in line):
+            return
+        output = call.output
         if "\r" in output:
             output = output.replace("\r", "\n")
             call = replace(call, output=output)

@@ -78,6 +78,12 @@ class Claude:
 
         return ClaudeReader(path).read()
 
+    def read_for_draft(self, path: Path) -> Thread:
+        """Read a thread whose outputs stay in the file until somebody asks for them."""
+        from tasuki.harness.claude.read import ClaudeReader
+
+        return ClaudeReader(path, leaves_outputs=True).read()
+
     def format_skill_command(self, skill: str) -> str:
         return f"/{skill}"
 

@@ -10,11 +10,11 @@ from tasuki.harness.claude.format import ClaudeInput, ClaudeLine, ClaudeReplyLin
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import (
     choose_keep_limit,
-    clip,
     clip_far,
     find_far_offset,
     mark_compacted,
 )
+from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, pack_place, put_output
 from tasuki.model import Entry, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -29,6 +29,8 @@ _ANSWERED = compile_pattern(
 )
 _ANSWERS = ("ask", "todo")
 """Kinds of calls whose results hold words of the user, or the path of a plan."""
+_NEEDED = (*_ANSWERS, "agent")
+"""Kinds of calls whose results are read at once."""
 _DESCRIBED = frozenset(("agent", "todo", "shell"))
 _PLAN_FILE = compile_pattern(r"plan has been saved to: (\S+)")
 
@@ -41,7 +43,7 @@ class ClaudeCallLog:
     Entries are frozen everywhere else: only here results are put into existing calls.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, leaves_outputs: bool = False) -> None:
         self.entries: list[Entry] = []
         self.nodes = array("q")
         self.messages = array("q")
@@ -53,6 +55,8 @@ class ClaudeCallLog:
         self.artifacts: dict[str, None] = {}
         self._keep = choose_keep_limit(path)
         self._far = find_far_offset(path)
+        self._call_class: type[ToolCall] = UnreadToolCall if leaves_outputs else ToolCall
+        self._file = (OutputFile(path, self._keep),) if leaves_outputs else ()
         self._calls: dict[str, Entry] = {}
         self._early: dict[str, tuple[str, bool | None, AnyLine]] = {}
         self._tasks: dict[str, Todo] = {}
@@ -106,7 +110,7 @@ class ClaudeCallLog:
         if kind == "edit" or kind == "write":
             changes = self._build_changes(name, path, arguments, offset)
         named = path or arguments.path
-        call = ToolCall(
+        call = self._call_class(
             id,
             name,
             kind,
@@ -120,6 +124,8 @@ class ClaudeCallLog:
             "running",
             None,
             id if arguments.run_in_background else "",
+            "",
+            *self._file,
         )
         entries = self.entries
         ref = len(entries) + 1
@@ -160,16 +166,22 @@ class ClaudeCallLog:
         code = 0 if call.kind == "shell" else None
         if error or call.kind == "agent" or output.startswith(_ASYNC):
             status, code = self._find_outcome(entry, call, output, error)
-        size = len(output)
-        if entry.offset < self._far and not error:
-            output = clip_far(output)
-        elif size > self._keep:
-            output = clip(output, self._keep)
-        put(call, "output", output)
-        put(call, "output_size", size)
+        put_output(call, output, self._keep, is_far=entry.offset < self._far and not error)
         put(call, "status", status)
         if call.kind == "shell":
             put(call, "exit_code", code)
+
+    def leave_unread(self, id: str, start: int, size: int) -> bool:
+        """Note where the result of a call is that went well; False if its words are needed now."""
+        entry = self._calls.get(id)
+        call = entry.tool if entry else None
+        if entry is None or call is None or call.kind in _NEEDED:
+            return False
+        put(call, "place", pack_place(start, size, is_far=entry.offset < self._far))
+        put(call, "status", "ok")
+        if call.kind == "shell":
+            put(call, "exit_code", 0)
+        return True
 
     def _find_outcome(
         self, entry: Entry, call: ToolCall, output: str, error: bool | None

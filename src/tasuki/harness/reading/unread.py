@@ -1,0 +1,102 @@
+"""Outputs of tools that stay in the thread's file until somebody asks for them.
+
+They are most of a thread's bytes, and a draft shows or searches few of them.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.harness.reading.jsonl import UNDECODABLE, clip, clip_far, decode_nested
+from tasuki.model import ToolCall
+
+_TEXT = msgspec.json.Decoder(str)
+_SIZE_BITS = 40
+_FAR = 1 << _SIZE_BITS
+_OUTPUT: Any = ToolCall.output
+_OUTPUT_SIZE: Any = ToolCall.output_size
+"""Where a call keeps both, whatever its class shows."""
+
+
+class OutputFile:
+    """A thread's file, open while one of its calls may be asked for its output.
+
+    `keep` is how many characters of an output are kept. Raises ThreadUnreadable.
+    """
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self.path = path
+        self.keep = keep
+        try:
+            self._file = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise ThreadUnreadable(f"Cannot read {path}: {error.strerror}.") from error
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            os.close(self._file)
+
+    def read_text(self, start: int, size: int) -> str:
+        """Read a JSON string between two bytes of the file.
+
+        Raises ThreadUnreadable where something else is there by now.
+        """
+        try:
+            raw = os.pread(self._file, size, start)
+        except OSError as error:
+            raise ThreadUnreadable(f"Cannot read {self.path}: {error.strerror}.") from error
+        if len(raw) != size or raw[:1] != b'"' or raw[-1:] != b'"':
+            raise ThreadUnreadable(f"{self.path} was changed while it was read. Try again.")
+        try:
+            return decode_nested(_TEXT, raw)
+        except UNDECODABLE:
+            return raw[1:-1].decode("utf-8", "replace")
+
+
+class UnreadToolCall(ToolCall, frozen=True, gc=False):
+    """A tool call whose output may still be in the file. To its users it is any other call.
+
+    What looks at its fields without asking for them, such as `msgspec.json.encode`, does not see
+    the output, so it is never part of a thread that is handed on: `Harness.read_for_draft`.
+    """
+
+    file: Any = None
+    place: int = 0
+    """Where the output begins in the file, whether it is far from its end, and its bytes."""
+
+    @property  # type: ignore[misc]
+    def output(self) -> str:
+        text: str = _OUTPUT.__get__(self)
+        return text if text or not self.place else self._read()
+
+    @property  # type: ignore[misc]
+    def output_size(self) -> int:
+        size: int = _OUTPUT_SIZE.__get__(self)
+        if not size and self.place:
+            self._read()
+        return _OUTPUT_SIZE.__get__(self)  # type: ignore[no-any-return]
+
+    def _read(self) -> str:
+        start, size = self.place >> (_SIZE_BITS + 1), self.place & (_FAR - 1)
+        text = self.file.read_text(start, size)
+        put_output(self, text, self.file.keep, is_far=bool(self.place & _FAR))
+        return _OUTPUT.__get__(self)  # type: ignore[no-any-return]
+
+
+def put_output(call: ToolCall, text: str, keep: int, *, is_far: bool = False) -> None:
+    """Put an output into a call, cut in the middle where it is long."""
+    size = len(text)
+    if is_far:
+        text = clip_far(text)
+    elif size > keep:
+        text = clip(text, keep)
+    _OUTPUT.__set__(call, text)
+    _OUTPUT_SIZE.__set__(call, size)
+
+
+def pack_place(start: int, size: int, *, is_far: bool) -> int:
+    """Pack the place of an output: one number takes half the memory of three."""
+    return start << (_SIZE_BITS + 1) | (_FAR if is_far else 0) | size
