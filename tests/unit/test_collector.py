@@ -1,9 +1,22 @@
 """The search for cycles pauses while a thread is read, and goes on as it was."""
 
 import gc
+from collections.abc import Iterator
 from threading import Event, Thread
 
+import pytest
+
 from tasuki.collector import pause_collector
+
+
+@pytest.fixture(autouse=True)
+def _searching() -> Iterator[None]:
+    """The search is on, whatever a test before has left."""
+    was_on = gc.isenabled()
+    gc.enable()
+    yield
+    if not was_on:
+        gc.disable()
 
 
 def test_it_pauses_and_goes_on() -> None:

@@ -194,9 +194,36 @@ class ClaudeResultLine(Struct, gc=False):
     isSidechain: bool = False
 
 
+class ClaudeLeftBlock(Struct, gc=False):
+    """A result whose content is not decoded."""
+
+    tool_use_id: str
+    type: Literal["tool_result"]
+    content: Raw = Raw(b"null")
+    is_error: bool | None = None
+
+
+class ClaudeLeftResults(Struct, gc=False):
+    content: list[ClaudeLeftBlock]
+
+
+class ClaudeLeftLine(Struct, gc=False):
+    """A line of results whose contents are not decoded; the other fields are those of any."""
+
+    parentUuid: str
+    type: Literal["user"]
+    message: ClaudeLeftResults
+    uuid: str
+    timestamp: str
+    version: str = ""
+    gitBranch: str = ""
+    isSidechain: bool = False
+
+
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
 RESULTS = msgspec.json.Decoder(ClaudeResultLine)
+LEFT_RESULTS = msgspec.json.Decoder(ClaudeLeftLine)
 INPUT = msgspec.json.Decoder(ClaudeInput)
 TEXT = msgspec.json.Decoder(str)
 _PARTS = msgspec.json.Decoder(list[ClaudePart])

@@ -9,12 +9,14 @@ from tasuki.harness.claude.format import (
     BUILT_IN_COMMANDS,
     HARNESS_TAGS,
     INPUT,
+    LEFT_RESULTS,
     LINE,
     REPLY,
     RESULTS,
     SKIPPED,
     ClaudeBlock,
     ClaudeInput,
+    ClaudeLeftLine,
     ClaudeLine,
     ClaudeReplyLine,
     ClaudeResultLine,
@@ -25,7 +27,7 @@ from tasuki.harness.claude.format import (
     remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import MAIN, ClaudeTree, has_only_link, list_sidechains
+from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
@@ -38,20 +40,8 @@ _SKIM_TYPE = compile_pattern(rb'\A\{"type": ?"([a-z-]+)"')
 _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
-_CONTENT = b'"content":[{'
-_RESULT_HEAD = compile_pattern(
-    rb'"content":\[\{(?:"tool_use_id":"([\w.-]+)","type":"tool_result"|"type":"tool_result","tool_use_id":"([\w.-]+)"),"content":"'
-)
-_RESULT_END = b'}]},"uuid":"'
-"""What follows the last result of a line."""
-_NEXT_BLOCK, _NEXT_KEY = b'},{"', b'","'
-"""What is before another block and before another key; inside of a text the quote marks are escaped."""
-_NO_ERROR = b',"is_error":false'
+_CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
 _ASYNC = (b"Async agent launched", b"Command running in background")
-_PARENT = b'{"parentUuid":"'
-_QUOTE = 34
-_HEAD = 1_500
-"""Bytes of a line in which its first block begins."""
 _REMINDER = compile_pattern(
     r"<system-reminder>(?:(?!<system-reminder>).)*?</system-reminder>\s*", re.DOTALL
 )
@@ -88,8 +78,6 @@ class ClaudeReader:
         """A command that the user ran and whose output is still to come."""
         self.meta: dict[str, str] = {}
         self.branch = self.version = self.updated = ""
-        self.unrecorded = b""
-        """The last line whose text was left in the file, until another one follows."""
         self.model = ""
         self.usage: ClaudeUsage | None = None
         self.summaries: list[tuple[str, str]] = []
@@ -97,7 +85,7 @@ class ClaudeReader:
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
-            b'user","me': self._leave_result if leaves_outputs else self._read_result_line,
+            b'user","me': self._leave_result_line if leaves_outputs else self._read_result_line,
             b'progress"': self.tree.read_link_line,
         }
         """The key is the first type that a line names: its own, or that of its message."""
@@ -142,7 +130,6 @@ class ClaudeReader:
         content = message.content
         if len(content) == 1 and content[0].type == "thinking":
             return True  # Like progress, it shows nothing but its place.
-        self.unrecorded = b""
         self.updated = parsed.timestamp or self.updated
         if parsed.gitBranch:
             self.branch = parsed.gitBranch
@@ -176,7 +163,6 @@ class ClaudeReader:
         if hash(parsed.parentUuid) != uuids[-1]:
             self.jumps[len(uuids)] = hash(parsed.parentUuid)
         uuids.append(hash(parsed.uuid))
-        self.unrecorded = b""
         self.updated = parsed.timestamp or self.updated
         if parsed.gitBranch:
             self.branch = parsed.gitBranch
@@ -189,43 +175,37 @@ class ClaudeReader:
             self.log.add_result(block.tool_use_id, output, block.is_error, parsed, self.offset)
         return True
 
-    def _leave_result(self, line: bytes) -> bool:
-        """Read a line of one result that went well, and leave its text in the file."""
-        begin = line.find(_CONTENT, 0, _HEAD)
-        head = _RESULT_HEAD.match(line, begin) if begin > 0 and self.ready else None
-        if head is None or line[51:73] != MAIN or not line.startswith(_PARENT):
+    def _leave_result_line(self, line: bytes) -> bool:
+        """Read a line of results, and leave the text of a single one in the file."""
+        cut = line.find(_RESULT)
+        try:
+            parsed = LEFT_RESULTS.decode(line[:cut] + b"}" if cut > 0 else line)
+        except UNDECODABLE:
+            return False
+        blocks = parsed.message.content
+        if parsed.isSidechain or not self.ready or len(blocks) != 1:
             return self._read_result_line(line)
-        start = head.end() - 1
-        end = close = line.find(_RESULT_END, start)
-        if line.endswith(_NO_ERROR, start, end):
-            close -= len(_NO_ERROR)
-        uuid = line[end + 12 : end + 48]
-        if end < 0 or line[close - 1] != _QUOTE or close - start <= 2 or line[end + 48] != _QUOTE:
+        block = blocks[0]
+        size = len(memoryview(block.content))
+        begin = line.find(_CONTENT_KEY) + len(_CONTENT_KEY)
+        start = line.find(_TEXT_KEY, begin) + len(_TEXT_KEY) - 1
+        if (
+            block.is_error
+            or size <= 2
+            or start < begin
+            or line.find(b"{", begin, start) >= 0  # It may be a key of something else.
+            or line.startswith(_ASYNC, start + 1)
+            or not self.log.leave_unread(block.tool_use_id, self.offset + start, size)
+        ):
             return self._read_result_line(line)
-        if line.find(_NEXT_BLOCK, start, close) > 0 or line.find(_NEXT_KEY, start, close) > 0:
-            return self._read_result_line(line)
-        id = (head[1] or head[2]).decode()
-        if line.startswith(_ASYNC, start + 1) or not (uuid.isascii() and line[15:51].isascii()):
-            return self._read_result_line(line)
-        if not self.log.leave_unread(id, self.offset + start, close - start):
-            return self._read_result_line(line)
-        self.tree.add_line(uuid.decode(), line[15:51].decode())
-        self.unrecorded = line
+        self.tree.add_line(parsed.uuid, parsed.parentUuid)
+        self._record_state(parsed)
         return True
 
-    def _record_left_line(self) -> None:
-        """Keep what the last line shows whose text was left in the file."""
-        if self.unrecorded:
-            line, self.unrecorded = self.unrecorded, b""
-            cut = line.find(_RESULT)
-            try:
-                self._record_state(RESULTS.decode(line[:cut] + b"}" if cut > 0 else line))
-            except UNDECODABLE:
-                pass
-
-    def _record_state(self, line: ClaudeReplyLine | ClaudeResultLine | ClaudeLine) -> None:
+    def _record_state(
+        self, line: ClaudeReplyLine | ClaudeResultLine | ClaudeLeftLine | ClaudeLine
+    ) -> None:
         """Keep what shows the state at the end."""
-        self.unrecorded = b""
         self.updated = line.timestamp or self.updated
         self.branch = line.gitBranch or self.branch
         self.version = line.version or self.version
@@ -469,7 +449,6 @@ class ClaudeReader:
     # -- the whole ---------------------------------------------------------------------
 
     def _build_thread(self) -> Thread:
-        self._record_left_line()
         path, meta, log = self.lines.path, self.meta, self.log
         if "id" not in meta:
             raise self.lines.build_error(

@@ -11,7 +11,7 @@ _UUID = rb'"([0-9a-f-]{36})"'
 _HEAD_PARENT = compile_pattern(rb'\{"parentUuid": ?(?:' + _UUID + rb"|null)")
 _TAIL_UUID = compile_pattern(rb'"uuid": ?' + _UUID)
 _PROGRESS = compile_pattern(rb'"type": ?"progress"')
-MAIN = b'","isSidechain":false,'
+_MAIN = b'","isSidechain":false,'
 
 
 class ClaudeTree:
@@ -41,7 +41,7 @@ class ClaudeTree:
         It begins with `{"parentUuid":"<36 characters>"…`.
         """
         start = line.rfind(b'"uuid":"') + 8
-        if line[51:73] != MAIN or start < 8 or line[start + 36 : start + 37] != b'"':
+        if line[51:73] != _MAIN or start < 8 or line[start + 36 : start + 37] != b'"':
             return False
         try:
             self.add_line(line[start : start + 36].decode("ascii"), line[15:51].decode("ascii"))
