@@ -20,6 +20,7 @@ from waiting import retry_until
 
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
 from tasuki.launch import LaunchResult
+from tasuki.launch import terminal as terminals
 from tasuki.launch.terminal import ProgramOutput
 from tasuki.launch.tmux.server import wait_until_settled
 
@@ -80,6 +81,27 @@ class Run:
         text = retry_until(lambda: self.out.read_text() if self.out.exists() else "")
         told, kept = text.splitlines()
         return told, kept
+
+
+@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
+def test_keys_while_the_program_starts(
+    order: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the moment of the start does not end tasuki, which would leave the program alone."""
+    spawn = terminals._spawn
+
+    def interrupted(*arguments: Any) -> Any:
+        program = spawn(*arguments)
+        os.kill(os.getpid(), order)
+        return program
+
+    monkeypatch.setattr(terminals, "_spawn", interrupted)
+    before = signal.getsignal(order)
+    argv = ["sleep", "0.2" if order == signal.SIGINT else "100"]
+    with terminals._ForegroundProgram(argv, str(tmp_path), dict(os.environ)) as program:
+        code = program.wait()
+    assert code == (0 if order == signal.SIGINT else 128 + signal.SIGTERM)
+    assert signal.getsignal(order) is before
 
 
 def test_in_the_foreground(terminal: Terminal, tmp_path: Path) -> None:

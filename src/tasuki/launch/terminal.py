@@ -348,12 +348,12 @@ def start_here(plan: LaunchPlan) -> LaunchResult:
         )
     with _restore_terminal():
         with write_planned_files(plan):
-            program = _spawn(argv, plan.cwd, env)
-        with _ForegroundProgram(program) as foreground:
+            foreground = _ForegroundProgram(argv, plan.cwd, env)
+        with foreground:
             code = foreground.wait()
     if code > 128:
         print(LEFT_ON, end="", flush=True)
-    return LaunchResult("here", _find_device(), pid=program.pid, code=code)
+    return LaunchResult("here", _find_device(), pid=foreground.program.pid, code=code)
 
 
 def _spawn(argv: list[str], cwd: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -376,20 +376,35 @@ def _restore_terminal() -> Iterator[None]:
 class _ForegroundProgram:
     """A program that shares this terminal: its keys are its own, its stops are ours too."""
 
-    def __init__(self, program: subprocess.Popen[bytes]) -> None:
-        self.program = program
-        self.continued = False
-        self.before: dict[int, Any] = {}
+    def __init__(self, argv: list[str], cwd: str, env: dict[str, str]) -> None:
+        """Start the program. Raises LaunchFailed.
 
-    def __enter__(self) -> Self:
-        """Ctrl-C and Ctrl-\\ reach the program by the terminal; an order to end is passed on."""
+        Ctrl-C and Ctrl-\\ reach it by the terminal from its first moment, and an order to end is
+        passed on.
+        """
+        self.continued = False
+        self.ordered = 0
+        """An order to end that came while the program was being started."""
         wanted = {
             signal.SIGINT: self._ignore_signal,  # not SIG_IGN: the program would inherit that
             signal.SIGQUIT: self._ignore_signal,
             signal.SIGTERM: self._pass_on,
             signal.SIGCONT: self._continue,
         }
-        self.before = {number: signal.signal(number, act) for number, act in wanted.items()}
+        self.before: dict[int, Any] = {
+            number: signal.signal(number, act) for number, act in wanted.items()
+        }
+        self.is_started = False
+        try:
+            self.program = _spawn(argv, cwd, env)
+        except BaseException:
+            self.__exit__()
+            raise
+        self.is_started = True
+        if self.ordered:
+            self.program.send_signal(self.ordered)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -421,7 +436,10 @@ class _ForegroundProgram:
         """Leave the signal to the program."""
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        self.program.send_signal(number)
+        if self.is_started:
+            self.program.send_signal(number)
+        else:
+            self.ordered = number
 
     def _continue(self, number: int, frame: FrameType | None) -> None:
         self.continued = True
