@@ -6,12 +6,14 @@ what is unusual.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from tasuki.harness.reading.jsonl import UNDECODABLE, decode_nested
+
+Results = TypeVar("Results")
 
 SKIPPED = frozenset(
     "progress file-history-snapshot file-history-delta last-prompt mode permission-mode "
@@ -181,19 +183,6 @@ class ClaudeResults(Struct, gc=False):
     content: list[ClaudeResultBlock]
 
 
-class ClaudeResultLine(Struct, gc=False):
-    """A user line that holds results of tools and nothing else."""
-
-    parentUuid: str
-    type: Literal["user"]
-    message: ClaudeResults
-    uuid: str
-    timestamp: str
-    version: str = ""
-    gitBranch: str = ""
-    isSidechain: bool = False
-
-
 class ClaudeLeftBlock(Struct, gc=False):
     """A result whose content is not decoded."""
 
@@ -207,12 +196,12 @@ class ClaudeLeftResults(Struct, gc=False):
     content: list[ClaudeLeftBlock]
 
 
-class ClaudeLeftLine(Struct, gc=False):
-    """A line of results whose contents are not decoded; the other fields are those of any."""
+class ClaudeResultLine(Struct, Generic[Results], gc=False):
+    """A user line that holds results of tools and nothing else."""
 
     parentUuid: str
     type: Literal["user"]
-    message: ClaudeLeftResults
+    message: Results
     uuid: str
     timestamp: str
     version: str = ""
@@ -222,8 +211,8 @@ class ClaudeLeftLine(Struct, gc=False):
 
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
-RESULTS = msgspec.json.Decoder(ClaudeResultLine)
-LEFT_RESULTS = msgspec.json.Decoder(ClaudeLeftLine)
+RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
+LEFT_RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeLeftResults])
 INPUT = msgspec.json.Decoder(ClaudeInput)
 TEXT = msgspec.json.Decoder(str)
 _PARTS = msgspec.json.Decoder(list[ClaudePart])

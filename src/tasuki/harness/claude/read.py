@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tasuki.harness.claude.format import (
     BUILT_IN_COMMANDS,
@@ -16,7 +16,6 @@ from tasuki.harness.claude.format import (
     SKIPPED,
     ClaudeBlock,
     ClaudeInput,
-    ClaudeLeftLine,
     ClaudeLine,
     ClaudeReplyLine,
     ClaudeResultLine,
@@ -202,9 +201,7 @@ class ClaudeReader:
         self._record_state(parsed)
         return True
 
-    def _record_state(
-        self, line: ClaudeReplyLine | ClaudeResultLine | ClaudeLeftLine | ClaudeLine
-    ) -> None:
+    def _record_state(self, line: ClaudeReplyLine | ClaudeResultLine[Any] | ClaudeLine) -> None:
         """Keep what shows the state at the end."""
         self.updated = line.timestamp or self.updated
         self.branch = line.gitBranch or self.branch

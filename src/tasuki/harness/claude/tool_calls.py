@@ -3,6 +3,7 @@
 import re
 from array import array
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import force_setattr as put
 
@@ -34,7 +35,7 @@ _NEEDED = (*_ANSWERS, "agent")
 _DESCRIBED = frozenset(("agent", "todo", "shell"))
 _PLAN_FILE = compile_pattern(r"plan has been saved to: (\S+)")
 
-AnyLine = ClaudeLine | ClaudeReplyLine | ClaudeResultLine
+AnyLine = ClaudeLine | ClaudeReplyLine | ClaudeResultLine[Any]
 
 
 class ClaudeCallLog:
