@@ -85,14 +85,16 @@ def get_data_folder() -> Path:
     """
     if configured := os.environ.get(VARIABLE):
         return Path(os.path.abspath(expand_user(configured, VARIABLE)))
-    base = os.environ.get("XDG_DATA_HOME", "")
-    if not os.path.isabs(base):
-        home = find_home_folder()  # Its error says what to do where the folder is unknown.
-        base = base.strip() or str(home / ".local" / "share")
+    base, home = os.environ.get("XDG_DATA_HOME", ""), os.environ.get("HOME", "")
     if sys.platform == "linux" and "ANDROID_DATA" not in os.environ:
-        return Path(os.path.abspath(base)) / "tasuki"
-    from platformdirs import user_data_path  # It takes as long as reading a thread of 3 MB.
+        # As platformdirs has it, whose import takes as long as reading a thread of 2 MB.
+        folder = base or (os.path.join(home, ".local", "share") if home else "")
+        if os.path.isabs(folder):
+            return Path(os.path.abspath(folder)) / "tasuki"
+    from platformdirs import user_data_path
 
+    if not os.path.isabs(base):
+        find_home_folder()  # Its error says what to do where the folder is unknown.
     return Path(os.path.abspath(user_data_path("tasuki")))
 
 

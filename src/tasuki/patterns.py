@@ -13,6 +13,7 @@ import marshal
 import os
 import re
 import sys
+import zlib
 from array import array
 from typing import Any, TypeVar
 
@@ -60,7 +61,8 @@ class PatternCache:
         temporary = f"{self.path}.{os.getpid()}"
         try:
             with open(temporary, "xb") as file:
-                file.write(marshal.dumps((_PYTHON, self._known)))
+                content = marshal.dumps((_PYTHON, self._known))
+                file.write(zlib.crc32(content).to_bytes(4, "big") + content)
             os.replace(temporary, self.path)
         except (OSError, ValueError):
             try:
@@ -71,7 +73,10 @@ class PatternCache:
     def _load(self) -> dict[tuple[bool, int, str | bytes], Any]:
         try:
             with open(self.path, "rb") as file:
-                python, known = marshal.loads(file.read())  # noqa: S302 - as safe as the modules beside it
+                checksum, content = file.read(4), file.read()
+            if zlib.crc32(content).to_bytes(4, "big") != checksum:
+                return {}  # A damaged program could do anything.
+            python, known = marshal.loads(content)  # noqa: S302 - as safe as the modules beside it
         except (OSError, ValueError, EOFError, TypeError):
             return {}
         is_ours = python == _PYTHON and isinstance(known, dict) and len(known) < _MOST

@@ -18,6 +18,7 @@ from terminals import Terminal
 from tree import PROGRAMS
 from waiting import retry_until
 
+from tasuki.errors import LaunchFailed
 from tasuki.harness.protocol import LaunchPlan, PlannedFile
 from tasuki.launch import LaunchResult
 from tasuki.launch import terminal as terminals
@@ -102,6 +103,27 @@ def test_keys_while_the_program_starts(
         code = program.wait()
     assert code == (0 if order == signal.SIGINT else 128 + signal.SIGTERM)
     assert signal.getsignal(order) is before
+
+
+def test_an_order_to_end_while_the_start_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not lost: tasuki itself ends then, and its own handlers are back."""
+    ordered: list[int] = []
+
+    def refuse(*_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise LaunchFailed("cannot be run")
+
+    monkeypatch.setattr(terminals, "_spawn", refuse)
+    before = signal.signal(signal.SIGTERM, lambda number, _: ordered.append(number))
+    try:
+        with pytest.raises(LaunchFailed):
+            terminals._ForegroundProgram(["x"], str(tmp_path), {})
+        assert ordered == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_in_the_foreground(terminal: Terminal, tmp_path: Path) -> None:

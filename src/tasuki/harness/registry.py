@@ -49,7 +49,15 @@ def may_have_threads(name: str) -> bool:
     if name not in _HOMES:
         return True
     variable, folder = _HOMES[name]
-    return bool(os.environ.get(variable)) or os.path.lexists(find_home_folder() / folder)
+    if os.environ.get(variable):
+        return True
+    try:
+        os.lstat(find_home_folder() / folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # The adapter notes that it cannot be read.
+    return True
 
 
 def list_names() -> tuple[str, ...]:

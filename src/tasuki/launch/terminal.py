@@ -383,6 +383,7 @@ class _ForegroundProgram:
         passed on.
         """
         self.continued = False
+        self.is_started = False
         self.ordered = 0
         """An order to end that came while the program was being started."""
         wanted = {
@@ -394,11 +395,12 @@ class _ForegroundProgram:
         self.before: dict[int, Any] = {
             number: signal.signal(number, act) for number, act in wanted.items()
         }
-        self.is_started = False
         try:
             self.program = _spawn(argv, cwd, env)
         except BaseException:
             self.__exit__()
+            if self.ordered:
+                os.kill(os.getpid(), self.ordered)
             raise
         self.is_started = True
         if self.ordered:

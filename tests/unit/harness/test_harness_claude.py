@@ -134,22 +134,6 @@ def test_the_head_says_what_the_thread_says(path: Path) -> None:
     assert head.context_tokens == thread.context_tokens
 
 
-@pytest.mark.parametrize("path", [*samples("claude"), *corpus("claude")], ids=lambda p: p.name[:8])
-def test_a_head_counts_as_if_each_line_was_decoded(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Messages that are only counted change nothing, wherever a file ends."""
-    whole_file = unzipped(path, tmp_path) if path.suffix == ".gz" else path
-    lines = whole_file.read_bytes().splitlines(keepends=True)
-    cut = tmp_path / path.name.removesuffix(".gz")
-    for size in sorted({1, 2, 5, 9, 14, 30, 60, 120, len(lines)}):
-        cut.write_bytes(b"".join(lines[:size]))
-        with monkeypatch.context() as whole:
-            whole.setattr("tasuki.harness.claude.head._ClaudeHead.counts_only", lambda *_: False)
-            expected = Claude().read_head(thread_file(cut))
-        assert Claude().read_head(thread_file(cut)) == expected
-
-
 def test_threads_are_found_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`CLAUDE_CONFIG_DIR` is honoured; records of sub-agents and empty files are not listed."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))

@@ -78,6 +78,7 @@ def test_a_thread_is_the_same_when_asked(path: Path, tmp_path: Path) -> None:
         ({"content": "Exit code 1", "is_error": True}, False),
         ({"content": "fine", "other": "key"}, True),
         ({"meta": {"content": "mine"}, "content": "fine"}, False),
+        ({"meta": [{"content": "mine"}], "content": "mine"}, True),
         ({"content": [{"type": "text", "text": "in a list"}]}, False),
         ({"content": "Command running in background with ID: b1"}, False),
         ({}, False),
@@ -103,6 +104,39 @@ def test_several_blocks_are_read_at_once(tmp_path: Path) -> None:
         path.write_text(changed)
         draft = Claude().read_for_draft(path)
         assert (left(draft), shown(draft)) == (0, shown(Claude().read(path)))
+
+
+@pytest.mark.parametrize("again", ["two", "", [{"type": "text", "text": "two"}], None])
+@pytest.mark.parametrize("first", ["one", [{"type": "text", "text": "one"}]])
+@pytest.mark.parametrize("errors", [(False, False), (True, False), (False, True)])
+def test_the_last_of_two_results_counts(
+    first: Any, again: Any, errors: tuple[bool, bool], tmp_path: Path
+) -> None:
+    """A call whose result is written twice, in whatever form."""
+    path = written(
+        tmp_path,
+        {"content": first, "is_error": errors[0]},
+        {"content": again, "is_error": errors[1]},
+    )
+    path.write_text(path.read_text().replace('"tool_use_id":"toolu_1"', '"tool_use_id":"toolu_0"'))
+    assert shown(Claude().read_for_draft(path)) == shown(Claude().read(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"content":"one"}]}', '"is_error":false}]},"content":"top"'),
+        ('"parentUuid":', '"pre":{"content":[{"content":"x"}]},"parentUuid":'),
+        ('"content":"one"', '"content":"\\u0041sync agent launched. agentId: q"'),
+    ],
+)
+def test_a_text_that_is_elsewhere_is_read_at_once(old: str, new: str, tmp_path: Path) -> None:
+    """Keys of the same name elsewhere in the line, and a special beginning that is escaped."""
+    path = written(tmp_path, {"content": "one"})
+    changed = path.read_text().replace(old, new)
+    assert changed != path.read_text()
+    path.write_text(changed)
+    assert shown(Claude().read_for_draft(path)) == shown(Claude().read(path))
 
 
 def test_bytes_that_are_no_text_are_shown_as_ever(tmp_path: Path) -> None:

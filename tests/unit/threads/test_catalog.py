@@ -343,3 +343,16 @@ def test_a_program_that_is_not_here_has_no_threads(
     monkeypatch.delenv(variable)
     (home / folder).mkdir()
     assert harnesses.may_have_threads(name)
+
+
+def test_a_folder_that_cannot_be_looked_at_is_no_missing_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without permission the adapter is asked, which says what cannot be read."""
+
+    def refuse(path: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    monkeypatch.setattr(harnesses.os, "lstat", refuse)
+    assert harnesses.may_have_threads("codex")

@@ -6,36 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from tasuki.files import find_home_folder
-from tasuki.harness.claude.format import ClaudePart, ClaudeUsage, count_context_tokens
+from tasuki.harness.claude.format import ClaudeMessage, count_context_tokens
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.jsonl import (
-    UNDECODABLE,
-    decode_line,
-    decode_nested,
-    list_thread_files,
-    read_both_ends,
-    scan_folder,
-)
+from tasuki.harness.reading.jsonl import decode_line, list_thread_files, read_both_ends, scan_folder
 from tasuki.model import ThreadHead
 
-_TYPE = b'"type":"'
-_USER, _PROGRESS = b'user","me', b'progress"'
-_REPLIES = (b"assistant", b'message",')
-"""What the first type of a line begins with: its own, or that of its message."""
-_MAIN, _LINK = b'"isSidechain":false,', 80
-"""What follows the link of a line to the one before, and how far it may be from the start."""
 HEAD_BYTES = 12 << 10
 TAIL_BYTES = 16 << 10
-
-
-class _ClaudeHeadMessage(Struct):
-    """A message whose content is decoded only where its words are shown."""
-
-    content: Raw = Raw(b"null")
-    usage: ClaudeUsage | None = None
 
 
 class _ClaudeHeadLine(Struct):
@@ -44,14 +24,13 @@ class _ClaudeHeadLine(Struct):
     cwd: str = ""
     isMeta: bool | None = False
     isSidechain: bool = False
-    message: _ClaudeHeadMessage | None = None
+    message: ClaudeMessage | None = None
     customTitle: str = ""
     aiTitle: str = ""
     messageCount: int = 0
 
 
 _LINE = msgspec.json.Decoder(_ClaudeHeadLine)
-_CONTENT = msgspec.json.Decoder(str | list[ClaudePart] | None)
 
 
 def get_projects_folder() -> Path:
@@ -89,11 +68,9 @@ def read_head(file: ThreadFile) -> ThreadHead | None:
     first, last = read_both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
     head = _ClaudeHead(file)
     for line in first:
-        if not head.counts_only(line):
-            head.read_start(line)
+        head.read_start(line)
     for line in reversed(last):
-        if not (head.ended and head.counts_only(line)):
-            head.read_end(line)
+        head.read_end(line)
     return head.build_head(first, last)
 
 
@@ -107,41 +84,6 @@ class _ClaudeHead:
         self.counted = 0
         self.conversation = self.ended = False
         self.context: int | None = None
-        self.replies: list[bytes] = []
-
-    def counts_only(self, line: bytes) -> bool:
-        """Count a message without decoding it; False for a line that may tell more.
-
-        The replies of the beginning are kept: their usage counts where the end has none.
-        """
-        start = line.find(_TYPE) + 8
-        kind = line[start : start + 9]
-        if not (self.cwd and self.id) or _MAIN not in line[:_LINK]:
-            return False
-        if kind == _USER:
-            if not self.words:
-                return False
-        elif kind not in _REPLIES:
-            return kind == _PROGRESS
-        elif not self.ended:
-            self.replies.append(line)
-        self.seen += 1
-        self.conversation = True
-        return True
-
-    def _find_usage(self) -> None:
-        """Take the usage of the last reply that has one, of those that were only counted."""
-        for line in reversed(self.replies):
-            parsed = decode_line(_LINE, line)
-            usage = parsed.message.usage if parsed and parsed.message else None
-            if (
-                usage
-                and parsed
-                and parsed.type == "assistant"
-                and (found := count_context_tokens(usage))
-            ):
-                self.context = found
-                return
 
     def read_start(self, line: bytes) -> None:
         if (parsed := decode_line(_LINE, line)) is None or parsed.isSidechain:
@@ -152,7 +94,6 @@ class _ClaudeHead:
             self.words = _extract_first_words(message)
         if message and message.usage and parsed.type == "assistant":
             self.context = count_context_tokens(message.usage) or self.context
-            self.replies.clear()
 
     def read_end(self, line: bytes) -> None:
         if (parsed := decode_line(_LINE, line)) is None or parsed.isSidechain:
@@ -176,17 +117,14 @@ class _ClaudeHead:
     def build_head(self, first: list[bytes], last: list[bytes]) -> ThreadHead | None:
         if not self.id or not (self.conversation or last):
             return None
-        if not self.ended:
-            self._find_usage()
         file = self.file
         read = sum(map(len, first)) + sum(map(len, last)) or 1
         whole = not last
-        path = str(file.path)
-        stem = os.path.splitext(os.path.basename(path))[0]
+        stem = file.path.stem
         return ThreadHead(
             harness="claude",
             id=stem if len(stem) == 36 else self.id,
-            path=path,
+            path=str(file.path),
             cwd=self.cwd,
             name=self.title or self.ai_title,
             first_words=self.words,
@@ -198,11 +136,8 @@ class _ClaudeHead:
         )
 
 
-def _extract_first_words(message: _ClaudeHeadMessage) -> str:
-    try:
-        content = decode_nested(_CONTENT, message.content)
-    except UNDECODABLE:
-        return ""
+def _extract_first_words(message: ClaudeMessage) -> str:
+    content = message.content
     if not isinstance(content, str):
         content = " ".join(part.text for part in content or () if part.text)
     text = content.strip()

@@ -40,7 +40,8 @@ _SKIPPED_BYTES = frozenset(name.encode() for name in SKIPPED)
 _TYPE = b'"type":"'
 _RESULT = b',"toolUseResult":'
 _CONTENT_KEY, _TEXT_KEY = b'"content":[{', b'"content":"'
-_ASYNC = (b"Async agent launched", b"Command running in background")
+_SPECIAL = (b'"Async agent launched', b'"Command running in background', b'"\\')
+"""Beginnings of results that are read at once; what begins with an escape may be one of them."""
 _REMINDER = compile_pattern(
     r"<system-reminder>(?:(?!<system-reminder>).)*?</system-reminder>\s*", re.DOTALL
 )
@@ -186,14 +187,12 @@ class ClaudeReader:
             return self._read_result_line(line)
         block = blocks[0]
         size = len(memoryview(block.content))
-        begin = line.find(_CONTENT_KEY) + len(_CONTENT_KEY)
-        start = line.find(_TEXT_KEY, begin) + len(_TEXT_KEY) - 1
+        start = line.find(_TEXT_KEY, line.find(_CONTENT_KEY)) + len(_TEXT_KEY) - 1
         if (
             block.is_error
             or size <= 2
-            or start < begin
-            or line.find(b"{", begin, start) >= 0  # It may be a key of something else.
-            or line.startswith(_ASYNC, start + 1)
+            or line[start : start + size] != bytes(block.content)  # It is elsewhere, or no text.
+            or line.startswith(_SPECIAL, start)
             or not self.log.leave_unread(block.tool_use_id, self.offset + start, size)
         ):
             return self._read_result_line(line)

@@ -15,7 +15,7 @@ from tasuki.harness.reading.jsonl import (
     find_far_offset,
     mark_compacted,
 )
-from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, pack_place, put_output
+from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output
 from tasuki.model import Entry, FileChange, Todo, ToolCall, ToolKind, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -176,9 +176,9 @@ class ClaudeCallLog:
         """Note where the result of a call is that went well; False if its words are needed now."""
         entry = self._calls.get(id)
         call = entry.tool if entry else None
-        if entry is None or call is None or call.kind in _NEEDED:
+        if entry is None or not isinstance(call, UnreadToolCall) or call.kind in _NEEDED:
             return False
-        put(call, "place", pack_place(start, size, is_far=entry.offset < self._far))
+        call.leave_output(start, size, is_far=entry.offset < self._far)
         put(call, "status", "ok")
         if call.kind == "shell":
             put(call, "exit_code", 0)

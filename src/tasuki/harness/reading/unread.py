@@ -65,25 +65,35 @@ class UnreadToolCall(ToolCall, frozen=True, gc=False):
 
     file: Any = None
     place: int = 0
-    """Where the output begins in the file, whether it is far from its end, and its bytes."""
+    """Where the output begins in the file, whether it is far from its end, and its bytes; 0 once it is read."""
 
     @property  # type: ignore[misc]
     def output(self) -> str:
-        text: str = _OUTPUT.__get__(self)
-        return text if text or not self.place else self._read()
+        self._read()
+        return _OUTPUT.__get__(self)  # type: ignore[no-any-return]
 
     @property  # type: ignore[misc]
     def output_size(self) -> int:
-        size: int = _OUTPUT_SIZE.__get__(self)
-        if not size and self.place:
-            self._read()
+        self._read()
         return _OUTPUT_SIZE.__get__(self)  # type: ignore[no-any-return]
 
-    def _read(self) -> str:
-        start, size = self.place >> (_SIZE_BITS + 1), self.place & (_FAR - 1)
-        text = self.file.read_text(start, size)
-        put_output(self, text, self.file.keep, is_far=bool(self.place & _FAR))
-        return _OUTPUT.__get__(self)  # type: ignore[no-any-return]
+    def _read(self) -> None:
+        if place := self.place:
+            start, size = place >> (_SIZE_BITS + 1), place & (_FAR - 1)
+            text = self.file.read_text(start, size)
+            put_output(self, text, self.file.keep, is_far=bool(place & _FAR))
+
+    def leave_output(self, start: int, size: int, *, is_far: bool) -> None:
+        """Note where the output is in the file, in place of any other.
+
+        One number takes half the memory of three.
+        """
+        _OUTPUT.__set__(self, "")
+        _OUTPUT_SIZE.__set__(self, 0)
+        _PLACE.__set__(self, start << (_SIZE_BITS + 1) | (_FAR if is_far else 0) | size)
+
+
+_PLACE: Any = UnreadToolCall.place
 
 
 def put_output(call: ToolCall, text: str, keep: int, *, is_far: bool = False) -> None:
@@ -95,8 +105,5 @@ def put_output(call: ToolCall, text: str, keep: int, *, is_far: bool = False) ->
         text = clip(text, keep)
     _OUTPUT.__set__(call, text)
     _OUTPUT_SIZE.__set__(call, size)
-
-
-def pack_place(start: int, size: int, *, is_far: bool) -> int:
-    """Pack the place of an output: one number takes half the memory of three."""
-    return start << (_SIZE_BITS + 1) | (_FAR if is_far else 0) | size
+    if isinstance(call, UnreadToolCall):
+        _PLACE.__set__(call, 0)
