@@ -259,6 +259,8 @@ def find_answered(reply: str, before: str) -> str:
         for line in before.split("\n"):
             if (option := _OPTION.match(line)) and option[1].lower() == wanted:
                 return next(iter(split_sentences(option[2].replace("**", ""))), "")
+    if "?" not in before and "？" not in before:
+        return ""
     asked = [s for s in split_sentences(before) if s.endswith(("?", "？"))]
     last = asked[-1] if asked else ""
     return "" if language_cues.RHETORICAL.search(last.lower()) else last

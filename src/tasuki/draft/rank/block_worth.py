@@ -129,16 +129,19 @@ class BlockWorth:
             return bool(self._prompt_refs) and block.ref < self._prompt_refs[-1]
         if not _EXTENSION.search(block.text):
             return False
-        named = (self._last_edit_by_file.get(name, 0) for name in _FILE_NAME.findall(block.text))
+        words = " ".join([word for word in block.text.split() if "." in word])
+        named = (self._last_edit_by_file.get(name, 0) for name in _FILE_NAME.findall(words))
         return any(ref > block.ref + OVERTAKEN_AFTER for ref in named)
 
     def _is_worked_off(self, block: MessageBlock) -> bool:
         """Return whether nearly all code that a finding names was edited after it."""
-        if not _FINDING.search(block.text):
+        if "`" not in block.text:
             return False
         names = set(_NAME_IN_CODE.findall(" ".join(_CODE_SPAN.findall(block.text))))
-        done = sum(self._last_edit_by_name.get(name, 0) > block.ref for name in names)
-        return bool(names) and done >= WORKED_OFF_SHARE * len(names)
+        last_edits = self._last_edit_by_name
+        done = sum([last_edits.get(name, 0) > block.ref for name in names])
+        is_done = bool(names) and done >= WORKED_OFF_SHARE * len(names)
+        return is_done and bool(_FINDING.search(block.text))
 
     @cached_property
     def _fixed_errors(self) -> list[tuple[str, int]]:

@@ -22,6 +22,7 @@ from tasuki.draft.text.split import find_tokens, split_sentences, trim_name
 from tasuki.patterns import compile_pattern
 
 _WORD = compile_pattern(r"[^\W\d_]{4,}")
+_OTHER_LETTER = compile_pattern(r"[^\W\x00-\x7f]")
 _OFFER = compile_pattern(
     r"(?:want me to|shall i|should i (?:go|proceed|start|also)|would you like|let me know|if you(?:'d| would)? (?:want|like)|"
     r"do you want me|happy to|ready to (?:go|start|proceed))\b",
@@ -65,7 +66,7 @@ def measure_block(text: str) -> int:
 
 def weigh_telling_words(text: str) -> dict[str, float]:
     """Return the words and names that distinguish a text, in lower case, with their weight."""
-    if not text.isascii():
+    if not text.isascii() and _OTHER_LETTER.search(text):
         names = dict.fromkeys(map(_find_name, find_tokens(text)), NAME_WEIGHT)
         stems = dict.fromkeys(map(_find_stem, _WORD.findall(text.lower())), WORD_WEIGHT)
     else:  # Each word is inside one token then, and tokens occur again and again.

@@ -6,6 +6,7 @@ Everything returned is verbatim from the text, apart from white space and emphas
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 from tasuki.draft.text import lexicon
 from tasuki.patterns import compile_pattern
@@ -87,7 +88,7 @@ def fold_for_comparison(text: str) -> str:
 
 def strip_emphasis(text: str) -> str:
     """Return a text without the marks of what is bold in it."""
-    return _EMPHASIS.sub(r"\1", text) if "**" in text else text
+    return _EMPHASIS.sub(itemgetter(1), text) if "**" in text else text
 
 
 def shorten(text: str, limit: int = MAX_QUOTE) -> str:
