@@ -53,6 +53,7 @@ def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry])
     edits = [e for e in entries if e.tool and e.tool.changes]
     refs = [e.ref for e in edits]
     done: set[Statement] = set()
+    seen, text = (0, 0), ""
     for statement in statements:
         small = (
             statement.by_user and statement.kind == "request" and statement.weight < SMALL_WEIGHT
@@ -64,8 +65,12 @@ def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry])
             continue
         index = bisect_right(users, statement.ref)
         end = users[index] if index < len(users) else sys.maxsize
-        turn = edits[bisect_right(refs, statement.ref) : bisect_right(refs, end)]
-        text = " ".join(f"{c.path} {c.old} {c.new}" for e in turn for c in e.tool.changes).lower()  # type: ignore[union-attr]
+        span = bisect_right(refs, statement.ref), bisect_right(refs, end)
+        if span != seen:  # Sentences of one message share their turn.
+            turn, seen = edits[slice(*span)], span
+            text = " ".join(
+                f"{c.path} {c.old} {c.new}" for e in turn for c in e.tool.changes
+            ).lower()  # type: ignore[union-attr]
         if sum(w in text for w in words) * 2 >= len(words):
             done.add(statement)
     return done
