@@ -67,10 +67,9 @@ def find_done_at_once(statements: Iterable[Statement], entries: Sequence[Entry])
         end = users[index] if index < len(users) else sys.maxsize
         span = bisect_right(refs, statement.ref), bisect_right(refs, end)
         if span != seen:  # Sentences of one message share their turn.
-            turn, seen = edits[slice(*span)], span
-            text = " ".join(
-                f"{c.path} {c.old} {c.new}" for e in turn for c in e.tool.changes
-            ).lower()  # type: ignore[union-attr]
+            calls = [e.tool for e in edits[slice(*span)] if e.tool]
+            text = " ".join(f"{c.path} {c.old} {c.new}" for t in calls for c in t.changes).lower()
+            seen = span
         if sum(w in text for w in words) * 2 >= len(words):
             done.add(statement)
     return done
