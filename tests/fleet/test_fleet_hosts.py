@@ -315,9 +315,10 @@ def test_a_host_that_runs_is_not_taken_over(
 @pytest.mark.long
 def test_two_servers_of_one_file_are_refused(tmp_path: Path, worlds: ExitStack) -> None:
     """Two data folders with one SQLite file by its URL, of which one is a link to it."""
-    one = world_at(worlds, tmp_path / "one", build_sqlite_url(tmp_path / "shared.db"))
+    one, two = world_at(worlds, tmp_path / "one"), world_at(worlds, tmp_path / "two")
+    one.database_url = build_sqlite_url(tmp_path / "shared.db")
+    two.database_url = build_sqlite_url(tmp_path / "link.db")
     (tmp_path / "link.db").symlink_to(tmp_path / "shared.db")
-    two = world_at(worlds, tmp_path / "two", build_sqlite_url(tmp_path / "link.db"))
     one.serve()
     assert one.server
     said = two.refused()
