@@ -18,6 +18,7 @@ from tasuki.harness.reading.jsonl import (
     ThreadLines,
     choose_keep_limit,
     clip,
+    decode_block,
     find_occurring,
     read_both_ends,
     repair_line,
@@ -291,3 +292,15 @@ def test_a_thread_of_another_harness_is_refused() -> None:
             if {name, other} != {"pi", "omp"} and adapter(name) is not adapter(other):
                 with pytest.raises(ThreadUnreadable):
                     adapter(name).read(samples(other)[0])
+
+
+def test_a_broken_line_costs_only_itself() -> None:
+    """A block is decoded at once, and line by line where one of its lines is broken."""
+    decoder = msgspec.json.Decoder(dict[str, str])
+
+    assert decode_block(decoder, b'{"a":"1"}\n{"a":"2"}') == [{"a": "1"}, {"a": "2"}]
+    assert decode_block(decoder, b'{"a":"1"}\n\n{"a":"torn\n{"a":"\\ud83d"}') == [
+        {"a": "1"},
+        {"a": "\ufffd"},
+    ]
+    assert decode_block(decoder, b"") == []

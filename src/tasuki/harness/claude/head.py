@@ -6,25 +6,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tasuki.files import find_home_folder
-from tasuki.harness.claude.format import ClaudeMessage, count_context_tokens
+from tasuki.harness.claude.format import ClaudeUsage, count_context_tokens, decode_text
 from tasuki.harness.protocol import ThreadFile
-from tasuki.harness.reading.jsonl import decode_line, list_thread_files, read_both_ends, scan_folder
+from tasuki.harness.reading.jsonl import (
+    decode_block,
+    list_thread_files,
+    read_end_blocks,
+    scan_folder,
+)
 from tasuki.model import ThreadHead
 
 HEAD_BYTES = 12 << 10
 TAIL_BYTES = 16 << 10
 
 
-class _ClaudeHeadLine(Struct):
+class _ClaudeHeadMessage(Struct, gc=False):
+    """A message, of which a list shows the words of the first alone."""
+
+    content: Raw = Raw(b"null")
+    usage: ClaudeUsage | None = None
+
+
+class _ClaudeHeadLine(Struct, gc=False):
     type: str = ""
     sessionId: str = ""
     cwd: str = ""
     isMeta: bool | None = False
     isSidechain: bool = False
-    message: ClaudeMessage | None = None
+    message: _ClaudeHeadMessage | None = None
     customTitle: str = ""
     aiTitle: str = ""
     messageCount: int = 0
@@ -65,12 +77,10 @@ def list_threads(cwd: Path | None) -> Iterator[ThreadFile]:
 
 def read_head(file: ThreadFile) -> ThreadHead | None:
     """Read both ends of a file; None without a conversation."""
-    first, last = read_both_ends(file.path, HEAD_BYTES, TAIL_BYTES)
+    first, last = read_end_blocks(file.path, HEAD_BYTES, TAIL_BYTES)
     head = _ClaudeHead(file)
-    for line in first:
-        head.read_start(line)
-    for line in reversed(last):
-        head.read_end(line)
+    head.read_start(decode_block(_LINE, first))
+    head.read_end(decode_block(_LINE, last))
     return head.build_head(first, last)
 
 
@@ -85,40 +95,45 @@ class _ClaudeHead:
         self.conversation = self.ended = False
         self.context: int | None = None
 
-    def read_start(self, line: bytes) -> None:
-        if (parsed := decode_line(_LINE, line)) is None or parsed.isSidechain:
-            return
-        self._read_common(parsed)
-        message = parsed.message
-        if not self.words and parsed.type == "user" and message and not parsed.isMeta:
-            self.words = _extract_first_words(message)
-        if message and message.usage and parsed.type == "assistant":
-            self.context = count_context_tokens(message.usage) or self.context
+    def read_start(self, lines: list[_ClaudeHeadLine]) -> None:
+        for line in lines:
+            if line.isSidechain:
+                continue
+            message, kind = self._read_common(line), line.type
+            if message is None:
+                continue
+            if kind == "user" and not self.words and not line.isMeta:
+                self.words = _extract_first_words(message)
+            if kind == "assistant" and message.usage:
+                self.context = count_context_tokens(message.usage) or self.context
 
-    def read_end(self, line: bytes) -> None:
-        if (parsed := decode_line(_LINE, line)) is None or parsed.isSidechain:
-            return
-        self._read_common(parsed)
-        self.counted = self.counted or parsed.messageCount
-        usage = parsed.message.usage if parsed.message else None
-        if usage and parsed.type == "assistant" and not self.ended:
-            tokens = count_context_tokens(usage)  # 0 where the harness itself speaks, of an error
-            self.context, self.ended = tokens or self.context, bool(tokens)
+    def read_end(self, lines: list[_ClaudeHeadLine]) -> None:
+        for line in reversed(lines):
+            if line.isSidechain:
+                continue
+            message = self._read_common(line)
+            self.counted = self.counted or line.messageCount
+            if message and message.usage and line.type == "assistant" and not self.ended:
+                # 0 where the harness itself speaks, of an error
+                tokens = count_context_tokens(message.usage)
+                self.context, self.ended = tokens or self.context, bool(tokens)
 
-    def _read_common(self, line: _ClaudeHeadLine) -> None:
+    def _read_common(self, line: _ClaudeHeadLine) -> _ClaudeHeadMessage | None:
         self.id = self.id or line.sessionId
         self.cwd = self.cwd or line.cwd
         self.title = self.title or line.customTitle
         self.ai_title = self.ai_title or line.aiTitle
-        if line.type in ("user", "assistant") and line.message:
+        message = line.message
+        if message and line.type in ("user", "assistant"):
             self.conversation = True
             self.seen += 1
+        return message
 
-    def build_head(self, first: list[bytes], last: list[bytes]) -> ThreadHead | None:
+    def build_head(self, first: bytes, last: bytes) -> ThreadHead | None:
         if not self.id or not (self.conversation or last):
             return None
         file = self.file
-        read = sum(map(len, first)) + sum(map(len, last)) or 1
+        read = sum(len(block) - block.count(b"\n") for block in (first, last)) or 1
         whole = not last
         stem = file.path.stem
         return ThreadHead(
@@ -136,9 +151,6 @@ class _ClaudeHead:
         )
 
 
-def _extract_first_words(message: ClaudeMessage) -> str:
-    content = message.content
-    if not isinstance(content, str):
-        content = " ".join(part.text for part in content or () if part.text)
-    text = content.strip()
+def _extract_first_words(message: _ClaudeHeadMessage) -> str:
+    text = decode_text(message.content).strip()
     return "" if text.startswith(("<", "Caveat:", "[Request")) else " ".join(text.split())[:120]

@@ -191,7 +191,7 @@ class ClaudeReader:
         if (
             block.is_error
             or size <= 2
-            or line[start : start + size] != bytes(block.content)  # It is elsewhere, or no text.
+            or not line.startswith(bytes(block.content), start)  # It is elsewhere, or no text.
             or line.startswith(_SPECIAL, start)
             or not self.log.leave_unread(block.tool_use_id, self.offset + start, size)
         ):
