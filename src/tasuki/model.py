@@ -133,6 +133,8 @@ class ReadReport(Struct, frozen=True):
     broken: tuple[BrokenLine, ...] = ()
     truncated_tail: bool = False
     notes: tuple[str, ...] = ()
+    lacks_beginning: bool = False
+    """The thread goes on from one that is not in its files: what is not in it may be in that."""
 
 
 HANDOFF_SKILLS = frozenset(("handoff", "handing-off", "tasuki"))
@@ -270,6 +272,8 @@ class CommandFact(Struct, frozen=True):
     by_user: bool = False
     known: bool = True
     """Whether the thread shows how the last run ended."""
+    failed_tests: tuple[str, ...] = ()
+    """The tests that failed in the last run, of a check of tests."""
 
 
 class Quote(Struct, frozen=True):

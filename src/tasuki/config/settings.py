@@ -95,6 +95,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Folder that holds `data/personas/`; empty for tasuki's data folder."""
     fleet_tmux: str = "default"
     """Name of the tmux server (`tmux -L`) that agents of the fleet run in."""
+    compaction: Literal["off", "restore", "replace"] = "restore"
+    """What happens at a harness's own compaction, once `tasuki install --keep` was run.
+
+    restore: its summary is checked and completed. replace: tasuki writes the summary, where the
+    harness allows it; elsewhere as restore.
+    """
     review_in: Literal["window", "popup"] = "window"
     """Where in tmux a handoff that was begun inside an agent is reviewed."""
 
@@ -159,7 +165,7 @@ class SettingsSource(Struct, frozen=True):
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
     "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "keep_days",
-    "fleet_root", "fleet_tmux",
+    "fleet_root", "fleet_tmux", "compaction",
 })  # fmt: skip
 """Settings that a repository cannot set.
 

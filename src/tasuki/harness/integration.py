@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -74,28 +74,58 @@ class TomlTable(Struct, frozen=True, tag="toml"):
 Addition = OwnFile | JsonEntry | TomlTable
 
 
+HookKind = Literal["handoff", "turn", "status", "compacting", "summarized", "compacted"]
+COMPACTION_KINDS = frozenset(("compacting", "summarized", "compacted"))
+"""Kinds of calls around a compaction."""
+
+
 class HookCall(Struct, frozen=True):
     """What a hook of a harness asks of tasuki.
 
     handoff: the user typed the command, `text` is exactly what follows it. turn: a turn of the
     agent ended, `text` is what it said last. status: the harness draws its status line. Context
     use comes from the payload, None where it is missing: `used` in percent, `window` in tokens.
+
+    compacting: a summary is about to be made, `text` is what the user asked it to keep.
+    summarized: it was made, `text` is the summary. compacted: it took the place of the past, and
+    a block can be put behind it; `text` is the summary where the payload has it.
     """
 
-    kind: Literal["handoff", "turn", "status"]
+    kind: HookKind
     path: str
     thread_id: str = ""
     cwd: str = ""
     text: str = ""
     used: float | None = None
     window: int | None = None
+    event: str = ""
+    """The harness's name of the hook, where its answer must repeat it."""
+    by_user: bool = False
+    """compacting: the user asked for the compaction; it did not begin by itself."""
+    is_recorded: bool = False
+    """compacted: the thread's file holds the compaction already."""
+    can_replace: bool = False
+    """A summary by tasuki can take the place of the harness's own."""
+    in_view: str = ""
+    """compacted: what the model has in view besides the summary, where the payload says so."""
+    messages: tuple[Any, ...] = ()
+    """compacted: a request to the model, where the answer is that request with the block in it.
+
+    The harness keeps no block then: every request needs it again.
+    """
 
 
 class HookAnswer(Struct, frozen=True):
-    """What tasuki answers a hook: a sentence for the user, and whether the prompt stops here."""
+    """What tasuki answers a hook.
+
+    `message` is a sentence for the user, `blocked` whether the prompt stops here, and `context`
+    a text for the model. `replaces`: that text is a summary in the place of the harness's own.
+    """
 
     message: str = ""
     blocked: bool = False
+    context: str = ""
+    replaces: bool = False
 
 
 class HarnessIntegration(Protocol):
@@ -110,6 +140,13 @@ class HarnessIntegration(Protocol):
         """List everything to be added.
 
         `tasuki` is the command that runs it, its program a whole path.
+        """
+        ...
+
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        """List what `tasuki install --keep` adds, so that compactions keep what matters.
+
+        It is empty where the harness offers no way.
         """
         ...
 
@@ -138,6 +175,13 @@ TURN_SECONDS = 60
 """Time limit of the hook at the end of a turn."""
 TOOLS = "tasuki's tools for the agent (MCP)"
 SKILL = "a skill: when and how the agent hands off"
+COMPACTION_MARK = "tasuki at a compaction"
+"""Mark in every file and command that is there for compactions."""
+COMPACTION_FILE_MARK = "tasuki install --keep"
+"""Mark in the files of plugins that are there for compactions."""
+COMPACTION_PURPOSE = "rules and state are kept over compactions"
+COMPACTION_SECONDS = 10
+"""Time limit of a hook around a compaction."""
 
 
 class BaseIntegration:
@@ -146,8 +190,11 @@ class BaseIntegration:
     command = "/handoff GOAL"
     notes: tuple[str, ...] = ()
 
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        return ()
+
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
-        return format_claude_answer(answer)
+        return format_claude_answer(call, answer)
 
     def find_blockers(self) -> tuple[str, ...]:
         return ()
@@ -219,6 +266,48 @@ def build_turn_hook(tasuki: tuple[str, ...], harness: str) -> str:
     return f": {HOOK_MARK}; if [ -x {shlex.quote(tasuki[0])} ]; then {call}; fi"
 
 
+def build_compaction_hook(tasuki: tuple[str, ...], harness: str, check: str = "") -> str:
+    """Build the shell command for the hooks around a compaction; silent once tasuki is gone.
+
+    It never fails the harness, and prints nothing but tasuki's answer. With a `check`, a shell
+    command that reads the payload in `$p`, tasuki is started only where that succeeds.
+    """
+    call = f'"$t" {shlex.join((*tasuki[1:], "hook", harness))} 2>/dev/null || :'
+    if check:
+        call = f'p=$(cat); if {check}; then printf %s "$p" | {call}; fi'
+    return f': {COMPACTION_MARK}; t={shlex.quote(tasuki[0])}; if [ -x "$t" ]; then {call}; fi'
+
+
+def build_pattern_check(pattern: str) -> str:
+    """Build the check whether a payload looks like a shell pattern."""
+    return f"case $p in {pattern}) ;; *) false;; esac"
+
+
+def list_compaction_hooks(
+    path: str,
+    hooks: Iterable[tuple[str, str, str]],
+    tasuki: tuple[str, ...],
+    harness: str,
+    *,
+    unit: int = 1,
+    name: str = "",
+) -> tuple[Addition, ...]:
+    """List hooks in Claude's shape around a compaction.
+
+    Each is an event, the matcher of its source and a shell pattern of payloads; the last two may
+    be empty. `unit` and `name` are those of `list_handoff_hooks`.
+    """
+    return tuple(
+        build_command_hook(
+            path, event,
+            build_compaction_hook(tasuki, harness, build_pattern_check(pattern) if pattern else ""),
+            COMPACTION_SECONDS * unit,
+            f"a hook at a compaction ({event})", mark=COMPACTION_MARK, name=name, matcher=matcher,
+        )
+        for event, matcher, pattern in hooks
+    )  # fmt: skip
+
+
 def parse_goal(prompt: object, command: str) -> str | None:
     """Return exactly what follows the command at the start of a prompt; None for another prompt."""
     if not isinstance(prompt, str):
@@ -252,15 +341,30 @@ def parse_claude_hook_call(payload: Mapping[str, Any], command: str) -> HookCall
     return None
 
 
-def format_claude_answer(answer: HookAnswer) -> str:
+def format_claude_answer(call: HookCall, answer: HookAnswer) -> str:
     """Format an answer in Claude's shape."""
     import json
 
+    if answer.context and call.kind == "compacted":
+        output = {"hookEventName": call.event, "additionalContext": answer.context}
+        return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
+    if answer.context:
+        return answer.context
     if not answer.message:
         return ""
     if answer.blocked:
         return json.dumps({"decision": "block", "reason": answer.message})
     return json.dumps({"systemMessage": answer.message})
+
+
+def format_compaction_answer(call: HookCall, answer: HookAnswer) -> str:
+    """Format an answer around a compaction for a plugin: an object with one text, or nothing."""
+    import json
+
+    if not answer.context:
+        return ""
+    name = "summary" if answer.replaces else "block" if call.kind == "compacted" else "keep"
+    return json.dumps({name: answer.context})
 
 
 def build_command_hook(
@@ -271,14 +375,17 @@ def build_command_hook(
     purpose: str,
     mark: str = HOOK_MARK,
     name: str = "",
+    matcher: str = "",
 ) -> JsonEntry:
     """Build a hook in Claude's shape that runs a command with a mark in it.
 
-    `timeout` is in the harness's own unit; `name` is that of the hook, where it has one.
+    `timeout` is in the harness's own unit; `name` is that of the hook, where it has one, and
+    `matcher` says for which sources of the event it runs.
     """
     assert mark in command, command
     hook = {"type": "command", "command": command, "timeout": timeout}
-    entry = {"hooks": [{"name": name, **hook} if name else hook]}
+    hooks = [{"name": name, **hook} if name else hook]
+    entry = {"matcher": matcher, "hooks": hooks} if matcher else {"hooks": hooks}
     return JsonEntry(path, ("hooks", event), entry, purpose, mark=mark)
 
 

@@ -18,7 +18,7 @@ from tasuki.config.settings import LoadedSettings
 from tasuki.errors import GoalHasSecret, LaunchFailed, TasukiError, UsageError
 from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
-from tasuki.harness.integration import HookAnswer, HookCall
+from tasuki.harness.integration import COMPACTION_KINDS, HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
 from tasuki.session.hook_drafts import create_draft, find_folder, open_window, wait_for_thread
 
@@ -47,7 +47,12 @@ def answer_hook(
         return ""
     call = drop_impossible_paths(call)
     try:
-        if call.kind == "handoff":
+        if call.kind in COMPACTION_KINDS:
+            from tasuki.compaction.hook import answer_compaction
+
+            loaded = config.load_with_sources(Path(find_folder(call)))
+            answer = answer_compaction(harness, call, loaded)
+        elif call.kind == "handoff":
             answer = _hand_off(harness, call, hand_off_in_fleet)
         else:
             from tasuki.session.hook_drafts import suggest_at_turn_end
@@ -62,6 +67,8 @@ def answer_hook(
             "In a terminal: tasuki handoff",
             blocked=True,
         )
+    if call.kind in COMPACTION_KINDS and not answer.context:
+        return ""
     if call.kind == "turn" and answer.blocked:
         answer = HookAnswer(_report_once(harness, call, answer.message))
     return integration.format_answer(call, answer)

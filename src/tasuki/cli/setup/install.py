@@ -18,8 +18,8 @@ from tasuki.harness.integration import Addition, JsonEntry
 from tasuki.harness.protocol import Harness
 from tasuki.text_safety import clean_for_display
 
-FLEET_PART = "fleet"
-"""The part that the fleet's server needs, in addition to the ordinary one."""
+FLEET_PART, KEEP_PART = "fleet", "keep"
+"""The part that the fleet's server needs, and the one for compactions, besides the ordinary one."""
 WIDTH_COLUMNS = 72
 """Columns of printed sentences."""
 SIGNS = {"add": "+", "replace": "~", "remove": "-", "there": "=", "foreign": "!"}
@@ -33,9 +33,14 @@ LEGEND = {"replace": "an older one is replaced", "there": "already there",
 @click.option(
     "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
 )
+@click.option(
+    "--keep", is_flag=True, help="Also the hooks by which compactions keep your rules and the state."
+)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
-def install(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
+def install(
+    names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
+) -> int:
     """Add to a harness what lets you hand off inside it: a command, hooks, a skill, tools.
 
     The additions are shown first, with their files, and you are asked. Nothing else in those files
@@ -54,18 +59,22 @@ def install(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bo
                 write_hook_script(folder)
             except OSError as error:
                 raise InstallFailed(f"{folder} cannot be written: {error.strerror}.") from error
-    return _process_all(
-        adapters, ("", FLEET_PART) if fleet else ("",), yes=yes, dry=dry, remove=False
-    )
+    if keep and (unable := [h.title for h in adapters if not _list_keep_additions(h)]):
+        raise click.UsageError(f"{unable[0]} lets no other program take part in its compaction.")
+    parts = ("", *((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
+    return _process_all(adapters, parts, yes=yes, dry=dry, remove=False)
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[HARNESS]...")
 @click.option("--all", "every", is_flag=True, help="Every harness that has a part of tasuki.")
 @click.option("--fleet", is_flag=True, help="Only the hooks of the fleet.")
+@click.option("--keep", is_flag=True, help="Only the hooks at compactions.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")
-def uninstall(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: bool) -> int:
+def uninstall(
+    names: tuple[str, ...], every: bool, fleet: bool, keep: bool, yes: bool, dry: bool
+) -> int:
     """Remove from a harness what `tasuki install` added, and nothing else."""
     if not names and not every:
         raise click.UsageError("Name a harness, for example: tasuki uninstall claude; or --all.")
@@ -76,9 +85,9 @@ def uninstall(names: tuple[str, ...], every: bool, fleet: bool, yes: bool, dry: 
     )
     if not adapters:
         click.echo("No part of tasuki is in any harness.")
-    return _process_all(
-        adapters, (FLEET_PART,) if fleet else (FLEET_PART, ""), yes=yes, dry=dry, remove=True
-    )
+    chosen = (*((FLEET_PART,) if fleet else ()), *((KEEP_PART,) if keep else ()))
+    parts = chosen or (FLEET_PART, KEEP_PART, "")
+    return _process_all(adapters, parts, yes=yes, dry=dry, remove=True)
 
 
 # -- which -----------------------------------------------------------------------------
@@ -98,14 +107,16 @@ def _has_additions(harness: Harness) -> bool:
     try:
         return any(
             Installer(require_text_path()).plan_removal(record, additions).has_changes
-            for record, additions in (_build_part(harness, part) for part in ("", FLEET_PART))
+            for record, additions in (
+                _build_part(harness, part) for part in ("", FLEET_PART, KEEP_PART)
+            )
         )
     except TasukiError:
         return True
 
 
 def _build_part(harness: Harness, part: str) -> tuple[str, tuple[Addition, ...]]:
-    """Return the recorded name of a part, and its additions: the ordinary one, or the fleet's.
+    """Return the recorded name of a part, and its additions: ordinary, or one of the others.
 
     They are recorded separately, so that one can be brought up to date without the other.
     """
@@ -113,8 +124,15 @@ def _build_part(harness: Harness, part: str) -> tuple[str, tuple[Addition, ...]]
         control = harnesses.get_control(harness)
         script = str(get_script_path(require_text_path() / "fleet"))
         return f"{harness.name}/fleet", control.list_additions(script) if control else ()
+    if part == KEEP_PART:
+        return f"{harness.name}/keep", _list_keep_additions(harness)
     integration = harnesses.get_integration(harness)
     return harness.name, integration.list_additions(find_own_command()) if integration else ()
+
+
+def _list_keep_additions(harness: Harness) -> tuple[Addition, ...]:
+    integration = harnesses.get_integration(harness)
+    return integration.list_compaction_additions(find_own_command()) if integration else ()
 
 
 def _check_names(names: tuple[str, ...]) -> list[Harness]:
@@ -194,6 +212,10 @@ def _print_done(harness: Harness, parts: tuple[str, ...]) -> None:
     integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
     if integration:
         click.echo(f"  Done. Hand off inside {harness.title}: {integration.command}")
+    if KEEP_PART not in parts and _list_keep_additions(harness):
+        offer = f"tasuki install {harness.name} --keep"
+        note = f"So that a compaction forgets none of your rules: {offer}"
+        click.echo("\n".join(_wrap_sentence(note, "  ")))
     notes = (
         *(integration.notes if integration else ()),
         *(control.notes if control and FLEET_PART in parts else ()),

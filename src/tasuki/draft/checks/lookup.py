@@ -6,7 +6,7 @@ is still missing, since long results are cut in memory.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -54,13 +54,16 @@ MIN_SEARCHED = 5
 class ThreadLookup:
     """The texts of a thread and of its goal, put together on first use."""
 
-    def __init__(self, thread: Thread, goal: Goal | None = None) -> None:
+    def __init__(
+        self, thread: Thread, goal: Goal | None = None, ends: Mapping[str, int] | None = None
+    ) -> None:
+        """`ends` are byte offsets up to which files are searched, by their paths."""
         self.thread = thread
         self.goal = goal
         self._texts: dict[int, str] = {}
         self._file_matches: dict[str, bool] = {}
         self._text_matches: dict[TextClaim, bool] = {}
-        self._extents = dict(_list_sizes(thread.sources))
+        self._extents = {**dict(_list_sizes(thread.sources)), **(ends or {})}
         """What is written after it from now on, perhaps an author's answer, supports nothing."""
 
     @cached_property

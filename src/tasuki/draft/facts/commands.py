@@ -21,6 +21,7 @@ from tasuki.draft.facts.command_kinds import is_help_or_version as is_help_or_ve
 from tasuki.draft.facts.command_kinds import is_navigation as is_navigation
 from tasuki.draft.facts.command_kinds import is_selection as is_selection
 from tasuki.draft.facts.command_kinds import list_check_kinds as list_check_kinds
+from tasuki.draft.facts.failed_tests import list_failed_tests
 from tasuki.draft.text.split import find_error_line, fold_whitespace, shorten
 from tasuki.model import CommandFact, Entry, Quote, ToolCall
 from tasuki.patterns import compile_pattern
@@ -243,6 +244,9 @@ def _build_fact(group: list[CommandRun]) -> CommandFact:
         check=last.check,  # type: ignore[arg-type]
         by_user=last.by_user,
         known=last.known,
+        failed_tests=list_failed_tests(last.output)
+        if last.check == "test" and not last.ok
+        else (),
     )
 
 

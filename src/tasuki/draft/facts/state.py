@@ -103,7 +103,13 @@ def _format_result(check: CommandFact) -> str:
         return f"passed, {check.outcome}"  # Counted, not quoted.
     if check.ok:
         return f"passed: `{check.outcome}`" if check.outcome else "passed"
-    return f"FAILED: `{check.error}`" if check.error else "FAILED"
+    error = f": `{check.error}`" if check.error else ""
+    names = [name for name in check.failed_tests if name not in check.error]
+    return f"FAILED{error}{f'; failing: {name_paths(names, MOST_FAILING)}' if names else ''}"
+
+
+MOST_FAILING = 3
+"""Failing tests that are named."""
 
 
 def _list_todos(thread: Thread, facts: Facts) -> Iterator[Item]:

@@ -24,6 +24,7 @@ from tasuki.harness.integration import (
     build_tools_server,
     copy_asset,
     get_text,
+    list_compaction_hooks,
     list_handoff_hooks,
     parse_claude_hook_call,
     parse_percent,
@@ -81,6 +82,17 @@ SECONDS = 5
 """Time limit of a hook; its script ends within about one."""
 STATES: Mapping[str, str] = {"idle": "ready", "busy": "busy", "waiting": "waiting"}
 
+COMPACTION_HOOKS = (
+    ("PreCompact", "", ""),
+    ("SubagentStop", "", """*'"agent_type":""'*"""),
+    ("SessionStart", "compact", ""),
+)
+"""The hooks around a compaction: event, matcher, and what the shell sees of its payload.
+
+The summary is made by a sub-agent without a type.
+"""
+
+_SUMMARY = compile_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 _RULE = compile_pattern(r"^[─━]{20,}")
 _HINT = compile_pattern(r'Press up to edit queued messages|Try ".*"?')
 """What an empty input shows."""
@@ -119,7 +131,13 @@ class ClaudeIntegration(BaseIntegration):
             *build_tools_entries(str(_get_state_file()), ("mcpServers",), server),
         )
 
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        settings = str(get_projects_folder().parent / "settings.json")
+        return list_compaction_hooks(settings, COMPACTION_HOOKS, tasuki, "claude")
+
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        if call := _parse_compaction(payload):
+            return call
         context = payload.get("context_window")
         if "hook_event_name" in payload or not isinstance(context, Mapping):
             prompt = remove_paste_marks(get_text(payload, "prompt"))
@@ -140,6 +158,30 @@ class ClaudeIntegration(BaseIntegration):
         if read_setting(path, "disableAllHooks") is True:
             return (f'Hooks are switched off. Remove "disableAllHooks" from {path}.',)
         return ()
+
+
+def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:
+    """Parse a hook around a compaction; None for another one, and for that of a sub-agent.
+
+    The summary is in no file yet when the session starts again: its last message has it.
+    """
+    event = get_text(payload, "hook_event_name")
+    call = HookCall(
+        "compacted",
+        get_text(payload, "transcript_path"),
+        get_text(payload, "session_id"),
+        get_text(payload, "cwd"),
+        event=event,
+    )
+    if event == "SubagentStop" and payload.get("agent_type") == "":
+        summary = _SUMMARY.search(get_text(payload, "last_assistant_message"))
+        return replace(call, kind="summarized", text=summary[1].strip()) if summary else None
+    if payload.get("agent_id"):
+        return None
+    if event == "PreCompact":
+        words, by_user = get_text(payload, "custom_instructions"), payload.get("trigger") == "manual"
+        return replace(call, kind="compacting", text=words, by_user=by_user)
+    return call if event == "SessionStart" and payload.get("source") == "compact" else None
 
 
 def _is_unattended() -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from tasuki.harness.claude.format import (
     BUILT_IN_COMMANDS,
     HARNESS_TAGS,
@@ -480,5 +482,7 @@ class ClaudeReader:
             and self.notices[-1].after == len(log.entries),
             abandoned=len(log.entries) - len(entries),
             sources=(str(path),),
-            report=self.lines.build_report(),
+            report=replace(
+                self.lines.build_report(), lacks_beginning=self.tree.lacks_beginning()
+            ),
         )

@@ -64,6 +64,10 @@ class ClaudeTree:
             self.add_line(uuid[1].decode(), parent[1].decode() if parent[1] else None)
         return True
 
+    def lacks_beginning(self) -> bool:
+        """Return whether the first line follows one that is not in the file."""
+        return 0 in self.jumps and self.jumps[0] not in set(self.uuids)
+
     def find_branch(self) -> bytearray:
         """Return which nodes lead to the last one, as flags."""
         parents = self._find_parents()

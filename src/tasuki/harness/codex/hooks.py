@@ -21,6 +21,7 @@ from tasuki.harness.integration import (
     can_serve_tools,
     copy_asset,
     get_text,
+    list_compaction_hooks,
     list_handoff_hooks,
     parse_claude_hook_call,
 )
@@ -82,7 +83,20 @@ class CodexIntegration(BaseIntegration):
             )
         return tuple(found)
 
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        hooks = (("SessionStart", "compact", ""),)
+        return list_compaction_hooks(str(get_home() / "hooks.json"), hooks, tasuki, "codex")
+
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        if payload.get("hook_event_name") == "SessionStart" and payload.get("source") == "compact":
+            return HookCall(
+                "compacted",
+                get_text(payload, "transcript_path"),
+                get_text(payload, "session_id"),
+                get_text(payload, "cwd"),
+                event="SessionStart",
+                is_recorded=True,
+            )
         return parse_claude_hook_call(payload, "$handoff")
 
     def find_blockers(self) -> tuple[str, ...]:

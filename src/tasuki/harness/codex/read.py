@@ -434,7 +434,10 @@ class CodexReader:
             and last.after == len(self.entries),
             abandoned=len(self.dropped),
             sources=tuple(str(p) for p in self.files),
-            report=merge_reports(lines.build_report() for lines in passes),
+            report=replace(
+                merge_reports(lines.build_report() for lines in passes),
+                lacks_beginning=bool(self.missing),
+            ),
         )
 
     def _resolve_unconfirmed(self) -> None:

@@ -6,12 +6,17 @@ marks.
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tasuki.harness.copilot.head import get_home
 from tasuki.harness.integration import (
+    COMPACTION_KINDS,
+    COMPACTION_MARK,
+    COMPACTION_PURPOSE,
+    COMPACTION_SECONDS,
     HOOK_MARK,
     PROMPT_SECONDS,
     TURN_SECONDS,
@@ -20,6 +25,7 @@ from tasuki.harness.integration import (
     HookAnswer,
     HookCall,
     OwnFile,
+    build_compaction_hook,
     build_prompt_hook,
     build_tools_entries,
     build_tools_server,
@@ -37,6 +43,11 @@ HOOKS = ("sessionStart", "userPromptSubmitted", "agentStop", "sessionEnd")
 
 None is for permissions: it also fires for what is already allowed. None is for compactions:
 nothing reports their end.
+"""
+COMPACTION_HOOKS = ("userPromptSubmitted", "postToolUse")
+"""The hooks after which a block can reach the model.
+
+Nothing reports the end of a compaction: each of them looks whether there was one.
 """
 SECONDS = 5
 MARKS: tuple[tuple[str, EventKind], ...] = (
@@ -98,20 +109,32 @@ class CopilotIntegration(BaseIntegration):
             *build_tools_entries(str(folder / "mcp-config.json"), ("mcpServers",), server),
         )
 
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        command = build_compaction_hook(tasuki, "copilot", _build_check())
+        hooks = dict.fromkeys(COMPACTION_HOOKS, (command, COMPACTION_SECONDS))
+        path = str(get_home() / "hooks" / "tasuki-compaction.json")
+        content = _format_hooks_file(hooks)
+        return (OwnFile(path, content, COMPACTION_PURPOSE, COMPACTION_MARK),)
+
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         session, cwd = get_text(payload, "sessionId"), get_text(payload, "cwd")
         if not _ID.fullmatch(session):
             return None
         path = _build_path(session)
+        compacted = HookCall("compacted", path, session, cwd, is_recorded=True)
         if "prompt" in payload:
             invoked = _INVOKED.match(get_text(payload, "prompt"))
-            return HookCall("handoff", path, session, cwd, invoked[1]) if invoked else None
+            return HookCall("handoff", path, session, cwd, invoked[1]) if invoked else compacted
+        if "toolResult" in payload:
+            return compacted
         if "stopReason" in payload:
             return HookCall("turn", get_text(payload, "transcriptPath") or path, session, cwd)
         return None
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
         """Return nothing at the end of a turn: Copilot would not show it."""
+        if call.kind in COMPACTION_KINDS:
+            return json.dumps({"additionalContext": answer.context}) if answer.context else ""
         return super().format_answer(call, answer) if call.kind == "handoff" else ""
 
 
@@ -162,6 +185,18 @@ class CopilotControl(BaseControl):
         typed = "\n".join(line.strip() for line in (box[0][1:], *box[1:])).strip()
         works = any(map(_WORKS.match, lines[rules[-1] + 1 :]))
         return ScreenState("busy" if works else "ready", typed)
+
+
+def _build_check() -> str:
+    """Build the shell's test whether a session was compacted: Python starts only then.
+
+    `$p` is the payload. The check does not start it again for a compaction that it knows.
+    """
+    folder = shlex.quote(str(get_home() / "session-state"))
+    return (
+        r"""s=${p#*'"sessionId":"'}; s=${s%%\"*}; case $s in ''|*[!A-Za-z0-9._-]*) false;; """
+        f"""*) f={folder}/$s/events.jsonl; grep -q '"type":"session.compaction_complete"' "$f" 2>/dev/null;; esac"""
+    )
 
 
 def _build_path(session: str) -> str:

@@ -5,6 +5,7 @@ prompt is a remark that tells the model what to do where the hook did not run.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ from msgspec import structs
 
 from tasuki.harness.gemini.head import get_home
 from tasuki.harness.integration import (
+    COMPACTION_KINDS,
     SKILL,
     Addition,
     BaseIntegration,
+    HookAnswer,
     HookCall,
     build_tools_entries,
     build_tools_server,
     copy_asset,
     get_text,
+    list_compaction_hooks,
     list_handoff_hooks,
     parse_goal,
     read_setting,
@@ -37,6 +41,8 @@ from tasuki.harness.protocol import (
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
+SNAPSHOT = "<state_snapshot>"
+"""Begins the summary of a compaction, inside of a message."""
 REMARK = "<!-- tasuki: "
 """The start of the command's prompt; `-->` ends the remark, and what was typed follows."""
 WINDOW = 1_048_576
@@ -87,6 +93,17 @@ class GeminiIntegration(BaseIntegration):
             *build_tools_entries(settings, ("mcpServers",), build_tools_server(tasuki)),
         )
 
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        hooks = (("BeforeModel", "", f"*'{SNAPSHOT}'*"),)
+        settings = str(get_home() / "settings.json")
+        name = "tasuki-compaction"
+        return list_compaction_hooks(settings, hooks, tasuki, "gemini", unit=1000, name=name)
+
+    def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        if call.kind in COMPACTION_KINDS and answer.context:
+            return _format_request(call, answer.context)
+        return super().format_answer(call, answer)
+
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         call = HookCall(
             "turn",
@@ -96,6 +113,8 @@ class GeminiIntegration(BaseIntegration):
             window=WINDOW,
         )
         event = get_text(payload, "hook_event_name")
+        if event == "BeforeModel":
+            return _parse_request(call, payload.get("llm_request"))
         if event == "BeforeAgent":
             goal = _extract_goal(get_text(payload, "prompt"))
             return None if goal is None else structs.replace(call, kind="handoff", text=goal)
@@ -112,6 +131,36 @@ class GeminiIntegration(BaseIntegration):
         if isinstance(off, list) and "tasuki" in off:
             return ("The hooks of tasuki are switched off. In gemini: /hooks enable tasuki",)
         return ()
+
+
+def _parse_request(call: HookCall, request: object) -> HookCall | None:
+    """Parse a request to the model that holds the summary of a compaction; None for another.
+
+    The hook runs before each request, and its answer is stored nowhere.
+    """
+    messages = request.get("messages") if isinstance(request, Mapping) else None
+    if not isinstance(messages, list) or not all(isinstance(m, Mapping) for m in messages):
+        return None
+    texts = [get_text(message, "content") for message in messages]
+    holding = [number for number, text in enumerate(texts) if SNAPSHOT in text]
+    if not holding:
+        return None
+    in_view = "\n".join(text for number, text in enumerate(texts) if number != holding[-1])
+    summary = texts[holding[-1]]
+    return structs.replace(
+        call, kind="compacted", text=summary, in_view=in_view, messages=tuple(messages), event="BeforeModel"
+    )  # fmt: skip
+
+
+def _format_request(call: HookCall, block: str) -> str:
+    """Format the request with a block behind the newest summary in it."""
+    last = max(n for n, m in enumerate(call.messages) if SNAPSHOT in get_text(m, "content"))
+    messages = [
+        {**message, "content": f"{message['content']}\n\n{block}"} if number == last else message
+        for number, message in enumerate(call.messages)
+    ]
+    output = {"hookEventName": call.event, "llm_request": {"messages": messages}}
+    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
 
 
 def _extract_goal(prompt: str) -> str | None:

@@ -12,14 +12,19 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.integration import (
+    COMPACTION_FILE_MARK,
+    COMPACTION_KINDS,
+    COMPACTION_PURPOSE,
     Addition,
     BaseIntegration,
     HookAnswer,
     HookCall,
+    HookKind,
     OwnFile,
     build_tools_entries,
     build_tools_environment,
     copy_asset,
+    format_compaction_answer,
     get_text,
     parse_tokens,
     read_script,
@@ -76,18 +81,29 @@ class OpencodeIntegration(BaseIntegration):
             *build_tools_entries(str(_find_config(folder)), ("mcp",), server),
         )
 
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        plugin = str(get_config_folder() / "plugin" / "tasuki-compaction.js")
+        content = read_script(ASSETS / "compaction.js", {"TASUKI": (["tasuki"], list(tasuki))})
+        return (OwnFile(plugin, content, COMPACTION_PURPOSE, COMPACTION_FILE_MARK),)
+
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         event, session = get_text(payload, "event"), get_text(payload, "session")
-        if event not in ("handoff", "turn"):
+        if event not in ("handoff", "turn", "compacting", "compacted"):
             return None
         path = _find_path(list_databases(), session) if session else ""
         call = HookCall("turn", path, session, get_text(payload, "cwd"))
+        if event in ("compacting", "compacted"):
+            kind: HookKind = "compacting" if event == "compacting" else "compacted"
+            text = get_text(payload, "text")
+            return replace(call, kind=kind, text=text, can_replace=event == "compacted")
         if event == "handoff":
             goal = get_text(payload, "goal").rstrip(" ")  # opencode appends one to what is pasted
             return replace(call, kind="handoff", text=goal)
         return call if path else None
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        if call.kind in COMPACTION_KINDS:
+            return format_compaction_answer(call, answer)
         return answer.message
 
 

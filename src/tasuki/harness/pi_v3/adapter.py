@@ -225,9 +225,9 @@ class Omp(_PiProgram):
         return (self.program, "--resume", thread.path)
 
     def get_integration(self) -> HarnessIntegration:
-        from tasuki.harness.pi_v3.hooks import PiIntegration
+        from tasuki.harness.pi_v3.hooks import OmpIntegration
 
-        return PiIntegration(self.name, get_omp_folder(), "tasuki", (OMP_COMMAND_NOTE,))
+        return OmpIntegration(self.name, get_omp_folder(), "tasuki", (OMP_COMMAND_NOTE,))
 
     def get_control(self) -> AgentControl:
         from tasuki.harness.pi_v3.hooks import OmpControl

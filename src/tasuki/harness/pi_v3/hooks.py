@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tasuki.harness.integration import (
+    COMPACTION_FILE_MARK,
+    COMPACTION_KINDS,
+    COMPACTION_PURPOSE,
     SKILL,
     Addition,
     BaseIntegration,
@@ -17,6 +20,7 @@ from tasuki.harness.integration import (
     build_tools_entries,
     build_tools_server,
     copy_asset,
+    format_compaction_answer,
     get_text,
     parse_percent,
     parse_tokens,
@@ -41,6 +45,7 @@ PACKAGE = Path(__file__).with_name("package")
 """The pi package: `pi install` takes it as it is, where tasuki is on the PATH."""
 EXTENSION = "tasuki-handoff.ts"
 FLEET_EXTENSION = "tasuki-fleet.ts"
+COMPACTION_EXTENSION = "tasuki-compaction.ts"
 ASSETS = Path(__file__).with_name("assets")
 KINDS = frozenset(get_args(EventKind)) - {"child_started", "child_ended", "context"}
 WORDS = {"prompt": "text", "idle": "text", "waiting": "text", "ended": "reason"}
@@ -82,22 +87,40 @@ class PiIntegration(BaseIntegration):
             *build_tools_entries(str(self.home / "mcp.json"), ("mcpServers",), server),
         )
 
-    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
-        """Parse the end of a turn, the only thing that the hook reports.
+    def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
+        path = str(self.home / "extensions" / COMPACTION_EXTENSION)
+        constants: dict[str, tuple[object, object]] = {
+            "TASUKI: string[]": (["tasuki"], list(tasuki)),
+            "HARNESS: string": ("pi", self.harness),
+            "REPLACES: boolean": (True, self.asks_before_compaction()),
+        }
+        content = read_script(ASSETS / COMPACTION_EXTENSION, constants)
+        return (OwnFile(path, content, COMPACTION_PURPOSE, COMPACTION_FILE_MARK),)
 
-        The extension itself creates the handoff.
-        """
-        if payload.get("event") != "turn":
-            return None
-        return HookCall(
+    def asks_before_compaction(self) -> bool:
+        """Return whether the extension takes part before a compaction, too."""
+        return True
+
+    def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        """Parse the end of a turn or a compaction; the extension itself creates the handoff."""
+        event = payload.get("event")
+        call = HookCall(
             "turn",
             get_text(payload, "path"),
             get_text(payload, "thread"),
             get_text(payload, "cwd"),
             used=parse_percent(payload.get("used")),
         )
+        if event == "compacting":
+            words = get_text(payload, "instructions")
+            return structs.replace(call, kind="compacting", text=words, can_replace=True)
+        if event == "compacted":
+            return structs.replace(call, kind="compacted", is_recorded=True)
+        return call if event == "turn" else None
 
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
+        if call.kind in COMPACTION_KINDS:
+            return format_compaction_answer(call, answer)
         return answer.message
 
     def find_blockers(self) -> tuple[str, ...]:
@@ -119,6 +142,19 @@ def build_extension(harness: str, command: str, tasuki: tuple[str, ...]) -> str:
         "COMMAND: string": ("handoff", command),
     }
     return read_script(PACKAGE / "extensions" / EXTENSION, constants)
+
+
+class OmpIntegration(PiIntegration):
+    """The same for oh-my-pi.
+
+    Whoever listens before its compactions stops those that it makes in the background, so that
+    is done only where tasuki writes the summary.
+    """
+
+    def asks_before_compaction(self) -> bool:
+        from tasuki.config.settings import load_settings
+
+        return load_settings(Path.cwd()).compaction == "replace"
 
 
 class PiControl(BaseControl):

@@ -174,6 +174,7 @@ def merge_reports(reports: Iterable[ReadReport]) -> ReadReport:
         broken=tuple(b for r in reports for b in r.broken),
         truncated_tail=any(r.truncated_tail for r in reports),
         notes=tuple(n for r in reports for n in r.notes),
+        lacks_beginning=any(r.lacks_beginning for r in reports),
     )
 
 

@@ -1,0 +1,1 @@
+"""What a harness's own compaction left out or got wrong, and how it is put right."""

@@ -1,0 +1,125 @@
+"""What a summary is checked against: the thread's facts, prepared for the checks."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from msgspec import Struct
+
+from tasuki.compaction.moment import Compaction
+from tasuki.draft.checks.lookup import ThreadLookup
+from tasuki.draft.facts.commands import normalize_command
+from tasuki.draft.facts.derive import DerivedFacts
+from tasuki.draft.facts.files import is_outside
+from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
+from tasuki.model import CommandFact, FileFact, Thread
+
+
+class Correction(Struct, frozen=True):
+    """One thing that a summary gets wrong: its words, and what the thread shows instead."""
+
+    claim: str
+    truth: str
+    refs: tuple[int, ...] = ()
+
+
+class SummaryEvidence:
+    """The thread before a compaction, and what was derived from it."""
+
+    def __init__(self, compaction: Compaction, derived: DerivedFacts) -> None:
+        self.thread: Thread = compaction.thread
+        self.derived = derived
+        self.facts = derived.facts
+        self.lookup = ThreadLookup(self.thread, ends=compaction.ends)
+        self.instructions = compaction.instructions
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the thread holds everything that the agent knew: else nothing can be missing."""
+        return not self.thread.report.lacks_beginning
+
+    @cached_property
+    def known_paths(self) -> dict[str, list[str]]:
+        """The paths of the thread's files by their last part."""
+        known: dict[str, list[str]] = {}
+        for fact in (*self.facts.files, *self.facts.spoken_of):
+            known.setdefault(fact.path.rpartition("/")[2], []).append(fact.path)
+        return known
+
+    def find_file(self, path: str) -> FileFact | None:
+        """Return what the thread did to a file, None if the path names no file, or several."""
+        wanted = self.strip_folder(path)
+        name = wanted.rpartition("/")[2]
+        fitting = [
+            f
+            for f in self.facts.files
+            if f.path.rpartition("/")[2] == name and f"/{f.path}".endswith(f"/{wanted}")
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def strip_folder(self, path: str) -> str:
+        """Return a path relative to the thread's folder."""
+        return path.removeprefix(f"{self.thread.cwd}/").removeprefix("./")
+
+    @cached_property
+    def last_checks(self) -> dict[str, CommandFact]:
+        """The last run of each kind of check."""
+        return {check.check: check for check in self.facts.last_check}
+
+    def has_passed(self, kind: str) -> bool:
+        """Return whether a check of a kind ever passed."""
+        return any(c.check == kind and c.known and c.ok for c in self.facts.commands) or any(
+            run.check == kind and run.known and run.ok for run in self.derived.runs
+        )
+
+    @cached_property
+    def command_words(self) -> frozenset[str]:
+        """Every command of the thread on one line, also without its folder and variables."""
+        lines = (fold_whitespace(run.command) for run in self.derived.runs)
+        return frozenset(form for line in lines for form in (line, normalize_command(line)))
+
+    @cached_property
+    def shell_text(self) -> str:
+        """All commands of the thread in one text."""
+        return "\n".join(run.command for run in self.derived.runs)
+
+    @cached_property
+    def uncommitted(self) -> frozenset[str]:
+        """Files of the project that were edited after the last commit that included them."""
+        return frozenset(path for path in self.facts.uncommitted if not is_outside(path))
+
+    @cached_property
+    def live_hashes(self) -> tuple[str, ...]:
+        """The commits of the thread on the branch in use, the newest last."""
+        repository = self.facts.repository
+        return tuple(
+            c.hash
+            for c in repository.commits
+            if c.hash and not c.gone and c.branch == repository.branch
+        )
+
+    @cached_property
+    def has_pushed(self) -> bool:
+        """Whether a push is in the thread."""
+        return any("git push" in run.command or "jj git push" in run.command for run in self.derived.runs)
+
+    def list_user_messages(self) -> Iterator[tuple[int, str]]:
+        """Yield what the user wrote in each message, folded, in lower case, with its ref."""
+        for ref, words in self._user_messages.items():
+            yield ref, words
+
+    @cached_property
+    def figures(self) -> frozenset[tuple[str, str]]:
+        """Every number of the thread that has a unit, with the unit in its usual form."""
+        from tasuki.compaction.user_checks import find_figures
+
+        return frozenset(find_figures(self.lookup.folded))
+
+    @cached_property
+    def _user_messages(self) -> dict[int, str]:
+        from tasuki.draft.text.entries import extract_user_words
+
+        found = {}
+        for entry in self.thread.entries:
+            if entry.kind == "user" and (words := extract_user_words(entry)):
+                found[entry.ref] = fold_for_comparison(words).lower()
+        return found

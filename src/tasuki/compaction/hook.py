@@ -1,0 +1,105 @@
+"""What tasuki does at a harness's own compaction, on one screen.
+
+    compacting   name what the summary must keep       → more words for the harness's request
+    summarized   keep the summary until it is in place
+    compacted    check it, and restore what is missing → a block for the model
+
+Where the user wants it and the harness allows it, tasuki's own summary takes the place of the
+harness's. No error reaches the harness: its own compaction goes on, and `tasuki doctor` tells
+why.
+"""
+
+import time
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tasuki.compaction.block import SUMMARY_TITLE, RestoreBlock, build_block, build_keep_list
+from tasuki.compaction.memory import CompactionMemory, CompactionReport, write_report
+from tasuki.compaction.moment import Compaction, build_coming_compaction, find_last_compaction
+from tasuki.config.settings import LoadedSettings
+from tasuki.draft.facts.git import GitProbe
+from tasuki.errors import TasukiError
+from tasuki.harness.integration import HookAnswer, HookCall
+from tasuki.harness.protocol import Harness
+from tasuki.model import Thread, tokens
+
+
+def answer_compaction(harness: Harness, call: HookCall, loaded: LoadedSettings) -> HookAnswer:
+    """Return the text for the model or for its summary, if there is one. Raises nothing."""
+    if loaded.settings.compaction == "off":
+        return HookAnswer()
+    memory = CompactionMemory(harness.name, call.thread_id or call.path)
+    try:
+        return _answer(harness, call, loaded, memory)
+    except TasukiError as error:
+        problem = str(error)
+    # A hook is a boundary: the harness goes on, and `tasuki doctor` shows the error.
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    write_report(harness.name, CompactionReport(time.time(), memory.thread, problem=problem))
+    return HookAnswer()
+
+
+def _answer(
+    harness: Harness, call: HookCall, loaded: LoadedSettings, memory: CompactionMemory
+) -> HookAnswer:
+    path = Path(call.path)
+    if call.kind == "summarized":
+        memory.keep("summary", call.text)
+        return HookAnswer()
+    if call.can_replace and loaded.settings.compaction == "replace":
+        return _replace_summary(harness, path, loaded, memory)
+    if call.kind == "compacting":
+        memory.keep("instructions", call.text)
+        # What is said at a compaction that the user asked for stays in view afterwards.
+        words = "" if call.by_user else build_keep_list(harness.read(path))
+        return HookAnswer(context=words)
+    return HookAnswer(context=_restore(harness, call, memory))
+
+
+def _replace_summary(
+    harness: Harness, path: Path, loaded: LoadedSettings, memory: CompactionMemory
+) -> HookAnswer:
+    from tasuki.compaction.replacement import write_summary  # not needed to restore
+
+    summary = write_summary(harness, path, loaded)
+    report = CompactionReport(time.time(), memory.thread, tokens=tokens(summary), replaced=True)
+    write_report(harness.name, report)
+    return HookAnswer(context=summary, replaces=True)
+
+
+def _restore(harness: Harness, call: HookCall, memory: CompactionMemory) -> str:
+    if call.messages and (given := memory.read_block(call.text)) is not None:
+        return given
+    thread = harness.read(Path(call.path))
+    compaction = _find_compaction(thread, call, memory)
+    last = thread.entries[-1].ref if thread.entries else 0
+    is_own = compaction.summary.startswith(SUMMARY_TITLE)
+    is_repeated = not call.messages and not memory.is_first_block(str(compaction.ref or last))
+    if is_own or is_repeated:
+        return ""
+    block = build_block(compaction, GitProbe(thread.cwd).read_revision())
+    if call.messages:
+        memory.keep_block(call.text, block.text)
+    _report_block(harness, memory, block)
+    return block.text
+
+
+def _find_compaction(thread: Thread, call: HookCall, memory: CompactionMemory) -> Compaction:
+    """Return the compaction that a hook is about, from the thread, the payload or the memory."""
+    instructions, kept = memory.take("instructions"), memory.take("summary")
+    found = find_last_compaction(thread, instructions) if call.is_recorded else None
+    coming = build_coming_compaction(thread, call.text or kept, instructions)
+    return found or replace(coming, in_view=call.in_view)
+
+
+def _report_block(harness: Harness, memory: CompactionMemory, block: RestoreBlock) -> None:
+    report = CompactionReport(
+        time.time(),
+        memory.thread,
+        tokens=tokens(block.text),
+        corrections=len(block.corrections),
+        rules=len(block.rules),
+    )
+    write_report(harness.name, report)

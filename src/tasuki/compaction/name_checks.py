@@ -1,0 +1,113 @@
+"""Names in a summary that the thread does not hold: commits, branches, files, identifiers."""
+
+from collections.abc import Iterator
+
+from tasuki.compaction.evidence import Correction, SummaryEvidence
+from tasuki.compaction.summary_lines import SummaryLine
+from tasuki.draft.checks.claims import extract_claims
+from tasuki.draft.facts.repository_log import is_same_hash
+from tasuki.draft.text.entries import TextClaim, contains_verbatim
+from tasuki.patterns import compile_pattern
+
+_HASH = compile_pattern(r"(?<![\w/.#-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}(?![\w-])")
+_IS_NEWEST = compile_pattern(
+    r"(?i)\bHEAD\b|\b(?:latest|newest|current|most recent|last) commit\b|\bcommit(?:ted)? (?:now )?at\b"
+)
+_BRANCH = compile_pattern(
+    r"(?i)^(?:the )?(?:current |working |active |git |feature )*branch(?: name)?\s*(?::|is\b|=)\s*[`'\"*]*([\w][\w./#-]*\w)"
+    r"|\bcurrent(?:ly)? (?:on )?(?:the )?(?:git |feature )*branch\s*(?::|is\b|=)?\s*[`'\"]+([\w][\w./#-]*\w)"
+    r"|\b(?:we are|we're|i am|i'm|currently|now|works?|working|checked out|all work is|everything is) on (?:the )?(?:git |feature |new )*"
+    r"(?:branch )?[`'\"]+([\w][\w./#-]*\w)[`'\"]+"
+    r"|\b(?:we are|we're|i am|i'm|currently|working) on (?:the )?branch ([\w][\w./#-]*\w)"
+)
+_NO_BRANCH = frozenset("is the a an and was to for from of in with that this it which name named called has off".split())
+_FIELD = compile_pattern(r"[A-Za-z_][\w-]*(?:(?:\.|::|->|#)[A-Za-z_][\w-]*)*(?:\(\))?")
+_TELLING = compile_pattern(r"[a-z][A-Z]|_|\(\)$|\.[a-z]{1,5}$|[A-Z][a-z]+[A-Z]")
+MIN_NAME = 6
+
+
+def check_names(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Yield the names of a line that are wrong."""
+    yield from _check_hashes(line, evidence)
+    yield from _check_branch(line, evidence)
+    if evidence.is_whole:
+        yield from _check_files_and_identifiers(line, evidence)
+
+
+def _check_hashes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    newest = evidence.live_hashes[-1] if evidence.live_hashes else ""
+    found = list(dict.fromkeys(_HASH.findall(line.text)))
+    for hash in found:
+        if evidence.is_whole and hash[:7] not in evidence.lookup.folded:
+            yield Correction(f"`{hash}`", "no commit or id of that name is in the thread")
+    if not newest or not _IS_NEWEST.search(line.text) or line.is_past:
+        return
+    own = [c.hash for c in evidence.facts.repository.commits if c.hash]
+    if len(found) == 1 and any(is_same_hash(found[0], hash) for hash in own):
+        if not is_same_hash(found[0], newest):
+            ref = next(c.ref for c in evidence.facts.repository.commits if c.hash == newest)
+            yield Correction(line.text, f"the newest commit of the thread is `{newest}`", (ref,))
+
+
+def _check_branch(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    match = _BRANCH.search(line.text)
+    if match is None or line.is_past or line.is_plan:
+        return
+    named, branch = match[match.lastindex or 1], evidence.facts.repository.branch
+    if named.lower() in _NO_BRANCH or named == branch:
+        return
+    ref = evidence.facts.repository.branch_ref
+    if branch and not branch.endswith(f"/{named}"):
+        yield Correction(line.text, f"the branch is `{branch}`", (ref,) if ref else ())
+    elif not branch and evidence.is_whole and not contains_verbatim(named, evidence.lookup.folded):
+        yield Correction(line.text, f"no branch `{named}` is in the thread")
+
+
+def _check_files_and_identifiers(
+    line: SummaryLine, evidence: SummaryEvidence
+) -> Iterator[Correction]:
+    for claim in extract_claims(line.text):
+        if claim.kind == "path":
+            yield from _check_path(claim, line, evidence)
+        elif claim.kind == "value" and f"`{claim.text}`" in line.text:
+            yield from _check_identifier(claim, evidence)
+
+
+def _check_path(
+    claim: TextClaim, line: SummaryLine, evidence: SummaryEvidence
+) -> Iterator[Correction]:
+    path = evidence.strip_folder(claim.text)
+    name = path.rpartition("/")[2]
+    if "." not in name or "*" in path or "{" in path or evidence.lookup.has_claim(claim, ()):
+        return
+    if contains_verbatim(path, evidence.lookup.folded) or evidence.find_file(path):
+        return
+    known = evidence.known_paths.get(name, [])
+    if not known and name not in evidence.lookup.folded:
+        if not line.is_plan:
+            yield Correction(f"`{claim.text}`", "no file of that name is in the thread")
+    elif len(known) == 1 and "/" in path and not _is_within(path, known[0]):
+        yield Correction(f"`{claim.text}`", f"in the thread that file is `{known[0]}`")
+
+
+def _is_within(path: str, known: str) -> bool:
+    """Return whether the folders of a path occur in those of a known one, in order."""
+    parts = iter(known.split("/"))
+    return all(part in parts for part in path.split("/") if part not in ("", ".", "..", "~"))
+
+
+def _check_identifier(claim: TextClaim, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Check a name of code in code marks."""
+    text = claim.text
+    bare = text.removesuffix("()")
+    if len(bare) < MIN_NAME or not _FIELD.fullmatch(text) or not _TELLING.search(text):
+        return
+    if evidence.lookup.has_claim(claim, ()) or bare.lower() in evidence.lookup.lower:
+        return
+    parts = [p for p in _PARTS.split(bare) if len(p) > 2]
+    if len(parts) > 1 and all(part.lower() in evidence.lookup.lower for part in parts):
+        return
+    yield Correction(f"`{text}`", "that name does not occur in the thread")
+
+
+_PARTS = compile_pattern(r"\.|::|->|#")

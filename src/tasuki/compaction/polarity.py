@@ -1,0 +1,105 @@
+"""Whether two sentences about the same say the opposite: one forbids what the other wants."""
+
+from tasuki.draft.text.lexicon import STOP_WORDS
+from tasuki.patterns import compile_pattern
+
+_WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
+_DENIES = compile_pattern(
+    r"(?i)\b(?:not|no|never|nor|don'?t|doesn'?t|didn'?t|isn'?t|aren'?t|can'?t|cannot|won'?t|mustn'?t|shouldn'?t|avoid\w*|stop\w*|forbid\w*|forbade|"
+    r"forbidden|refuse[sd]?|reject\w*|prohibit\w*|disallow\w*|off[- ]limits|instead of|rather than|nicht|nie|niemals|kein\w*|pas|jamais|nunca|нет|не)\b|n[’']t\b|不|没|別|ない|禁止"
+)
+_EXCEPT = compile_pattern(r"(?i)\b(?:without|unless|until|except|ohne|sin|sans)\b")
+_BEFORE = compile_pattern(r"(?i)\bbefore\b")
+_PERMITS = compile_pattern(
+    r"(?i)\b(?:allow(?:s|ed)?|permit(?:s|ted)?|may|free to|fine (?:to|with)|ok(?:ay)? (?:to|with)|approved?)\b"
+)
+_MODAL = frozenset(
+    "always never must mustn't shall should please don't dont not only ever every any anything all also without unless until before after "
+    "first user asked said wants want wanted rule rules told instruct instruction insist insists require requires required ask".split()
+)
+"""Words that say how binding a sentence is, or whose it is, and not what it is about."""
+_CLAUSE_END = compile_pattern(r"[,;:.!?()—–]|\b(?=instead of|rather than)")
+MIN_SHARED, SAME_SHARE = 2, 0.7
+"""Telling words that two sentences share at least, and the share of those of the rule."""
+
+
+def extract_telling_words(text: str) -> frozenset[str]:
+    """Return the words of a text that say what it is about, cut to their stems."""
+    found = (word.lower() for word in _WORD.findall(text))
+    return frozenset(
+        _cut_stem(word)
+        for word in found
+        if len(word) > 2 and word not in STOP_WORDS and word not in _MODAL
+    )
+
+
+def _cut_stem(word: str) -> str:
+    word = word.rstrip(".'’-")
+    for ending in ("ting", "ing", "ed", "es", "s"):
+        if len(word) > len(ending) + 2 and word.endswith(ending):
+            return word[: -len(ending)].rstrip("e")
+    return word.rstrip("e") if len(word) > 4 else word
+
+
+def denies(text: str) -> bool:
+    """Return whether a text forbids or denies something."""
+    return bool(_DENIES.search(text))
+
+
+def says_same(line: str, rule: str, share: float = SAME_SHARE) -> bool:
+    """Return whether a line speaks of a rule and does not turn it round."""
+    return _is_about(line, rule, share) and not says_opposite(line, rule, share)
+
+
+def says_opposite(line: str, rule: str, share: float = SAME_SHARE) -> bool:
+    """Return whether a line wants what a rule forbids, or forbids what it wants."""
+    if not _is_about(line, rule, share):
+        return _permits_forbidden(line, rule)
+    if denies(line) == denies(rule):
+        return bool(_PREFERS.search(rule)) and _permits_forbidden(line, rule)
+    if _EXCEPT.search(rule) or _EXCEPT.search(line):
+        return bool(_EXCEPT.search(rule)) and bool(_EXCEPT.search(line))
+    if _BEFORE.search(rule) and _BEFORE.search(line):
+        return _has_same_order(line, rule)
+    return not (_BEFORE.search(rule) or _BEFORE.search(line))
+
+
+_PREFERS = compile_pattern(r"(?i), (?:never|not)\b|\binstead of\b|\brather than\b")
+
+
+def _is_about(line: str, rule: str, share: float) -> bool:
+    telling = extract_telling_words(rule)
+    shared = len(telling & extract_telling_words(line))
+    return shared >= min(MIN_SHARED, len(telling)) and shared >= share * len(telling) > 0
+
+
+def _has_same_order(line: str, rule: str) -> bool:
+    """Return whether two sentences with `before` have the same things on its two sides."""
+    (one, two), (first, second) = (
+        (extract_telling_words(a), extract_telling_words(b))
+        for a, b in (_BEFORE.split(text, 1) for text in (line, rule))
+    )
+    return len(one & first) + len(two & second) >= len(one & second) + len(two & first)
+
+
+def _permits_forbidden(line: str, rule: str) -> bool:
+    """Return whether a line wants or allows exactly what a clause of a rule forbids."""
+    match = _DENIES.search(rule)
+    if match is None or _EXCEPT.search(rule) or _EXCEPT.search(line):
+        return False
+    end = _CLAUSE_END.search(rule, match.end())
+    forbidden = extract_telling_words(rule[match.end() : end.start() if end else len(rule)])
+    wanted = extract_telling_words(rule) - forbidden
+    allowed = _find_allowed_words(line)
+    named = max(forbidden, key=len, default="")
+    if not forbidden or not named or named not in allowed:
+        return False
+    if wanted & extract_telling_words(line):
+        return forbidden <= allowed
+    return bool(_PERMITS.search(line)) and not denies(line) and len(named) > 4
+
+
+def _find_allowed_words(line: str) -> frozenset[str]:
+    """Return the telling words of the clauses of a line that deny nothing."""
+    clauses = _CLAUSE_END.split(line)
+    return frozenset().union(*(extract_telling_words(c) for c in clauses if not denies(c)))

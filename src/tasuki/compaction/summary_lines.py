@@ -1,0 +1,71 @@
+"""The summary of a compaction, line by line, with what each line is about."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from tasuki.draft.text.split import fold_whitespace, split_sentences, strip_emphasis
+from tasuki.patterns import compile_pattern
+
+_FENCE = compile_pattern(r"^\s*(?:```|~~~)")
+_MARKS = compile_pattern(r"^\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
+_TITLE = compile_pattern(r"^\s*(?:#{1,6}\s+(.+?)|(?:\d{1,3}[.)]\s+)?\*{0,2}([A-Z][^.!?`\"]{2,60}?)\*{0,2}:\*{0,2})\s*$")
+_PLAN_TITLE = compile_pattern(r"(?i)next|pending|todo|to do|plan|remaining|outstanding|open|proposed|option|future|recommend")
+_PAST_TITLE = compile_pattern(r"(?i)histor|chronolog|analysis|progress|so far|errors? and fix|problem solving|earlier|timeline")
+_USER_TITLE = compile_pattern(r"(?i)\buser\b|\bconstraint|\bpreference|\binstruction|\brequest|\bfeedback")
+_PLANS = compile_pattern(
+    r"(?i)\b(?:need(?:s|ed)? to|should|must|will|would|could|may|might|going to|to be|want(?:s|ed)? to|plan(?:s|ned)? to|about to|"
+    r"remains? to|still to|let me|let's|next step|if|when|once|until|unless|whether|verify|ensure|make sure|confirm|check that|"
+    r"expect\w*|before|so that|in order to|recommend\w*|suggest\w*|propos\w+|optional\w*|pending|todo|not yet|try(?:ing)? to|attempt\w*)\b"
+)
+_NAMES = compile_pattern(
+    r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![\w])[\w.@+-]*(?:/[\w.@+-]+)+|\b[\w-]+\.(?:[a-z]{1,5})\b(?!\()"
+)
+MAX_LINE = 1_500
+"""Characters of one line that are read."""
+
+
+class SummaryLine(Struct, frozen=True):
+    """One sentence or list item of a summary."""
+
+    text: str
+    section: str = ""
+    """The heading above it."""
+
+    @property
+    def words(self) -> str:
+        """The text without code, paths and quotes: what it says in its own words."""
+        return _NAMES.sub("‹›", self.text)
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether it says what is to be done, or would be, and not what is."""
+        return bool(_PLAN_TITLE.search(self.section) or _PLANS.search(self.words))
+
+    @property
+    def is_past(self) -> bool:
+        """Whether its section tells what happened one after the other."""
+        return bool(_PAST_TITLE.search(self.section))
+
+    @property
+    def is_about_user(self) -> bool:
+        """Whether its section holds what the user said and wants."""
+        return bool(_USER_TITLE.search(self.section))
+
+
+def split_summary(summary: str) -> Iterator[SummaryLine]:
+    """Yield the sentences and list items of a summary, without code blocks."""
+    section, is_fenced = "", False
+    for raw in summary.split("\n"):
+        if _FENCE.match(raw):
+            is_fenced = not is_fenced
+            continue
+        if is_fenced or not raw.strip():
+            continue
+        if title := _TITLE.match(raw):
+            section = strip_emphasis(title[1] or title[2]).strip(" *:")
+            continue
+        line = fold_whitespace(strip_emphasis(_MARKS.sub("", raw)))[:MAX_LINE]
+        sentences = split_sentences(line) if len(line) > 200 else [line]
+        for sentence in sentences or [line]:
+            yield SummaryLine(sentence, section)

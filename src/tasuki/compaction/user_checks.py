@@ -1,0 +1,154 @@
+"""What a summary puts into the user's mouth: quotes, wishes turned round, other figures."""
+
+import re
+from collections.abc import Iterator
+
+from tasuki.compaction.evidence import Correction, SummaryEvidence
+from tasuki.compaction.polarity import denies, extract_telling_words, says_opposite
+from tasuki.compaction.rules import UserRule
+from tasuki.compaction.summary_lines import SummaryLine
+from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
+from tasuki.draft.checks.lookup import fold_quote
+from tasuki.draft.text.split import shorten
+from tasuki.patterns import compile_pattern
+
+MIN_QUOTE_WORDS = 4
+CLOSE_SHARE, FAR_SHARE = 0.75, 0.5
+"""Share of a quote's words that one message of the user must hold to be its source, and under
+which the quote is none of theirs."""
+_MESSAGES = compile_pattern(r"(?i)user (?:messages|prompts|said|feedback)|messages (?:from|of) the user")
+_WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
+_FIGURE = compile_pattern(
+    r"(?i)(?<![\w.,-])(\d[\d.,]*\d|\d)\s?-?(%|percent|ms|milliseconds?|s(?:ec(?:ond)?s?)?|min(?:ute)?s?|h(?:ours?)?|days?|weeks?|months?|"
+    r"[kmgt]i?b|bytes?|lines?|characters?|chars?|columns?|retries|attempts|times|rows?|items?|entries|connections?|workers?|threads?|"
+    r"requests?|tokens?|users?|px)\b"
+)
+_OF_USER = compile_pattern(
+    r"(?i)\buser(?:'s)? (?:does not|doesn'?t|did not|didn'?t|would not|wouldn'?t|no longer|now|rules?|constraints?|preferences?)\b"
+)
+MIN_SHARED_FIGURE = 2
+"""Telling words that a line shares with a rule whose figure it gives otherwise."""
+
+
+def check_user_words(
+    line: SummaryLine, evidence: SummaryEvidence, rules: list[UserRule]
+) -> Iterator[Correction]:
+    """Yield what a line says wrongly of the user's words."""
+    if any(True for _ in _list_quotes(line)):
+        yield from _check_quotes(line, evidence)
+    else:
+        yield from _check_reversed(line, evidence, rules)
+
+
+def _check_quotes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    if not (is_attributed_to_user(line.text) or _MESSAGES.search(line.section)):
+        return
+    for quote, words in _list_quotes(line):
+        if evidence.lookup.is_user_quote(quote):
+            continue
+        share, ref = _find_closest_message(words, evidence)
+        if share >= CLOSE_SHARE and _is_turned_round(quote, ref, evidence):
+            said = next(w for r, w in evidence.list_user_messages() if r == ref)
+            yield Correction(f'"{quote}"', f'the user said: "{shorten(said, 240)}"', (ref,))
+        elif share < FAR_SHARE and evidence.is_whole and not _is_in_thread(quote, evidence):
+            yield Correction(f'"{quote}"', "the user did not say that")
+
+
+def _list_quotes(line: SummaryLine) -> Iterator[tuple[str, list[str]]]:
+    """Yield the quotes of some length in a line, with their words."""
+    for claim in extract_claims(line.text):
+        words = _list_words(claim.text)
+        if claim.kind == "quote" and len(words) >= MIN_QUOTE_WORDS and claim.text[0] != "[":
+            yield claim.text, words
+
+
+def _is_in_thread(quote: str, evidence: SummaryEvidence) -> bool:
+    """Return whether a quote is somebody else's, or what the user gave to a command."""
+    folded = fold_quote(quote)
+    if folded in evidence.lookup.lower or folded in fold_quote(evidence.instructions):
+        return True
+    words = quote.split()
+    return evidence.lookup.is_anywhere(" ".join(words[: MIN_QUOTE_WORDS + 2]))
+
+
+def _list_words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _find_closest_message(words: list[str], evidence: SummaryEvidence) -> tuple[float, int]:
+    """Return the greatest share of some words that one message of the user holds, and its ref."""
+    wanted = set(words)
+    best, best_ref = 0.0, 0
+    for ref, message in evidence.list_user_messages():
+        share = len(wanted & set(_list_words(message))) / len(wanted)
+        if share > best:
+            best, best_ref = share, ref
+    return best, best_ref
+
+
+def _is_turned_round(quote: str, ref: int, evidence: SummaryEvidence) -> bool:
+    """Return whether a quote says the opposite of the sentence of a message that it is like."""
+    message = next((w for r, w in evidence.list_user_messages() if r == ref), "")
+    wanted = _list_words(quote)
+    sentences = [_list_words(s) for s in re.split(r"(?<=[.!?;])\s+|\n", message) if s]
+    closest = max(sentences, key=lambda words: len(set(wanted) & set(words)), default=[])
+    places = [n for n, word in enumerate(closest) if word in wanted]
+    if len(set(wanted) & set(closest)) < CLOSE_SHARE * len(set(wanted)) or not places:
+        return False
+    span = " ".join(closest[max(0, places[0] - 1) : places[-1] + 1])
+    return denies(quote) != denies(span)
+
+
+def _check_reversed(
+    line: SummaryLine, evidence: SummaryEvidence, rules: list[UserRule]
+) -> Iterator[Correction]:
+    """Check a line against the rules of the user that it speaks of: turned round, or other figures."""
+    about_user = (
+        line.is_about_user or is_attributed_to_user(line.text) or bool(_OF_USER.search(line.text))
+    )
+    telling = extract_telling_words(line.text)
+    for rule in rules:
+        shared = len(telling & extract_telling_words(rule.text))
+        wrong = _find_other_figure(line.text, rule.text, shared, evidence)
+        is_opposite = about_user and shared and says_opposite(line.text, rule.text)
+        if wrong or (is_opposite and not _is_allowed_later(line.text, rule, evidence)):
+            yield Correction(line.text, f'the user said: "{rule.text}"', (rule.ref,))
+            return
+
+
+def _is_allowed_later(text: str, rule: UserRule, evidence: SummaryEvidence) -> bool:
+    """Return whether a later message of the user may take a rule back: it speaks of the same."""
+    shared = extract_telling_words(text) & extract_telling_words(rule.text)
+    return any(
+        ref > rule.ref and shared & extract_telling_words(words) and not denies(words)
+        for ref, words in evidence.list_user_messages()
+    )
+
+
+def _find_other_figure(text: str, rule: str, shared: int, evidence: SummaryEvidence) -> str:
+    """Return a figure of a line that is nowhere in the thread, where a rule has another one."""
+    own = set(find_figures(rule)) if shared >= MIN_SHARED_FIGURE else set()
+    units = {unit for _, unit in own}
+    for match in _FIGURE.finditer(text if own else ""):
+        figure = (match[1], _normalize_unit(match[2]))
+        if figure[1] in units and figure not in own and figure not in evidence.figures:
+            return match[0]
+    return ""
+
+
+def find_figures(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the numbers of a text that have a unit, with the unit in its usual form."""
+    for number, unit in _FIGURE.findall(text):
+        yield number, _normalize_unit(unit)
+
+
+def _normalize_unit(unit: str) -> str:
+    low = unit.lower()
+    if low in ("percent", "%"):
+        return "%"
+    if low in ("ms",) or low.startswith("milli"):
+        return "ms"
+    for name in ("sec", "min", "hour", "day", "week", "month"):
+        if low.startswith(name):
+            return name
+    return {"s": "sec", "h": "hour"}.get(low, low.rstrip("s"))

@@ -1,0 +1,245 @@
+"""What a summary says of the work: checks that passed, commits, edited files, todos."""
+
+from collections.abc import Iterator
+
+from tasuki.compaction.evidence import Correction, SummaryEvidence
+from tasuki.compaction.summary_lines import SummaryLine
+from tasuki.draft.checks.claims import extract_claims
+from tasuki.draft.checks.lookup import contains_command, matches_shortened
+from tasuki.draft.facts.commands import shorten_command, strip_filter
+from tasuki.draft.text.entries import contains_verbatim
+from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
+from tasuki.model import CommandFact
+from tasuki.patterns import compile_pattern
+
+_CHECK_WORDS = (
+    ("test", compile_pattern(r"(?i)\b(?:unit |integration |e2e |all )?(?:tests?|test suite|specs?|suite)\b")),
+    ("lint", compile_pattern(r"(?i)\blint\w*|\btype ?check\w*|\bmypy|\bclippy|\beslint|\bruff\b")),
+    ("build", compile_pattern(r"(?i)\bbuilds?\b|\bcompil\w+")),
+)
+_PASSES_NOW = compile_pattern(
+    r"(?i)\b(?:all|both|everything|now|still|currently)\b[^.;]{0,60}\b(?:pass(?:es|ing)?|green|succeed(?:s|ing)?|clean)\b"
+    r"|\b(?:is|are) (?:now |all |still )?(?:passing|green|clean)\b|\bpass(?:es|ing)?\b|✅|\bsucceeds?\b|\bno (?:test )?failures\b"
+    r"|\b(?:lint|build)\w* (?:is )?clean\b|\bcompiles\b"
+)
+_PASSED = compile_pattern(r"(?i)\bpassed\b|\bsucceeded\b|\bwere green\b|\bsuccessful(?:ly)?\b")
+_FAILS_NOW = compile_pattern(r"(?i)\b(?:is|are|still|currently)\b[^.;]{0,40}\b(?:fail(?:s|ing)?|red|broken)\b|\bfails\b")
+_NEGATED = compile_pattern(r"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|but|only|some|most|half)\b|n't\b")
+_FAILURE = compile_pattern(r"(?i)\bfail|\berror|\bred\b|\bbroken")
+_COUNT = compile_pattern(r"(?i)\b(\d{1,5}) (?:\w+ ){0,2}?(?:tests?|specs?|checks?)\b|\b(\d{1,5}) (?:passed|passing|failed|failing|failures)\b")
+_NOT_COMMITTED = compile_pattern(r"(?i)\b(?:un-?committed|not (?:yet )?(?:been )?committed|un-?staged|not (?:yet )?staged|working tree only)\b")
+_COMMITTED = compile_pattern(r"(?i)\bcommitted\b")
+_ALL_COMMITTED = compile_pattern(
+    r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b[^.;]{0,60}\bcommitted\b|\bworking (?:tree|directory) (?:is |was )?clean\b"
+    r"|\bno uncommitted\b|\bnothing (?:is )?(?:left )?(?:un-?committed|to commit)\b"
+)
+_NONE_COMMITTED = compile_pattern(
+    r"(?i)\b(?:nothing|none)\b[^.;]{0,40}\b(?:been )?committed\b|\bno commits?\b (?:was|were|has|have|made|yet)|\bno commits? (?:made|yet)"
+)
+_PUSHED = compile_pattern(r"(?i)\b(?:was|were|been|is|are|and|committed|then)\s+(?:\w+ )?pushed\b|^pushed\b|\bpushed (?:to|it|them|the|all|both)\b")
+_NOT_PUSHED = compile_pattern(r"(?i)\b(?:not|n't|never|nothing|no)\b[^.;]{0,40}\bpush|\bunpushed\b")
+_CHANGED = compile_pattern(r"(?i)\b(?:created|modified|edited|updated|changed|wrote|added|deleted|removed|renamed|refactored|fixed)\b|\bNEW FILE\b")
+_NOT_CHANGED = compile_pattern(r"(?i)\b(?:not|n't|never|without|only read|read only|unchanged|no)\b")
+_RAN = compile_pattern(r"(?i)\b(?:ran|executed|was run|were run|re-?ran|have run|has run|i run)\b")
+_DONE_MARK = compile_pattern(r"(?i)✅|☑|✔|\[x\]|\b(?:completed?|done|finished)\b")
+_OPEN_MARK = compile_pattern(r"(?i)⏳|☐|🔄|\[ \]|\b(?:pending|in[ _-]progress|not started|open)\b")
+_STILL_RUNS = compile_pattern(r"(?i)\b(?:still|currently|is|are) (?:running|in the background)|\bin the background\b")
+
+
+def check_work(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Yield what a line says wrongly of the work."""
+    yield from _check_todo(line, evidence)
+    if line.is_plan:
+        return
+    yield from _check_results(line, evidence)
+    yield from _check_commits(line, evidence)
+    yield from _check_changes(line, evidence)
+    yield from _check_runs(line, evidence)
+
+
+# -- checks -----------------------------------------------------------------------------
+
+
+def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    for kind, words in _CHECK_WORDS:
+        if not words.search(line.text):
+            continue
+        last = evidence.last_checks.get(kind)
+        if _PASSES_NOW.search(line.words) and not _NEGATED.search(line.words):
+            if last and last.known and not last.ok and not line.is_past:
+                yield Correction(line.text, _describe_last(last), last.refs[-1:])
+            elif last is None and not evidence.has_passed(kind) and _has_no_agents(evidence):
+                yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
+            elif last and (wrong := _find_wrong_count(line, evidence)):
+                yield Correction(line.text, f"{wrong} is in no result; {_describe_last(last)}", last.refs[-1:])
+        elif _PASSED.search(line.words) and not _NEGATED.search(line.words):
+            if not evidence.has_passed(kind) and last and last.known and not last.ok:
+                yield Correction(line.text, _describe_last(last), last.refs[-1:])
+        elif (
+            _FAILS_NOW.search(line.words)
+            and last and last.known and last.ok
+            and not line.is_past and _says_only_failure(line.text)
+        ):  # fmt: skip
+            yield Correction(line.text, _describe_last(last), last.refs[-1:])
+
+
+_KIND_WORDS = {"test": "test run", "lint": "lint or type check", "build": "build"}
+
+
+def _says_only_failure(text: str) -> bool:
+    return not any(word in text.lower() for word in ("pass", "fixed", "pre-existing", "unrelated", "flaky", "because", "when", "if "))
+
+
+def _has_no_agents(evidence: SummaryEvidence) -> bool:
+    """Return whether all work is in the thread: what sub-agents did is not."""
+    return evidence.is_whole and not any(
+        e.tool and e.tool.kind == "agent" for e in evidence.thread.entries
+    )
+
+
+def _describe_last(check: CommandFact) -> str:
+    command = shorten_command(strip_filter(check.command), 100)
+    if not check.ok:
+        error = f": `{shorten(check.error, 120)}`" if check.error else ""
+        return f"the last run of `{command}` FAILED{error}"
+    outcome = f": `{shorten(check.outcome, 100)}`" if check.outcome else ""
+    return f"the last run of `{command}` passed{outcome}"
+
+
+def _find_wrong_count(line: SummaryLine, evidence: SummaryEvidence) -> str:
+    """Return a number of tests that stands nowhere in the thread, or ''."""
+    for match in _COUNT.finditer(line.text):
+        number = match[1] or match[2]
+        is_known = contains_verbatim(number, evidence.lookup.folded)
+        if int(number) > 1 and evidence.is_whole and not is_known:
+            return number
+    return ""
+
+
+# -- commits ----------------------------------------------------------------------------
+
+
+def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    text, repository = line.text, evidence.facts.repository
+    live = [c for c in repository.commits if not c.gone]
+    named = [f for c in extract_claims(text) if c.kind == "path" and (f := evidence.find_file(c.text))]
+    if _NOT_COMMITTED.search(line.words):
+        done = [f for f in named if f.edits and f.path not in evidence.uncommitted and live]
+        known = any(c.ref > f.edits[-1] for f in done for c in live)
+        if done and known and len(done) == len(named) and not line.is_past:
+            paths = ", ".join(f"`{f.path}`" for f in done)
+            yield Correction(text, f"a commit after the last edit includes {paths}", (live[-1].ref,))
+    elif _ALL_COMMITTED.search(line.words) and not _NEGATED.search(line.words.replace("No uncommitted", "")):
+        left = sorted(evidence.uncommitted)
+        if left and not line.is_past:
+            yield Correction(text, f"edited after the last commit: {_name_paths(left)}")
+    elif _NONE_COMMITTED.search(line.words):
+        if live and not line.is_past:
+            yield Correction(text, f"the thread committed {_name_commits(evidence)}", (live[-1].ref,))
+    elif _COMMITTED.search(line.words) and not _NEGATED.search(line.words) and not line.is_past:
+        left = [f.path for f in named if f.edits and f.path in evidence.uncommitted]
+        if left and len(left) == len(named):
+            yield Correction(text, f"edited since the last commit that includes it: {_name_paths(left)}")
+    yield from _check_push(line, evidence)
+
+
+def _name_paths(paths: list[str]) -> str:
+    named = ", ".join(f"`{path}`" for path in paths[:4])
+    return f"{named} and {len(paths) - 4} more" if len(paths) > 4 else named
+
+
+def _name_commits(evidence: SummaryEvidence) -> str:
+    live = [c for c in evidence.facts.repository.commits if not c.gone][-3:]
+    return ", ".join(f"`{c.hash}` {shorten(c.subject, 60)}".strip() for c in reversed(live))
+
+
+def _check_push(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    if _NOT_PUSHED.search(line.words) or not _PUSHED.search(line.words):
+        return
+    commits = evidence.facts.repository.commits
+    if commits and not evidence.has_pushed and _has_no_agents(evidence) and not _said_push(evidence):
+        yield Correction(line.text, "no push is in the thread")
+
+
+def _said_push(evidence: SummaryEvidence) -> bool:
+    """Return whether the user says that they pushed."""
+    return "pushed" in evidence.lookup.user_text
+
+
+# -- files and commands -----------------------------------------------------------------
+
+
+def _check_changes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Check that a file which a line calls changed was changed, by a tool or a command."""
+    if not _CHANGED.search(line.words) or _NOT_CHANGED.search(line.words):
+        return
+    paths = [c.text for c in extract_claims(line.text) if c.kind == "path"]
+    if len(paths) != 1 or not _is_object_of_change(line.text, paths[0]):
+        return
+    file = evidence.find_file(paths[0])
+    if file is None or file.edits or file.created or file.deleted or not file.reads:
+        return
+    name = file.path.rpartition("/")[2]
+    if name in evidence.shell_text or not _has_no_agents(evidence):
+        return
+    yield Correction(line.text, f"`{file.path}` was only read, not changed", file.reads[-1:])
+
+
+def _is_object_of_change(text: str, path: str) -> bool:
+    """Return whether a path directly follows a verb of change, or such a note follows it."""
+    at = text.find(path)
+    before, after = text[max(0, at - 24) : at], text[at + len(path) : at + len(path) + 24]
+    return bool(_VERB_BEFORE.search(before) or _NOTE_AFTER.match(after))
+
+
+_VERB_BEFORE = compile_pattern(
+    r"(?i)\b(?:created|modified|edited|updated|changed|wrote|deleted|renamed|refactored)(?: (?:the|a|new|file|existing))*[:\s`'\"*]*$"
+)
+_NOTE_AFTER = compile_pattern(
+    r"(?i)[`'\"*]*\s*(?:\((?:new|modified|created|updated|edited|deleted)\b|(?:was|has been|is now) (?:created|modified|edited|updated|changed|deleted|rewritten)\b)"
+)
+
+
+def _check_runs(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Check that a command which a line says was run was run."""
+    if not _RAN.search(line.words) or _NEGATED.search(line.words):
+        return
+    for claim in extract_claims(line.text):
+        command = fold_whitespace(claim.text)
+        if claim.kind != "command" or f"`{claim.text}`" not in line.text:
+            continue
+        known = any(
+            contains_command(c, command, is_cut=True) or matches_shortened(command, c) or command in c
+            for c in evidence.command_words
+        )
+        if not known and not evidence.lookup.has_claim(claim, ()) and _has_no_agents(evidence):
+            yield Correction(line.text, f"`{command}` was not run in the thread")
+
+
+# -- todos and background ---------------------------------------------------------------
+
+
+def _check_todo(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Check a todo item that a line calls done or open against the list as last written."""
+    todos, ref = evidence.facts.todos, (evidence.facts.todos_ref,)
+    done, is_open = _DONE_MARK.search(line.text), _OPEN_MARK.search(line.text)
+    if todos and bool(done) != bool(is_open):
+        for todo in todos:
+            if fold_whitespace(todo.text).lower() not in line.text.lower():
+                continue
+            if done and todo.status == "pending":
+                yield Correction(line.text, "in the todo list it is open", ref)
+            elif is_open and todo.status == "done":
+                yield Correction(line.text, "in the todo list it is done", ref)
+            return
+    if _STILL_RUNS.search(line.words) and not line.is_plan and not _NEGATED.search(line.words):
+        yield from _check_background(line, evidence)
+
+
+def _check_background(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    for item in evidence.thread.background:
+        terms = set(extract_terms(item.label))
+        shared = sum(term in line.text.lower() for term in terms)
+        if item.state in ("done", "failed") and terms and shared >= max(2, len(terms) * 0.6):
+            yield Correction(line.text, f"it has ended ({item.state})", (item.ref,))
+            return
