@@ -31,14 +31,22 @@ _STANDING = compile_pattern(
     r"no (?:new|more|other|external|further)|at most|at least|max(?:imum)?|minimum|exactly|immer|nie(?:mals)?|nicht|kein\w*|nur|muss|darf|"
     r"siempre|nunca|solo|toujours|jamais|ne pas|всегда|никогда)\b|^no \w+|^only |^use \w|^please (?:use|keep|do not|don'?t|always|never)|必ず|常に|絶対|总是|永远|不要|必须|禁止"
 )
+_NORM = compile_pattern(
+    r"(?i)\b(?:each|everything|everywhere|all (?:of|new|code|comments?|commits?|tests?|names?|times)|belongs?|go(?:es)? (?:in|into|through|under|to)|stays?|remains?|"
+    r"treat \w+ as|one (?:at a time|by one|per)|by hand|are (?:written|kept|named|in)|but not|nothing (?:else|directly|more)|alle|jede[rsnm]?|tou(?:te)?s|todos|todas)\b"
+    r"|, not \w|^(?:when|whenever|if|as soon as|wenn|falls) [^,]{4,80}, (?:then )?(?:stop|ask|tell|do|don'?t|use|run|write|leave|keep|skip|wait|go|let)\b"
+)
+"""What says how things are to be, without a word that commands."""
 _REPORTS = compile_pattern(
     r"(?i)^[\"“].*|(?:(?:and|but|so|as an aside|though|hm+|well|ok(?:ay)?|q)[:,. ]+)*(?:i(?:'ve|'m| have| am| was| put| did| got)\b|i (?:do not|don'?t) (?:think|understand|know|see)\b"
     r"|it (?:somehow|seems|looks)\b|there(?:'s| is| was| are)\b|we have\b|the current\b|you can\b)"
 )
 """What only tells how something is."""
 _ONE_OFF = compile_pattern(
-    r"(?i)^(?:(?:ok(?:ay)?|and|then|now|also|please|so|great|yes|no|hm+|well)[,. ]+)*(?:can|could|would|will|why|how|what|where|when|who|is|are|does|did|do) (?:you|we|i|it|the|this|that|there)\b"
+    r"(?i)^(?:(?:ok(?:ay)?|and|then|now|also|please|so|great|yes|no|hm+|well|actually)[,. ]+)*"
+    r"(?:(?:can|could|would|will) (?:you|we|i|it)|(?:why|how|what|where|who) \w+|(?:is|are|does|did|do) (?:you|we|i|it|this|that|there))\b"
 )
+"""What asks for something once."""
 
 
 class UserRule(Struct, frozen=True):
@@ -92,12 +100,13 @@ def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
         return 0.0
     cues = language_cues.detect_cues(sentence)
     is_standing = bool(_STANDING.search(sentence))
-    weight = language_cues.weigh_user_sentence(sentence, cues) + 1.5 * is_standing
+    is_norm = bool(_NORM.search(sentence)) and not _ONE_OFF.match(sentence)
+    weight = language_cues.weigh_user_sentence(sentence, cues) + 1.5 * is_standing + is_norm
     if is_refusal and (is_standing or cues & _RULES or _DIRECTS.search(sentence)):
         return max(weight, 2.0) + 1.0
     if _ONE_OFF.match(sentence) and not is_standing:
         return 0.0
-    return weight if is_standing or (cues & lexicon.WISH and weight >= MIN_WISH) else 0.0
+    return weight if is_standing or is_norm or (cues & lexicon.WISH and weight >= MIN_WISH) else 0.0
 
 
 def _is_taken_back(sentence: str, gone: Iterable[str]) -> bool:
