@@ -96,7 +96,7 @@ class World:
         return [
             request
             for request in list(self.model.log)
-            if request.count_text(text) and request.body.get("tools") and not _is_title(request)
+            if request.count_text(text) and request.body.get("tools") and not is_title(request)
         ]
 
     def until_quiet(self, pane: str) -> str:
@@ -104,7 +104,8 @@ class World:
         return wait_until_settled(self.terminal, pane, 5.0)
 
 
-def _is_title(request: ModelRequest) -> bool:
+def is_title(request: ModelRequest) -> bool:
+    """Whether Codex asks for the title of a thread."""
     return request.prompt.startswith("Generate a concise, single-line task title")
 
 

@@ -1,0 +1,132 @@
+"""Hand-written hooks that bring back, after a compaction, what its summary lacks of given texts.
+
+They show that each program takes words where `docs` say that it does, without tasuki: the tests of
+the product use its own hooks in their place. Run as a program, this is such a hook.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conftest import World
+
+TITLE = "Kept by hand:"
+EXTENSION = """
+const RULES = %s;
+export default function (pi) {
+  pi.on("session_compact", async (event, ctx) => {
+    const branch = ctx.sessionManager.getBranch();
+    const last = branch.findLast((entry) => entry.type === "compaction");
+    const kept = branch.slice(branch.findIndex((entry) => entry.id === last.firstKeptEntryId));
+    const text = [last.summary, ...kept.map((e) => JSON.stringify(e.message?.content ?? e.content ?? ""))].join("\\n");
+    const missing = RULES.filter((rule) => !text.includes(rule));
+    const content = ["%s", ...missing].join("\\n");
+    pi.sendMessage({ customType: "kept", content, display: true }, { deliverAs: "steer" });
+  });
+}
+"""
+PLUGIN = """
+const RULES = %s;
+export const Kept = async ({ client }) => ({
+  "experimental.text.complete": async (input, output) => {
+    try {
+      const path = { id: input.sessionID, messageID: input.messageID };
+      const { data } = await client.session.message({ path });
+      if (data?.info?.summary !== true) return;
+      const missing = RULES.filter((rule) => !output.text.includes(rule));
+      output.text = [output.text, "", "%s", ...missing].join("\\n");
+    } catch {}
+  },
+});
+"""
+EVENTS = {
+    "claude": {"SubagentStop": "", "SessionStart": "compact"},
+    "codex": {"SessionStart": "compact"},
+    "gemini": {"BeforeModel": "*"},
+}
+"""Where each program with hooks is listened to: event and matcher."""
+
+
+def keep(world: "World", name: str, texts: Sequence[str]) -> None:
+    """Put the hooks into a program that is set up."""
+    (world.folder / "kept.json").write_text(json.dumps(texts))
+    command = f"{sys.executable} {Path(__file__).resolve()} {name} {world.folder}"
+    if name in ("pi", "omp"):
+        world.write(f".{name}/agent/extensions/kept.ts", EXTENSION % (json.dumps(texts), TITLE))
+    elif name == "opencode":
+        world.write(".config/opencode/plugin/kept.js", PLUGIN % (json.dumps(texts), TITLE))
+    elif name == "copilot":
+        events = ("userPromptSubmitted", "postToolUse")
+        hooks = {event: [{"type": "command", "bash": command}] for event in events}
+        world.write(".copilot/hooks/kept.json", {"version": 1, "hooks": hooks})
+    else:
+        entry = [{"type": "command", "command": command}]
+        hooks = {event: [{"matcher": m, "hooks": entry}] for event, m in EVENTS[name].items()}
+        path = ".codex/hooks.json" if name == "codex" else f".{name}/settings.json"
+        file = world.home / path
+        before = json.loads(file.read_text()) if file.exists() else {}
+        world.write(path, {**before, "hooks": hooks})
+
+
+def _block(folder: Path, text: str) -> str:
+    wanted = json.loads((folder / "kept.json").read_text())
+    return "\n".join([TITLE, *(one for one in wanted if one not in text)])
+
+
+def _context(event: str, block: str) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": block}}
+
+
+def _claude(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """The summary is not in the thread yet: it is the last answer of a nameless sub-agent."""
+    kept = folder / f"summary-{told['session_id']}.txt"
+    if told["hook_event_name"] == "SubagentStop":
+        if not told["agent_type"]:
+            kept.write_text(told["last_assistant_message"])
+        return {}
+    return _context("SessionStart", _block(folder, kept.read_text()))
+
+
+def _codex(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
+    lines = map(json.loads, Path(told["transcript_path"]).read_text().splitlines())
+    (*_, last) = (line["payload"] for line in lines if line["type"] == "compacted")
+    texts = [part["text"] for one in last["replacement_history"] for part in one.get("content", [])]
+    return _context("SessionStart", _block(folder, "\n".join([last["message"], *texts])))
+
+
+def _gemini(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
+    messages = told["llm_request"]["messages"]
+    holding = [one for one in messages if "<state_snapshot>" in one["content"]]
+    if not holding:
+        return {}
+    text = "\n".join(one["content"] for one in messages)
+    holding[0]["content"] += f"\n\n{_block(folder, text)}"
+    request = {"messages": messages}
+    return {"hookSpecificOutput": {"hookEventName": "BeforeModel", "llm_request": request}}
+
+
+def _copilot(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """Once for each compaction that was applied."""
+    home = folder / "home" / ".copilot" / "session-state" / told["sessionId"] / "events.jsonl"
+    text = home.read_text() if home.exists() else ""
+    done = re.findall(r'^\{"type":"session.compaction_complete".*$', text, re.MULTILINE)
+    seen = folder / f"seen-{told['sessionId']}-{len(done)}"
+    if not done or seen.exists():
+        return {}
+    seen.touch()
+    return {"additionalContext": _block(folder, json.loads(done[-1])["data"]["summaryContent"])}
+
+
+HOOKS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {
+    "claude": _claude,
+    "codex": _codex,
+    "gemini": _gemini,
+    "copilot": _copilot,
+}
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(HOOKS[sys.argv[1]](Path(sys.argv[2]), json.load(sys.stdin))))
