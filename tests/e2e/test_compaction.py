@@ -7,7 +7,7 @@ import pytest
 from agents import PROGRAMS
 from compaction import COMPACTIONS, RULES, Talk, held
 from conftest import World
-from own_keeping import keep
+from inside import tasuki
 from selection import by_default
 
 pytestmark = pytest.mark.e2e
@@ -17,11 +17,16 @@ NAMES = [
 ]
 
 
+def keep(world: World, name: str) -> None:
+    """Install what takes part in the program's compactions."""
+    tasuki(world, "install", name, "--keep", "--yes")
+
+
 @pytest.mark.parametrize("name", by_default(NAMES, "claude", "pi"))
 def test_rules_hold_over_five_compactions_asked_for(name: str, world: World) -> None:
     """The request after each `/compact` is that of the next prompt, and holds each rule once."""
     talk = Talk(world, name)
-    keep(world, name, RULES)
+    keep(world, name)
     talk.said()
     pane = talk.opened()
     for compaction in range(1, COMPACTIONS + 1):
@@ -35,7 +40,7 @@ def test_rules_hold_over_five_compactions_asked_for(name: str, world: World) -> 
 def test_rules_hold_over_five_compactions_in_the_middle_of_a_turn(name: str, world: World) -> None:
     """The agent goes on by itself with each rule once; in Copilot CLI from its second request on."""
     talk = Talk(world, name)
-    keep(world, name, RULES)
+    keep(world, name)
     talk.said()
     talk.worked()
     for compaction in range(1, COMPACTIONS + 1):
