@@ -65,9 +65,7 @@ def test_one_compaction_gets_one_block(thread: Path) -> None:
     """Also where two hooks of tasuki are installed, and ask at the same time."""
     summarize(thread)
     with ThreadPoolExecutor(4) as pool:
-        answers = list(
-            pool.map(lambda _: ask(thread, "SessionStart", source="compact"), range(4))
-        )
+        answers = list(pool.map(lambda _: ask(thread, "SessionStart", source="compact"), range(4)))
 
     assert sum(bool(answer) for answer in answers) == 1
 
@@ -156,9 +154,7 @@ def test_a_thread_that_grows_is_read_up_to_its_last_whole_line(thread: Path) -> 
     assert RULES[0] in text
 
 
-def test_a_damaged_setting_costs_the_block_and_nothing_else(
-    thread: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_setting_costs_the_block_and_nothing_else(thread: Path, tmp_path: Path) -> None:
     """No error of tasuki's reaches the model's context."""
     (tmp_path / "config.toml").write_text("compaction = [")
 

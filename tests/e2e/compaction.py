@@ -222,7 +222,9 @@ class Talk:
     def requests(self, until: int | None = None) -> list[ModelRequest]:
         """What was asked up to the request of a number, without titles and other side requests."""
         log = list(self.world.model.log)[: None if until is None else until + 1]
-        return [r for r in log if self.way.is_summary(r) or (r.body.get("tools") and not is_title(r))]
+        return [
+            r for r in log if self.way.is_summary(r) or (r.body.get("tools") and not is_title(r))
+        ]
 
     def after(self, compaction: int) -> list[ModelRequest]:
         """The requests that hold the summary of a compaction, but not those for the next summary."""

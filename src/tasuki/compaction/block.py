@@ -20,7 +20,7 @@ from tasuki.draft.facts.derive import DerivedFacts, derive_facts
 from tasuki.draft.facts.state import list_lessons, list_state_items
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import shorten
-from tasuki.model import Facts, Item, Revision, Thread
+from tasuki.model import Facts, Revision, Thread
 from tasuki.text_safety import clean_for_display
 
 MAX_BLOCK = 3_200
@@ -66,7 +66,7 @@ def build_block(
     derived = derive_facts(compaction.thread, revision)
     rules = list_rules(compaction.thread, derived.statements)
     said = SaidText(compaction.said)
-    corrections = ()
+    corrections: tuple[Correction, ...] = ()
     if compaction.summary:
         evidence = SummaryEvidence(compaction, derived)
         corrections = tuple(check_summary(compaction.summary, evidence, rules))[:MOST_CORRECTIONS]
@@ -187,8 +187,6 @@ def _measure(lines: Sequence[str]) -> int:
 
 
 def _join_block(thread: Thread, lines: dict[str, list[str]]) -> str:
-    parts = [
-        f"## {HEADINGS[name]}\n" + "\n".join(found) for name, found in lines.items() if found
-    ]
+    parts = [f"## {HEADINGS[name]}\n" + "\n".join(found) for name, found in lines.items() if found]
     opens = f"`#n` is an entry of the thread: open it with `tasuki read {thread.id[:8]}#n` or the tool read_thread."
     return "\n".join([FENCE_OPEN, INTRODUCTION, opens, *parts, FENCE_CLOSE])

@@ -1,15 +1,17 @@
 """What a summary is checked against: the thread's facts, prepared for the checks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cached_property
 
 from msgspec import Struct
 
+from tasuki.compaction.figures import Figure, find_figures
 from tasuki.compaction.moment import Compaction
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts.commands import normalize_command
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.facts.files import is_outside
+from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.model import CommandFact, FileFact, Thread
 
@@ -100,24 +102,24 @@ class SummaryEvidence:
     @cached_property
     def has_pushed(self) -> bool:
         """Whether a push is in the thread."""
-        return any("git push" in run.command or "jj git push" in run.command for run in self.derived.runs)
+        return any(
+            "git push" in run.command or "jj git push" in run.command for run in self.derived.runs
+        )
 
-    def list_user_messages(self) -> Iterator[tuple[int, str]]:
-        """Yield what the user wrote in each message, folded, in lower case, with its ref."""
-        for ref, words in self._user_messages.items():
-            yield ref, words
+    def list_user_messages(self) -> Iterable[tuple[int, str]]:
+        """Return what the user wrote in each message, folded, in lower case, with its ref."""
+        return self._user_messages.items()
+
+    def has_figure(self, figure: Figure) -> bool:
+        """Return whether a number with this unit is anywhere in the thread."""
+        return (figure.number, figure.unit) in self._figures
 
     @cached_property
-    def figures(self) -> frozenset[tuple[str, str]]:
-        """Every number of the thread that has a unit, with the unit in its usual form."""
-        from tasuki.compaction.user_checks import find_figures
-
-        return frozenset(find_figures(self.lookup.folded))
+    def _figures(self) -> frozenset[tuple[str, str]]:
+        return frozenset((f.number, f.unit) for f in find_figures(self.lookup.folded))
 
     @cached_property
     def _user_messages(self) -> dict[int, str]:
-        from tasuki.draft.text.entries import extract_user_words
-
         found = {}
         for entry in self.thread.entries:
             if entry.kind == "user" and (words := extract_user_words(entry)):

@@ -59,7 +59,11 @@ class CompactionMemory:
         """Keep a text under a name, in place of the one before."""
         with suppress(OSError):
             create_private_folder(self.folder)
-            replace_file(self.folder / name, text.encode("utf-8", "replace")[:MAX_SUMMARY_BYTES], synced=False)
+            replace_file(
+                self.folder / name,
+                text.encode("utf-8", "replace")[:MAX_SUMMARY_BYTES],
+                synced=False,
+            )
 
     def read(self, name: str) -> str:
         """Read a kept text, empty where there is none."""

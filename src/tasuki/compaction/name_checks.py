@@ -20,7 +20,9 @@ _BRANCH = compile_pattern(
     r"(?:branch )?[`'\"]+([\w][\w./#-]*\w)[`'\"]+"
     r"|\b(?:we are|we're|i am|i'm|currently|working) on (?:the )?branch ([\w][\w./#-]*\w)"
 )
-_NO_BRANCH = frozenset("is the a an and was to for from of in with that this it which name named called has off".split())
+_NO_BRANCH = frozenset(
+    "is the a an and was to for from of in with that this it which name named called has off".split()
+)
 _FIELD = compile_pattern(r"[A-Za-z_][\w-]*(?:(?:\.|::|->|#)[A-Za-z_][\w-]*)*(?:\(\))?")
 _TELLING = compile_pattern(r"[a-z][A-Z]|_|\(\)$|\.[a-z]{1,5}$|[A-Z][a-z]+[A-Z]")
 MIN_NAME = 6
@@ -42,11 +44,11 @@ def _check_hashes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Corr
             yield Correction(f"`{hash}`", "no commit or id of that name is in the thread")
     if not newest or not _IS_NEWEST.search(line.text) or line.is_past:
         return
-    own = [c.hash for c in evidence.facts.repository.commits if c.hash]
-    if len(found) == 1 and any(is_same_hash(found[0], hash) for hash in own):
-        if not is_same_hash(found[0], newest):
-            ref = next(c.ref for c in evidence.facts.repository.commits if c.hash == newest)
-            yield Correction(line.text, f"the newest commit of the thread is `{newest}`", (ref,))
+    commits = [c for c in evidence.facts.repository.commits if c.hash]
+    is_older = len(found) == 1 and any(is_same_hash(found[0], c.hash) for c in commits)
+    if is_older and not is_same_hash(found[0], newest):
+        ref = next(c.ref for c in commits if c.hash == newest)
+        yield Correction(line.text, f"the newest commit of the thread is `{newest}`", (ref,))
 
 
 def _check_branch(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:

@@ -23,9 +23,8 @@ from tasuki.draft.brief import (
     list_sections,
     render_context,
 )
-from tasuki.draft.facts.statements import MAX_ANSWERED, SHORT_REPLY, find_answered
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.draft.text.entries import extract_user_words
+from tasuki.draft.text.entries import extract_user_words, split_turns
 from tasuki.draft.text.language_cues import is_approval, is_small_talk
 from tasuki.draft.text.split import extract_own_words, fold_whitespace, shorten
 from tasuki.harness.protocol import Harness
@@ -58,62 +57,72 @@ def write_summary(
     `replay` is for a thread of the past: git and its folder are not read. Raises what a draft
     raises.
     """
-    analyzed = pipeline.analyze_thread(
-        harness, path, Goal(text=""), _adapt_settings(loaded.settings), replay=replay
-    )
-    thread = analyzed.thread
-    opens = f"`#n` is an entry of the thread: open it with `tasuki read {thread.id[:8]}#n` or the tool read_thread."
+    settings = _adapt_settings(loaded.settings)
+    analyzed = pipeline.analyze_thread(harness, path, Goal(text=""), settings, replay=replay)
+    opens = f"`#n` is an entry of the thread: open it with `tasuki read {analyzed.thread.id[:8]}#n` or the tool read_thread."
     head = [SUMMARY_TITLE, INTRODUCTION, opens, FENCE_OPEN]
-    room = loaded.settings.budget - tokens("\n".join([*head, "", FENCE_CLOSE]))
-    unused = tokens(render_context(analyzed.base, "", preamble=False))
-    redactor = Redactor()
-    taken = int(room * WORDS_SHARE)
-    for _ in range(2):  # The second time with the room that the user's other words leave.
-        settings = replace(_adapt_settings(loaded.settings), budget=room + unused - taken)
-        draft, _ = fallback.write_draft(
-            analyzed.task, analyzed.base, replace(loaded, settings=settings), ""
-        )
-        lines = _list_lines(assemble.redact_draft(draft, redactor))
-        lines[1:1] = _list_ids(analyzed, "\n".join(lines), redactor)
-        rules = format_rules(
-            list_rules(thread, analyzed.derived.statements), SaidText("\n".join(lines)), redactor
-        )
-        while lines and tokens("\n".join([*rules, *lines])) > room - taken:
+    room = settings.budget - tokens("\n".join([*head, "", FENCE_CLOSE]))
+    composer = _SummaryComposer(analyzed, replace(loaded, settings=settings), room)
+    lines, words = composer.write(int(room * WORDS_SHARE))
+    needed = tokens("\n".join(words)) + 1
+    if room * WORDS_SHARE - needed > room * MIN_LEFT:
+        lines, words = composer.write(needed)
+    return "\n".join([*head, *lines, *words, FENCE_CLOSE])
+
+
+class _SummaryComposer:
+    """Writes the lines of a summary, with the room that the user's other words leave."""
+
+    def __init__(
+        self, analyzed: pipeline.AnalyzedThread, loaded: LoadedSettings, room: int
+    ) -> None:
+        self.analyzed = analyzed
+        self.loaded = loaded
+        self.room = room
+        self.redactor = Redactor()
+        self.rules = list_rules(analyzed.thread, analyzed.derived.statements)
+        self.unused = tokens(render_context(analyzed.base, "", preamble=False))
+        """Tokens that a brief takes for what no summary has."""
+
+    def write(self, reserved: int) -> tuple[list[str], list[str]]:
+        """Return the sections, and what else the user said in the tokens `reserved` for it."""
+        budget = self.room + self.unused - reserved
+        loaded = replace(self.loaded, settings=replace(self.loaded.settings, budget=budget))
+        draft, _ = fallback.write_draft(self.analyzed.task, self.analyzed.base, loaded, "")
+        lines = _list_lines(assemble.redact_draft(draft, self.redactor))
+        lines[1:1] = _list_ids(self.analyzed, "\n".join(lines), self.redactor)
+        rules = format_rules(self.rules, SaidText("\n".join(lines)), self.redactor)
+        while lines and tokens("\n".join([*rules, *lines])) > self.room - reserved:
             lines.pop()
-        left = room - tokens("\n".join([*rules, *lines]))
-        words = _list_other_words(thread, SaidText("\n".join(lines)), redactor, left * 4)
-        needed = tokens("\n".join(words)) + 1
-        if taken - needed < MIN_LEFT * room:
-            break
-        taken = needed
-    return "\n".join([*head, *rules, *lines, *words, FENCE_CLOSE])
+        left = self.room - tokens("\n".join([*rules, *lines]))
+        said = SaidText("\n".join(lines))
+        words = _list_other_words(self.analyzed.thread, said, self.redactor, left * 4)
+        return [*rules, *lines], words
 
 
-def _list_other_words(
-    thread: Thread, said: SaidText, redactor: Redactor, limit: int
-) -> list[str]:
-    """Return what else the user said, newest messages first to be chosen, oldest first in order."""
+def _list_other_words(thread: Thread, said: SaidText, redactor: Redactor, limit: int) -> list[str]:
+    """Return what else the user said, as a section within a limit of characters.
+
+    The newest messages are chosen first.
+    """
     heading = "\n## What else the user said"
     chosen: list[str] = []
-    printed = ""
-    answered: dict[int, str] = {}
-    for entry in thread.entries:
-        if entry.kind == "assistant":
-            printed = entry.text
-        elif entry.kind == "user":
-            answered[entry.ref] = find_answered(extract_user_words(entry), printed)
-    limit -= len(heading) + 1
-    for entry in reversed(thread.entries):
-        words = fold_whitespace(extract_own_words(extract_user_words(entry)))
-        if not words or is_approval(words) or is_small_talk(words) or said.quotes(words[:MIN_QUOTED]):
+    left = limit - len(heading) - 1
+    for turn in reversed(split_turns(thread.entries)):
+        words = extract_own_words(extract_user_words(turn.prompt)) if turn.prompt else ""
+        words = fold_whitespace(words)
+        if (
+            not words
+            or said.quotes(words[:MIN_QUOTED])
+            or is_approval(words)
+            or is_small_talk(words)
+        ):
             continue
-        question = answered.get(entry.ref, "") if len(words) <= SHORT_REPLY else ""
-        answers = f" — answering: {shorten(question, MAX_ANSWERED)}" if question else ""
-        line = f'- "{shorten(words, MAX_WORDS)}"{answers}{format_refs((entry.ref,))}'
+        line = f'- "{shorten(words, MAX_WORDS)}"{format_refs((turn.prompt.ref,) if turn.prompt else ())}'
         line = clean_line(redactor.redact(clean_for_display(line)))
-        if len(line) + 1 > limit:
+        left -= len(line) + 1
+        if left < 0:
             break
-        limit -= len(line) + 1
         chosen.append(line)
     return [heading, *reversed(chosen)] if chosen else []
 

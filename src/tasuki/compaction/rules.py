@@ -92,11 +92,9 @@ def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
 
 def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
     """Return how much a sentence is a rule, 0 where it is none."""
-    words = sentence.split()
-    if len(words) < MIN_WORDS or sentence.endswith(":") or sentence.count('"') % 2:
-        if sentence.isascii() or len(sentence) < MIN_WORDS:
-            return 0.0
-    if _REPORTS.match(sentence) or language_cues.is_small_talk(sentence) or sentence.rstrip().endswith(("?", "？")):
+    if _is_fragment(sentence) or _REPORTS.match(sentence) or sentence.endswith(("?", "？")):
+        return 0.0
+    if language_cues.is_small_talk(sentence):
         return 0.0
     cues = language_cues.detect_cues(sentence)
     is_standing = bool(_STANDING.search(sentence))
@@ -107,6 +105,14 @@ def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
     if _ONE_OFF.match(sentence) and not is_standing:
         return 0.0
     return weight if is_standing or is_norm or (cues & lexicon.WISH and weight >= MIN_WISH) else 0.0
+
+
+def _is_fragment(sentence: str) -> bool:
+    """Return whether a sentence was cut out of something, or is too short to say anything."""
+    if not sentence.isascii():
+        return len(sentence) < MIN_WORDS
+    is_cut = sentence.endswith(":") or sentence.count('"') % 2 == 1
+    return is_cut or len(sentence.split()) < MIN_WORDS
 
 
 def _is_taken_back(sentence: str, gone: Iterable[str]) -> bool:

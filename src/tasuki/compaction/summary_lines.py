@@ -9,10 +9,18 @@ from tasuki.patterns import compile_pattern
 
 _FENCE = compile_pattern(r"^\s*(?:```|~~~)")
 _MARKS = compile_pattern(r"^\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
-_TITLE = compile_pattern(r"^\s*(?:#{1,6}\s+(.+?)|(?:\d{1,3}[.)]\s+)?\*{0,2}([A-Z][^.!?`\"]{2,60}?)\*{0,2}:\*{0,2})\s*$")
-_PLAN_TITLE = compile_pattern(r"(?i)next|pending|todo|to do|plan|remaining|outstanding|open|proposed|option|future|recommend")
-_PAST_TITLE = compile_pattern(r"(?i)histor|chronolog|analysis|progress|so far|errors? and fix|problem solving|earlier|timeline")
-_USER_TITLE = compile_pattern(r"(?i)\buser\b|\bconstraint|\bpreference|\binstruction|\brequest|\bfeedback")
+_TITLE = compile_pattern(
+    r"^\s*(?:#{1,6}\s+(.+?)|(?:\d{1,3}[.)]\s+)?\*{0,2}([A-Z][^.!?`\"]{2,60}?)\*{0,2}:\*{0,2})\s*$"
+)
+_PLAN_TITLE = compile_pattern(
+    r"(?i)next|pending|todo|to do|plan|remaining|outstanding|open|proposed|option|future|recommend"
+)
+_PAST_TITLE = compile_pattern(
+    r"(?i)histor|chronolog|analysis|progress|so far|errors? and fix|problem solving|earlier|timeline"
+)
+_USER_TITLE = compile_pattern(
+    r"(?i)\buser\b|\bconstraint|\bpreference|\binstruction|\brequest|\bfeedback"
+)
 _PLANS = compile_pattern(
     r"(?i)\b(?:need(?:s|ed)? to|should|must|will|would|could|may|might|going to|to be|want(?:s|ed)? to|plan(?:s|ned)? to|about to|"
     r"remains? to|still to|let me|let's|next step|if|when|once|until|unless|whether|verify|ensure|make sure|confirm|check that|"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from tasuki.compaction.evidence import Correction, SummaryEvidence
+from tasuki.compaction.figures import find_figures
 from tasuki.compaction.polarity import denies, extract_telling_words, says_opposite
 from tasuki.compaction.rules import UserRule
 from tasuki.compaction.summary_lines import SummaryLine
@@ -16,13 +17,10 @@ MIN_QUOTE_WORDS = 4
 CLOSE_SHARE, FAR_SHARE = 0.75, 0.5
 """Share of a quote's words that one message of the user must hold to be its source, and under
 which the quote is none of theirs."""
-_MESSAGES = compile_pattern(r"(?i)user (?:messages|prompts|said|feedback)|messages (?:from|of) the user")
-_WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
-_FIGURE = compile_pattern(
-    r"(?i)(?<![\w.,-])(\d[\d.,]*\d|\d)\s?-?(%|percent|ms|milliseconds?|s(?:ec(?:ond)?s?)?|min(?:ute)?s?|h(?:ours?)?|days?|weeks?|months?|"
-    r"[kmgt]i?b|bytes?|lines?|characters?|chars?|columns?|retries|attempts|times|rows?|items?|entries|connections?|workers?|threads?|"
-    r"requests?|tokens?|users?|px)\b"
+_MESSAGES = compile_pattern(
+    r"(?i)user (?:messages|prompts|said|feedback)|messages (?:from|of) the user"
 )
+_WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
 _OF_USER = compile_pattern(
     r"(?i)\buser(?:'s)? (?:does not|doesn'?t|did not|didn'?t|would not|wouldn'?t|no longer|now|rules?|constraints?|preferences?)\b"
 )
@@ -127,28 +125,11 @@ def _is_allowed_later(text: str, rule: UserRule, evidence: SummaryEvidence) -> b
 
 def _find_other_figure(text: str, rule: str, shared: int, evidence: SummaryEvidence) -> str:
     """Return a figure of a line that is nowhere in the thread, where a rule has another one."""
-    own = set(find_figures(rule)) if shared >= MIN_SHARED_FIGURE else set()
+    figures = find_figures(rule) if shared >= MIN_SHARED_FIGURE else ()
+    own = {(figure.number, figure.unit) for figure in figures}
     units = {unit for _, unit in own}
-    for match in _FIGURE.finditer(text if own else ""):
-        figure = (match[1], _normalize_unit(match[2]))
-        if figure[1] in units and figure not in own and figure not in evidence.figures:
-            return match[0]
+    for figure in find_figures(text if own else ""):
+        is_other = (figure.number, figure.unit) not in own
+        if figure.unit in units and is_other and not evidence.has_figure(figure):
+            return figure.text
     return ""
-
-
-def find_figures(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of a text that have a unit, with the unit in its usual form."""
-    for number, unit in _FIGURE.findall(text):
-        yield number, _normalize_unit(unit)
-
-
-def _normalize_unit(unit: str) -> str:
-    low = unit.lower()
-    if low in ("percent", "%"):
-        return "%"
-    if low in ("ms",) or low.startswith("milli"):
-        return "ms"
-    for name in ("sec", "min", "hour", "day", "week", "month"):
-        if low.startswith(name):
-            return name
-    return {"s": "sec", "h": "hour"}.get(low, low.rstrip("s"))

@@ -13,7 +13,12 @@ from tasuki.model import CommandFact
 from tasuki.patterns import compile_pattern
 
 _CHECK_WORDS = (
-    ("test", compile_pattern(r"(?i)\b(?:unit |integration |e2e |all )?(?:tests?|test suite|specs?|suite)\b")),
+    (
+        "test",
+        compile_pattern(
+            r"(?i)\b(?:unit |integration |e2e |all )?(?:tests?|test suite|specs?|suite)\b"
+        ),
+    ),
     ("lint", compile_pattern(r"(?i)\blint\w*|\btype ?check\w*|\bmypy|\bclippy|\beslint|\bruff\b")),
     ("build", compile_pattern(r"(?i)\bbuilds?\b|\bcompil\w+")),
 )
@@ -23,11 +28,19 @@ _PASSES_NOW = compile_pattern(
     r"|\b(?:lint|build)\w* (?:is )?clean\b|\bcompiles\b"
 )
 _PASSED = compile_pattern(r"(?i)\bpassed\b|\bsucceeded\b|\bwere green\b|\bsuccessful(?:ly)?\b")
-_FAILS_NOW = compile_pattern(r"(?i)\b(?:is|are|still|currently)\b[^.;]{0,40}\b(?:fail(?:s|ing)?|red|broken)\b|\bfails\b")
-_NEGATED = compile_pattern(r"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|but|only|some|most|half)\b|n't\b")
+_FAILS_NOW = compile_pattern(
+    r"(?i)\b(?:is|are|still|currently)\b[^.;]{0,40}\b(?:fail(?:s|ing)?|red|broken)\b|\bfails\b"
+)
+_NEGATED = compile_pattern(
+    r"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|but|only|some|most|half)\b|n't\b"
+)
 _FAILURE = compile_pattern(r"(?i)\bfail|\berror|\bred\b|\bbroken")
-_COUNT = compile_pattern(r"(?i)\b(\d{1,5}) (?:\w+ ){0,2}?(?:tests?|specs?|checks?)\b|\b(\d{1,5}) (?:passed|passing|failed|failing|failures)\b")
-_NOT_COMMITTED = compile_pattern(r"(?i)\b(?:un-?committed|not (?:yet )?(?:been )?committed|un-?staged|not (?:yet )?staged|working tree only)\b")
+_COUNT = compile_pattern(
+    r"(?i)\b(\d{1,5}) (?:\w+ ){0,2}?(?:tests?|specs?|checks?)\b|\b(\d{1,5}) (?:passed|passing|failed|failing|failures)\b"
+)
+_NOT_COMMITTED = compile_pattern(
+    r"(?i)\b(?:un-?committed|not (?:yet )?(?:been )?committed|un-?staged|not (?:yet )?staged|working tree only)\b"
+)
 _COMMITTED = compile_pattern(r"(?i)\bcommitted\b")
 _ALL_COMMITTED = compile_pattern(
     r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b[^.;]{0,60}\bcommitted\b|\bworking (?:tree|directory) (?:is |was )?clean\b"
@@ -36,14 +49,22 @@ _ALL_COMMITTED = compile_pattern(
 _NONE_COMMITTED = compile_pattern(
     r"(?i)\b(?:nothing|none)\b[^.;]{0,40}\b(?:been )?committed\b|\bno commits?\b (?:was|were|has|have|made|yet)|\bno commits? (?:made|yet)"
 )
-_PUSHED = compile_pattern(r"(?i)\b(?:was|were|been|is|are|and|committed|then)\s+(?:\w+ )?pushed\b|^pushed\b|\bpushed (?:to|it|them|the|all|both)\b")
+_PUSHED = compile_pattern(
+    r"(?i)\b(?:was|were|been|is|are|and|committed|then)\s+(?:\w+ )?pushed\b|^pushed\b|\bpushed (?:to|it|them|the|all|both)\b"
+)
 _NOT_PUSHED = compile_pattern(r"(?i)\b(?:not|n't|never|nothing|no)\b[^.;]{0,40}\bpush|\bunpushed\b")
-_CHANGED = compile_pattern(r"(?i)\b(?:created|modified|edited|updated|changed|wrote|added|deleted|removed|renamed|refactored|fixed)\b|\bNEW FILE\b")
-_NOT_CHANGED = compile_pattern(r"(?i)\b(?:not|n't|never|without|only read|read only|unchanged|no)\b")
+_CHANGED = compile_pattern(
+    r"(?i)\b(?:created|modified|edited|updated|changed|wrote|added|deleted|removed|renamed|refactored|fixed)\b|\bNEW FILE\b"
+)
+_NOT_CHANGED = compile_pattern(
+    r"(?i)\b(?:not|n't|never|without|only read|read only|unchanged|no)\b"
+)
 _RAN = compile_pattern(r"(?i)\b(?:ran|executed|was run|were run|re-?ran|have run|has run|i run)\b")
 _DONE_MARK = compile_pattern(r"(?i)✅|☑|✔|\[x\]|\b(?:completed?|done|finished)\b")
 _OPEN_MARK = compile_pattern(r"(?i)⏳|☐|🔄|\[ \]|\b(?:pending|in[ _-]progress|not started|open)\b")
-_STILL_RUNS = compile_pattern(r"(?i)\b(?:still|currently|is|are) (?:running|in the background)|\bin the background\b")
+_STILL_RUNS = compile_pattern(
+    r"(?i)\b(?:still|currently|is|are) (?:running|in the background)|\bin the background\b"
+)
 
 
 def check_work(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
@@ -71,7 +92,9 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
             elif last is None and not evidence.has_passed(kind) and _has_no_agents(evidence):
                 yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
             elif last and (wrong := _find_wrong_count(line, evidence)):
-                yield Correction(line.text, f"{wrong} is in no result; {_describe_last(last)}", last.refs[-1:])
+                yield Correction(
+                    line.text, f"{wrong} is in no result; {_describe_last(last)}", last.refs[-1:]
+                )
         elif _PASSED.search(line.words) and not _NEGATED.search(line.words):
             if not evidence.has_passed(kind) and last and last.known and not last.ok:
                 yield Correction(line.text, _describe_last(last), last.refs[-1:])
@@ -87,7 +110,19 @@ _KIND_WORDS = {"test": "test run", "lint": "lint or type check", "build": "build
 
 
 def _says_only_failure(text: str) -> bool:
-    return not any(word in text.lower() for word in ("pass", "fixed", "pre-existing", "unrelated", "flaky", "because", "when", "if "))
+    return not any(
+        word in text.lower()
+        for word in (
+            "pass",
+            "fixed",
+            "pre-existing",
+            "unrelated",
+            "flaky",
+            "because",
+            "when",
+            "if ",
+        )
+    )
 
 
 def _has_no_agents(evidence: SummaryEvidence) -> bool:
@@ -122,24 +157,34 @@ def _find_wrong_count(line: SummaryLine, evidence: SummaryEvidence) -> str:
 def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
     text, repository = line.text, evidence.facts.repository
     live = [c for c in repository.commits if not c.gone]
-    named = [f for c in extract_claims(text) if c.kind == "path" and (f := evidence.find_file(c.text))]
+    named = [
+        f for c in extract_claims(text) if c.kind == "path" and (f := evidence.find_file(c.text))
+    ]
     if _NOT_COMMITTED.search(line.words):
         done = [f for f in named if f.edits and f.path not in evidence.uncommitted and live]
         known = any(c.ref > f.edits[-1] for f in done for c in live)
         if done and known and len(done) == len(named) and not line.is_past:
             paths = ", ".join(f"`{f.path}`" for f in done)
-            yield Correction(text, f"a commit after the last edit includes {paths}", (live[-1].ref,))
-    elif _ALL_COMMITTED.search(line.words) and not _NEGATED.search(line.words.replace("No uncommitted", "")):
+            yield Correction(
+                text, f"a commit after the last edit includes {paths}", (live[-1].ref,)
+            )
+    elif _ALL_COMMITTED.search(line.words) and not _NEGATED.search(
+        line.words.replace("No uncommitted", "")
+    ):
         left = sorted(evidence.uncommitted)
         if left and not line.is_past:
             yield Correction(text, f"edited after the last commit: {_name_paths(left)}")
     elif _NONE_COMMITTED.search(line.words):
         if live and not line.is_past:
-            yield Correction(text, f"the thread committed {_name_commits(evidence)}", (live[-1].ref,))
+            yield Correction(
+                text, f"the thread committed {_name_commits(evidence)}", (live[-1].ref,)
+            )
     elif _COMMITTED.search(line.words) and not _NEGATED.search(line.words) and not line.is_past:
         left = [f.path for f in named if f.edits and f.path in evidence.uncommitted]
         if left and len(left) == len(named):
-            yield Correction(text, f"edited since the last commit that includes it: {_name_paths(left)}")
+            yield Correction(
+                text, f"edited since the last commit that includes it: {_name_paths(left)}"
+            )
     yield from _check_push(line, evidence)
 
 
@@ -157,7 +202,12 @@ def _check_push(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
     if _NOT_PUSHED.search(line.words) or not _PUSHED.search(line.words):
         return
     commits = evidence.facts.repository.commits
-    if commits and not evidence.has_pushed and _has_no_agents(evidence) and not _said_push(evidence):
+    if (
+        commits
+        and not evidence.has_pushed
+        and _has_no_agents(evidence)
+        and not _said_push(evidence)
+    ):
         yield Correction(line.text, "no push is in the thread")
 
 
@@ -209,7 +259,9 @@ def _check_runs(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
         if claim.kind != "command" or f"`{claim.text}`" not in line.text:
             continue
         known = any(
-            contains_command(c, command, is_cut=True) or matches_shortened(command, c) or command in c
+            contains_command(c, command, is_cut=True)
+            or matches_shortened(command, c)
+            or command in c
             for c in evidence.command_words
         )
         if not known and not evidence.lookup.has_claim(claim, ()) and _has_no_agents(evidence):

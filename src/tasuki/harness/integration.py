@@ -266,15 +266,18 @@ def build_turn_hook(tasuki: tuple[str, ...], harness: str) -> str:
     return f": {HOOK_MARK}; if [ -x {shlex.quote(tasuki[0])} ]; then {call}; fi"
 
 
-def build_compaction_hook(tasuki: tuple[str, ...], harness: str, check: str = "") -> str:
+def build_compaction_hook(
+    tasuki: tuple[str, ...], harness: str, check: str = "", form: str = "%s"
+) -> str:
     """Build the shell command for the hooks around a compaction; silent once tasuki is gone.
 
     It never fails the harness, and prints nothing but tasuki's answer. With a `check`, a shell
-    command that reads the payload in `$p`, tasuki is started only where that succeeds.
+    command that reads the payload in `$p`, tasuki is started only where that succeeds, and gets
+    the payload in a `form` of printf.
     """
     call = f'"$t" {shlex.join((*tasuki[1:], "hook", harness))} 2>/dev/null || :'
     if check:
-        call = f'p=$(cat); if {check}; then printf %s "$p" | {call}; fi'
+        call = f'p=$(cat); if {check}; then printf {shlex.quote(form)} "$p" | {call}; fi'
     return f': {COMPACTION_MARK}; t={shlex.quote(tasuki[0])}; if [ -x "$t" ]; then {call}; fi'
 
 

@@ -34,7 +34,9 @@ LEGEND = {"replace": "an older one is replaced", "there": "already there",
     "--fleet", is_flag=True, help="Also the hooks by which `tasuki serve` sees its agents."
 )
 @click.option(
-    "--keep", is_flag=True, help="Also the hooks by which compactions keep your rules and the state."
+    "--keep",
+    is_flag=True,
+    help="Also the hooks by which compactions keep your rules and the state.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "--print", "dry", is_flag=True, help="Show every line, write nothing.")

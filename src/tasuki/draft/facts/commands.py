@@ -244,9 +244,7 @@ def _build_fact(group: list[CommandRun]) -> CommandFact:
         check=last.check,  # type: ignore[arg-type]
         by_user=last.by_user,
         known=last.known,
-        failed_tests=list_failed_tests(last.output)
-        if last.check == "test" and not last.ok
-        else (),
+        failed_tests=list_failed_tests(last.output) if last.check == "test" and not last.ok else (),
     )
 
 

@@ -179,7 +179,10 @@ def _parse_compaction(payload: Mapping[str, Any]) -> HookCall | None:
     if payload.get("agent_id"):
         return None
     if event == "PreCompact":
-        words, by_user = get_text(payload, "custom_instructions"), payload.get("trigger") == "manual"
+        words, by_user = (
+            get_text(payload, "custom_instructions"),
+            payload.get("trigger") == "manual",
+        )
         return replace(call, kind="compacting", text=words, by_user=by_user)
     return call if event == "SessionStart" and payload.get("source") == "compact" else None
 

@@ -482,7 +482,5 @@ class ClaudeReader:
             and self.notices[-1].after == len(log.entries),
             abandoned=len(log.entries) - len(entries),
             sources=(str(path),),
-            report=replace(
-                self.lines.build_report(), lacks_beginning=self.tree.lacks_beginning()
-            ),
+            report=replace(self.lines.build_report(), lacks_beginning=self.tree.lacks_beginning()),
         )

@@ -44,6 +44,8 @@ HOOKS = ("sessionStart", "userPromptSubmitted", "agentStop", "sessionEnd")
 None is for permissions: it also fires for what is already allowed. None is for compactions:
 nothing reports their end.
 """
+COMPACTED = '{"compacted": %s}'
+"""Form in which a payload is passed on by a hook for compactions: it looks like any other."""
 COMPACTION_HOOKS = ("userPromptSubmitted", "postToolUse")
 """The hooks after which a block can reach the model.
 
@@ -110,23 +112,24 @@ class CopilotIntegration(BaseIntegration):
         )
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        command = build_compaction_hook(tasuki, "copilot", _build_check())
+        command = build_compaction_hook(tasuki, "copilot", _build_check(), COMPACTED)
         hooks = dict.fromkeys(COMPACTION_HOOKS, (command, COMPACTION_SECONDS))
         path = str(get_home() / "hooks" / "tasuki-compaction.json")
         content = _format_hooks_file(hooks)
         return (OwnFile(path, content, COMPACTION_PURPOSE, COMPACTION_MARK),)
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
+        compacted = payload.get("compacted")
+        payload = compacted if isinstance(compacted, Mapping) else payload
         session, cwd = get_text(payload, "sessionId"), get_text(payload, "cwd")
         if not _ID.fullmatch(session):
             return None
         path = _build_path(session)
-        compacted = HookCall("compacted", path, session, cwd, is_recorded=True)
+        if compacted:
+            return HookCall("compacted", path, session, cwd, is_recorded=True)
         if "prompt" in payload:
             invoked = _INVOKED.match(get_text(payload, "prompt"))
-            return HookCall("handoff", path, session, cwd, invoked[1]) if invoked else compacted
-        if "toolResult" in payload:
-            return compacted
+            return HookCall("handoff", path, session, cwd, invoked[1]) if invoked else None
         if "stopReason" in payload:
             return HookCall("turn", get_text(payload, "transcriptPath") or path, session, cwd)
         return None
