@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_f
 from tasuki.launch.prepare import PACKAGES
 from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import read_ends, read_whole_thread
+from tasuki.threads.kept.policy import get_failure_file
+from tasuki.threads.kept.summary import KeptSummary, describe_clean_up, summarize_copies
 
 TESTED = {
     "claude": "2.1.330",
@@ -107,6 +110,8 @@ class HarnessReport(Struct, frozen=True):
     They are empty where there can be no agents.
     """
     problems: tuple[DiagnosedProblem, ...]
+    notes: tuple[str, ...] = ()
+    """What is no defect, but good to know."""
 
     @property
     def is_installed(self) -> bool:
@@ -134,6 +139,8 @@ class DoctorReport(Struct, frozen=True):
     """None where no fleet is in use: no part of it was ever installed or started."""
     harnesses: tuple[HarnessReport, ...]
     problems: tuple[DiagnosedProblem, ...]
+    kept: KeptSummary | None = None
+    """The copies of threads; None where the settings cannot be read."""
 
     @property
     def is_broken(self) -> bool:
@@ -144,16 +151,18 @@ class DoctorReport(Struct, frozen=True):
 def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
     """Examine every harness, or the named ones. Raises UsageError for an unknown name."""
     chosen = [harnesses.get_harness(name) for name in names or harnesses.list_names()]
+    own_settings = _load_settings()
     with ThreadPoolExecutor(max_workers=16) as pool:
         tmux = pool.submit(_read_version, "tmux", "-V")
         versions = [pool.submit(_find_program_version, harness) for harness in chosen]
         thread_results = list(pool.map(_summarize_threads, chosen))
         examined = tuple(
-            _inspect_harness(harness, version.result(), *threads)
+            _inspect_harness(harness, version.result(), *threads, own_settings)
             for harness, version, threads in zip(chosen, versions, thread_results, strict=True)
         )
     extras = {name: find_spec(module) is not None for name, module in _EXTRAS.items()}
     fleet = _inspect_fleet(examined)
+    kept = summarize_copies(own_settings) if own_settings else None
     return DoctorReport(
         tasuki=__version__,
         command=shlex.join(find_own_command()),
@@ -166,11 +175,30 @@ def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
             *_find_own_problems(get_data_folder()),
             *_find_settings_problems(),
             *(_find_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
+            *(_find_keeping_problems(kept) if kept else ()),
         ),
+        kept=kept,
     )
 
 
 _EXTRAS = {"review": "textual", "mcp": "mcp", "model": "pydantic_ai", "acp": "acp", "notify": "apprise", "server": "litestar"}  # fmt: skip
+
+
+def _load_settings() -> settings.Settings | None:
+    """Load the settings of this folder, None where they are wrong, which is reported."""
+    try:
+        return settings.load_settings(Path.cwd())
+    except TasukiError:
+        return None
+
+
+def _find_keeping_problems(kept: KeptSummary) -> Iterator[DiagnosedProblem]:
+    """Find why the last copy of a thread failed."""
+    if failure := kept.failure:
+        yield DiagnosedProblem(
+            f"No copy of the thread {failure.path} could be kept ({failure.at}): {failure.reason}",
+            f"fix that; the note goes with the next copy, or: rm {shlex.quote(str(get_failure_file()))}",
+        )
 
 
 def _find_settings_problems() -> Iterator[DiagnosedProblem]:
@@ -275,7 +303,11 @@ def _summarize_threads(harness: Harness) -> tuple[ThreadSummary, list[DiagnosedP
 
 
 def _inspect_harness(
-    harness: Harness, version: str, threads: ThreadSummary, problems: list[DiagnosedProblem]
+    harness: Harness,
+    version: str,
+    threads: ThreadSummary,
+    problems: list[DiagnosedProblem],
+    own_settings: settings.Settings | None,
 ) -> HarnessReport:
     integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
     parts: list[InstalledPart] = []
@@ -305,6 +337,10 @@ def _inspect_harness(
     if _is_closed(data := get_data_folder()):  # Said once, for all of them.
         problems = [problem for problem in problems if str(data) not in problem.what]
     program = shutil.which(harness.program) if harness.program else None
+    clean_up = ""
+    if threads.count and own_settings:
+        with suppress(TasukiError, OSError):  # Its settings cannot be read, which was said above.
+            clean_up = describe_clean_up(harness, own_settings)
     return HarnessReport(
         name=harness.name,
         title=harness.title,
@@ -318,6 +354,7 @@ def _inspect_harness(
         parts=tuple(parts),
         fleet=tuple(hooks),
         problems=tuple(problems),
+        notes=(clean_up,) if clean_up else (),
     )
 
 

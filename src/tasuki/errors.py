@@ -9,6 +9,7 @@ TasukiError                 base; `exit_code` 1
 ├── HomeUnknown             the user's home folder is unknown
 ├── ThreadNotFound          no thread matches the request
 ├── ThreadUnreadable        the file exists, but is no thread, is empty, or cannot be read
+│   └── KeptCopyDamaged     the copy of a thread that is gone cannot be read
 ├── HandoffNotFound         no stored handoff matches
 ├── AgentNotFound           no agent of the fleet matches
 ├── PersonaNotFound         no persona matches
@@ -78,6 +79,10 @@ class ThreadNotFound(TasukiError):
 
 class ThreadUnreadable(TasukiError):
     """A file is there but cannot be read as a thread."""
+
+
+class KeptCopyDamaged(ThreadUnreadable):
+    """The kept copy of a thread is damaged; the message names its file."""
 
 
 class HandoffNotFound(TasukiError):

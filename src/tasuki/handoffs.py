@@ -22,7 +22,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, LaunchPlan, LaunchRequest
 from tasuki.model import Goal, Handoff, HandoffEvent, Thread
 from tasuki.text_safety import remove_invisible
-from tasuki.threads import references
+from tasuki.threads import catalog, references
 from tasuki.vault import Vault, create_handoff_id
 
 if TYPE_CHECKING:
@@ -173,6 +173,11 @@ def prepare_handoff(
             if vault.load_state(id) == "draft":
                 vault.remove(id)
     result.store_draft(is_required=must_keep)
+    if settings.keep_threads != "off":
+        from tasuki.threads.kept.policy import keep_at_handoff
+
+        if problem := keep_at_handoff(harness, path, settings):
+            result.warnings.append(Redactor().redact(problem))
     return result
 
 
@@ -444,7 +449,7 @@ def build_resume_command(thread: Thread) -> tuple[str, ...]:
     """Build the command that resumes a predecessor, empty if there is none or it is unknown."""
     if thread.harness not in harnesses.list_names():
         return ()
-    return harnesses.get_harness(thread.harness).build_resume_command(thread)
+    return catalog.get_reader(thread.harness, Path(thread.path)).build_resume_command(thread)
 
 
 def _build_prefix(name: str, skill: str) -> str:

@@ -292,6 +292,7 @@ def handoff(
     if not thread and (by_fleet := _hand_off_by_fleet(goal, context)):
         return by_fleet
     harness, path = catalog.find_thread(thread, Path.cwd()) if thread else _find_own_thread(context)
+    kept = catalog.describe_copy(harness, path)
     successor = harnesses.get_harness(settings.to or harness.name)
     if not successor.can_start:
         plans.refuse_start(successor.title)
@@ -316,7 +317,8 @@ def handoff(
     else:
         head += f" Nothing was started. The user reviews and starts it with: tasuki start {id}"
     warnings = "".join(
-        f"\nNote: {clean_text(w)}" for w in (*offer.authorship_notes, *offer.warnings, *messages)
+        f"\nNote: {clean_text(w)}"
+        for w in (*filter(None, [kept]), *offer.authorship_notes, *offer.warnings, *messages)
     )
     return f"{head}{warnings}\n\n{clean_text(offer.brief)}"
 
@@ -346,6 +348,8 @@ def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
     note = (
         f"{cleaner.clean_text(source.problem)} Reading what was stored with the handoff.\n"
         if source.problem
+        else f"({cleaner.clean_text(source.note)})\n"
+        if source.note
         else ""
     )
     if question:
@@ -393,6 +397,7 @@ def find_threads(
         lines.append(
             f"{label}  {thread.harness}  {day}  {thread.cwd}  {thread.name or thread.first_words}"
         )
+        lines += [f"    ({clean_text(hit.note)})"] if hit.note else []
         lines += [f"    {label}#{line.ref} {line.kind}: {line.text}" for line in hit.lines]
     return "\n".join(lines)
 

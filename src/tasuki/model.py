@@ -204,6 +204,8 @@ class ThreadHead(Struct, frozen=True, gc=False):
 
     It is listed for all folders below `cwd`, not for that one alone.
     """
+    kept: bool = False
+    """Its file is gone; tasuki reads the copy that it kept."""
 
 
 class Goal(Struct, frozen=True):

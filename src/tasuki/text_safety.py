@@ -99,3 +99,8 @@ def _has_surrogate(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def format_size(number: int) -> str:
+    """Format bytes with their unit."""
+    return f"{number:,} bytes" if number < 10_000 else f"{number / 1000:,.0f} kB"

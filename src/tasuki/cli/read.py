@@ -79,6 +79,8 @@ def read(
             f"tasuki: {cleaner.clean_text(opened_thread.problem)} Reading what was stored with the handoff.",
             err=True,
         )
+    if opened_thread.note:
+        click.echo(f"({cleaner.clean_text(opened_thread.note.rstrip('.'))})", err=True)
     if opened_thread.thread is not None and (note := _describe_damage(opened_thread.thread)):
         click.echo(f"tasuki: {cleaner.clean_text(note)}", err=True)
     if question is not None:
@@ -161,7 +163,8 @@ def _build_about(opened_thread: "OpenedThread", cleaner: "EntryCleaner") -> dict
             "entries": len(thread.entries),
         }  # fmt: skip
     return {"label": opened_thread.label, "handoff": handoff.id if handoff else None, "thread": thread_fields,
-            "problem": cleaner.clean_text(opened_thread.problem)}  # fmt: skip
+            "problem": cleaner.clean_text(opened_thread.problem),
+            "note": cleaner.clean_text(opened_thread.note)}  # fmt: skip
 
 
 # -- a question ------------------------------------------------------------------------

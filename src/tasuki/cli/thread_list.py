@@ -33,17 +33,30 @@ FIRST_WORDS_CHARACTERS = 120
 @click.option(
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="How many."
 )
+@click.option("--kept", is_flag=True, help="All copies that are kept, of all folders.")
+@click.option(
+    "--forget", metavar="ID", help="Delete the kept copy of this thread, or of all; nothing else."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def threads(everywhere: bool, name: str | None, limit: int, as_json: bool) -> int:
+def threads(
+    everywhere: bool, name: str | None, limit: int, kept: bool, forget: str | None, as_json: bool
+) -> int:
     """List the threads of this folder, newest first.
 
     The number in front is what `--from @N` takes. Message counts marked ~ are estimated from both
-    ends of the file, since nothing else of it is read.
+    ends of the file, since nothing else of it is read. What the setting `keep_threads` kept of
+    threads that their harness deleted is listed, too.
     """
     from tasuki.threads import catalog
 
     if name:
         harnesses.get_harness(name)
+    if kept or forget is not None:
+        from tasuki.cli import kept_threads
+
+        if forget is not None:
+            return kept_threads.forget_copies(forget, as_json=as_json)
+        return kept_threads.list_copies(name, limit, as_json=as_json)
     cwd = Path.cwd()
     with collect_unreadable() as unreadable_notes:
         if everywhere:
@@ -117,6 +130,7 @@ def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:
     words = head.first_words
     if is_handoff_prompt(words):
         words = "(started with a handoff)"
+    mark = "(kept copy) " if head.kept else ""
     count = "" if head.messages is None else f"{'' if head.exact else '~'}{head.messages}"
     return (
         head.harness,
@@ -124,7 +138,7 @@ def _build_cells(head: ThreadHead, folder: str, length: int) -> tuple[str, ...]:
         count,
         _format_context(head),
         folder,
-        f"{head.id[:length]}  {make_visible(head.name or words)}",
+        f"{head.id[:length]}  {mark}{make_visible(head.name or words)}",
     )
 
 
@@ -245,6 +259,8 @@ def _format_hit(label: str, hit: "ThreadSearchResult", width: int) -> str:
     lines += [
         _cut_line(f"    #{line.ref:<5} {line.kind:<10} {line.text}", width) for line in hit.lines
     ]
+    if hit.note:
+        lines.append(_cut_line(f"    ({make_visible(hit.note.rstrip('.'))})", width))
     if hit.problem:
         lines.append(f"    {make_visible(hit.problem)}")
     return "\n".join(lines)
@@ -268,6 +284,7 @@ def _print_json(hits: "list[ThreadSearchResult]", labels: list[str], problems: l
             "thread": hit.thread,
             "lines": hit.lines,
             "problem": hit.problem,
+            "note": hit.note,
         }
         for label, hit in zip(labels, hits, strict=True)
     ]

@@ -91,6 +91,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     0 means for ever.
     """
+    keep_threads: Literal["off", "handed-off", "all"] = "off"
+    """Of which threads a copy is kept, for when their harness deletes them."""
+    keep_threads_days: int = 90
+    """Days after which such a copy is deleted; 0 means never."""
+    keep_threads_bytes: int = 2 << 30
+    """Bytes that all of them may take, compressed; 0 means any number."""
     fleet_root: str = ""
     """Folder that holds `data/personas/`; empty for tasuki's data folder."""
     fleet_tmux: str = "default"
@@ -165,7 +171,7 @@ class SettingsSource(Struct, frozen=True):
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
     "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "keep_days",
-    "fleet_root", "fleet_tmux", "compaction",
+    "keep_threads", "keep_threads_days", "keep_threads_bytes", "fleet_root", "fleet_tmux", "compaction",
 })  # fmt: skip
 """Settings that a repository cannot set.
 

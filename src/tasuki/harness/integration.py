@@ -196,6 +196,10 @@ class BaseIntegration:
     def format_answer(self, call: HookCall, answer: HookAnswer) -> str:
         return format_claude_answer(call, answer)
 
+    def find_retention_days(self) -> float | None:
+        """Return after how many days the program deletes threads; None where it never does."""
+        return None
+
     def find_blockers(self) -> tuple[str, ...]:
         return ()
 

@@ -57,7 +57,10 @@ def answer_hook(
         else:
             from tasuki.session.hook_drafts import suggest_at_turn_end
 
-            answer = HookAnswer(suggest_at_turn_end(harness, call, integration))
+            try:
+                answer = HookAnswer(suggest_at_turn_end(harness, call, integration))
+            finally:
+                _keep_thread(harness, call)
     except TasukiError as error:
         answer = HookAnswer(f"{error}", blocked=True)
     # A hook is a boundary: the agent goes on, and the user sees the error.
@@ -72,6 +75,15 @@ def answer_hook(
     if call.kind == "turn" and answer.blocked:
         answer = HookAnswer(_report_once(harness, call, answer.message))
     return integration.format_answer(call, answer)
+
+
+def _keep_thread(harness: Harness, call: HookCall) -> None:
+    """Have a copy of the thread made, where the user wants one; what goes wrong is only noted."""
+    settings = config.load_settings(Path(find_folder(call)))
+    if settings.keep_threads == "all":
+        from tasuki.threads.kept.policy import keep_at_turn_end
+
+        keep_at_turn_end(harness, call.path, settings)
 
 
 def _report_once(harness: Harness, call: HookCall, problem: str) -> str:

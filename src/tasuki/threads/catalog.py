@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasuki.errors import TasukiError, ThreadNotFound, ThreadUnreadable, UsageError
-from tasuki.files import expand_user, find_home_folder, is_possible, resolve_path
+from tasuki.files import (
+    expand_user,
+    find_home_folder,
+    get_data_folder,
+    is_possible,
+    resolve_path,
+)
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.harness.reading.jsonl import collect_unreadable, note_unread
@@ -28,14 +34,53 @@ _WORD = compile_pattern(r"[\w.:-]{2,}")
 def find_thread_files(
     harness: str | None = None, cwd: Path | None = None
 ) -> list[tuple[Harness, ThreadFile]]:
-    """Find thread files, newest first.
+    """Find thread files, newest first, also those that only a kept copy is left of.
 
-    With `cwd`, files of other folders may still be among them.
+    With `cwd`, files of other folders may still be among them. Who reads a kept copy is
+    returned as its harness; the path is that of the original.
     """
     every = filter(harnesses.may_have_threads, harnesses.list_names())
     wanted = (harness,) if harness else tuple(every)
     pairs = [(h, f) for h in map(harnesses.get_harness, wanted) for f in h.list_files(cwd)]
+    if has_kept_copies():
+        from tasuki.threads.kept.reader import list_only_kept
+
+        pairs += list_only_kept(pairs, harness, cwd)
     return sorted(pairs, key=lambda pair: -pair[1].modified)
+
+
+def has_kept_copies() -> bool:
+    """Tell whether copies of threads may be kept here."""
+    return os.path.isdir(get_data_folder() / "threads")
+
+
+def get_reader(name: str, path: Path) -> Harness:
+    """Return who reads a thread: its harness, or where it is gone, who reads its kept copy."""
+    adapter = harnesses.get_harness(name)
+    if not has_kept_copies():
+        return adapter
+    from tasuki.threads.kept.reader import choose_reader
+
+    return choose_reader(adapter, path)
+
+
+def is_readable(name: str, path: str) -> bool:
+    """Tell whether a thread exists, or a kept copy of it; without reading either."""
+    if not path:
+        return False
+    if harnesses.get_containing_file(Path(path)).exists():
+        return True
+    adapter = harnesses.get_harness(name)
+    return get_reader(name, Path(path)) is not adapter
+
+
+def describe_copy(harness: Harness, path: Path) -> str:
+    """Describe in a sentence that a thread is read from its kept copy; empty where it is not."""
+    if not has_kept_copies():
+        return ""
+    from tasuki.threads.kept.reader import describe_copy
+
+    return describe_copy(harness, path)
 
 
 def list_heads(
@@ -156,7 +201,8 @@ def is_same_folder(recorded: str, here: str) -> bool:
 class FoundThread(NamedTuple):
     """A thread's harness and file, and a note.
 
-    The note is a sentence where the thread is of another folder of the project.
+    The note is a sentence where the thread is of another folder of the project, or read from
+    its kept copy.
     """
 
     harness: Harness
@@ -178,11 +224,14 @@ def find_near(spec: str, cwd: Path) -> FoundThread:
 
 def _find_near(spec: str, cwd: Path) -> FoundThread:
     if not (spec in harnesses.list_names() or _PLACE.fullmatch(spec or "@1")):
-        return FoundThread(*find_thread(spec, cwd), "")
+        harness, path = find_thread(spec, cwd)
+        return FoundThread(harness, path, describe_copy(harness, path))
     name = spec if spec in harnesses.list_names() else None
     n = 1 if name or not spec else int(spec[1:])
     heads, folder = list_heads_near(name, cwd, n)
-    return FoundThread(*_pick_nth(n, heads, cwd, name), describe_folder(folder, cwd))
+    harness, path = _pick_nth(n, heads, cwd, name)
+    notes = (describe_folder(folder, cwd), describe_copy(harness, path))
+    return FoundThread(harness, path, " ".join(filter(None, notes)))
 
 
 def find_thread(spec: str, cwd: Path) -> tuple[Harness, Path]:
@@ -207,6 +256,11 @@ def find_thread(spec: str, cwd: Path) -> tuple[Harness, Path]:
             raise ThreadUnreadable(
                 f"{path} is a pipe or a device. A thread is read more than once: name its file."
             )
+        if not path.exists() and has_kept_copies():
+            from tasuki.threads.kept.reader import find_kept_harness
+
+            if harness := find_kept_harness(path):
+                return harness, path
         return harnesses.detect_harness(path), path
     return _find_by_id(spec)
 
@@ -224,7 +278,10 @@ def _pick_nth(
             "Any thread: tasuki handoff --from PATH_OR_ID."
         )
     head = heads[-1]
-    return harnesses.get_harness(head.harness), Path(head.path)
+    path = Path(head.path)
+    return get_reader(head.harness, path) if head.kept else harnesses.get_harness(
+        head.harness
+    ), path
 
 
 def _find_by_id(spec: str) -> tuple[Harness, Path]:

@@ -12,7 +12,6 @@ from msgspec import Struct
 from tasuki.draft.brief import find_handoff_id
 from tasuki.draft.text.entries import format_entry, join_entry_text
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound, UsageError
-from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, Entry, Handoff, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.threads import catalog
@@ -41,6 +40,8 @@ class OpenedThread(Struct, frozen=True):
 
     Then only what the handoff kept can be read.
     """
+    note: str = ""
+    """A sentence on where the thread was read from, if it was not its own file."""
 
     @property
     def citations_by_ref(self) -> dict[int, Citation]:
@@ -89,7 +90,7 @@ def open_thread(name: str, cwd: Path, vault: Vault | None = None) -> OpenedThrea
         if "cannot be read" in str(error):
             raise
     try:
-        harness, path, _ = catalog.find_near(name, cwd)
+        harness, path, note = catalog.find_near(name, cwd)
     except ThreadNotFound as error:
         if not re.fullmatch(r"[0-9a-fA-F-]{4,}", name):
             raise
@@ -99,7 +100,8 @@ def open_thread(name: str, cwd: Path, vault: Vault | None = None) -> OpenedThrea
         ) from error
     thread = harness.read(path)
     by_path = os.sep in name or os.path.isfile(name)
-    return OpenedThread(name if by_path or thread.id.startswith(name) else thread.id, thread)
+    label = name if by_path or thread.id.startswith(name) else thread.id
+    return OpenedThread(label, thread, note=note)
 
 
 def describe_broken_lines(thread: Thread) -> str:
@@ -112,11 +114,13 @@ def describe_broken_lines(thread: Thread) -> str:
 def open_predecessor(handoff: Handoff) -> OpenedThread:
     """Open the predecessor of a handoff, as far as it still exists."""
     origin = handoff.predecessor
+    path = Path(origin.path)
     try:
-        thread = harnesses.get_harness(origin.harness).read(Path(origin.path))
+        harness = catalog.get_reader(origin.harness, path)
+        thread = harness.read(path)
     except (TasukiError, OSError, ValueError) as error:  # ValueError: an impossible file name.
         return OpenedThread(handoff.id[:8], None, handoff, str(error))
-    return OpenedThread(handoff.id[:8], thread, handoff)
+    return OpenedThread(handoff.id[:8], thread, handoff, note=catalog.describe_copy(harness, path))
 
 
 def walk_chain(newest: OpenedThread, vault: Vault | None = None) -> Iterator[OpenedThread]:

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import TasukiError
-from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.model import Handoff
 from tasuki.threads.blocks import IndexedThread, IndexHit
+from tasuki.threads.catalog import describe_copy, get_reader
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner, Passage, find_matching_lines
 from tasuki.threads.query import Query, parse_query, split_tokens
@@ -34,6 +34,8 @@ class ThreadSearchResult(Struct, frozen=True):
     lines: tuple[Passage, ...] = ()
     problem: str = ""
     """Why there are no lines: the thread can no longer be read."""
+    note: str = ""
+    """A sentence where the lines are from the thread's kept copy."""
 
 
 def refresh_index(
@@ -66,13 +68,18 @@ def _build_result(hit: IndexHit, query: Query, cleaner: EntryCleaner) -> ThreadS
     if not hit.ranges:
         return ThreadSearchResult(thread, hit.score)
     try:
-        entries = harnesses.get_harness(hit.thread.harness).read(Path(hit.thread.path)).entries
+        path = Path(hit.thread.path)
+        harness = get_reader(hit.thread.harness, path)
+        entries = harness.read(path).entries
     except TasukiError as error:
         return ThreadSearchResult(thread, hit.score, problem=cleaner.clean_text(str(error)))
     ranges = hit.ranges[:RANGES]
     near = [e for e in entries if any(first <= e.ref <= last for first, last in ranges)]
     return ThreadSearchResult(
-        thread, hit.score, tuple(find_matching_lines(near, query.words, cleaner.clean_entry))
+        thread,
+        hit.score,
+        tuple(find_matching_lines(near, query.words, cleaner.clean_entry)),
+        note=describe_copy(harness, path),
     )
 
 

@@ -28,7 +28,8 @@ from tasuki.doctor import (
 )
 from tasuki.draft.models import providers
 from tasuki.errors import ModelUnavailable
-from tasuki.text_safety import clean_for_display
+from tasuki.text_safety import clean_for_display, format_size
+from tasuki.threads.kept.summary import KeptSummary
 
 DEFAULT_SETTINGS = Settings()
 FALLBACK_COLUMNS = 120
@@ -194,6 +195,8 @@ def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:
             else ""
         )
         yield from _format_row("fleet", f"the hooks' script is {report.fleet.script}{waiting}")
+    if report.kept and (report.kept.count or report.kept.setting != "off"):
+        yield from _format_row("copies", _describe_copies(report.kept))
     yield from _format_problems(report.problems)
     shown_harnesses = [h for h in report.harnesses if show_all or h.is_present]
     for harness in shown_harnesses:
@@ -217,7 +220,14 @@ def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
         yield from _format_row("inside", _describe_parts(harness))
     if fleet and harness.fleet:
         yield from _format_row("fleet", _describe_agents(harness))
+    for note in harness.notes:
+        yield from _format_row("note", note)
     yield from _format_problems(harness.problems)
+
+
+def _describe_copies(kept: KeptSummary) -> str:
+    count = "1 thread" if kept.count == 1 else f"{kept.count:,} threads"
+    return f"{count} kept, {format_size(kept.bytes)} (keep_threads: {kept.setting}). List: tasuki threads --kept"
 
 
 def _describe_program(harness: HarnessReport) -> str:

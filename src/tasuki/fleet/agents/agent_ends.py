@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -25,9 +24,9 @@ from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
-from tasuki.harness.registry import get_containing_file
 from tasuki.launch.processes import find_start_time, is_alive, send_signal
 from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.threads.catalog import is_readable
 from tasuki.vault.fleet_records import HUNG_UP
 
 
@@ -233,7 +232,7 @@ def _classify_agent(
         check_gone(panes, agent)
     except NotPossible as error:
         return LostAgent(agent, refused=str(error))
-    if not agent.thread or not get_containing_file(Path(agent.thread)).exists():
+    if not is_readable(agent.harness, agent.thread):
         return LostAgent(
             agent,
             refused=f"Agent {agent.id} has no thread: it took no turn, or its harness deleted it. Start another "

@@ -18,10 +18,10 @@ from tasuki.errors import TasukiError
 from tasuki.files import FULL, replace_file
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
-from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.typed_prompts import is_document_request
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_text
+from tasuki.threads import catalog
 
 if TYPE_CHECKING:
     from tasuki.draft.facts.statements import Statement
@@ -259,7 +259,8 @@ def complete_at_end(path: Path, agent: FleetAgent, handoff: FleetHandoff) -> tup
 
 
 def _read_thread(agent: FleetAgent) -> "Thread":
-    return harnesses.get_harness(agent.harness).read(Path(agent.thread))
+    path = Path(agent.thread)
+    return catalog.get_reader(agent.harness, path).read(path)
 
 
 class _DocumentComparison(Struct, frozen=True):

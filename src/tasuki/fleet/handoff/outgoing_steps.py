@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft.facts import earlier_handoffs
+from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import PaneGone
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.persona_files import propose_lessons
@@ -26,6 +27,7 @@ from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.typed_prompts import find_named_document
 from tasuki.text_safety import clean_text, shorten_to_line
+from tasuki.threads.catalog import get_reader, is_readable
 
 if TYPE_CHECKING:
     from tasuki.handoffs import PreparedHandoff
@@ -152,7 +154,21 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
         prompt = prompts.render_injection(handoff, agent, path)
         context.update_handoff(handoff, recorded_at=time.time(), injection_prompt=prompt)
         documents.release_path(path)
+        _keep_thread(context, handoff, agent)
     return ""
+
+
+def _keep_thread(context: StepContext, handoff: FleetHandoff, agent: FleetAgent) -> None:
+    """Copy the agent's thread, where the settings say so; a failure is a note of the handoff."""
+    settings = context.load_settings().settings
+    if settings.keep_threads == "off" or not agent.thread:
+        return
+    from tasuki.threads.kept.policy import keep_at_handoff
+
+    harness, path = harnesses.get_harness(agent.harness), Path(agent.thread)
+    note = Redactor().redact(clean_text(keep_at_handoff(harness, path, settings)))
+    if note and note not in handoff.notes:
+        context.update_handoff(handoff, notes=[*handoff.notes, note])
 
 
 def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
@@ -164,10 +180,13 @@ def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
         key=key,
         is_wanted=lambda: context.is_under_way(handoff),
     )
-    if not handoff.from_thread:
-        agent = context.load_agent(handoff.agent_id)
-        if notes := documents.complete_at_end(Path(handoff.file_path), agent, handoff):
-            context.update_handoff(handoff, notes=[*handoff.notes, *notes])
+    agent = context.load_agent(handoff.agent_id)
+    path = Path(handoff.file_path)
+    notes = () if handoff.from_thread else documents.complete_at_end(path, agent, handoff)
+    if notes:
+        handoff = replace(handoff, notes=(*handoff.notes, *notes))
+        context.update_handoff(handoff, notes=[*handoff.notes])
+    _keep_thread(context, handoff, agent)
     return outcome
 
 
@@ -275,7 +294,7 @@ def write_from_thread(
 
     `received` is the document that the agent itself began with. Raises StepFailed.
     """
-    if not agent.thread or not harnesses.get_containing_file(Path(agent.thread)).exists():
+    if not is_readable(agent.harness, agent.thread):
         raise StepFailed(
             "thread_missing",
             f"Agent {agent.id} has no thread ({agent.thread or 'none is known'}): it took no turn, or its harness "
@@ -322,14 +341,14 @@ def _prepare_handoff(
     from tasuki.model import Goal
     from tasuki.vault import Vault
 
-    harness = harnesses.get_harness(agent.harness)
+    harness = get_reader(agent.harness, Path(agent.thread))
     goal_text = clean_text(
         handoff.goal or handoff.context or agent.goal
     )  # only words of people, or nothing
     try:
         return handoffs.prepare_handoff(
             harness, Path(agent.thread), Goal(text=goal_text, forced=True), loaded,
-            successor=harness, vault=Vault(), must_keep=False, id=handoff.id,
+            successor=harnesses.get_harness(agent.harness), vault=Vault(), must_keep=False, id=handoff.id,
         )  # fmt: skip
     except (ThreadNotFound, ThreadUnreadable) as error:
         raise StepFailed("thread_missing", str(error)) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import expand_user, find_home_folder
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
@@ -73,6 +74,10 @@ class Aider(ReadOnlyHarness):
             context_tokens=last_part.context_tokens,
             of_project=True,
         )
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List nothing: it is a file of the user's own, in their folder."""
+        return ()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.aider.read import START, AiderReader

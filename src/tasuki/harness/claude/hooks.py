@@ -98,6 +98,10 @@ _HINT = compile_pattern(r'Press up to edit queued messages|Try ".*"?')
 """What an empty input shows."""
 
 
+DEFAULT_RETENTION_DAYS = 30.0
+"""Days after which Claude Code deletes threads, unless told otherwise."""
+
+
 class ClaudeIntegration(BaseIntegration):
     """The command `/handoff`, hooks, a skill, the tools and a part of the status line."""
 
@@ -152,6 +156,11 @@ class ClaudeIntegration(BaseIntegration):
             used=parse_percent(used),
             window=window if isinstance(window, int) else None,
         )
+
+    def find_retention_days(self) -> float | None:
+        """Return `cleanupPeriodDays`, 30 where it is unset. Seen: 2.1."""
+        days = read_setting(get_projects_folder().parent / "settings.json", "cleanupPeriodDays")
+        return days if isinstance(days, int | float) and days >= 0 else DEFAULT_RETENTION_DAYS
 
     def find_blockers(self) -> tuple[str, ...]:
         path = get_projects_folder().parent / "settings.json"

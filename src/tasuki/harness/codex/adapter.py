@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tasuki.harness.codex.head import find_rollout, get_home, is_rollout, list_rollouts, read_head
 from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import choose_ask_folder, plan_with_brief
 from tasuki.harness.protocol import (
     AgentControl,
@@ -57,6 +58,18 @@ class Codex:
         from tasuki.harness.codex.read import CodexReader  # not needed to list threads
 
         return CodexReader(path, lambda id: find_rollout(id, path)).read()
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List the rollout, and the beginnings of its parents that belong to its history."""
+        from tasuki.harness.codex.format import read_history_base
+
+        parts = [ThreadPart(path.name, str(path))]
+        while base := read_history_base(Path(parts[-1].path)):
+            parent = find_rollout(base.thread_id, path)
+            if parent is None or any(parent.name == part.name for part in parts):
+                break
+            parts.append(ThreadPart(parent.name, str(parent), limit=base.end_byte_offset))
+        return tuple(parts)
 
     def format_skill_command(self, skill: str) -> str:
         return f"${skill}"

@@ -7,6 +7,7 @@ from tasuki.files import find_home_folder
 from tasuki.harness import plans
 from tasuki.harness.copilot.head import get_home, is_session, list_sessions, read_head
 from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.protocol import (
     AgentControl,
     CallerIdentity,
@@ -43,6 +44,12 @@ class Copilot(plans.UnaskableHarness):
         from tasuki.harness.copilot.read import CopilotReader  # not needed to list threads
 
         return CopilotReader(path).read()
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List the log and the file beside it that names the session and its folder."""
+        beside = path.with_name("workspace.yaml")
+        own = ThreadPart(path.name, str(path))
+        return (own, ThreadPart(beside.name, str(beside))) if beside.is_file() else (own,)
 
     def format_skill_command(self, skill: str) -> str:
         return f"/{skill}"

@@ -6,6 +6,7 @@ with the same short id. So `tmp`, `history` and the registry of projects are new
 and everything else are links to the user's own.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from msgspec import Struct
 from tasuki.harness import plans
 from tasuki.harness.gemini.head import get_home, is_session, list_sessions, read_head
 from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.protocol import (
     AgentControl,
     AskAnswer,
@@ -68,6 +70,11 @@ class Gemini:
         from tasuki.harness.gemini.read import GeminiReader  # not needed to list threads
 
         return GeminiReader(path).read()
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List the session's file, and the one in its project's folder that names `cwd`."""
+        own = ThreadPart(f"chats/{path.name}", str(path))
+        return (own, ThreadPart(".project_root", data=os.fsencode(cwd))) if cwd else (own,)
 
     def format_skill_command(self, skill: str) -> str:
         """Return nothing: `/name` exists, but joins all lines of the prompt after it."""

@@ -71,6 +71,12 @@ _INPUT = compile_pattern(r"(?m)^▄{8,}\s*\n([\s\S]*?)\n▀{8,}")
 _EMPTY = compile_pattern(r"\s*Type your message.*")
 
 
+DEFAULT_RETENTION_DAYS = 30.0
+"""Days after which Gemini CLI deletes sessions, unless told otherwise."""
+_AGE = compile_pattern(r"([1-9][0-9]{0,6})([hdwm])")
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
+
+
 class GeminiIntegration(BaseIntegration):
     """The command `/handoff`, hooks, a skill and the tools."""
 
@@ -119,6 +125,20 @@ class GeminiIntegration(BaseIntegration):
             goal = _extract_goal(get_text(payload, "prompt"))
             return None if goal is None else structs.replace(call, kind="handoff", text=goal)
         return call if event == "AfterAgent" else None
+
+    def find_retention_days(self) -> float | None:
+        """Return `general.sessionRetention.maxAge` in days; its clean-up is on by default.
+
+        Seen: 0.61, with 30 days.
+        """
+        general = read_setting(get_home() / "settings.json", "general")
+        retention = general.get("sessionRetention") if isinstance(general, Mapping) else None
+        if not isinstance(retention, Mapping):
+            return DEFAULT_RETENTION_DAYS
+        if retention.get("enabled") is False:
+            return None
+        age = _AGE.fullmatch(str(retention.get("maxAge", "")))
+        return int(age[1]) * _DAYS[age[2]] if age else DEFAULT_RETENTION_DAYS
 
     def find_blockers(self) -> tuple[str, ...]:
         path = get_home() / "settings.json"

@@ -17,10 +17,12 @@ from tasuki.harness.opencode import store
 from tasuki.harness.opencode.head import (
     build_export_head,
     build_head,
+    find_session,
     get_config_folder,
     is_session,
     list_session_files,
 )
+from tasuki.harness.parts import ThreadPart, find_plain_file
 from tasuki.harness.protocol import (
     AgentControl,
     AskAnswer,
@@ -92,6 +94,23 @@ class Opencode:
                 f"{path}: the database holds no thread {id}. List them with: tasuki threads --all"
             )
         return OpencodeReader(path, database, stored).read()
+
+    def find_file(self, path: Path) -> ThreadFile | None:
+        """Find a session in its database as lists show it, or an export."""
+        database, id = _split_path(path) if path.exists() or path.parent.is_file() else (None, "")
+        if database is None:
+            return find_plain_file(path)
+        return find_session(database, id) if id else None
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List a database that holds this session alone, or the export."""
+        database, id = _split_path(path)
+        if database is None:
+            return (ThreadPart(path.name, str(path)),)
+        from tasuki.harness.opencode.extract import extract_session  # not needed to list threads
+
+        data = store.query_database(database, path, lambda db: extract_session(db, id))
+        return (ThreadPart(database.name, data=data),)
 
     def format_skill_command(self, skill: str) -> str:
         return f"/{skill}"

@@ -209,7 +209,7 @@ def list_sessions(path: Path) -> list[tuple[str, str, float, int]]:
     )
     rows = query_database(path, path, lambda db: db.execute(query).fetchall())
     return [
-        (decode_text(id), decode_text(folder), _parse_number(updated) / 1000, _parse_number(n))
+        (decode_text(id), decode_text(folder), parse_number(updated) / 1000, parse_number(n))
         for id, folder, updated, n in rows
     ]
 
@@ -238,8 +238,8 @@ def load_session(db: "Connection", id: str) -> OpencodeSession | None:
         directory=decode_text(row.get("directory")),
         title=decode_text(row.get("title")),
         version=decode_text(row.get("version")),
-        created=_parse_number(row.get("time_created")),
-        updated=_parse_number(row.get("time_updated")),
+        created=parse_number(row.get("time_created")),
+        updated=parse_number(row.get("time_updated")),
         revert=_parse_revert(row.get("revert")),
         children=tuple((decode_text(child), decode_text(title)) for child, title in children),
     )
@@ -261,7 +261,8 @@ def decode_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _parse_number(value: object) -> int:
+def parse_number(value: object) -> int:
+    """Return a number of the database; 0 for whatever else is in its place."""
     return int(value) if isinstance(value, int | float) and abs(value) < 1 << 52 else 0
 
 
@@ -279,7 +280,7 @@ def load_rows(db: "Connection", id: str) -> list[OpencodeRow]:
     _add_deleted_rows(db, id, loaded, moments)
     query = "SELECT id, time_created, data FROM message WHERE session_id = ?"
     for key, created, data in db.execute(f"{query} ORDER BY time_created, id", (id,)):
-        moments[decode_text(key)] = moment = _find_moment(decode_text(key), _parse_number(created))
+        moments[decode_text(key)] = moment = _find_moment(decode_text(key), parse_number(created))
         loaded.append(OpencodeRow(id=decode_text(key), data=_encode_data(data), moment=moment))
     query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id"
     for key, message, data in db.execute(query, (id,)):
@@ -398,8 +399,8 @@ def load_export(path: Path) -> StoredSession:
             directory=info.directory,
             title=info.title,
             version=info.version,
-            created=_parse_number(info.time.created),
-            updated=_parse_number(info.time.updated),
+            created=parse_number(info.time.created),
+            updated=parse_number(info.time.updated),
             revert=info.revert,
         ),
         rows=sort_rows(list(_list_export_rows(export))),
@@ -426,7 +427,7 @@ def _build_message_row(data: bytes) -> OpencodeRow:
     return OpencodeRow(
         identity.id,
         data,
-        moment=_find_moment(identity.id, _parse_number(_parse_time(identity.time).created)),
+        moment=_find_moment(identity.id, parse_number(_parse_time(identity.time).created)),
     )
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tasuki.files import find_home_folder, get_data_folder
 from tasuki.harness import plans
 from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import (
     build_folder_name,
@@ -267,6 +268,10 @@ class TasukiSessions(_PiFiles, ReadOnlyHarness):
         """A session is below tasuki's data folder; a copy elsewhere is taken for one of pi's."""
         root = os.path.realpath(get_sessions_folder())
         return is_session(first) and os.path.realpath(path).startswith(f"{root}{os.sep}")
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List nothing: only the user deletes sessions of tasuki."""
+        return ()
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return ("tasuki", "chat", "--resume", thread.id)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.errors import ThreadUnreadable
+from tasuki.harness.parts import ThreadPart
 from tasuki.harness.plans import ReadOnlyHarness
 from tasuki.harness.protocol import ThreadFile
 from tasuki.harness.reading import markdown
@@ -81,6 +82,10 @@ class SpecStory(ReadOnlyHarness):
             exact=whole,
             of_project=True,
         )
+
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List nothing: it is a file of the user's own, in their folder."""
+        return ()
 
     def read(self, path: Path) -> Thread:
         from tasuki.harness.specstory.read import SpecStoryReader

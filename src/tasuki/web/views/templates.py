@@ -18,7 +18,7 @@ from msgspec import Struct
 from tasuki.errors import UsageError
 from tasuki.fleet import alerts
 from tasuki.harness import registry as harnesses
-from tasuki.text_safety import clean_for_display, shorten_to_line
+from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
 
 MEDIA_TYPES = {
@@ -229,11 +229,6 @@ def format_count(number: int) -> str:
     if number < 1_000_000:
         return f"{number / 1000:.0f}k"
     return f"{number / 1_000_000:.1f}M".replace(".0M", "M")
-
-
-def format_size(number: int) -> str:
-    """Format bytes with their unit."""
-    return f"{number:,} bytes" if number < 10_000 else f"{number / 1000:,.0f} kB"
 
 
 def get_harness_title(name: str) -> str:

@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from tasuki.draft.facts import git
 from tasuki.errors import HandoffNotFound, TasukiError, ThreadNotFound
-from tasuki.harness import registry as harnesses
 from tasuki.model import Citation, CommandItem, Entry, FileItem, Handoff, HandoffEvent, Item
 from tasuki.text_safety import clean_for_display
-from tasuki.threads import references
+from tasuki.threads import catalog, references
 from tasuki.threads.passages import EntryCleaner
 from tasuki.vault import Vault
 from tasuki.web.pages.threads import view
@@ -154,7 +153,8 @@ def open_thread(handoff: Handoff) -> references.OpenedThread:
     """Open the thread of a handoff, as far as it is still there; a long one is read once."""
     origin = handoff.predecessor
     try:
-        thread = THREAD_CACHE.read_thread(harnesses.get_harness(origin.harness), Path(origin.path))
+        path = Path(origin.path)
+        thread = THREAD_CACHE.read_thread(catalog.get_reader(origin.harness, path), path)
     except (TasukiError, ValueError) as error:  # ValueError: a path with a NUL
         return references.OpenedThread(handoff.id[:8], None, handoff, str(error))
     return references.OpenedThread(handoff.id[:8], thread, handoff)

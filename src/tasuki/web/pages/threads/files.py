@@ -64,7 +64,8 @@ def find_thread_file(harness: str, id: str, path: str = "") -> tuple[Harness, Pa
     """
     adapter = harnesses.get_harness(harness)
     if path:
-        return adapter, _check_path(adapter, path)
+        checked_path = _check_path(adapter, path)
+        return catalog.get_reader(harness, checked_path), checked_path
     files = [file for _, file in catalog.find_thread_files(adapter.name)]
     checks: Sequence[Callable[[ThreadFile], bool]] = (
         lambda file: id in (file.path.stem, file.path.name),
@@ -78,12 +79,12 @@ def find_thread_file(harness: str, id: str, path: str = "") -> tuple[Harness, Pa
                 f"{len(paths)} threads of {adapter.title} are called {shorten_to_line(id, 80)}. Open it from the list of threads."
             )
         if paths:
-            return adapter, paths[0]
+            return catalog.get_reader(harness, paths[0]), paths[0]
     raise ThreadNotFound(f"No thread of {adapter.title} has the id {shorten_to_line(id, 80)}.")
 
 
 def _has_id(adapter: Harness, file: ThreadFile, id: str) -> bool:
-    head = catalog.read_head(adapter, file)
+    head = catalog.read_head(catalog.get_reader(adapter.name, file.path), file)
     return head is not None and (
         head.id == id or (len(id) >= SHORTEST_ID and head.id.startswith(id))
     )
@@ -96,6 +97,8 @@ def _check_path(adapter: Harness, path: str) -> Path:
         if file.is_absolute() and harnesses.get_containing_file(file).is_file():
             if harnesses.detect_harness(file).name == adapter.name:
                 return file
+        elif catalog.get_reader(adapter.name, file) is not adapter:
+            return file
         elif file.is_absolute() and not file.exists():
             raise ThreadNotFound(f"{shown_path} no longer exists.")
     except ValueError:  # a path with a NUL

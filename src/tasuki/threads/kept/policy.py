@@ -1,0 +1,204 @@
+"""When copies of threads are made, as the setting `keep_threads` says, and what went wrong."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.config.settings import Settings
+from tasuki.errors import TasukiError, ThreadNotFound
+from tasuki.files import create_private_folder, explain_error, replace_file
+from tasuki.harness.parts import find_file, list_parts
+from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.threads.catalog import read_head
+from tasuki.threads.kept.copies import KeptPart, KeptRecord, open_parts
+from tasuki.threads.kept.reader import KeptHarness
+from tasuki.threads.kept.store import KeptStore
+
+PAUSE_SECONDS = 30.0
+"""Between two copies of one thread at the ends of its turns."""
+FAILURE_FILE = "last-failure.json"
+
+
+class KeepFailure(Struct, frozen=True):
+    """Why a thread could not be copied, and when (UTC, ISO 8601)."""
+
+    at: str
+    path: str
+    reason: str
+
+
+def keep_thread(harness: Harness, path: Path, settings: Settings) -> Path | None:
+    """Copy a thread, if it changed since its last copy, and remove what is too old or too much.
+
+    Returns the copy's file; None where there is no conversation yet, or nothing to keep. Raises
+    TasukiError, OSError.
+    """
+    if isinstance(harness, KeptHarness):
+        return None
+    store = KeptStore()
+    original = find_file(harness, path)
+    if original is None:
+        raise ThreadNotFound(f"{path} no longer exists.")
+    known = store.find_record(path)
+    is_same = known and (known.modified, known.bytes) == (original.modified, original.bytes)
+    if is_same and store.confirm(path):
+        return store.get_file(path)
+    head = read_head(harness, original)
+    parts = list_parts(harness, path, head.cwd) if head else ()
+    if head is None or not parts:
+        return None
+    with open_parts(parts) as opened:
+        record = KeptRecord(
+            harness=harness.name,
+            path=str(path),
+            head=head,
+            modified=original.modified,
+            bytes=original.bytes,
+            kept=time.time(),
+            parts=tuple(KeptPart(part.name, part.length) for part in opened),
+        )
+        file = store.write(record, opened)
+    store.prune(
+        days=settings.keep_threads_days, most_bytes=settings.keep_threads_bytes, spared=file
+    )
+    return file
+
+
+def keep_at_handoff(harness: Harness, path: Path, settings: Settings) -> str:
+    """Copy a thread that is handed off, where the settings say so.
+
+    Returns a sentence for the user where that failed; else empty. Never raises.
+    """
+    if settings.keep_threads == "off":
+        return ""
+    reason = _try_keeping(harness, path, settings)
+    return f"No copy of the thread was kept: {reason}" if reason else ""
+
+
+def _try_keeping(harness: Harness, path: Path, settings: Settings) -> str:
+    """Copy a thread; return why that failed, which is noted for `tasuki doctor`."""
+    try:
+        keep_thread(harness, path, settings)
+    except TasukiError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"{error.filename or KeptStore().folder}: {explain_error(error)}."
+    except Exception as error:  # Neither a handoff nor a hook may fail for want of a copy.
+        reason = f"{type(error).__name__}: {error}. This is a bug in tasuki, please report it."
+    else:
+        _forget_failure(path)
+        return ""
+    _note_failure(path, reason)
+    return reason
+
+
+# -- at the end of a turn --------------------------------------------------------------
+
+
+def keep_at_turn_end(harness: Harness, path: str, settings: Settings) -> None:
+    """Start a process of its own that copies a thread, where the settings say so.
+
+    It outlives the hook, which goes on at once. Nothing is raised.
+    """
+    if settings.keep_threads != "all" or not path:
+        return
+    try:
+        # Not in the folder of the thread, whose files are not to be imported.
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, harness.name, path],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        _note_failure(Path(path), f"No process could be started: {error}.")
+
+
+def run_in_background(name: str, path: str) -> None:
+    """Copy a thread after a turn: once it is written, and not again within `PAUSE_SECONDS`.
+
+    A process that waits for the end of the pause takes the turns of the meantime with it.
+    """
+    from tasuki.config.settings import load_settings
+    from tasuki.harness import registry as harnesses
+
+    store, thread = KeptStore(), Path(path)
+    try:
+        settings, harness = load_settings(Path("/")), harnesses.get_harness(name)
+        create_private_folder(store.folder)
+        waiting = os.open(
+            store.get_file(thread).with_suffix(".waiting"),
+            os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW,
+            0o600,
+        )
+    except (TasukiError, OSError) as error:
+        _note_failure(thread, str(error))
+        return
+    try:
+        fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    _wait_for_pause(store.get_file(thread))
+    with suppress(OSError):
+        store.get_file(thread).with_suffix(".waiting").unlink()
+    os.close(waiting)
+    _try_keeping(harness, thread, settings)
+
+
+QUIET_SECONDS = 1.0
+"""Agents write an answer a moment after the hook of its turn's end."""
+
+
+def _wait_for_pause(copy: Path) -> None:
+    age = PAUSE_SECONDS
+    with suppress(OSError):
+        age = max(time.time() - copy.stat().st_mtime, 0.0)
+    time.sleep(max(PAUSE_SECONDS - age, QUIET_SECONDS))
+
+
+# -- what went wrong -------------------------------------------------------------------
+
+
+def _note_failure(path: Path, reason: str) -> None:
+    store = KeptStore()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    with suppress(OSError):
+        create_private_folder(store.folder)
+        content = msgspec.json.encode(KeepFailure(now, str(path), reason))
+        replace_file(get_failure_file(), content, synced=False)
+
+
+def _forget_failure(path: Path) -> None:
+    failure = find_failure()
+    if failure and failure.path == str(path):
+        with suppress(OSError):
+            get_failure_file().unlink()
+
+
+def get_failure_file() -> Path:
+    """Return the file that says why the last copy failed."""
+    return KeptStore().folder / FAILURE_FILE
+
+
+def find_failure() -> KeepFailure | None:
+    """Find why the last copy that failed did; None where none did, or it was made since."""
+    try:
+        content = get_failure_file().read_bytes()
+        return msgspec.json.decode(content, type=KeepFailure)
+    except (OSError, *UNDECODABLE):
+        return None
+
+
+if __name__ == "__main__":
+    run_in_background(*sys.argv[1:3])

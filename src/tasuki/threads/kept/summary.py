@@ -1,0 +1,52 @@
+"""What `tasuki doctor` says of kept copies, and of harnesses that delete their threads."""
+
+from msgspec import Struct
+
+from tasuki.config.settings import Settings
+from tasuki.harness import registry as harnesses
+from tasuki.harness.protocol import Harness
+from tasuki.threads.kept.policy import KeepFailure, find_failure
+from tasuki.threads.kept.store import KeptStore
+
+
+class KeptSummary(Struct, frozen=True):
+    """The setting `keep_threads`, and how many copies there are, with their bytes on disk.
+
+    `failure` is the last one, None where a copy of the same thread succeeded since.
+    """
+
+    setting: str
+    count: int
+    bytes: int
+    failure: KeepFailure | None = None
+
+
+def summarize_copies(settings: Settings) -> KeptSummary:
+    """Count the kept copies."""
+    copies = KeptStore().list_copies()
+    return KeptSummary(
+        settings.keep_threads, len(copies), sum(copy.bytes for copy in copies), find_failure()
+    )
+
+
+def describe_clean_up(harness: Harness, settings: Settings) -> str:
+    """Describe in a sentence that a harness deletes its threads, sooner than copies are kept.
+
+    It is empty where it does not, as far as its own settings say.
+    """
+    find_days = getattr(harnesses.get_integration(harness), "find_retention_days", None)
+    days = find_days() if find_days else None
+    keep_days = settings.keep_threads_days
+    if days is None or (keep_days and days >= keep_days):
+        return ""
+    sentence = f"{harness.title} deletes threads after {_format_days(days)}."
+    if settings.keep_threads == "off":
+        return f"{sentence} No copies are kept; the setting: keep_threads."
+    kept = "of all threads" if settings.keep_threads == "all" else "of those handed off"
+    return f"{sentence} Copies {kept} are kept."
+
+
+def _format_days(days: float) -> str:
+    if days < 1:
+        return f"{days * 24:.0f} hours"
+    return "1 day" if days == 1 else f"{days:.0f} days"
