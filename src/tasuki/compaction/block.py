@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from tasuki.compaction.corrections import check_summary
-from tasuki.compaction.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.corrections import check_summary
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.moment import Compaction, build_coming_compaction
 from tasuki.compaction.rules import UserRule, list_rules
 from tasuki.compaction.said import SaidText

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from tasuki.compaction.evidence import Correction, SummaryEvidence
-from tasuki.compaction.figures import find_figures
-from tasuki.compaction.polarity import denies, extract_telling_words, says_opposite
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.figures import find_figures
+from tasuki.compaction.checks.polarity import denies, extract_telling_words, says_opposite
+from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.compaction.rules import UserRule
-from tasuki.compaction.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
 from tasuki.draft.checks.lookup import fold_quote
 from tasuki.draft.text.split import shorten

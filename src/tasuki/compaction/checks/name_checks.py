@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tasuki.compaction.evidence import Correction, SummaryEvidence
-from tasuki.compaction.summary_lines import SummaryLine
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.facts.repository_log import is_same_hash
 from tasuki.draft.text.entries import TextClaim, contains_verbatim

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from tasuki.compaction.figures import Figure, find_figures
+from tasuki.compaction.checks.figures import Figure, find_figures
 from tasuki.compaction.moment import Compaction
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts.commands import normalize_command

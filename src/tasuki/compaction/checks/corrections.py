@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from tasuki.compaction.evidence import Correction, SummaryEvidence
-from tasuki.compaction.name_checks import check_names
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.name_checks import check_names
+from tasuki.compaction.checks.summary_lines import split_summary
+from tasuki.compaction.checks.user_checks import check_user_words
+from tasuki.compaction.checks.work_checks import check_work
 from tasuki.compaction.rules import UserRule
-from tasuki.compaction.summary_lines import split_summary
-from tasuki.compaction.user_checks import check_user_words
-from tasuki.compaction.work_checks import check_work
 from tasuki.draft.text.split import shorten
 
 MAX_CLAIM = 100

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tasuki.compaction.evidence import Correction, SummaryEvidence
-from tasuki.compaction.summary_lines import SummaryLine
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import contains_command, matches_shortened
 from tasuki.draft.facts.commands import shorten_command, strip_filter

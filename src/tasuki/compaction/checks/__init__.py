@@ -1,0 +1,1 @@
+"""Checks of what the summary of a compaction claims."""
