@@ -33,7 +33,7 @@ OPENING = "Today we look at the login service."
 SAID = f"Five things before we begin. {' '.join(RULES)} Is that clear?"
 TASK = "Work through the notes, one after the other."
 LONG = 8000
-"""Words of each of two prompts that push earlier ones out of what Codex and Copilot CLI keep word by word."""
+"""Words of a long prompt."""
 READ = 9000
 """Tokens of a request that leaves room."""
 SECONDS = 120
@@ -42,6 +42,11 @@ SECONDS = 120
 def words(name: object, count: int) -> str:
     """A text of words that all differ: oh-my-pi interrupts a model that repeats itself."""
     return " ".join(f"w{name}x{number}" for number in range(count))
+
+
+def long(name: str) -> str:
+    """A prompt beside which Codex and Copilot CLI keep none of the middle ones word by word."""
+    return f"Mind these names: {words(name, LONG)}"
 
 
 def held(compaction: int) -> tuple[str, str]:
@@ -105,6 +110,8 @@ class Way(Struct, frozen=True):
     """What it wants around a summary."""
     twice: bool = False
     """It asks for each summary twice; the second answer counts."""
+    calls: int = 2
+    """Requests of a task from one compaction to the next: Claude Code gives up when there are too few."""
     late: int = 0
     """Requests in the middle of a turn that no hook reaches before the next."""
     settings: Callable[[World], None] = lambda _: None
@@ -121,6 +128,8 @@ CODEX = (
     "model_auto_compact_token_limit=50000",
 )
 COPILOT = ("--allow-tool", "shell(cat notes.txt)")
+THREAD = "{thread}"
+"""Stands for the id of the newest thread."""
 SESSIONS = '^{"type":"compaction"'
 
 
@@ -144,8 +153,9 @@ WAYS = {
         compactions=_lines(PROGRAMS["claude"].threads, '"subtype":"compact_boundary"'),
         headless=("claude", *CLAUDE, "-p"),
         going_on=("claude", *CLAUDE, "--continue", "-p"),
-        screen=("claude", *CLAUDE, "--continue"),
+        screen=("claude", *CLAUDE, "--resume", THREAD),
         answer="<analysis>So far.</analysis>\n<summary>{}</summary>",
+        calls=5,
     ),
     "codex": Way(
         asks="You are performing a CONTEXT CHECKPOINT COMPACTION",
@@ -201,6 +211,7 @@ WAYS = {
         headless=("copilot", *COPILOT, "-p"),
         going_on=("copilot", *COPILOT, "--continue", "-p"),
         screen=("copilot", *COPILOT, "--continue", "-i"),
+        calls=5,
         late=1,
     ),
 }
@@ -216,8 +227,6 @@ class Talk:
         self.program.prepare(world)
         self.way.settings(world)
         world.model.rules = (ModelRule("", (ModelStep(reply=self._reply),)),)
-        self.before = 0
-        """Compactions that were recorded before the terminal was opened."""
 
     def requests(self, until: int | None = None) -> list[ModelRequest]:
         """What was asked up to the request of a number, without titles and other side requests."""
@@ -232,11 +241,10 @@ class Talk:
         return [request for request in found if not self.way.is_summary(request)]
 
     def said(self) -> None:
-        """Have a conversation without a screen: an opening, five rules, and much that is said later."""
+        """Have a conversation without a screen: five rules between two long prompts."""
         self._run(*self.way.headless, OPENING)
-        self._run(*self.way.going_on, SAID)
-        for name in ("first", "second"):
-            self._run(*self.way.going_on, f"Mind these names: {words(name, LONG)}")
+        for prompt in (long("first"), SAID, long("second")):
+            self._run(*self.way.going_on, prompt)
 
     def worked(self) -> None:
         """Give a task in whose middle the program compacts by itself, so often as was asked for."""
@@ -245,7 +253,9 @@ class Talk:
     def opened(self) -> str:
         """Open the thread in a terminal; its pane."""
         first = "Round 0: are you there?"
-        command = self.way.screen if self.way.ready else (*self.way.screen, first)
+        newest = max(self.program.files(self.world.home), key=lambda path: path.stat().st_mtime)
+        command = [word.replace(THREAD, newest.stem) for word in self.way.screen]
+        command += [] if self.way.ready else [first]
         pane = self.world.run(command)
         if self.way.ready:
             self.world.shows(pane, self.way.ready, SECONDS)
@@ -290,7 +300,7 @@ class Talk:
             return ModelStep(f"Fine. {words(request.number, 600)}", read=READ)
         asked = [n for n, one in enumerate(seen) if self.way.is_summary(one)]
         since = len(seen) - (asked[-1] + 1 if asked else self._begun(seen))
-        full = since == 2
+        full = since == self.way.calls
         if full and len(self._firsts(seen)) == self.compactions:
             return ModelStep("All notes are read.", read=READ)
         text = f"Next note. {words(request.number, 600)}"
