@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki import __version__
+from tasuki.compaction.memory import CompactionReport, read_report
 from tasuki.config import settings
 from tasuki.errors import TasukiError
 from tasuki.files import explain_error, get_data_folder
@@ -112,6 +113,10 @@ class HarnessReport(Struct, frozen=True):
     problems: tuple[DiagnosedProblem, ...]
     notes: tuple[str, ...] = ()
     """What is no defect, but good to know."""
+    keeping: tuple[InstalledPart, ...] = ()
+    """What `tasuki install --keep` adds, for compactions; empty where nothing can be."""
+    compaction: CompactionReport | None = None
+    """What became of the last compaction that tasuki took part in."""
 
     @property
     def is_installed(self) -> bool:
@@ -312,16 +317,21 @@ def _inspect_harness(
     integration, control = harnesses.get_integration(harness), harnesses.get_control(harness)
     parts: list[InstalledPart] = []
     hooks: list[InstalledPart] = []
+    keeping: list[InstalledPart] = []
     try:
         if integration:
             additions = integration.list_additions(find_own_command())
             parts = _list_parts(harness.name, additions, harness.name, problems)
+            additions = integration.list_compaction_additions(find_own_command())
+            keeping = _list_parts(
+                f"{harness.name}/keep", additions, f"{harness.name} --keep", problems
+            )
         if control:
             additions = control.list_additions(str(get_script_path(get_data_folder() / "fleet")))
             hooks = _list_parts(
                 f"{harness.name}/fleet", additions, f"{harness.name} --fleet", problems
             )
-        if integration and any(part.state == "there" for part in (*parts, *hooks)):
+        if integration and any(part.state == "there" for part in (*parts, *hooks, *keeping)):
             problems += [
                 DiagnosedProblem(*_split_sentence(sentence))
                 for sentence in integration.find_blockers()
@@ -336,6 +346,14 @@ def _inspect_harness(
         )
     if _is_closed(data := get_data_folder()):  # Said once, for all of them.
         problems = [problem for problem in problems if str(data) not in problem.what]
+    compaction = read_report(harness.name)
+    if compaction and compaction.problem:
+        problems.append(
+            DiagnosedProblem(
+                f"The last compaction was left to {harness.title} alone: {compaction.problem}",
+                "fix that; the next compaction shows whether it works",
+            )
+        )
     program = shutil.which(harness.program) if harness.program else None
     clean_up = ""
     if threads.count and own_settings:
@@ -355,6 +373,8 @@ def _inspect_harness(
         fleet=tuple(hooks),
         problems=tuple(problems),
         notes=(clean_up,) if clean_up else (),
+        keeping=tuple(keeping),
+        compaction=compaction,
     )
 
 

@@ -4,6 +4,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tasuki.doctor import (
     DoctorReport,
     HarnessReport,
     build_install_line,
+    has_any_part,
     inspect_harnesses,
 )
 from tasuki.draft.models import providers
@@ -218,11 +220,27 @@ def _format_harness(harness: HarnessReport, *, fleet: bool) -> Iterator[str]:
     yield from _format_row("successor", _describe_successor(harness))
     if harness.command:
         yield from _format_row("inside", _describe_parts(harness))
+    if harness.keeping and harness.is_installed:
+        yield from _format_row("compaction", _describe_keeping(harness))
     if fleet and harness.fleet:
         yield from _format_row("fleet", _describe_agents(harness))
     for note in harness.notes:
         yield from _format_row("note", note)
     yield from _format_problems(harness.problems)
+
+
+def _describe_keeping(harness: HarnessReport) -> str:
+    if not has_any_part(harness.keeping):
+        return f"left to {harness.title}. To keep rules and state: tasuki install {harness.name} --keep"
+    last = harness.compaction
+    if last is None or last.problem:
+        return "rules and state are kept; no compaction yet" if last is None else "see below"
+    when = datetime.fromtimestamp(last.at).astimezone().strftime("%Y-%m-%d %H:%M")
+    if last.replaced:
+        return f"tasuki wrote the last summary ({when}, {last.tokens:,} tokens)"
+    rules = "1 rule" if last.rules == 1 else f"{last.rules} rules"
+    wrong = "1 claim" if last.corrections == 1 else f"{last.corrections} claims"
+    return f"rules and state are kept; the last block ({when}, {last.tokens:,} tokens) restored {rules} and corrected {wrong}"
 
 
 def _describe_copies(kept: KeptSummary) -> str:

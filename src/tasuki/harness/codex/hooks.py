@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tasuki.harness.codex.head import find_rollout, get_home
 from tasuki.harness.install import toml_text
 from tasuki.harness.integration import (
+    COMPACTION_MARK,
     TOOLS,
     Addition,
     BaseIntegration,
@@ -104,7 +105,8 @@ class CodexIntegration(BaseIntegration):
             hooks = (get_home() / "hooks.json").read_text(encoding="utf-8")
         except (OSError, ValueError):
             return ()
-        events = ("user_prompt_submit", *(("session_start",) if FLEET_MARK in hooks else ()))
+        starts = FLEET_MARK in hooks or COMPACTION_MARK in hooks
+        events = ("user_prompt_submit", *(("session_start",) if starts else ()))
         if _are_trusted(get_home() / "config.toml", events):
             return ()
         return ("The hooks wait for your approval. Start codex, type /hooks and trust them.",)
