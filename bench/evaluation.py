@@ -31,6 +31,7 @@ from tasuki_evals.cli import questions as question_tables  # noqa: E402
 from tasuki_evals.continuation import benchmark, report  # noqa: E402
 
 PAGE = ROOT / "docs" / "evaluation.md"
+COMPACTION_PAGE = ROOT / "docs" / "compaction.md"
 FIGURES = ROOT / "bench" / "continuation"
 QUESTION_BUDGET = 2_000
 CURVE = (1_000, 2_000, 4_000, 8_000)
@@ -53,14 +54,19 @@ def main() -> None:
     }  # fmt: skip
     if given.questions:
         blocks["questions"] = lambda: _questions(given.questions, given.corpus)
-    page = PAGE.read_text()
-    for name, make in blocks.items():
-        text = make()
-        if not given.write:
-            print(f"{name}\n\n{text}\n")
-        page = put_block(page, name, text)
+    pages = {PAGE: blocks}
+    if compactions := [path for path in given.questions if _is_at_compactions(path)]:
+        pages[COMPACTION_PAGE] = {"compactions": lambda: _compactions(compactions, given.corpus)}
+    for path, made in pages.items():
+        page = path.read_text()
+        for name, make in made.items():
+            text = make()
+            if not given.write:
+                print(f"{name}\n\n{text}\n")
+            page = put_block(page, name, text)
+        if given.write:
+            path.write_text(page)
     if given.write:
-        PAGE.write_text(page)
         FIGURES.mkdir(exist_ok=True)
         path = FIGURES / f"{tasuki.__version__}.json"
         document = {
@@ -127,6 +133,33 @@ def _questions(sets: Sequence[Path], corpus: Sequence[Path]) -> str:
         tables = question_tables.build_question_tables(found, asked)
         parts += [report.format_markdown_table(table, intervals=False) for table in tables]
     return "\n\n".join(parts)
+
+
+COMPACTION_ROWS = {
+    question_runs.NATIVE_METHOD: "the harness's own summary, by a frontier model",
+    question_runs.DUMPED_METHOD: "and 800 tokens of the newest messages and outputs",
+    question_runs.RESTORED_METHOD: "**and tasuki's block** (`restore`)",
+    question_runs.REPLACED_METHOD: "tasuki's own summary of the same length, without a model (`replace`)",
+    "last": "the newest messages and outputs of the same length",
+}
+
+
+def _is_at_compactions(path: Path) -> bool:
+    threads = question_sets.load_questions(path).threads
+    return all(case.summary_line is not None for case in threads)
+
+
+def _compactions(sets: Sequence[Path], corpus: Sequence[Path]) -> str:
+    """What is answered directly from each thing that may stand in the place of a thread."""
+    lines = ["| in view after the compaction | answered | tokens |", "|---|---|---|"]
+    for path in sets:
+        asked = question_sets.load_questions(path)
+        found = question_runs.ask_questions(asked, path.name, corpus)
+        for method, words in COMPACTION_ROWS.items():
+            if total := question_runs.sum_answers(found.cases, method):
+                count = f"**{total.direct}**" if words.startswith("**") else total.direct
+                lines.append(f"| {words} | {count} | {total.tokens:,.0f} |")
+    return "\n".join(lines)
 
 
 def _share(of: object) -> str:

@@ -17,6 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import tasuki
+from tasuki.compaction.block import MAX_BLOCK, build_block
+from tasuki.compaction.moment import Compaction, find_last_compaction
+from tasuki.compaction.replacement import write_summary
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import pipeline
 from tasuki.errors import TasukiError, ThreadNotFound, UsageError
@@ -42,6 +45,10 @@ from tasuki_evals.runs import run_each
 MIN_SUMMARY_TOKENS = 500
 """Tokens of a brief at a compaction, however short the harness's summary is."""
 NATIVE_METHOD = "native summary"
+RESTORED_METHOD, DUMPED_METHOD = "native + block", "native + last"
+"""The harness's summary with tasuki's block behind it, and with the newest messages and outputs."""
+REPLACED_METHOD = "tasuki as summary"
+"""tasuki's own summary in the place of the harness's, of the same length."""
 
 
 class BriefAnswers(Struct, frozen=True):
@@ -212,7 +219,7 @@ def _ask_case(
     size = copy_beginning(path, copy, case.lines)
     harness = harnesses.detect_harness(copy)
     thread = harness.read(copy)
-    summary = "" if case.summary_line is None else _find_summary_after(harness.read(path), size)
+    summary = "" if case.summary_line is None else find_compaction_after(harness.read(path), size).summary
     usual = (
         max(MIN_SUMMARY_TOKENS, len(summary) // 4) if summary else options.loaded.settings.budget
     )
@@ -227,8 +234,44 @@ def _ask_case(
         for method, write in QUESTION_BASELINES.items():
             methods[method + mark] = judge_brief(case, write(thread, tokens * 4))
     if summary:
-        methods[NATIVE_METHOD] = judge_brief(case, summary)
+        methods |= _answer_at_compaction(case, harness, copy, path, size, budget, options.loaded)
     return AskedCase(case.name, case.file, budget, methods, tuple(fallback_reasons))
+
+
+def _answer_at_compaction(
+    case: QuestionCase,
+    harness: Harness,
+    copy: Path,
+    path: Path,
+    size: int,
+    budget: int,
+    loaded: LoadedSettings,
+) -> dict[str, BriefAnswers]:
+    """Return the answers of what can stand in the place of a compacted thread.
+
+    `copy` holds the bytes up to the compaction, and `path` the whole thread.
+    """
+    compaction = find_compaction_after(harness.read(path), size)
+    summary = compaction.summary
+    block = build_block(compaction).text
+    dumped = QUESTION_BASELINES["last"](harness.read(copy), MAX_BLOCK)
+    loaded = replace(loaded, settings=replace(loaded.settings, budget=budget))
+    return {
+        NATIVE_METHOD: judge_brief(case, summary),
+        DUMPED_METHOD: judge_brief(case, f"{summary}\n{dumped}"),
+        RESTORED_METHOD: judge_brief(case, f"{summary}\n{block}"),
+        REPLACED_METHOD: judge_brief(case, write_summary(harness, copy, loaded, replay=True)),
+    }
+
+
+def find_compaction_after(thread: Thread, offset: int) -> Compaction:
+    """Return the first compaction with a summary at or after a byte. Raises ValueError."""
+    for entry in thread.entries:
+        if entry.kind == "compaction" and entry.offset >= offset and entry.text.strip():
+            cut = replace(thread, entries=tuple(e for e in thread.entries if e.ref <= entry.ref))
+            if found := find_last_compaction(cut):
+                return found
+    raise ValueError("the set names a summary of the harness, but none follows the cut")
 
 
 def copy_beginning(path: Path, copy: Path, lines: int) -> int:
@@ -244,14 +287,6 @@ def copy_beginning(path: Path, copy: Path, lines: int) -> int:
     if count < lines:
         raise ValueError(f"the thread has {count} lines, but the set cuts it after {lines}")
     return size
-
-
-def _find_summary_after(thread: Thread, offset: int) -> str:
-    """Return the harness's summary of a thread. Raises ValueError if there is none."""
-    for entry in thread.entries:
-        if entry.kind == "compaction" and entry.offset >= offset and entry.text.strip():
-            return entry.text
-    raise ValueError("the set names a summary of the harness, but none follows the cut")
 
 
 def _answer_by_tool(
