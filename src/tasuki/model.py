@@ -162,6 +162,8 @@ class Thread(Struct, frozen=True):
     context_tokens: int | None = None
     context_window: int | None = None
     entries: tuple[Entry, ...] = ()
+    keeps_from: int = 0
+    """While it is compacted: the first ref that will stay in view; 0 for none, or unknown."""
     notices: tuple[Notice, ...] = ()
     background: tuple[Background, ...] = ()
     sidechains: tuple[Sidechain, ...] = ()

@@ -25,8 +25,9 @@ from tasuki.text_safety import clean_for_display
 
 MAX_BLOCK = 3_200
 """Characters of a block: 800 tokens."""
-MOST_CORRECTIONS, MOST_RULES, MOST_FAILURES = 12, 12, 4
-MAX_STATE_LINE = 400
+MOST_CORRECTIONS, MOST_RULES = 12, 12
+MAX_STATE_LINE, MOST_CHANGED = 400, 6
+"""Characters of a line of the state, and changed files that it names."""
 MAX_KEEP_LIST = 2_000
 """Characters of the rules that a summary is asked to keep."""
 KEEP_LIST = "Keep these rules of the user word for word, as quotes, without the number in brackets:"
@@ -91,17 +92,15 @@ def build_keep_list(thread: Thread) -> str:
     rules = _choose_rules(list_rules(compaction.thread, derived.statements), SaidText(""))
     if not rules:
         return ""
-    redactor = Redactor()
-    lines = [redactor.redact(clean_for_display(_format_rule(rule))) for rule in rules]
-    while sum(map(len, lines)) > MAX_KEEP_LIST:
+    lines = _format_rules(rules, Redactor())
+    while _measure(lines) > MAX_KEEP_LIST:
         lines.pop()
     return "\n".join([KEEP_LIST, *lines])
 
 
 def format_rules(rules: Sequence[UserRule], said: SaidText, redactor: Redactor) -> list[str]:
     """Return the most binding rules that a text lacks, as the lines of a section."""
-    chosen = _choose_rules(rules, said)
-    lines = [redactor.redact(clean_for_display(_format_rule(rule))) for rule in chosen]
+    lines = _format_rules(_choose_rules(rules, said), redactor)
     return [f"\n## {HEADINGS['own']}", *lines] if lines else []
 
 
@@ -122,6 +121,10 @@ def _format_corrections(corrections: Iterable[Correction]) -> Iterator[str]:
         yield f"- {clean_line(claims)}: {clean_line(truth)}{format_refs(wrong[0].refs)}"
 
 
+def _format_rules(rules: Iterable[UserRule], redactor: Redactor) -> list[str]:
+    return [redactor.redact(clean_for_display(_format_rule(rule))) for rule in rules]
+
+
 def _format_rule(rule: UserRule) -> str:
     refused = f", refusing `{rule.refuses}`" if rule.refuses else ""
     return f'- "{clean_line(rule.text)}"{clean_line(refused)}{format_refs((rule.ref,))}'
@@ -130,7 +133,7 @@ def _format_rule(rule: UserRule) -> str:
 def _list_state(thread: Thread, derived: DerivedFacts, said: SaidText) -> Iterator[str]:
     now = derived.facts.revision
     if now.repository:
-        yield from _list_git(now, said)
+        yield _format_git(now)
     for item in list_state_items(thread, derived.facts):
         if now.repository and item.label in ("Branch", "Not committed yet"):
             continue
@@ -138,14 +141,14 @@ def _list_state(thread: Thread, derived: DerivedFacts, said: SaidText) -> Iterat
             yield shorten(format_item(item), MAX_STATE_LINE)
 
 
-def _list_git(now: Revision, said: SaidText) -> Iterator[str]:
-    """Yield what git says now, in one line."""
-    head = now.head_now[:7]
-    changed = ", ".join(f"`{path}`" for path in now.dirty_now[:6])
-    more = f" and {len(now.dirty_now) - 6} more" if len(now.dirty_now) > 6 else ""
+def _format_git(now: Revision) -> str:
+    """Return what git says now, in one line."""
+    changed = ", ".join(f"`{path}`" for path in now.dirty_now[:MOST_CHANGED])
+    left = len(now.dirty_now) - MOST_CHANGED
+    more = f" and {left} more" if left > 0 else ""
     branch = f"branch `{now.branch_now}`" if now.branch_now else "detached HEAD"
     tree = f"not committed: {changed}{more}" if changed else "nothing uncommitted"
-    yield f"- git now: {branch}, HEAD `{head or 'none'}`; {tree}"
+    return f"- git now: {branch}, HEAD `{now.head_now[:7] or 'none'}`; {tree}"
 
 
 def _list_failures(facts: Facts, said: SaidText) -> Iterator[str]:

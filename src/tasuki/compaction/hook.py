@@ -91,7 +91,7 @@ def _find_compaction(thread: Thread, call: HookCall, memory: CompactionMemory) -
     instructions, kept = memory.take("instructions"), memory.take("summary")
     found = find_last_compaction(thread, instructions) if call.is_recorded else None
     coming = build_coming_compaction(thread, call.text or kept, instructions)
-    return found or replace(coming, in_view=call.in_view)
+    return found or replace(coming, in_view=f"{coming.in_view}\n{call.in_view}")
 
 
 def _report_block(harness: Harness, memory: CompactionMemory, block: RestoreBlock) -> None:

@@ -56,8 +56,9 @@ def build_coming_compaction(
     thread: Thread, summary: str = "", instructions: str = ""
 ) -> Compaction:
     """Return the compaction that comes next in a thread; `summary` where it is known already."""
-    cut = cut_thread(thread, thread.entries)
-    return Compaction(cut, 0, summary, instructions=instructions)
+    cut, first = cut_thread(thread, thread.entries), thread.keeps_from
+    in_view = "\n".join(e.text for e in cut.entries if first and e.ref >= first)
+    return Compaction(cut, 0, summary, in_view, instructions)
 
 
 def cut_thread(thread: Thread, entries: Iterable[Entry]) -> Thread:

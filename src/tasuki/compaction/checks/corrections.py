@@ -1,15 +1,18 @@
 """Check the summary of a compaction, claim by claim, against the thread it was made of."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.checks.name_checks import check_names
-from tasuki.compaction.checks.summary_lines import split_summary
-from tasuki.compaction.checks.user_checks import check_user_words
+from tasuki.compaction.checks.summary_lines import SummaryLine, split_summary
+from tasuki.compaction.checks.user_checks import check_user_words, get_first_words
 from tasuki.compaction.checks.work_checks import check_work
 from tasuki.compaction.rules import UserRule
+from tasuki.draft.checks.claims import extract_claims
+from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.split import shorten
 
 MAX_CLAIM = 100
@@ -32,9 +35,19 @@ def check_summary(
 def _check_lines(
     summary: str, evidence: SummaryEvidence, rules: list[UserRule]
 ) -> Iterator[Correction]:
-    for number, line in enumerate(split_summary(summary)):
-        if number >= MOST_LINES:
-            return
+    lines = list(islice(split_summary(summary), MOST_LINES))
+    # Together, since what is not in the entries is looked for in whole files.
+    evidence.lookup.look_up_claims([(claim,) for line in lines for claim in _list_claims(line)])
+    for line in lines:
         yield from check_user_words(line, evidence, rules)
         yield from check_work(line, evidence)
         yield from check_names(line, evidence)
+
+
+def _list_claims(line: SummaryLine) -> Iterator[TextClaim]:
+    """Yield what of a line may have to be looked for in the thread's files."""
+    for claim in extract_claims(line.text):
+        if claim.kind == "quote":
+            yield TextClaim("value", get_first_words(claim.text))
+        elif claim.kind == "path" or f"`{claim.text}`" in line.text:
+            yield claim

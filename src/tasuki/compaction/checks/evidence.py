@@ -14,6 +14,7 @@ from tasuki.draft.facts.files import is_outside
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.model import CommandFact, FileFact, Thread
+from tasuki.patterns import compile_pattern
 
 
 class Correction(Struct, frozen=True):
@@ -119,9 +120,22 @@ class SummaryEvidence:
         return frozenset((f.number, f.unit) for f in find_figures(self.lookup.folded))
 
     @cached_property
+    def user_words(self) -> dict[int, frozenset[str]]:
+        """The words of each message of the user, by its ref."""
+        return {ref: frozenset(list_words(text)) for ref, text in self._user_messages.items()}
+
+    @cached_property
     def _user_messages(self) -> dict[int, str]:
         found = {}
         for entry in self.thread.entries:
             if entry.kind == "user" and (words := extract_user_words(entry)):
                 found[entry.ref] = fold_for_comparison(words).lower()
         return found
+
+
+_WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
+
+
+def list_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, in order."""
+    return [word.lower() for word in _WORD.findall(text)]

@@ -1,5 +1,7 @@
 """Whether two sentences about the same say the opposite: one forbids what the other wants."""
 
+from functools import lru_cache
+
 from tasuki.draft.text.lexicon import STOP_WORDS
 from tasuki.patterns import compile_pattern
 
@@ -23,6 +25,7 @@ MIN_SHARED, SAME_SHARE = 2, 0.7
 """Telling words that two sentences share at least, and the share of those of the rule."""
 
 
+@lru_cache(maxsize=8_192)
 def extract_telling_words(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about, cut to their stems."""
     found = (word.lower() for word in _WORD.findall(text))

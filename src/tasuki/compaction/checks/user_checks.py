@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence, list_words
 from tasuki.compaction.checks.figures import find_figures
 from tasuki.compaction.checks.polarity import denies, extract_telling_words, says_opposite
 from tasuki.compaction.checks.summary_lines import SummaryLine
@@ -20,7 +20,6 @@ which the quote is none of theirs."""
 _MESSAGES = compile_pattern(
     r"(?i)user (?:messages|prompts|said|feedback)|messages (?:from|of) the user"
 )
-_WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
 _OF_USER = compile_pattern(
     r"(?i)\buser(?:'s)? (?:does not|doesn'?t|did not|didn'?t|would not|wouldn'?t|no longer|now|rules?|constraints?|preferences?)\b"
 )
@@ -55,7 +54,7 @@ def _check_quotes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Corr
 def _list_quotes(line: SummaryLine) -> Iterator[tuple[str, list[str]]]:
     """Yield the quotes of some length in a line, with their words."""
     for claim in extract_claims(line.text):
-        words = _list_words(claim.text)
+        words = list_words(claim.text)
         if claim.kind == "quote" and len(words) >= MIN_QUOTE_WORDS and claim.text[0] != "[":
             yield claim.text, words
 
@@ -65,20 +64,20 @@ def _is_in_thread(quote: str, evidence: SummaryEvidence) -> bool:
     folded = fold_quote(quote)
     if folded in evidence.lookup.lower or folded in fold_quote(evidence.instructions):
         return True
-    words = quote.split()
-    return evidence.lookup.is_anywhere(" ".join(words[: MIN_QUOTE_WORDS + 2]))
+    return evidence.lookup.is_anywhere(get_first_words(quote))
 
 
-def _list_words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
+def get_first_words(quote: str) -> str:
+    """Return the beginning of a quote, by which it is found where its end was changed."""
+    return " ".join(quote.split()[: MIN_QUOTE_WORDS + 2])
 
 
 def _find_closest_message(words: list[str], evidence: SummaryEvidence) -> tuple[float, int]:
     """Return the greatest share of some words that one message of the user holds, and its ref."""
     wanted = set(words)
     best, best_ref = 0.0, 0
-    for ref, message in evidence.list_user_messages():
-        share = len(wanted & set(_list_words(message))) / len(wanted)
+    for ref, words_of_message in evidence.user_words.items():
+        share = len(wanted & words_of_message) / len(wanted)
         if share > best:
             best, best_ref = share, ref
     return best, best_ref
@@ -87,8 +86,8 @@ def _find_closest_message(words: list[str], evidence: SummaryEvidence) -> tuple[
 def _is_turned_round(quote: str, ref: int, evidence: SummaryEvidence) -> bool:
     """Return whether a quote says the opposite of the sentence of a message that it is like."""
     message = next((w for r, w in evidence.list_user_messages() if r == ref), "")
-    wanted = _list_words(quote)
-    sentences = [_list_words(s) for s in re.split(r"(?<=[.!?;])\s+|\n", message) if s]
+    wanted = list_words(quote)
+    sentences = [list_words(s) for s in re.split(r"(?<=[.!?;])\s+|\n", message) if s]
     closest = max(sentences, key=lambda words: len(set(wanted) & set(words)), default=[])
     places = [n for n, word in enumerate(closest) if word in wanted]
     if len(set(wanted) & set(closest)) < CLOSE_SHARE * len(set(wanted)) or not places:

@@ -73,6 +73,8 @@ class OpencodeReader:
         self.slots: list[_EntrySlot] = []
         self.tails: dict[str, str] = {}
         """Message that is still in view after a compaction, by the message that asked for it."""
+        self.tail_of_next = ""
+        """The same of a compaction that has no summary yet."""
         self.answers: list[tuple[int, OpencodeRow, str]] = []
         self.reverted = False
         self.background = tools.BackgroundLog()
@@ -189,7 +191,7 @@ class OpencodeReader:
         elif part.type == "tool":
             self._add_call(message, row, part)
         elif part.type == "compaction":
-            self.tails[row.message] = part.tail_start_id or ""
+            self.tails[row.message] = self.tail_of_next = part.tail_start_id or ""
         elif part.type == "subtask":
             self._add_prompt(message, row, f"/{part.command}" if part.command else part.prompt)
         elif part.type == "text" and (part.text or "").strip():
@@ -209,6 +211,7 @@ class OpencodeReader:
             self._add_entry("assistant", row, text)
         elif message.message.is_compaction:
             entry = self._add_entry("compaction", row, text, "harness")
+            self.tail_of_next = ""
             if tail := self.tails.get(message.message.parentID):
                 put(entry, "kept_from", self._find_first_ref(tail))
 
@@ -329,6 +332,7 @@ class OpencodeReader:
             updated=format_iso(updated),
             context_tokens=self.context,
             entries=tuple(mark_compacted(live)),
+            keeps_from=self._find_first_ref(self.tail_of_next) if self.tail_of_next else 0,
             notices=notices,
             background=self.background.list_items(),
             sidechains=tuple(
