@@ -10,6 +10,7 @@ bounds that are set for them. `--write` puts the tables into bench/README.md and
 
 import argparse
 import fcntl
+import json
 import os
 import platform
 import pty
@@ -174,6 +175,17 @@ def loads_of(thread: Path) -> list[str]:
     return [PYTHON, "-c", JSON_LOADS, str(thread)]
 
 
+def block_of(thread: Path) -> list[str]:
+    """The command that makes the block at a compaction, as the hook of Claude Code runs it.
+
+    Each run is a session of its own: a compaction gets one block.
+    """
+    payload = {"hook_event_name": "SessionStart", "source": "compact", "session_id": "SESSION",
+               "transcript_path": str(thread), "cwd": str(thread.parent)}  # fmt: skip
+    told = json.dumps(payload).replace("SESSION", "'$$'")
+    return ["sh", "-c", f"printf %s '{told}' | {TASUKI} hook claude"]
+
+
 def measure_start(bench: Bench) -> None:
     """What happens before a command begins its work."""
     bench.measure(
@@ -205,6 +217,7 @@ def measure_usual(bench: Bench, peers: Path | None) -> None:
             ["claude-handoff, 3.5 MB"], 1.3, by="processor",
         )  # fmt: skip
     bench.measure({"tasuki read PATH#9, 3.5 MB": [TASUKI, "read", f"{small}#9"]})
+    bench.measure({"the block at a compaction, 3.5 MB": block_of(small)})
     bench.measure({"tasuki doctor": [TASUKI, "doctor"]}, 3)
     bench.measure_review("the first frame of a review, 3.5 MB", small)
 
@@ -236,6 +249,7 @@ def measure_large(bench: Bench, peers: Path | None) -> None:
     if others:
         bench.compare("70 MB, to the fastest of them", own, others, 0.8)
     bench.compare("70 MB, to json.loads of every line", own, [loads], 1.1)
+    bench.measure({"the block at a compaction, 70 MB": block_of(large)})
     bench.measure_review("the first frame of a review, 70 MB", large)
 
 
