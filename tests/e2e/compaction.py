@@ -33,7 +33,7 @@ OPENING = "Today we look at the login service."
 NEXT = "Which of its files did you read?"
 SAID = f"Five things before we begin. {' '.join(RULES)} Is that clear?"
 TASK = "Work through the notes, one after the other."
-LONG = 8000
+LONG = 11_000
 """Words of a prompt beside which no other stands word by word after a compaction."""
 READ = 9000
 """Tokens of a request that leaves room."""
@@ -246,8 +246,8 @@ class Talk:
     def said(self) -> None:
         """Have a conversation without a screen: five rules, and what is said around them."""
         before, after = (f"Mind these names: {words(name, LONG)}" for name in ("a", "b"))
-        around = (OPENING, before), (after,)
-        first, *rest = (*around[0], SAID, *around[1]) if self.way.repeats else (SAID, NEXT)
+        prompts = (OPENING, before, SAID, after) if self.way.repeats else (SAID, NEXT)
+        first, *rest = prompts
         self._run(*self.way.headless, first)
         for prompt in rest:
             self._run(*self.way.going_on, prompt)
