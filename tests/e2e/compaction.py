@@ -9,7 +9,7 @@ import re
 import sqlite3
 import subprocess
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,11 @@ RULES = (
 """What the user asks for, in their own words."""
 COMPACTIONS = 5
 OPENING = "Today we look at the login service."
+NEXT = "Which of its files did you read?"
 SAID = f"Five things before we begin. {' '.join(RULES)} Is that clear?"
 TASK = "Work through the notes, one after the other."
-LONG = 8000
-"""Words of a long prompt."""
+LONG = 11_000
+"""Words of a prompt beside which no other stands word by word after a compaction."""
 READ = 9000
 """Tokens of a request that leaves room."""
 SECONDS = 120
@@ -42,11 +43,6 @@ SECONDS = 120
 def words(name: object, count: int) -> str:
     """A text of words that all differ: oh-my-pi interrupts a model that repeats itself."""
     return " ".join(f"w{name}x{number}" for number in range(count))
-
-
-def long(name: str) -> str:
-    """A prompt beside which Codex and Copilot CLI keep none of the middle ones word by word."""
-    return f"Mind these names: {words(name, LONG)}"
 
 
 def held(compaction: int) -> tuple[str, str]:
@@ -110,8 +106,12 @@ class Way(Struct, frozen=True):
     """What it wants around a summary."""
     twice: bool = False
     """It asks for each summary twice; the second answer counts."""
+    repeats: bool = False
+    """What the user typed stands beside its summaries word by word: the first prompts and the last."""
     calls: int = 2
     """Requests of a task from one compaction to the next: Claude Code gives up when there are too few."""
+    once: bool = False
+    """It compacts no more than once in a turn."""
     late: int = 0
     """Requests in the middle of a turn that no hook reaches before the next."""
     settings: Callable[[World], None] = lambda _: None
@@ -164,6 +164,7 @@ WAYS = {
         headless=("codex", "exec", "--sandbox", "read-only", *CODEX),
         going_on=("codex", "exec", "--sandbox", "read-only", *CODEX, "resume", "--last"),
         screen=("codex", "--no-daemon", *CODEX, "resume", "--last"),
+        repeats=True,
     ),
     "pi": Way(
         asks="<conversation>|# Conversation",
@@ -193,6 +194,7 @@ WAYS = {
         command="/compress",
         answer="<state_snapshot>{}</state_snapshot>",
         twice=True,
+        once=True,
     ),
     "opencode": Way(
         asks="Here is the conversation so far:",
@@ -211,8 +213,9 @@ WAYS = {
         headless=("copilot", *COPILOT, "-p"),
         going_on=("copilot", *COPILOT, "--continue", "-p"),
         screen=("copilot", *COPILOT, "--continue", "-i"),
+        repeats=True,
         calls=5,
-        late=1,
+        late=2,
     ),
 }
 
@@ -241,14 +244,18 @@ class Talk:
         return [request for request in found if not self.way.is_summary(request)]
 
     def said(self) -> None:
-        """Have a conversation without a screen: five rules between two long prompts."""
-        self._run(*self.way.headless, OPENING)
-        for prompt in (long("first"), SAID, long("second")):
+        """Have a conversation without a screen: five rules, and what is said around them."""
+        before, after = (f"Mind these names: {words(name, LONG)}" for name in ("a", "b"))
+        prompts = (OPENING, before, SAID, after) if self.way.repeats else (SAID, NEXT)
+        first, *rest = prompts
+        self._run(*self.way.headless, first)
+        for prompt in rest:
             self._run(*self.way.going_on, prompt)
 
     def worked(self) -> None:
-        """Give a task in whose middle the program compacts by itself, so often as was asked for."""
-        self._run(*self.way.going_on, TASK)
+        """Give a task, or one for each compaction, in whose middle the program compacts by itself."""
+        for part in range(1, self.compactions + 1) if self.way.once else (1,):
+            self._run(*self.way.going_on, f"{TASK} Part {part}.")
 
     def opened(self) -> str:
         """Open the thread in a terminal; its pane."""
@@ -266,8 +273,16 @@ class Talk:
         return pane
 
     def compacted(self, pane: str, compaction: int) -> None:
-        """Ask for a compaction in a terminal, and wait until it is recorded."""
+        """Ask for a compaction in a terminal, and wait until it is recorded.
+
+        opencode takes an Enter that comes too early for its list of commands alone.
+        """
+        before = len(self._summaries())
         typed(self.world, pane, self.way.command)
+        with suppress(AssertionError):
+            retry_until(lambda: len(self._summaries()) > before, 10)
+        if len(self._summaries()) == before:
+            self.world.terminal.keys(pane, "Enter")
         retry_until(lambda: self.way.compactions(self.world.home) >= compaction, SECONDS)
         self.world.until_quiet(pane)
 
@@ -278,6 +293,9 @@ class Talk:
         retry_until(lambda: self.world.sent(f"Round {round}:"), SECONDS)
         self.world.until_quiet(pane)
         return self.after(round)[0]
+
+    def _summaries(self) -> list[ModelRequest]:
+        return [request for request in list(self.world.model.log) if self.way.is_summary(request)]
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
@@ -298,16 +316,21 @@ class Talk:
             return ModelStep(self._summary(seen), read=READ)
         if not any(TASK in one.prompt for one in seen):
             return ModelStep(f"Fine. {words(request.number, 600)}", read=READ)
-        asked = [n for n, one in enumerate(seen) if self.way.is_summary(one)]
-        since = len(seen) - (asked[-1] + 1 if asked else self._begun(seen))
+        since, goal = self._progress(seen)
         full = since == self.way.calls
-        if full and len(self._firsts(seen)) == self.compactions:
+        if full and len(self._firsts(seen)) == goal:
             return ModelStep("All notes are read.", read=READ)
         text = f"Next note. {words(request.number, 600)}"
         return ModelStep(text, (self.program.call(),), read=self.way.full if full else READ)
 
-    def _begun(self, seen: list[ModelRequest]) -> int:
-        return next(n for n, one in enumerate(seen) if TASK in one.prompt)
+    def _progress(self, seen: list[ModelRequest]) -> tuple[int, int]:
+        """Requests since the task or the last summary, and the compactions after which the task ends."""
+        parts = [n for n, one in enumerate(seen) if TASK in one.prompt]
+        last = re.findall(rf"{TASK} Part (\d)", seen[parts[-1]].prompt)[-1]
+        begun = next(n for n in parts if f"{TASK} Part {last}" in seen[n].prompt)
+        asks = [n + 1 for n, one in enumerate(seen) if self.way.is_summary(one)]
+        goal = int(last) if self.way.once else self.compactions
+        return len(seen) - max(begun, *asks, 0), goal
 
     def _firsts(self, seen: list[ModelRequest]) -> list[int]:
         """Where each compaction began: the first of its requests for a summary."""
