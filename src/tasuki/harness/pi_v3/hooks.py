@@ -65,6 +65,9 @@ class PiIntegration(BaseIntegration):
     `home` is the program's agent folder, `name` that of the command.
     """
 
+    waits_after_compaction = True
+    """It sends nothing to the model before the listeners to a compaction are done."""
+
     def __init__(
         self, harness: str, home: Path, name: str = "handoff", notes: tuple[str, ...] = ()
     ) -> None:
@@ -93,6 +96,7 @@ class PiIntegration(BaseIntegration):
             "TASUKI: string[]": (["tasuki"], list(tasuki)),
             "HARNESS: string": ("pi", self.harness),
             "REPLACES: boolean": (True, self.asks_before_compaction()),
+            "WAITS: boolean": (True, self.waits_after_compaction),
         }
         content = read_script(ASSETS / COMPACTION_EXTENSION, constants)
         return (OwnFile(path, content, COMPACTION_PURPOSE, COMPACTION_FILE_MARK),)
@@ -150,6 +154,8 @@ class OmpIntegration(PiIntegration):
     Whoever listens before its compactions stops those that it makes in the background, so that
     is done only where tasuki writes the summary.
     """
+
+    waits_after_compaction = False
 
     def asks_before_compaction(self) -> bool:
         from tasuki.config.settings import load_settings
