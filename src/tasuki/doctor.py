@@ -32,8 +32,12 @@ from tasuki.harness.reading.jsonl import UNDECODABLE, collect_unreadable, scan_f
 from tasuki.launch.prepare import PACKAGES
 from tasuki.patterns import compile_pattern
 from tasuki.threads.catalog import read_ends, read_whole_thread
-from tasuki.threads.kept.policy import get_failure_file
-from tasuki.threads.kept.summary import KeptSummary, describe_clean_up, summarize_copies
+from tasuki.threads.kept.summary import (
+    KeptSummary,
+    describe_clean_up,
+    list_failures,
+    summarize_copies,
+)
 
 TESTED = {
     "claude": "2.1.330",
@@ -180,7 +184,7 @@ def inspect_harnesses(names: Sequence[str] = ()) -> DoctorReport:
             *_find_own_problems(get_data_folder()),
             *_find_settings_problems(),
             *(_find_fleet_problems(fleet, tmux.result(), examined) if fleet else ()),
-            *(_find_keeping_problems(kept) if kept else ()),
+            *(DiagnosedProblem(*failure) for failure in list_failures(kept)),
         ),
         kept=kept,
     )
@@ -195,15 +199,6 @@ def _load_settings() -> settings.Settings | None:
         return settings.load_settings(Path.cwd())
     except TasukiError:
         return None
-
-
-def _find_keeping_problems(kept: KeptSummary) -> Iterator[DiagnosedProblem]:
-    """Find why the last copy of a thread failed."""
-    if failure := kept.failure:
-        yield DiagnosedProblem(
-            f"No copy of the thread {failure.path} could be kept ({failure.at}): {failure.reason}",
-            f"fix that; the note goes with the next copy, or: rm {shlex.quote(str(get_failure_file()))}",
-        )
 
 
 def _find_settings_problems() -> Iterator[DiagnosedProblem]:

@@ -173,12 +173,18 @@ def prepare_handoff(
             if vault.load_state(id) == "draft":
                 vault.remove(id)
     result.store_draft(is_required=must_keep)
-    if settings.keep_threads != "off":
-        from tasuki.threads.kept.policy import keep_at_handoff
-
-        if problem := keep_at_handoff(harness, path, settings):
-            result.warnings.append(Redactor().redact(problem))
+    result.warnings += keep_copy(harness, path, settings)
     return result
+
+
+def keep_copy(harness: Harness, path: Path, settings: Settings) -> list[str]:
+    """Keep a copy of a thread that is handed off, where the settings say so; return warnings."""
+    if settings.keep_threads == "off":
+        return []
+    from tasuki.threads.kept.policy import keep_at_handoff
+
+    problem = keep_at_handoff(harness, path, settings)
+    return [Redactor().redact(problem)] if problem else []
 
 
 def load_handoff(vault: Vault, id: str, to: str = "") -> PreparedHandoff:

@@ -183,7 +183,10 @@ def make_old(world: World) -> None:
     for table, more in (("agents", ""), ("handoffs", ", queue = 'host-vm'"), ("alerts", "")):
         world.sql(f"UPDATE {table} SET host = 'vm'{more} WHERE host = '{host['id']}'")
     for later in ("DROP TABLE hosts", "DROP TABLE browser_sessions", "DROP TABLE lessons",
-                  "ALTER TABLE handoffs DROP COLUMN goal"):  # fmt: skip
+                  "ALTER TABLE handoffs DROP COLUMN goal", "DROP INDEX one_handoff_per_agent",
+                  "CREATE UNIQUE INDEX one_handoff_per_agent ON handoffs (agent_id) WHERE state != 'cancelled'",
+                  "ALTER TABLE handoffs DROP COLUMN fork", "ALTER TABLE handoffs DROP COLUMN worktree",
+                  "ALTER TABLE handoffs DROP COLUMN branch", "ALTER TABLE agents DROP COLUMN forked_from"):  # fmt: skip
         world.sql(later)
     world.sql("UPDATE fleet_schema SET version_num = '0002'")
     file = build_sqlite_url(world.data / "fleet" / "workflows.db")

@@ -170,7 +170,7 @@ def test_workflows_that_ended_go(tmp_path: Path) -> None:
     engine.launch()
     try:
         for id in ("old", "new", "slow"):
-            engine.begin_handoff((id, 1, "acknowledge", False, engine.queue))
+            engine.begin_handoff((id, 1, "acknowledge", False, engine.queue, False))
         assert engine._engine
         query = sa.text("SELECT workflow_uuid, status FROM workflow_status")
 

@@ -46,7 +46,7 @@ def points() -> None:
     from tasuki.fleet.agents import lifecycle
     from tasuki.fleet.agents.lifecycle import AgentLifecycle
     from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
-    from tasuki.fleet.handoff import documents
+    from tasuki.fleet.handoff import documents, worktrees
     from tasuki.fleet.handoff.runner import StepRunner
     from tasuki.fleet.handoff.step_context import StepContext
     from tasuki.launch.tmux.panes import TmuxPanes
@@ -73,6 +73,7 @@ def points() -> None:
     behind(TmuxPanes, "open")
     behind(PromptDelivery, "_clear_input")
     behind(documents, "reserve_path")
+    behind(worktrees, "_run")
     behind(documents, "_append_to_document")
     behind(lifecycle, "_write_private")
     behind(AgentLifecycle, "insert_agent")

@@ -29,15 +29,19 @@ def run(tmp_path: Path) -> Run:
     project.mkdir()
     env = {
         "HOME": str(tmp_path), "PATH": os.environ["PATH"], "TASUKI_DATA": str(tmp_path / "data"),
-        "TASUKI_CONFIG": os.devnull, "LANG": "C.UTF-8",
+        "LANG": "C.UTF-8",
     }  # fmt: skip
 
     def call(
-        *arguments: str, lines: tuple[str, ...] = (), cwd: Path = project
+        *arguments: str,
+        lines: tuple[str, ...] = (),
+        cwd: Path = project,
+        config: str = os.devnull,
     ) -> "subprocess.CompletedProcess[str]":
         modules = CHAT if arguments[0] == "chat" else COMMAND
         told = "".join(f"{line}\n" for line in lines)
-        return run_tasuki(arguments, env=env, cwd=cwd, input=told, modules=modules)
+        given = {**env, "TASUKI_CONFIG": config}
+        return run_tasuki(arguments, env=given, cwd=cwd, input=told, modules=modules)
 
     return call
 
@@ -126,6 +130,18 @@ def test_a_session_kept_elsewhere_is_read_by_its_path(run: Run, agent: str, tmp_
     assert "lacks an index" in run("read", f"{moved}#2").stdout
     handed = run("handoff", "--from", str(moved), GOAL, "--print")
     assert handed.returncode == 0, handed.stderr
+
+
+def test_sessions_of_tasuki_are_not_copied(run: Run, agent: str, tmp_path: Path) -> None:
+    """Only the user deletes them: a handoff inside the chat is made without a copy, and without a complaint."""
+    (tmp_path / "config.toml").write_text('keep_threads = "all"\n')
+    lines = ("the heliograph", "/handoff the index", "and now")
+    done = run("chat", "--agent", agent, lines=lines, config=str(tmp_path / "config.toml"))
+
+    assert done.returncode == 0, done.stderr
+    assert "New session started with handoff context" in done.stderr
+    assert "copy" not in done.stderr
+    assert list((tmp_path / "data").glob("threads/*.zst")) == []
 
 
 def list_sessions(root: Path) -> list[Path]:

@@ -14,7 +14,10 @@ from visitors import words
 from waiting import retry_until
 from web_reader import Reader, harmful, hits, reading
 
+from tasuki.config.settings import Settings
+from tasuki.harness.registry import get_harness
 from tasuki.testing import ThreadBuilder, story
+from tasuki.threads.kept.policy import keep_thread
 from tasuki.web.pages.threads import view
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202egpj.exe \x1b[2J"
@@ -272,6 +275,21 @@ def test_a_thread_that_goes_on_is_read_anew(reader: Reader) -> None:
     reader.thread(builder.user("Three"))
 
     assert "Three" in words(reader.page(where))
+
+
+def test_a_thread_that_its_harness_deleted_is_read_from_its_copy(reader: Reader) -> None:
+    """Listed, found and shown as before, with a line that says so."""
+    where = reader.thread(claude().user("Count the pelicans").assistant("There are three."))
+    (path,) = reader.home.glob(".claude/projects/*/*.jsonl")
+    assert keep_thread(get_harness("claude"), path, Settings())
+    path.unlink()
+
+    (hit,) = hits(reader.page("/threads"))
+    for address in (where, hit):
+        text = words(reader.page(address))
+        assert "There are three." in text
+        assert "Claude Code no longer has its own file of this thread." in text
+    assert "Find 1 thread" in words(reader.page("/threads?q=pelicans+three"))
 
 
 def test_a_hostile_thread_is_text(reader: Reader) -> None:

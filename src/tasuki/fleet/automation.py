@@ -71,7 +71,9 @@ class PersonaThresholds:
         if agent["vetoed_at"] is not None or not agent["over_threshold"]:
             return ""
         handoffs = tables.handoffs
-        query = sa.select(handoffs.c.state).where(handoffs.c.agent_id == agent["id"])
+        query = sa.select(handoffs.c.state).where(
+            handoffs.c.agent_id == agent["id"], ~handoffs.c.fork
+        )
         if any(state in FAILED_STATES for state in self.connection.execute(query).scalars()):
             return ""
         agent["vetoed_at"] = happened_at
@@ -136,7 +138,7 @@ class AutomationGuard:
     def _has_handoff(self, connection: sa.Connection, agent_id: int) -> bool:
         handoffs = tables.handoffs
         query = sa.select(handoffs.c.id).where(
-            handoffs.c.agent_id == agent_id, handoffs.c.state != "cancelled"
+            handoffs.c.agent_id == agent_id, handoffs.c.state != "cancelled", ~handoffs.c.fork
         )
         return connection.execute(query).first() is not None
 

@@ -27,6 +27,7 @@ from tasuki.fleet.delivery.messages import check_managed, press_key, read_screen
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
+from tasuki.fleet.handoff.forks import ForkRequest, begin_fork, check_fork
 from tasuki.fleet.handoff.runner import StepRunner, record_order
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.handoff.workflow import StepLimits
@@ -310,6 +311,22 @@ class Fleet:
             check_gone(self.panes, agent)
         handoff = commands.begin_handoff(
             self.database, agent_id, request, host=self.host, queue=queue or build_queue_name(self.host),
+            new_id=uuid.uuid4().hex,
+        )  # fmt: skip
+        self._begin_handoff(handoff)
+        return handoff
+
+    def fork_agent(self, agent_id: int, request: ForkRequest) -> FleetHandoff:
+        """Begin to start a second agent from an agent's thread, which goes on; return at once.
+
+        Raises AgentNotFound, OtherHost, NotPossible, PersonaNotFound, AlreadyUnderWay,
+        StoreFailed.
+        """
+        agent = self._check_agent(agent_id)
+        harness = check_fork(self.database, agent, request)
+        check_hooks(self.data, harness)
+        handoff = begin_fork(
+            self.database, self.root, agent, request, host=self.host, queue=build_queue_name(self.host),
             new_id=uuid.uuid4().hex,
         )  # fmt: skip
         self._begin_handoff(handoff)

@@ -96,8 +96,9 @@ def build_fleet_records(
     """
     handoffs = list(handoffs)
     by_id = {agent["id"]: agent for agent in agents}
-    succeeded = {row["agent_id"] for row in handoffs if row["state"] == "done"}
-    unfinished = {row["agent_id"] for row in handoffs if row["state"] in UNFINISHED}
+    leaving = [row for row in handoffs if not row.get("fork")]
+    succeeded = {row["agent_id"] for row in leaving if row["state"] == "done"}
+    unfinished = {row["agent_id"] for row in leaving if row["state"] in UNFINISHED}
     no_agent: Mapping[str, Any] = {"session": "", "ended_at": 0.0, "state": "", "end_reason": ""}
     records = []
     for row in handoffs:

@@ -189,6 +189,19 @@ def test_a_user_who_speaks_of_a_handoff_is_the_user(text: str) -> None:
     assert (is_typed_by_tasuki(text), extract_user_words(entry(text))) == (False, text)
 
 
+def test_of_a_fork_the_goals_and_the_document_are_found() -> None:
+    """The folder that it is told to work in, with its uncommitted files, is nobody's words."""
+    of = handoff(goal="write the migration\n3. and the index", reason="fork", fork=True)
+    place = "/srv/app-2, in a git worktree. What agent 7 has not committed stays in /srv/app: a.py."
+    text = prompts.render_fork(of, agent(goal="make retries configurable"), PATH, place)
+
+    assert is_typed_by_tasuki(text)
+    assert find_named_document(f"{text}\n") == str(PATH)
+    assert extract_human_words(f"{text}and hurry") == (
+        "make retries configurable\nwrite the migration\n3. and the index\n\nand hurry"
+    )
+
+
 def test_the_document_of_an_injection_is_found() -> None:
     """The path is read from the prompt, blanks in it and wrapped lines around it included."""
     path = Path("/home/dev/my fleet/handoffs/20260714T120000-5e55104d.md")

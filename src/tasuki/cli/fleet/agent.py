@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +14,8 @@ from tasuki.errors import NotPossible, Refused, ServerAway
 from tasuki.text_safety import shorten_to_line
 
 WIDTH_COLUMNS = 200
+NEXT_TO_REPOSITORY = ":next:"
+"""The value of --worktree without a folder."""
 
 
 @click.group()
@@ -91,7 +94,7 @@ def show(id: int, as_json: bool) -> None:
     waiting = f", for: {_clean_line(record['waiting_for'])}" if record["waiting_for"] else ""
     ended = f": {_clean_line(record['end_reason'])}" if record["end_reason"] else ""
     source = f" ({_clean_line(record['context_source'])})" if record["context_source"] else ""
-    before = record["previous_agent_id"]
+    before, origin = record["previous_agent_id"], record["forked_from"]
     rows = [
         ("agent", f"{record['id']}, {_format_name(record)}"),
         ("state", f"{record['state']} for {_format_age(record['state_at'])}{waiting}{ended}"),
@@ -102,13 +105,14 @@ def show(id: int, as_json: bool) -> None:
         ("pane", f"{_format_pane(record)} in {_clean_line(record['window']) or 'tmux'}" if _format_pane(record) else ""),
         ("session", _clean_line(record["session"])), ("thread", _clean_line(record["thread"])),
         ("successor of", f"agent {before}" if before is not None else ""),
+        ("fork of", f"agent {origin}" if origin is not None else ""),
     ]  # fmt: skip
     for name, value in rows:
         if value:
             click.echo(f"{name:<12} {value}")
     for handoff_record in record["handoffs"]:
         click.echo(
-            f"{'handoff':<12} {handoff_record['id'][:8]}, {handoff_record['state']} at {handoff_record['step']}"
+            f"{'fork' if handoff_record['fork'] else 'handoff':<12} {handoff_record['id'][:8]}, {handoff_record['state']} at {handoff_record['step']}"
         )
 
 
@@ -249,6 +253,50 @@ def handoff(
 
 
 @agent.command()
+@click.argument("id", type=int)
+@click.option(
+    "--goal", required=True, metavar="TEXT", help="What the second agent should accomplish."
+)
+@click.option("--persona", default="", metavar="SLUG",
+              help="Persona it works as; default: a new one like that of the agent.")  # fmt: skip
+@click.option("--worktree", metavar="[DIR]", is_flag=False, flag_value=NEXT_TO_REPOSITORY,
+              help="Give it a git worktree and a branch of its own, in DIR or next to the repository.")  # fmt: skip
+@click.option(
+    "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
+)
+@JSON_OPTION
+def fork(id: int, goal: str, persona: str, worktree: str | None, watch: bool, as_json: bool) -> int:
+    """Start a second agent from the thread of an agent, which goes on undisturbed.
+
+    Nothing is typed to the first one. The second one begins with a brief of its thread, made for the
+    goal, and has a persona of its own. Uncommitted changes stay in the folder of the first one.
+    """
+    from tasuki.cli.fleet.handoffs import watch_handoff
+    from tasuki.config.settings import load_settings
+    from tasuki.draft.goal import check_goal
+
+    check_goal(goal, min_length=load_settings(Path.cwd()).min_goal_length)
+    folder: str | bool = worktree is not None
+    if worktree not in (None, NEXT_TO_REPOSITORY):
+        folder = os.path.abspath(worktree)
+    server = create_client()
+    body = {"goal": goal, "persona": persona, "worktree": folder}
+    begun_fork = server.post("agents", id, "fork", body=body)
+    if not as_json:
+        where = f" in {_clean_line(begun_fork['worktree'])}" if begun_fork["worktree"] else ""
+        click.echo(
+            f"Fork {begun_fork['id'][:8]} of agent {id} begins, as {_format_name(begun_fork)}{where}."
+        )
+    if watch:
+        return watch_handoff(server, begun_fork["id"], as_json=as_json)
+    if as_json:
+        print_json({"handoff": begun_fork})
+    else:
+        click.echo("Its steps: tasuki handoffs --agents", err=True)
+    return 0
+
+
+@agent.command()
 @click.option("--reason", default="it was lost", show_default=True, metavar="TEXT",
               help="Why, in a word or a sentence.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List them, start nothing.")
@@ -336,8 +384,10 @@ def skip(id: str) -> None:
 
 
 def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
+    origin = f" (fork of {record['forked_from']})" if record["forked_from"] is not None else ""
+    name = f"{_clean_line(record['persona'] or '-')}{origin}"
     return (
-        str(record["id"]), record["state"], _format_age(record["state_at"]), _clean_line(record["persona"] or "-"),
+        str(record["id"]), record["state"], _format_age(record["state_at"]), name,
         _clean_line(record["harness"]), _format_context(record), _format_pane(record), shorten_folder(_clean_line(record["cwd"])),
     )  # fmt: skip
 

@@ -216,7 +216,7 @@ def _classify_agent(
     database: FleetDatabase, panes: TmuxPanes, agent: FleetAgent
 ) -> LostAgent | None:
     """Decide how a lost agent can be recovered; None where that is under way, or done."""
-    own = queries.list_handoffs(database, agent_id=agent.id)
+    own = queries.list_handoffs(database, agent_id=agent.id, fork=False)
     handoff = next((candidate for candidate in own if candidate.state != "cancelled"), None)
     if handoff and handoff.state not in ("failed", "uncertain"):
         return None

@@ -92,16 +92,22 @@ class AgentLifecycle:
             raise
 
     def insert_agent(
-        self, connection: sa.Connection, request: StartRequest, previous_agent_id: int | None = None
+        self,
+        connection: sa.Connection,
+        request: StartRequest,
+        previous_agent_id: int | None = None,
+        forked_from: int | None = None,
     ) -> int:
         """Insert the row of an agent that is to be started, as the successor of another or none.
+
+        `forked_from` is an agent that goes on, from whose thread this one begins.
 
         Return its id. Raises PersonaNotFound, NotPossible; AlreadyUnderWay while an agent works
         as the persona.
         """
         persona = None
         if slug := request.persona:
-            is_successor = previous_agent_id is not None
+            is_successor = (previous_agent_id or forked_from) is not None
             personas.check_available(connection, slug, is_successor=is_successor)
             persona = queries.load_persona(connection, slug)
         if persona and persona.retired_at is not None:
@@ -114,7 +120,7 @@ class AgentLifecycle:
         values = {
             "harness": name, "state": "starting", "state_at": time.time(), "cwd": os.path.abspath(request.cwd),
             "host": self.host, "started_at": time.time(), "persona": slug or None,
-            "previous_agent_id": previous_agent_id, "goal": request.goal,
+            "previous_agent_id": previous_agent_id, "forked_from": forked_from, "goal": request.goal,
             "permission": request.permission, "arguments": list(request.arguments),
             "model": request.model or (persona.model if persona else ""),
         }  # fmt: skip
@@ -207,9 +213,10 @@ class AgentLifecycle:
     def _build_first_prompt(self, agent: FleetAgent, control: AgentControl) -> str:
         """Build the first prompt: the goal, and the persona's skill if the session start gives none.
 
-        A successor gets its task with its predecessor's document, in a separate prompt.
+        A successor, and a fork, gets its task with a document, in a separate prompt.
         """
-        goal = agent.goal if agent.previous_agent_id is None else ""
+        gets_document = (agent.previous_agent_id or agent.forked_from) is not None
+        goal = "" if gets_document else agent.goal
         if not agent.persona or control.skill_at_start:
             return goal
         if not (skill := self.read_skill(agent.persona)):

@@ -80,6 +80,14 @@ def add_persona(
             raise
 
 
+def find_next_slug(database: FleetDatabase, root: Path, slug: str) -> str:
+    """Find the slug that the next persona with the role and name of another one would get."""
+    with database.read() as connection:
+        own = queries.load_persona(connection, slug)
+        number = _find_free_number(connection, root, own.role, own.name)
+    return f"{own.role}-{own.name}-{number}"
+
+
 def edit_persona(
     database: FleetDatabase,
     root: Path,
@@ -177,7 +185,7 @@ def check_available(
 def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
     """Raise AlreadyUnderWay where the newest work of a persona waits for its successor.
 
-    Its agent has ended, and the handoff is unfinished. A handoff whose successor has its
+    Its agent has ended, or was forked, and the handoff is unfinished. A handoff whose successor has its
     prompt, or after which other agents worked as the persona, is history, however it ended.
     """
     handoffs, agents = tables.handoffs.c, tables.agents.c
@@ -185,7 +193,9 @@ def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
         sa.select(handoffs.id)
         .join(tables.agents, agents.id == handoffs.agent_id)
         .where(
-            handoffs.persona == slug, handoffs.state.in_(UNFINISHED), agents.ended_at.is_not(None)
+            handoffs.persona == slug,
+            handoffs.state.in_(UNFINISHED),
+            agents.ended_at.is_not(None) | handoffs.fork,
         )
     )
     for id in connection.execute(unfinished).scalars().all():

@@ -69,7 +69,7 @@ def begin_handoff(
         }  # fmt: skip
         connection.execute(sa.insert(tables.handoffs).values(**values))
         text = f"Handoff {new_id[:8]} of agent {agent_id} ({agent.persona}) begins: {columns['reason']}"
-        _note_state(connection, text, agent_id, new_id, "initiated")
+        note_state(connection, text, agent_id, new_id, "initiated")
         return queries.load_handoff(connection, new_id)
 
 
@@ -83,7 +83,7 @@ def _check_agent(agent: FleetAgent, *, from_thread: bool) -> None:
 
 
 def _find_open(connection: sa.Connection, agent_id: int) -> FleetHandoff | None:
-    handoffs = queries.list_handoffs(connection, agent_id=agent_id)
+    handoffs = queries.list_handoffs(connection, agent_id=agent_id, fork=False)
     return next((handoff for handoff in handoffs if handoff.state != "cancelled"), None)
 
 
@@ -162,7 +162,9 @@ def _choose_resume_step(connection: sa.Connection, handoff: FleetHandoff) -> str
     if handoff.successor_id is not None and handoff.step in workflow.SUCCESSOR_STEPS:
         ended = queries.load_agent(connection, handoff.successor_id).ended_at is not None
         code = "successor_died" if ended else code
-    return workflow.choose_resume_step(handoff.step, code, from_thread=handoff.from_thread)
+    return workflow.choose_resume_step(
+        handoff.step, code, from_thread=handoff.from_thread, fork=handoff.fork
+    )
 
 
 def _mark_running(
@@ -182,7 +184,7 @@ def _mark_running(
         )
     )
     text = f"Handoff {handoff.id[:8]} continues with {first} (attempt {handoff.attempt + 1})."
-    _note_state(connection, text, handoff.agent_id, handoff.id, "retried")
+    note_state(connection, text, handoff.agent_id, handoff.id, "retried")
     return queries.load_handoff(connection, handoff.id)
 
 
@@ -198,7 +200,8 @@ def finish_handoff(database: FleetDatabase, handoff_id: str) -> FleetHandoff:
     """
     handoff = queries.load_handoff(database, handoff_id)
     agent = queries.load_agent(database, handoff.agent_id)
-    if handoff.state in ("failed", "uncertain") and agent.ended_at is None:
+    unfinished = handoff.state in ("failed", "uncertain")
+    if unfinished and agent.ended_at is None and not handoff.fork:
         raise NotPossible(
             f"Agent {agent.id} has not ended, so handoff {handoff.id[:8]} is not done. Retry it, give it up "
             f"(tasuki agent cancel {handoff.id[:8]}), or end the agent first (tasuki agent stop {agent.id})."
@@ -230,24 +233,27 @@ def _settle_handoff(
         ended = {"ended_at": time.time(), "outcome": "skipped"}
         connection.execute(sa.update(steps).where(open_step).values(**ended))
         text = f"Handoff {handoff.id[:8]} is {state}, by the operator, at {handoff.step}."
-        _note_state(connection, text, handoff.agent_id, handoff.id, state)
+        note_state(connection, text, handoff.agent_id, handoff.id, state)
         return queries.load_handoff(connection, handoff.id)
 
 
 def find_running(database: FleetDatabase, agent_id: int) -> FleetHandoff | None:
-    """Find the handoff of an agent that is under way."""
-    running = queries.list_handoffs(database, agent_id=agent_id, state="running")
+    """Find the handoff of an agent that is under way; a fork leaves the agent alone."""
+    running = queries.list_handoffs(database, agent_id=agent_id, state="running", fork=False)
     return running[0] if running else None
 
 
 def build_start(handoff: FleetHandoff) -> HandoffStart:
     """Build what the engine needs to start a handoff that is under way."""
-    return handoff.id, handoff.attempt, handoff.step, handoff.from_thread, handoff.queue
+    return (
+        handoff.id, handoff.attempt, handoff.step, handoff.from_thread, handoff.queue, handoff.fork,
+    )  # fmt: skip
 
 
-def _note_state(
+def note_state(
     connection: sa.Connection, text: str, agent_id: int, handoff_id: str, state: str
 ) -> None:
+    """Write into the log how a handoff stands, within a transaction."""
     log.note(
         connection, "handoff", text, agent_id=agent_id, handoff_id=handoff_id, data={"state": state}
     )

@@ -62,8 +62,11 @@ ABSENT_SECONDS = 10.0
 MOST_RECOVERIES = 1_000_000
 """A handoff continues however often the server was killed."""
 
-HandoffStart = tuple[str, int, str, bool, str]
-"""A handoff's id and attempt, its first step, whether it is written from the thread, its queue."""
+HandoffStart = tuple[str, int, str, bool, str, bool]
+"""A handoff's id and attempt, its first step, whether it is written from the thread, its queue.
+
+The last one tells whether it is a fork.
+"""
 LOST_AT_ONCE = 3
 """Handoffs of lost agents that run at once; the others wait, also over a restart."""
 
@@ -84,7 +87,7 @@ class HandoffEngine:
         self._broken: dict[str, str] = {}
         """The workflows whose thread ended too early, and why."""
         self._engine: sa.Engine | None = None
-        self._workflow: Callable[[str, int, str, bool], None] | None = None
+        self._workflow: Callable[[str, int, str, bool, bool], None] | None = None
         """The function that DBOS knows as the workflow; registered at the launch."""
         self._lock = threading.Lock()
         self._absent: dict[str, float] = {}
@@ -133,14 +136,16 @@ class HandoffEngine:
             raise
         logging.getLogger("dbos").setLevel(logging.ERROR)
 
-    def _register_workflow(self) -> Callable[[str, int, str, bool], None]:
+    def _register_workflow(self) -> Callable[[str, int, str, bool, bool], None]:
         @DBOS.workflow(name="handoff", max_recovery_attempts=MOST_RECOVERIES)
-        def run_handoff(id: str, attempt: int, first: str, from_thread: bool) -> None:
+        def run_handoff(
+            id: str, attempt: int, first: str, from_thread: bool, fork: bool = False
+        ) -> None:
             name = _build_workflow_id(id, attempt)
             self._live.add(name)
             try:
                 workflow.run_steps(
-                    partial(self.carry_out, id, attempt), first, from_thread=from_thread
+                    partial(self.carry_out, id, attempt), first, from_thread=from_thread, fork=fork
                 )
             except Exception as error:
                 self._broken[name] = shorten_to_line(
@@ -184,10 +189,10 @@ class HandoffEngine:
 
     def begin_handoff(self, start: HandoffStart) -> None:
         """Start a handoff, or an attempt of it; do nothing where that was started before."""
-        id, attempt, first, from_thread, queue = start
+        id, attempt, first, from_thread, queue, fork = start
         assert self._workflow
         with self._lock, SetWorkflowID(_build_workflow_id(id, attempt)):
-            DBOS.enqueue_workflow(queue, self._workflow, id, attempt, first, from_thread)
+            DBOS.enqueue_workflow(queue, self._workflow, id, attempt, first, from_thread, fork)
 
     def reconcile(
         self, starts: Iterable[HandoffStart], give_up: Callable[[str, str], None]

@@ -20,6 +20,7 @@ from tasuki.fleet import prompts
 from tasuki.fleet.agents.persona_files import propose_lessons
 from tasuki.fleet.delivery.outbox import TypingIntent
 from tasuki.fleet.handoff import documents
+from tasuki.fleet.handoff.fork_steps import describe_place
 from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, StepContext
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.failures import StepFailed
@@ -151,7 +152,10 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
     """Record the path of the document, and the prompt of the successor."""
     if handoff.recorded_at is None:
         agent, path = context.load_agent(handoff.agent_id), Path(handoff.file_path)
-        prompt = prompts.render_injection(handoff, agent, path)
+        if handoff.fork:
+            prompt = prompts.render_fork(handoff, agent, path, describe_place(handoff, agent))
+        else:
+            prompt = prompts.render_injection(handoff, agent, path)
         context.update_handoff(handoff, recorded_at=time.time(), injection_prompt=prompt)
         documents.release_path(path)
         _keep_thread(context, handoff, agent)
@@ -303,10 +307,14 @@ def write_from_thread(
     prepared, notes = _prepare_with_fallback(agent, handoff, loaded)
     author = prepared.handoff.draft.authorship.author
     head = (
-        f"# Handoff of agent {agent.id}, written from its thread\n\n"
+        f"# {'Fork' if handoff.fork else 'Handoff'} of agent {agent.id}, written from its thread\n\n"
         f"The agent did not write this: tasuki did ({author}), from {agent.thread}.\n"
         f"Reason: {clean_text(handoff.reason)}\n"
     )
+    if handoff.fork:
+        head += (
+            f"Agent {agent.id} goes on. Your folder: {clean_text(describe_place(handoff, agent))}\n"
+        )
     earlier = _format_earlier(prepared.thread, prepared.brief, received)
     documents.write_document(path, f"{head}{earlier}\n{prepared.brief}")
     return WrittenDocument(

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.fleet import alerts
-from tasuki.fleet.handoff import outgoing_steps, successor_steps, workflow
+from tasuki.fleet.handoff import fork_steps, outgoing_steps, successor_steps, workflow
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
@@ -43,6 +43,7 @@ STEPS: dict[str, Callable[[StepContext, FleetHandoff], str]] = {
     "instruct": outgoing_steps.instruct_agent,
     "await_turn": outgoing_steps.await_turn,
     "check": outgoing_steps.check_document,
+    "worktree": fork_steps.create_worktree,
     "write": outgoing_steps.write_document,
     "record": outgoing_steps.record_document,
     "shut_down": outgoing_steps.shut_down_agent,
@@ -186,11 +187,14 @@ class StepRunner:
                 .values(state="done", step="done", finished_at=time.time(), failure=None)
             )
             if done.rowcount:
+                title = f"Handoff of {handoff.persona} is done"
+                if handoff.fork:
+                    title = f"Fork of agent {handoff.agent_id} is done"
                 text = f"Handoff {handoff.id[:8]} of {handoff.persona} is done."
                 log.note(connection, "handoff", text, agent_id=handoff.agent_id, handoff_id=handoff.id,
                          data={"state": "done"})  # fmt: skip
                 alerts.raise_alert(
-                    connection, "done", f"done/{handoff.id}", f"Handoff of {handoff.persona} is done",
+                    connection, "done", f"done/{handoff.id}", title,
                     f"Agent {handoff.successor_id} works on.", host=handoff.host, agent_id=handoff.successor_id,
                     handoff_id=handoff.id,
                 )  # fmt: skip

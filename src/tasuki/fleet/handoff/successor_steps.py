@@ -19,6 +19,7 @@ from tasuki.errors import (
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.lifecycle import AgentDied, StartRequest
 from tasuki.fleet.delivery.prompt_delivery import get_control, has_prompt_with, read_entries
+from tasuki.fleet.handoff.fork_steps import build_fork_request
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store import queries, tables
 from tasuki.fleet.store.failures import HandoffStopped, StepFailed
@@ -226,16 +227,20 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
             if last.ended_at is None:
                 return last.id
         old = queries.load_agent(connection, handoff.agent_id)
-        request = StartRequest(
-            harness=old.harness,
-            persona=handoff.persona,
-            cwd=old.cwd,
-            model=old.model,
-            permission=old.permission,
-            goal=current.goal or old.goal,
-            arguments=old.arguments,
-        )
-        id = context.lifecycle.insert_agent(connection, request, old.id)
+        if current.fork:
+            request = build_fork_request(connection, current, old)
+            id = context.lifecycle.insert_agent(connection, request, forked_from=old.id)
+        else:
+            request = StartRequest(
+                harness=old.harness,
+                persona=handoff.persona,
+                cwd=old.cwd,
+                model=old.model,
+                permission=old.permission,
+                goal=current.goal or old.goal,
+                arguments=old.arguments,
+            )
+            id = context.lifecycle.insert_agent(connection, request, old.id)
         connection.execute(
             sa.update(tables.handoffs)
             .where(tables.handoffs.c.id == handoff.id)

@@ -28,32 +28,41 @@ ALL_STEPS = (*OUTGOING_STEPS, *SUCCESSOR_STEPS)
 FROM_THREAD_STEPS = ("write", "record", "shut_down", *SUCCESSOR_STEPS)
 """The agent is dead, out of quota, or has no pane: the document is written from its thread."""
 
+FORK_STEPS = ("worktree", "write", "record", *SUCCESSOR_STEPS)
+"""The agent goes on undisturbed: a second one begins from its thread, where asked in a worktree."""
+
 StepFunction = Callable[[str], bool]
 
 
-def list_steps(*, from_thread: bool) -> tuple[str, ...]:
+def list_steps(*, from_thread: bool, fork: bool = False) -> tuple[str, ...]:
     """Return the names of the steps of a handoff, in order."""
+    if fork:
+        return FORK_STEPS
     return FROM_THREAD_STEPS if from_thread else ALL_STEPS
 
 
-def choose_resume_step(failed_step: str, code: str, *, from_thread: bool) -> str:
+def choose_resume_step(
+    failed_step: str, code: str, *, from_thread: bool, fork: bool = False
+) -> str:
     """Choose the step with which a retry begins, after a failure of this code at a step.
 
     Steps of the outgoing agent start over; a successor that died is replaced by a new one.
     """
     if code == "successor_died":
         return "create"
-    if failed_step in OUTGOING_STEPS[:4] or failed_step == "write":
-        return list_steps(from_thread=from_thread)[0]
+    if failed_step in (*OUTGOING_STEPS[:4], "worktree", "write"):
+        return list_steps(from_thread=from_thread, fork=fork)[0]
     return {"register": "create", "deliver": "prompt"}.get(failed_step, failed_step)
 
 
-def run_steps(carry_out: StepFunction, first: str, *, from_thread: bool) -> None:
+def run_steps(
+    carry_out: StepFunction, first: str, *, from_thread: bool, fork: bool = False
+) -> None:
     """Carry out the steps from `first` on, until one of them does not succeed.
 
     `carry_out` takes the name of a step and returns whether it is done; it is durable.
     """
-    order = list_steps(from_thread=from_thread)
+    order = list_steps(from_thread=from_thread, fork=fork)
     for name in order[order.index(first) :]:
         if not carry_out(name):
             return

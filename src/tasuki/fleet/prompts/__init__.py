@@ -26,23 +26,35 @@ def render_instruction(handoff: FleetHandoff, path: Path) -> str:
     )
 
 
+def render_fork(handoff: FleetHandoff, origin: FleetAgent, path: Path, place: str) -> str:
+    """Render the prompt that a fork begins with, after its skill; `place` is where it works."""
+    return _render_beginning("fork", handoff, origin, path, place=clean_text(place))
+
+
 def render_injection(handoff: FleetHandoff, predecessor: FleetAgent, path: Path) -> str:
     """Render the prompt that the successor begins with, after its skill."""
+    return _render_beginning("injection", handoff, predecessor, path)
+
+
+def _render_beginning(
+    name: str, handoff: FleetHandoff, predecessor: FleetAgent, path: Path, **more: str
+) -> str:
     about = [
         *([f"{GOAL_LABEL} {clean_text(predecessor.goal)}"] if predecessor.goal else []),
         *([f"{NEXT_LABEL} {clean_text(handoff.goal)}"] if handoff.goal else []),
         *([f"{OPERATOR_LABEL} {clean_text(handoff.context)}"] if handoff.context else []),
     ]
     return render(
-        "injection",
+        name,
         predecessor=predecessor.id,
-        persona=handoff.persona,
+        persona=predecessor.persona or handoff.persona,
         session=predecessor.session[:8] or "unknown",
         path=path,
         reason=clean_text(handoff.reason),
         about="".join(f"{line}\n" for line in about),
         short=handoff.id[:8],
         reference=handoff.id,
+        **more,
     )
 
 

@@ -21,6 +21,7 @@ REMEDIES = {
     "document_unreadable": "Make the file readable, then retry.",
     "thread_missing": "Its thread cannot be found, so nothing can be written from it. Write the document yourself, then retry.",
     "thread_unusable": "Its thread says too little. Write the document yourself at that path, then retry.",
+    "worktree_failed": "Fix that, then retry; or give it up (cancel) and fork without a worktree. Nothing of the agent was changed.",
     "author_failed": "Fix the settings of the author (tasuki config, tasuki doctor), then retry: they are read again. Nothing was lost.",
     "settings_invalid": "Fix that setting, then retry: the settings are read again. Nothing was lost.",
     "no_room": "Free some space, then retry. Nothing was lost.",

@@ -47,6 +47,8 @@ class FleetAgent(Struct, frozen=True):
     """Whole path of its thread."""
     persona: str | None = None
     previous_agent_id: int | None = None
+    forked_from: int | None = None
+    """The agent from whose thread it began, and which went on."""
     pane: str = ""
     """tmux's id of its pane, `%3`; empty for none."""
     window: str = ""
@@ -179,6 +181,12 @@ class FleetHandoff(Struct, frozen=True):
     """What the successor should do; empty where it continues its predecessor's task."""
     force: bool = False
     from_thread: bool = False
+    fork: bool = False
+    """The agent goes on; its successor is a second agent, of the persona named here."""
+    worktree: str = ""
+    """Whole path of the git worktree that a fork gets; empty for none."""
+    branch: str = ""
+    """The branch of that worktree."""
     automatic: bool = False
     file_path: str = ""
     author: str = ""

@@ -182,7 +182,9 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
         sa.exists().where(
             (handoffs.c.agent_id == agents.c.id) | (handoffs.c.successor_id == agents.c.id)
         ),
-        sa.exists().where(other.c.previous_agent_id == agents.c.id),
+        sa.exists().where(
+            (other.c.previous_agent_id == agents.c.id) | (other.c.forked_from == agents.c.id)
+        ),
         *(
             sa.exists().where(table.c.agent_id == agents.c.id)
             for table in (events, alerts, intents)

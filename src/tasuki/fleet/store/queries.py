@@ -183,10 +183,13 @@ def list_handoffs(
     persona: str = "",
     state: str = "",
     host: str = "",
+    fork: bool | None = None,
     limit: int = 0,
     before: str = "",
 ) -> list[FleetHandoff]:
     """List handoffs, newest first: of an agent, a persona, a state, a host, where that is given.
+
+    `fork`: only forks, or none of them.
 
     `before`: the id of the last handoff of a page; the next page is returned. Raises
     HandoffNotFound.
@@ -199,7 +202,7 @@ def list_handoffs(
         query = query.where((table.c.created_at < last.created_at) | same)
     conditions: dict[str, Any] = {
         "agent_id": agent_id, "persona": _clean_text(persona) or None, "state": _clean_text(state) or None,
-        "host": host or None,
+        "host": host or None, "fork": fork,
     }  # fmt: skip
     for name, value in conditions.items():
         if value is not None:
@@ -210,10 +213,10 @@ def list_handoffs(
 
 
 def list_agent_handoffs(connection: sa.Connection, agents: Collection[int]) -> list[FleetHandoff]:
-    """List the handoffs of some agents, newest first, within a transaction."""
+    """List the handoffs of some agents, newest first, within a transaction; no forks."""
     table = tables.handoffs
     query = sa.select(table).order_by(table.c.created_at.desc(), table.c.id)
-    query = query.where(table.c.agent_id.in_(sorted(agents)))
+    query = query.where(table.c.agent_id.in_(sorted(agents)), ~table.c.fork)
     return [_parse_row(FleetHandoff, row) for row in connection.execute(query).mappings()]
 
 
@@ -266,7 +269,8 @@ def is_handed_off(connection: sa.Connection, agent_id: int) -> bool:
     The failure of that handoff covers the agent's.
     """
     table = tables.handoffs
-    mine = (table.c.agent_id == agent_id) | (table.c.successor_id == agent_id)
+    leaves = (table.c.agent_id == agent_id) & ~table.c.fork
+    mine = leaves | (table.c.successor_id == agent_id)
     query = sa.select(table.c.id).where(mine, table.c.state == "running")
     return connection.execute(query).first() is not None
 
@@ -334,13 +338,15 @@ def build_lineage(database: FleetDatabase, slug: str) -> list[LineageChain]:
             .order_by(tables.agents.c.id)
         )
         rows = [_parse_row(FleetAgent, row) for row in connection.execute(query).mappings()]
-        by_agent = _select_handoffs(list_handoffs(connection, persona=slug))
+        handoffs = list_handoffs(connection, persona=slug)
+    by_agent = _select_handoffs([handoff for handoff in handoffs if not handoff.fork])
+    forks = {handoff.successor_id: handoff for handoff in handoffs if handoff.fork}
     first: dict[int, int] = {}
     chains: dict[int, list[LineageLink]] = {}
     for member in rows:  # a successor's id is greater than its predecessor's
         before = member.previous_agent_id
         first[member.id] = first.get(before, member.id) if before is not None else member.id
-        handoff = by_agent.get(before) if before is not None else None
+        handoff = forks.get(member.id) if before is None else by_agent.get(before)
         link = LineageLink(
             member, handoff, took_over=handoff is None or handoff.successor_id == member.id
         )

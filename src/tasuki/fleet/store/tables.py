@@ -63,6 +63,7 @@ agents = sa.Table(
     sa.Column("over_threshold", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("waiting_for", sa.Text, nullable=False, server_default=""),
     sa.Column("last_words", sa.Text, nullable=False, server_default=""),
+    sa.Column("forked_from", sa.Integer, sa.ForeignKey("agents.id")),
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
@@ -113,13 +114,16 @@ handoffs = sa.Table(
     sa.Column("failure", sa.JSON(none_as_null=True)),
     sa.Column("notes", sa.JSON, nullable=False, server_default="[]"),
     sa.Column("goal", sa.Text, nullable=False, server_default=""),
+    sa.Column("fork", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("worktree", sa.Text, nullable=False, server_default=""),
+    sa.Column("branch", sa.Text, nullable=False, server_default=""),
 )
 sa.Index(
     "one_handoff_per_agent",
     handoffs.c.agent_id,
     unique=True,
-    sqlite_where=handoffs.c.state != "cancelled",
-    postgresql_where=handoffs.c.state != "cancelled",
+    sqlite_where=sa.text("state != 'cancelled' AND NOT fork"),
+    postgresql_where=sa.text("state != 'cancelled' AND NOT fork"),
 )
 sa.Index("handoffs_by_state", handoffs.c.state)
 

@@ -58,6 +58,10 @@ class _PiFiles:
 
         return PiReader(path, self.name).read()
 
+    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
+        """List the file; nothing of tasuki's own sessions, which only the user deletes."""
+        return () if _is_own_session(path) else (ThreadPart(path.name, str(path)),)
+
 
 class _PiProgram(_PiFiles):
     """What pi and omp have in common as programs."""
@@ -249,6 +253,11 @@ def get_sessions_folder() -> Path:
     return get_data_folder() / "sessions"
 
 
+def _is_own_session(path: Path) -> bool:
+    root = os.path.realpath(get_sessions_folder())
+    return os.path.realpath(path).startswith(f"{root}{os.sep}")
+
+
 class TasukiSessions(_PiFiles, ReadOnlyHarness):
     """The adapter of tasuki's own sessions.
 
@@ -266,12 +275,7 @@ class TasukiSessions(_PiFiles, ReadOnlyHarness):
 
     def is_thread_file(self, path: Path, first: bytes) -> bool:
         """A session is below tasuki's data folder; a copy elsewhere is taken for one of pi's."""
-        root = os.path.realpath(get_sessions_folder())
-        return is_session(first) and os.path.realpath(path).startswith(f"{root}{os.sep}")
-
-    def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
-        """List nothing: only the user deletes sessions of tasuki."""
-        return ()
+        return is_session(first) and _is_own_session(path)
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return ("tasuki", "chat", "--resume", thread.id)

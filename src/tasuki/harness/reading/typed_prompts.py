@@ -36,10 +36,18 @@ INSTRUCTION = (
 INJECTION = (
     "You take over from agent {{predecessor}} ({{persona}}, session {{session}}), which has ended:"
 )
+FORK = (
+    "You are a fork of agent {{predecessor}} ({{persona}}, session {{session}}), which goes on with"
+    " its own work:"
+)
 SKILL = "You are {{persona}}. This is your skill: who you are and how you work."
+LAST_STEP_OF_FORK = (
+    "3. Do what the user wants next, and nothing else: the rest is that agent's work."
+)
 OPENINGS = (
     INSTRUCTION,
     INJECTION,
+    FORK,
     SKILL,
     'Nothing is to be done yet: answer with the one word "ready" and end your turn.',
     "This conversation is about to be handed to a fresh session, which knows nothing of it.",
@@ -73,11 +81,13 @@ _BEFORE = compile_pattern(
 )
 """What a harness may put before a prompt: blank lines, tagged blocks, the state of an editor."""
 _AT_START = compile_pattern("|".join(map(_build_pattern, OPENINGS)), re.DOTALL)
-_OF_FLEET = compile_pattern(f"{_build_pattern(INSTRUCTION)}|{_build_pattern(INJECTION)}", re.DOTALL)
+_BEGINNINGS = f"(?:{_build_pattern(INJECTION)}|{_build_pattern(FORK)})"
+_OF_FLEET = compile_pattern(f"{_build_pattern(INSTRUCTION)}|{_BEGINNINGS}", re.DOTALL)
 _LINE = compile_pattern(rf"(?m)^[^\S\n]*(?=(?s:{_OF_FLEET.pattern}))")
 _INSIDE_LINE = compile_pattern(
     rf"{_build_pattern(f'{INSTRUCTION} Write a handoff document for it now.')}"
-    rf"|{_build_pattern(f'{INJECTION} you continue its work. Handoff document:')}",
+    rf"|{_build_pattern(f'{INJECTION} you continue its work. Handoff document:')}"
+    rf"|{_build_pattern(f'{FORK} you begin with what it knew. Handoff document:')}",
     re.DOTALL,
 )
 """More of their first words, to match them after other words on a line.
@@ -86,14 +96,15 @@ A paste goes where the cursor was.
 """
 _LAST_LINE = compile_pattern(_build_pattern(CLOSING, r"[\w/-]{4,80}"))
 _INSTRUCTION = compile_pattern(_build_pattern(INSTRUCTION), re.DOTALL)
-_INJECTION = compile_pattern(_build_pattern(INJECTION), re.DOTALL)
+_INJECTION = compile_pattern(_BEGINNINGS, re.DOTALL)
 _SKILL = compile_pattern(_build_pattern(SKILL), re.DOTALL)
 _ABOUT = compile_pattern(
     rf"(?:\A|\s)(?:{'|'.join(map(_build_pattern, (GOAL_LABEL, NEXT_LABEL, OPERATOR_LABEL)))})\s+(?=\S)"
 )
 _STEPS = compile_pattern(rf"\s{_build_pattern('1. Begin your answer with this line, by itself:')}")
 _LAST_STEP = compile_pattern(
-    rf"{_build_pattern('3. Continue the work from where it stopped.')}\s+{_LAST_LINE.pattern}"
+    rf"(?:{_build_pattern('3. Continue the work from where it stopped.')}"
+    rf"|{_build_pattern(LAST_STEP_OF_FORK)})\s+{_LAST_LINE.pattern}"
 )
 """The end of an injection: a goal inside it may contain a line like its last one."""
 _TASK = compile_pattern(rf"(?m)^[^\S\n]*{_build_pattern(TASK_LABEL)}[^\S\n]*$")

@@ -1,11 +1,13 @@
 """What `tasuki doctor` says of kept copies, and of harnesses that delete their threads."""
 
+import shlex
+
 from msgspec import Struct
 
 from tasuki.config.settings import Settings
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.threads.kept.policy import KeepFailure, find_failure
+from tasuki.threads.kept.policy import KeepFailure, find_failure, get_failure_file
 from tasuki.threads.kept.store import KeptStore
 
 
@@ -27,6 +29,19 @@ def summarize_copies(settings: Settings) -> KeptSummary:
     return KeptSummary(
         settings.keep_threads, len(copies), sum(copy.bytes for copy in copies), find_failure()
     )
+
+
+def list_failures(kept: KeptSummary | None) -> list[tuple[str, str]]:
+    """List why the last copy that failed did, as a sentence, and what to do about it."""
+    if kept is None or kept.failure is None:
+        return []
+    failure, file = kept.failure, shlex.quote(str(get_failure_file()))
+    return [
+        (
+            f"No copy of the thread {failure.path} could be kept ({failure.at}): {failure.reason}",
+            f"fix that; the note goes with the next copy, or: rm {file}",
+        )
+    ]
 
 
 def describe_clean_up(harness: Harness, settings: Settings) -> str:

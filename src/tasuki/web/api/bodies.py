@@ -17,6 +17,7 @@ from tasuki.draft.redact.redactor import redact
 from tasuki.errors import UsageError
 from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.handoff.commands import HandoffRequest
+from tasuki.fleet.handoff.forks import ForkRequest
 from tasuki.fleet.hooks.intake import IntakeOverloaded
 from tasuki.fleet.store.database import is_temporary
 from tasuki.fleet.store.failures import StepFailed
@@ -131,6 +132,24 @@ class Recovery(_RequestBody, frozen=True):
     """Why lost agents are recovered."""
 
     reason: ReasonText = "it was lost"
+
+
+class NewFork(_RequestBody, frozen=True):
+    """A fork of an agent: a second one that begins from its thread.
+
+    `worktree`: true for one next to the repository, or the whole path of its folder.
+    """
+
+    goal: ReasonText
+    persona: ShortText = ""
+    worktree: bool | PathText = False
+    reason: ReasonText = "fork"
+
+    def build_request(self) -> ForkRequest:
+        """Build the fleet's own request."""
+        wanted = self.worktree
+        folder = wanted if isinstance(wanted, str) else ("" if wanted else None)
+        return ForkRequest(self.goal, self.persona, folder, self.reason)
 
 
 class NewHandoff(_RequestBody, frozen=True, rename={"source": "from"}):

@@ -24,6 +24,7 @@ from tasuki.web.api.bodies import (
     KeyPress,
     LessonOrder,
     NewAgent,
+    NewFork,
     NewHandoff,
     NewPersona,
     PersonaChange,
@@ -165,6 +166,18 @@ def hand_off(
     return {"status": "initiated", **display.redact_handoff(handoff)}
 
 
+@post("/agents/{id:int}/fork", status_code=200, sync_to_thread=True)
+def fork_agent(
+    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[NewFork]
+) -> dict[str, Any]:
+    """Start a second agent from an agent's thread; the first goes on undisturbed.
+
+    Answers at once, while the fork continues like a handoff: `/api/handoffs/{id}` shows its steps.
+    """
+    handoff = fleet.fork_agent(id, data.build_request())
+    return {"status": "initiated", **display.redact_handoff(handoff)}
+
+
 @get("/handoffs", sync_to_thread=True)
 def list_handoffs(
     fleet: NamedDependency[Fleet],
@@ -297,6 +310,7 @@ HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
         list_agents, show_agent, start_agent, adopt_agent, find_own_agent, list_lost_agents,
         recover_agents, send_text, show_screen, press_key, stop_agent, hand_off,
+        fork_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
     "personas": [

@@ -49,6 +49,7 @@ ALERT_SHAPES = {
     "unacknowledged": StateBadge("ask", "Not acknowledged", "attn"),
 }
 STEP_WORDS = {
+    "worktree": ("Making the worktree", "Where one was asked for; the branch is new"),
     "write": ("Writing the document", "The document is written from the thread"),
     "await_idle": ("Waiting until idle", "No turn, no compaction, nothing of it in the background"),
     "instruct": ("Asking for the document", "It is asked for the document, once"),

@@ -152,7 +152,7 @@ def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateBadge:
 
 def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow, ...]:
     newest = {run.step: run for run in runs}
-    order = workflow.list_steps(from_thread=handoff.from_thread)
+    order = workflow.list_steps(from_thread=handoff.from_thread, fork=handoff.fork)
     seconds = {
         name: max(0.0, (newest[name].ended_at or time.time()) - newest[name].started_at)
         for name in order
@@ -220,11 +220,11 @@ def _build_choices(
     if handoff.state not in ("failed", "uncertain"):
         return ()
     choices = [_build_retry(handoff, other)]
-    if handoff.recorded_at is None and other is None:
+    if handoff.recorded_at is None and other is None and not handoff.fork:
         choices.append(_build_new_handoff(handoff, agent))
     if handoff.step == "acknowledge" and handoff.state == "failed":
         choices.append(_build_skip())
-    is_alive = agent.ended_at is None
+    is_alive = agent.ended_at is None and not handoff.fork
     refused = (
         f"Not yet: agent {agent.id} has not ended, so nothing was handed off." if is_alive else ""
     )
@@ -234,7 +234,9 @@ def _build_choices(
 
 def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
     code = handoff.failure.code if handoff.failure else ""
-    first = workflow.choose_resume_step(handoff.step, code, from_thread=handoff.from_thread)
+    first = workflow.choose_resume_step(
+        handoff.step, code, from_thread=handoff.from_thread, fork=handoff.fork
+    )
     meaning = (
         f"Continues at “{display.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
     )

@@ -267,7 +267,11 @@ def _format_summary(
     folders = list(dict.fromkeys(agent.cwd for agent in agents))
     folder = redactor.redact(shorten_to_line(folders[-1], 200))
     more = f" and {format_plural(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
-    return f"{', '.join(counts)} since {format_day(agents[0].started_at)} in {folder}{more}."
+    origin = agents[0].forked_from
+    forked = f", forked from agent {origin}" if origin is not None else ""
+    return (
+        f"{', '.join(counts)} since {format_day(agents[0].started_at)} in {folder}{more}{forked}."
+    )
 
 
 def _find_changed_at(agent: FleetAgent, facts: ChainFacts) -> float:

@@ -276,7 +276,7 @@ def render_thread(
         **{**_build_search_context(q, name, project, hits, hits_refused), "again": address_here},
         thread=_describe_thread(thread, cleaner), part=view.build_part(thread, entry, cleaner), entry=entry,
         here=address_here, plain_here=build_thread_address(adapter.name, thread.id, str(file)),
-        form=form, form_refused=refused or form["problem"],
+        form=form, form_refused=refused or form["problem"], kept=catalog.describe_copy(adapter, file),
     )  # fmt: skip
 
 

@@ -1,0 +1,113 @@
+"""The operator's order to fork an agent: what is checked, and what is recorded.
+
+A fork is a handoff from the thread whose agent goes on. It is of another persona, so that no
+two agents work as one.
+"""
+
+import time
+from pathlib import Path
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.errors import NotPossible
+from tasuki.fleet.agents import personas
+from tasuki.fleet.handoff import workflow
+from tasuki.fleet.handoff.commands import note_state
+from tasuki.fleet.handoff.worktrees import WorktreePlan, plan_worktree
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
+from tasuki.text_safety import clean_text
+from tasuki.threads.catalog import is_readable
+
+
+class ForkRequest(Struct, frozen=True):
+    """A requested fork: what the second agent should do, as whom, and where.
+
+    Without a `persona` a new one is added, like that of the agent. `worktree` is a whole path,
+    empty for a folder next to the repository, None for no worktree.
+    """
+
+    goal: str
+    persona: str = ""
+    worktree: str | None = None
+    reason: str = "fork"
+
+
+def check_fork(database: FleetDatabase, agent: FleetAgent, request: ForkRequest) -> str:
+    """Check that an agent can be forked; return the name of the fork's harness.
+
+    Raises NotPossible, PersonaNotFound, AlreadyUnderWay.
+    """
+    if not clean_text(request.goal).strip():
+        raise NotPossible("A fork needs a goal: what should the second agent accomplish?")
+    if not is_readable(agent.harness, agent.thread):
+        raise NotPossible(
+            f"Agent {agent.id} has no thread: it took no turn, or its harness deleted it. Start another agent "
+            "instead: tasuki agent start"
+        )
+    if not request.persona:
+        if not agent.persona:
+            raise NotPossible(
+                f"Agent {agent.id} has no persona that a fork could be like. Name one: --persona"
+            )
+        return agent.harness
+    with database.read() as connection:
+        persona = queries.load_persona(connection, request.persona)
+        personas.check_available(connection, request.persona)
+    if persona.retired_at is not None:
+        raise NotPossible(f"Persona {persona.slug} is retired. Name another one: --persona")
+    return persona.harness
+
+
+def begin_fork(
+    database: FleetDatabase,
+    root: Path,
+    agent: FleetAgent,
+    request: ForkRequest,
+    *,
+    host: str,
+    queue: str,
+    new_id: str,
+) -> FleetHandoff:
+    """Record a fork as under way, as `check_fork` allowed it; add its persona where needed.
+
+    Raises NotPossible, PersonaNotFound, AlreadyUnderWay, StoreFailed.
+    """
+    slug = request.persona or personas.find_next_slug(database, root, agent.persona or "")
+    plan = WorktreePlan("", "")
+    if request.worktree is not None:
+        plan = plan_worktree(agent.cwd, request.worktree, slug)
+    if not request.persona:
+        slug = _add_twin(database, root, agent).slug
+    with database.write() as connection:
+        personas.check_available(connection, slug)
+        values = {
+            "id": new_id, "agent_id": agent.id, "persona": slug, "reason": clean_text(request.reason),
+            "goal": clean_text(request.goal), "from_thread": True, "fork": True, "worktree": plan.folder,
+            "branch": plan.branch, "state": "running", "step": workflow.FORK_STEPS[0], "attempt": 1,
+            "created_at": time.time(), "host": host, "queue": queue,
+        }  # fmt: skip
+        connection.execute(sa.insert(tables.handoffs).values(**values))
+        text = f"Fork {new_id[:8]} of agent {agent.id}, as {slug}, begins: {values['goal']}"
+        note_state(connection, text, agent.id, new_id, "initiated")
+        return queries.load_handoff(connection, new_id)
+
+
+def _add_twin(database: FleetDatabase, root: Path, agent: FleetAgent) -> Persona:
+    """Add a persona with the skill, the experience and the settings of an agent's own."""
+    own = queries.load_persona(database, agent.persona or "")
+    twin = personas.add_persona(
+        database,
+        root,
+        role=own.role,
+        name=own.name,
+        skill=personas.read_skill(root, own.slug),
+        harness=agent.harness,
+        model=own.model,
+        threshold=own.threshold,
+    )
+    if experience := personas.read_experience(root, own.slug):
+        personas.write_experience(root, twin.slug, experience)
+    return twin
