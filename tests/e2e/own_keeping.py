@@ -1,11 +1,10 @@
 """Hand-written hooks that bring back, after a compaction, what its summary lacks of given texts.
 
-They show that each program takes words where `docs` say that it does, without tasuki: the tests of
-the product use its own hooks in their place. Run as a program, this is such a hook.
+They show, without tasuki, where each program takes words after a compaction, and where its summary
+can be read by then. Run as a program, this is such a hook.
 """
 
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -110,15 +109,14 @@ def _gemini(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copilot(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
-    """Once for each compaction that was applied."""
-    home = folder / "home" / ".copilot" / "session-state" / told["sessionId"] / "events.jsonl"
-    text = home.read_text() if home.exists() else ""
-    done = re.findall(r'^\{"type":"session.compaction_complete".*$', text, re.MULTILINE)
+    """Once for each checkpoint: it is there before the line of the thread that tells the same."""
+    home = folder / "home" / ".copilot" / "session-state" / told["sessionId"]
+    done = sorted(home.glob("checkpoints/[0-9]*.md"))
     seen = folder / f"seen-{told['sessionId']}-{len(done)}"
     if not done or seen.exists():
         return {}
     seen.touch()
-    return {"additionalContext": _block(folder, json.loads(done[-1])["data"]["summaryContent"])}
+    return {"additionalContext": _block(folder, done[-1].read_text())}
 
 
 HOOKS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {
