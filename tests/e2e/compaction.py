@@ -215,7 +215,7 @@ WAYS = {
         screen=("copilot", *COPILOT, "--continue", "-i"),
         repeats=True,
         calls=5,
-        late=2,
+        late=1,
     ),
 }
 

@@ -65,7 +65,7 @@ def test_rules_hold_over_five_compactions_asked_for(name: str, talks: Talks) -> 
 
 @pytest.mark.parametrize("name", by_default(NAMES, "claude", "codex", "pi"))
 def test_rules_hold_over_five_compactions_in_the_middle_of_a_turn(name: str, talks: Talks) -> None:
-    """The agent goes on by itself with each rule once; in Copilot CLI from its third request on."""
+    """The agent goes on by itself with each rule once; in Copilot CLI from its second request on."""
     talk = talks(name)
     keep(talk.world, name)
     talk.said()
