@@ -219,7 +219,9 @@ def _ask_case(
     size = copy_beginning(path, copy, case.lines)
     harness = harnesses.detect_harness(copy)
     thread = harness.read(copy)
-    summary = "" if case.summary_line is None else find_compaction_after(harness.read(path), size).summary
+    summary = (
+        "" if case.summary_line is None else find_compaction_after(harness.read(path), size).summary
+    )
     usual = (
         max(MIN_SUMMARY_TOKENS, len(summary) // 4) if summary else options.loaded.settings.budget
     )

@@ -36,9 +36,7 @@ def ask(thread: Path, event: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("harness", HARNESSES)
 @pytest.mark.parametrize("budget", [400, 1_000, 4_000])
-def test_it_holds_the_rules_and_fits_its_budget(
-    harness: str, budget: int, tmp_path: Path
-) -> None:
+def test_it_holds_the_rules_and_fits_its_budget(harness: str, budget: int, tmp_path: Path) -> None:
     """Each rule once, the state, and not a token more than asked for."""
     path = shop_thread(harness).write(tmp_path)
     loaded = LoadedSettings(Settings(budget=budget))
