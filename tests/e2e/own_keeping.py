@@ -76,6 +76,15 @@ def _block(folder: Path, text: str) -> str:
     return "\n".join([TITLE, *(one for one in wanted if one not in text)])
 
 
+def _is_new(folder: Path, session: str, compaction: int) -> bool:
+    """Whether nothing was said yet about a compaction of a session, counted from 1."""
+    try:
+        (folder / f"said-{session}-{compaction}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 def _context(event: str, block: str) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": block}}
 
@@ -91,10 +100,13 @@ def _claude(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _codex(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """Once for each compaction: after two in a row the hook runs twice at the next prompt."""
     lines = map(json.loads, Path(told["transcript_path"]).read_text().splitlines())
-    (*_, last) = (line["payload"] for line in lines if line["type"] == "compacted")
-    texts = [part["text"] for one in last["replacement_history"] for part in one.get("content", [])]
-    return _context("SessionStart", _block(folder, "\n".join([last["message"], *texts])))
+    done = [line["payload"] for line in lines if line["type"] == "compacted"]
+    history = done[-1]["replacement_history"]
+    texts = [part["text"] for one in history for part in one.get("content", [])]
+    block = _block(folder, "\n".join([done[-1]["message"], *texts]))
+    return _context("SessionStart", block) if _is_new(folder, told["session_id"], len(done)) else {}
 
 
 def _gemini(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
@@ -112,10 +124,8 @@ def _copilot(folder: Path, told: dict[str, Any]) -> dict[str, Any]:
     """Once for each checkpoint: it is there before the line of the thread that tells the same."""
     home = folder / "home" / ".copilot" / "session-state" / told["sessionId"]
     done = sorted(home.glob("checkpoints/[0-9]*.md"))
-    seen = folder / f"seen-{told['sessionId']}-{len(done)}"
-    if not done or seen.exists():
+    if not done or not _is_new(folder, told["sessionId"], len(done)):
         return {}
-    seen.touch()
     return {"additionalContext": _block(folder, done[-1].read_text())}
 
 
