@@ -164,6 +164,8 @@ class Thread(Struct, frozen=True):
     entries: tuple[Entry, ...] = ()
     keeps_from: int = 0
     """While it is compacted: the first ref that will stay in view; 0 for none, or unknown."""
+    keeps_words: int = 0
+    """Characters up to which the harness keeps all messages of the user over a compaction."""
     notices: tuple[Notice, ...] = ()
     background: tuple[Background, ...] = ()
     sidechains: tuple[Sidechain, ...] = ()

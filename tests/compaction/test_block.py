@@ -135,6 +135,17 @@ def test_a_rule_that_was_taken_back_is_not_restored(tmp_path: Path) -> None:
     assert "after 60 seconds" not in text
 
 
+def test_copilot_repeats_what_the_user_said(tmp_path: Path) -> None:
+    """Rules that stand beside its summary anyway are not said again; after long talks they are."""
+    thread = harnesses.get_harness("copilot").read(shop_thread("copilot").write(tmp_path))
+    short = build_block(build_coming_compaction(thread, LITTLE)).text
+    long = shop_thread("copilot").user("word " * 10_000).assistant("Yes.").write(tmp_path)
+    after = build_coming_compaction(harnesses.get_harness("copilot").read(long), LITTLE)
+
+    assert [rule for rule in RULES if rule in short] == []
+    assert [rule in build_block(after).text for rule in RULES] == [True] * len(RULES)
+
+
 def test_what_is_still_in_view_is_not_repeated(tmp_path: Path) -> None:
     """Codex keeps messages of the user; pi keeps the newest entries, and an earlier block there."""
     thread = read_shop(tmp_path, LITTLE, "pi")

@@ -176,7 +176,7 @@ def test_old_threads_are_forgotten(thread: Path) -> None:
     """Nothing of the user's is kept for ever; a clock that is wrong deletes nothing new."""
     memory = CompactionMemory("claude", "old")
     memory.keep("summary", "words")
-    os.utime(memory.folder, (0, 0))
+    os.utime(memory.folder / "summary", (0, 0))
     CompactionMemory("claude", "new").keep("summary", "words")
     forget_old(get_folder())
 

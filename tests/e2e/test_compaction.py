@@ -7,11 +7,14 @@ from contextlib import ExitStack
 import npm_programs
 import pytest
 from agents import PROGRAMS
-from compaction import COMPACTIONS, RULES, Talk, held
+from compaction import COMPACTIONS, RULES, SECONDS, Talk, held
 from conftest import World
 from fakes.model_server import ModelRequest
-from inside import tasuki
+from inside import tasuki, typed
 from selection import by_default
+from waiting import retry_until
+
+from tasuki.draft.brief import FENCE_OPEN
 
 pytestmark = pytest.mark.e2e
 
@@ -91,3 +94,18 @@ def test_without_help_the_rules_that_a_summary_leaves_out_are_gone(
         talk.worked()
         request = talk.after(1)[0]
     assert times(request) == [int(rule in held(1)) for rule in RULES]
+
+
+@pytest.mark.parametrize("name", by_default(["claude", "codex"]))
+def test_after_two_compactions_in_a_row_nothing_is_said_twice(name: str, talks: Talks) -> None:
+    """Codex runs its hook for both at the next prompt."""
+    talk = talks(name)
+    keep(talk.world, name)
+    talk.said()
+    pane = talk.opened()
+    talk.compacted(pane, 1)
+    talk.compacted(pane, 2)
+    typed(talk.world, pane, "What now?")
+    request = retry_until(lambda: talk.world.sent("What now?"), SECONDS)[0]
+    assert request.count_text(FENCE_OPEN) == 1
+    assert times(request) == [1] * len(RULES)

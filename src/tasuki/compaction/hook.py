@@ -75,8 +75,9 @@ def _restore(harness: Harness, call: HookCall, memory: CompactionMemory) -> str:
     thread = harness.read(Path(call.path))
     compaction = _find_compaction(thread, call, memory)
     last = thread.entries[-1].ref if thread.entries else 0
+    place = call.compaction or str(compaction.ref or last)
     is_own = compaction.summary.startswith(SUMMARY_TITLE)
-    is_repeated = not call.messages and not memory.is_first_block(str(compaction.ref or last))
+    is_repeated = not call.messages and not memory.is_first_block(place)
     if is_own or is_repeated:
         return ""
     block = build_block(compaction, GitProbe(thread.cwd).read_revision())

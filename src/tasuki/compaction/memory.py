@@ -11,7 +11,6 @@ Two processes at once are safe.
 import hashlib
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,7 +91,7 @@ class CompactionMemory:
     def is_first_block(self, compaction: str) -> bool:
         """Return whether no block was given yet for a compaction, and remember that one is.
 
-        `compaction` is its place in the thread. Without a place to remember it, the
+        `compaction` is its place in the thread, or its id. Without a place to remember it, the
         block is given: twice is better than never.
         """
         name = f"given-{_digest(compaction)}"
@@ -129,16 +128,19 @@ def read_report(harness: str) -> CompactionReport | None:
 
 
 def forget_old(folder: Path, now: float | None = None) -> None:
-    """Remove what is remembered of threads that were not compacted for long."""
+    """Remove what is remembered of compactions of long ago."""
     oldest = (time.time() if now is None else now) - KEPT_SECONDS
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
-            if entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < oldest:
-                for path in _list_files(entry.path):
-                    os.unlink(path)
-                os.rmdir(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                _forget_files(entry.path, oldest)
 
 
-def _list_files(folder: str) -> Iterator[str]:
-    for file in list(os.scandir(folder)):
-        yield file.path
+def _forget_files(folder: str, oldest: float) -> None:
+    """Remove the old files of one folder, and the folder where nothing is left in it."""
+    files = list(os.scandir(folder))
+    old = [file for file in files if file.stat(follow_symlinks=False).st_mtime < oldest]
+    for file in old:
+        os.unlink(file.path)
+    if old and len(old) == len(files):
+        os.rmdir(folder)

@@ -57,8 +57,11 @@ def build_coming_compaction(
 ) -> Compaction:
     """Return the compaction that comes next in a thread; `summary` where it is known already."""
     cut, first = cut_thread(thread, thread.entries), thread.keeps_from
-    in_view = "\n".join(e.text for e in cut.entries if first and e.ref >= first)
-    return Compaction(cut, 0, summary, in_view, instructions)
+    kept = [e.text for e in cut.entries if first and e.ref >= first]
+    words = [e.text for e in cut.entries if e.kind == "user" and e.origin in ("typed", "queued")]
+    if sum(map(len, words)) <= thread.keeps_words:
+        kept += words
+    return Compaction(cut, 0, summary, "\n".join(kept), instructions)
 
 
 def cut_thread(thread: Thread, entries: Iterable[Entry]) -> Thread:

@@ -106,6 +106,8 @@ class HookCall(Struct, frozen=True):
     """compacted: the thread's file holds the compaction already."""
     can_replace: bool = False
     """A summary by tasuki can take the place of the harness's own."""
+    compaction: str = ""
+    """compacted: id of the compaction, where the harness has one."""
     in_view: str = ""
     """compacted: what the model has in view besides the summary, where the payload says so."""
     messages: tuple[Any, ...] = ()

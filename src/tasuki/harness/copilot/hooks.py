@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tasuki.files import get_data_folder
 from tasuki.harness.copilot.head import get_home
 from tasuki.harness.integration import (
     COMPACTION_KINDS,
@@ -49,7 +50,8 @@ COMPACTED = '{"compacted": %s}'
 COMPACTION_HOOKS = ("userPromptSubmitted", "postToolUse")
 """The hooks after which a block can reach the model.
 
-Nothing reports the end of a compaction: each of them looks whether there was one.
+Nothing reports the end of a compaction: each of them looks for a new checkpoint, which is there
+before the thread tells of it.
 """
 SECONDS = 5
 MARKS: tuple[tuple[str, EventKind], ...] = (
@@ -126,7 +128,8 @@ class CopilotIntegration(BaseIntegration):
             return None
         path = _build_path(session)
         if compacted:
-            return HookCall("compacted", path, session, cwd, is_recorded=True)
+            name, summary = _read_checkpoint(session)
+            return HookCall("compacted", path, session, cwd, summary, compaction=name)
         if "prompt" in payload:
             invoked = _INVOKED.match(get_text(payload, "prompt"))
             return HookCall("handoff", path, session, cwd, invoked[1]) if invoked else None
@@ -191,15 +194,28 @@ class CopilotControl(BaseControl):
 
 
 def _build_check() -> str:
-    """Build the shell's test whether a session was compacted: Python starts only then.
+    """Build the shell's test whether a session has a new checkpoint: Python starts only then.
 
-    `$p` is the payload. The check does not start it again for a compaction that it knows.
+    `$p` is the payload. A checkpoint is the summary of a compaction; that it was seen is marked
+    by an empty file, which is made before tasuki starts.
     """
-    folder = shlex.quote(str(get_home() / "session-state"))
+    sessions = shlex.quote(str(get_home() / "session-state"))
+    marks = shlex.quote(str(get_data_folder() / "compactions" / "copilot"))
     return (
-        r"""s=${p#*'"sessionId":"'}; s=${s%%\"*}; case $s in ''|*[!A-Za-z0-9._-]*) false;; """
-        f"""*) f={folder}/$s/events.jsonl; grep -q '"type":"session.compaction_complete"' "$f" 2>/dev/null;; esac"""
+        r"""s=${p#*'"sessionId":"'}; s=${s%%\"*}; """
+        rf"""case $s in ''|*[!A-Za-z0-9._-]*) false;; *) set -- {sessions}/$s/checkpoints/[0-9]*.md; """
+        rf"""[ -e "$1" ] && mkdir -p {marks} && (set -C; : > {marks}/$s.$#) 2>/dev/null;; esac"""
     )
+
+
+def _read_checkpoint(session: str) -> tuple[str, str]:
+    """Read the newest checkpoint of a session: its name and text, both empty without one."""
+    folder = get_home() / "session-state" / session / "checkpoints"
+    try:
+        newest = max(folder.glob("[0-9]*.md"), default=None)
+        return (newest.name, newest.read_text("utf-8", "replace")) if newest else ("", "")
+    except OSError:
+        return "", ""
 
 
 def _build_path(session: str) -> str:

@@ -72,6 +72,9 @@ SKIPPED = frozenset({
     "skill.context_delivered_ref", "subagent.configured", "subagent.selected",
     "subagent.deselected", "tool.execution_partial_result", "tool.execution_progress",
 })  # fmt: skip
+KEPT_WORDS = 20_000
+"""Characters of the user's messages that Copilot repeats beside a summary; it omits some of more
+than about 24,000."""
 _FORKED = compile_pattern(r"\AForked from .*\(([0-9a-fA-F-]{8,})\) as ", re.DOTALL)
 
 
@@ -407,6 +410,7 @@ class CopilotReader:
         live = [e for i, e in enumerate(self.entries) if i not in self.left]
         return Thread(
             harness="copilot",
+            keeps_words=KEPT_WORDS,
             id=start.sessionId,
             path=str(self.path),
             cwd=fields.get("cwd") or self.place.cwd,
