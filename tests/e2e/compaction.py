@@ -163,7 +163,7 @@ WAYS = {
         compactions=_lines(PROGRAMS["codex"].threads, '"type":"compacted"'),
         headless=("codex", "exec", "--sandbox", "read-only", *CODEX),
         going_on=("codex", "exec", "--sandbox", "read-only", *CODEX, "resume", "--last"),
-        screen=("codex", "--no-daemon", *CODEX, "resume", "--last"),
+        screen=("codex", "--no-daemon", *CODEX, "resume", THREAD),
         repeats=True,
     ),
     "pi": Way(
@@ -261,7 +261,7 @@ class Talk:
         """Open the thread in a terminal; its pane."""
         first = "Round 0: are you there?"
         newest = max(self.program.files(self.world.home), key=lambda path: path.stat().st_mtime)
-        command = [word.replace(THREAD, newest.stem) for word in self.way.screen]
+        command = [word.replace(THREAD, newest.stem[-36:]) for word in self.way.screen]
         command += [] if self.way.ready else [first]
         pane = self.world.run(command)
         if self.way.ready:
