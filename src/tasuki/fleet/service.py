@@ -16,13 +16,13 @@ from tasuki.config import edit
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
-from tasuki.fleet.agents import lifecycle
+from tasuki.fleet.agents import lifecycle, limits
 from tasuki.fleet.agents.agent_ends import AgentShutdown, LostAgent, check_gone, find_lost_agents
 from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest, check_folder, check_hooks
 from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
-from tasuki.fleet.automation import AutomationGuard
+from tasuki.fleet.automation import USAGE_LIMIT, AutomationGuard
 from tasuki.fleet.delivery.messages import check_managed, press_key, read_screen, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.handoff import commands
@@ -114,7 +114,8 @@ class Fleet:
         )  # fmt: skip
         self.watch = FleetWatch(
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._start_missing,
-            self._hand_off_full, self.threshold,
+            self._hand_off_full, self._hand_off_limited, self.threshold,
+            60.0 * settings.stuck_minutes,
         )  # fmt: skip
         self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
@@ -261,6 +262,11 @@ class Fleet:
         self._check_agent(agent_id)
         return send_message(self.database, self.delivery, agent_id, text, key)
 
+    def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
+        """Tell an agent whose usage limit has reset to go on, as `send_text`."""
+        limits.check_resumable(self._check_agent(agent_id), force=force)
+        return self.send_text(agent_id, limits.GO_ON, key)
+
     def read_screen(self, agent_id: int) -> str:
         """Return what the pane of an agent shows, without secrets.
 
@@ -306,6 +312,10 @@ class Fleet:
         Raises AgentNotFound, OtherHost, NotPossible, AlreadyUnderWay.
         """
         agent = self._check_agent(agent_id)
+        if request.harness:
+            limits.check_target(self.data, request.harness)
+        if agent.state == "limited":  # It cannot answer.
+            request = replace(request, from_thread=True)
         if request.from_thread and agent.ended_at is not None:
             check_gone(self.panes, agent)
         handoff = commands.begin_handoff(
@@ -424,10 +434,27 @@ class Fleet:
             logger.error("The skill of %s cannot be read: %s", slug, error)
             return ""
 
-    def _follow_events(self, unmeasured: set[int], idle: set[int]) -> None:
+    def _follow_events(self, unmeasured: set[int], idle: set[int], limited: set[int]) -> None:
         """Follow up on events, outside of their transaction; in the intake's thread."""
         self.watch.queue_context(unmeasured)
         self._hand_off_full(idle)
+        self._hand_off_limited(limited)
+
+    def _hand_off_limited(self, agent_ids: set[int]) -> None:
+        """Hand agents at a usage limit off to the harness that their personas name."""
+        for agent_id in agent_ids:
+            harness, why = self.guard.decide_limit_handoff(agent_id)
+            if why:
+                self.changes.notify([agent_id])
+            if harness:
+                request = commands.HandoffRequest(
+                    USAGE_LIMIT, from_thread=True, automatic=True, harness=harness
+                )
+                try:
+                    self.hand_off(agent_id, request)
+                except TasukiError as error:
+                    text = f"Agent {agent_id} is not handed off to {harness}: {error}"
+                    self.note("alarm", text, agent_id=agent_id, data={"code": "on_limit_refused"})
 
     def _hand_off_full(self, agent_ids: set[int]) -> None:
         """Hand agents off automatically where that is wanted."""

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki import handoffs
+from tasuki.cli.handoff import limits
 from tasuki.cli.handoff.review import StartOptions, confirm_secrets, print_warnings
 from tasuki.cli.output import BYTES_PER_SECOND, ProgressSpinner
 from tasuki.config import settings
@@ -91,6 +92,10 @@ class HandoffCommand:
             plans.refuse_start(successor.title)
         goal = self._ask_goal(goal_text)
         self.prepared = self._make(harness, path, goal, successor, must_keep=will_start)
+        if not self.settings.to:
+            self.prepared = limits.offer_other_harness(
+                self.prepared, can_ask=will_start and self.interactive
+            )
         if elsewhere:
             self.prepared.warnings.insert(0, elsewhere)
         if not (

@@ -329,7 +329,7 @@ def _prepare_handoff(
     try:
         return handoffs.prepare_handoff(
             harness, Path(agent.thread), Goal(text=goal_text, forced=True), loaded,
-            successor=harness, vault=Vault(), must_keep=False, id=handoff.id,
+            successor=harnesses.get_harness(handoff.harness or agent.harness), vault=Vault(), must_keep=False, id=handoff.id,
         )  # fmt: skip
     except (ThreadNotFound, ThreadUnreadable) as error:
         raise StepFailed("thread_missing", str(error)) from error
