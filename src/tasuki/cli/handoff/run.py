@@ -8,7 +8,6 @@ import msgspec
 from msgspec.structs import replace
 
 from tasuki import handoffs
-from tasuki.cli.handoff import limits
 from tasuki.cli.handoff.review import StartOptions, confirm_secrets, print_warnings
 from tasuki.cli.output import BYTES_PER_SECOND, ProgressSpinner
 from tasuki.config import settings
@@ -92,7 +91,9 @@ class HandoffCommand:
             plans.refuse_start(successor.title)
         goal = self._ask_goal(goal_text)
         self.prepared = self._make(harness, path, goal, successor, must_keep=will_start)
-        if not self.settings.to:
+        if self.prepared.thread.limit and not self.settings.to:
+            from tasuki.cli.handoff import limits
+
             self.prepared = limits.offer_other_harness(
                 self.prepared, can_ask=will_start and self.interactive
             )

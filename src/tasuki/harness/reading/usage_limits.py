@@ -6,13 +6,15 @@ an overloaded server and any sentence that is not listed here are none: unknown 
 Sentences: Claude Code 2.1.330 and its older versions, Codex 0.53 to 0.169, Gemini CLI 0.61, pi 1.5.2.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
+import msgspec
+
+from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.model import Entry, UsageLimit
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
@@ -117,8 +119,8 @@ def _parse_body(text: str) -> Mapping[str, Any]:
     if (match := _BODY.match(text[:8000])) is None:
         return {}
     try:
-        body = json.loads(match[1])
-    except (ValueError, RecursionError):
+        body = msgspec.json.decode(match[1])
+    except UNDECODABLE:
         return {}
     inner = body.get("error") if isinstance(body, dict) else None
     return inner if isinstance(inner, dict) else body
