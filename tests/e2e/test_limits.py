@@ -27,16 +27,16 @@ ASKED = "Build the upload client"
 RESET = 7200
 
 
-def claude_limit() -> ModelStep:
-    """What Anthropic answers at the limit of five hours."""
+def claude_limit(claim: str = "five_hour", seconds: int = RESET) -> ModelStep:
+    """What Anthropic answers at a limit: that of five hours, or another one, which resets then."""
     error = {
         "type": "rate_limit_error",
         "message": "This request would exceed your account's rate limit.",
     }
     headers = {
         "x-should-retry": "false", "anthropic-ratelimit-unified-status": "rejected",
-        "anthropic-ratelimit-unified-representative-claim": "five_hour",
-        "anthropic-ratelimit-unified-reset": str(int(time.time()) + RESET),
+        "anthropic-ratelimit-unified-representative-claim": claim,
+        "anthropic-ratelimit-unified-reset": str(int(time.time()) + seconds),
     }  # fmt: skip
     body = json.dumps({"type": "error", "error": error}).encode()
     return ModelStep(status=429, raw=body, headers=headers)
@@ -88,11 +88,11 @@ def sign_in(world: World) -> None:
     (world.home / ".claude" / ".credentials.json").chmod(0o600)
 
 
-def limited(fleet: RealFleet, **values: Any) -> Any:
+def limited(fleet: RealFleet, step: ModelStep | None = None, **values: Any) -> Any:
     """An agent whose turn ended at a usage limit."""
     agent = fleet.idle(fleet.started(goal="Read the notes", **values))
     fleet.world.model.rules = (
-        ModelRule(ASKED, (LIMITS[fleet.harness](),)),
+        ModelRule(ASKED, (step or LIMITS[fleet.harness](),)),
         ModelRule(INJECTED, (ModelStep(reply=acknowledged),)),
     )
     fleet.api("POST", f"/api/agents/{agent}/send", {"text": ASKED})
@@ -146,3 +146,16 @@ def test_e13_on_limit_carries_on_by_itself(fleet: RealFleet) -> None:
     back = fleet.hand_off(handoff["successor_id"], to="claude", **{"from": "thread"})
     last = fleet.agent(fleet.ends(back, seconds=2 * SECONDS)["successor_id"])
     assert last["harness"] == "claude"
+
+
+@pytest.mark.parametrize("fleet", ["claude"], indirect=True)
+def test_e13_a_dialog_about_the_limit_holds_nothing_up(fleet: RealFleet) -> None:
+    """At the limit of a week Claude Code asks what to do: nobody answers, and the work goes on elsewhere."""
+    id = limited(fleet, claude_limit("seven_day", 3 * 86400))
+    old = fleet.is_in(id, "limited")
+    fleet.shows(id, "Stop and wait for limit to reset")
+    with pytest.raises(AssertionError):
+        fleet.tasuki("agent", "resume", str(id), "--force")
+    handoff = fleet.ends(fleet.hand_off(id, to="codex"), seconds=2 * SECONDS)
+
+    check_successor(fleet, handoff, old, "codex")

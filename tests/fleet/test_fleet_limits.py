@@ -195,3 +195,43 @@ def test_e13_on_limit_must_name_another_harness(fleet: World) -> None:
     assert "no agent can go on in claude" in same
     assert "cannot run agents of aider" in none
     assert fleet.api("GET", f"/api/personas/{slug}")["on_limit"] == ""
+
+
+def test_e13_a_limit_while_it_writes_the_document(fleet: World) -> None:
+    """The handoff fails by name, the agent lives, and the same order begins it again from the thread."""
+    agent = fleet.worked(fleet.started())
+    fleet.script(document=[["limit", sentence()]])
+    first = fleet.ends(fleet.hand_off(agent), "failed")
+    second = fleet.ends(fleet.hand_off(agent))
+
+    assert first["failure"]["code"] == "agent_limited"
+    assert "--to HARNESS" in first["failure"]["remedy"]
+    assert (second["id"], second["from_thread"]) == (first["id"], True)
+
+
+def test_e13_a_server_that_ended_before_it_began_the_handoff(fleet: World) -> None:
+    """The next server looks at every limited agent once; nothing else would begin the handoff."""
+    slug = fleet.persona()
+    fleet.script(limits=[["limit", sentence()]])
+    agent = fleet.worked(fleet.started(persona=slug))
+    limited(fleet, agent)
+    fleet.kill()
+    fleet.sql(f"update personas set on_limit = 'copilot' where slug = '{slug}'")
+    fleet.serve()
+    (alarm,) = retry_until(fleet.alarms)
+
+    assert (alarm["data"]["code"], alarm["agent_id"]) == ("on_limit_refused", agent)
+
+
+def test_e13_a_limit_that_is_told_late_is_resolved_from_its_own_time(fleet: World) -> None:
+    """While no server runs the event waits in the spool; `3pm` is that of the event, not of the reading."""
+    fleet.script(limits=[["sleep", 2], ["limit", sentence()]])
+    agent = fleet.worked(fleet.started())
+    fleet.api("POST", f"/api/agents/{agent}/send", {"text": "Fix the limits"})
+    fleet.kill()
+    retry_until(lambda: any((fleet.data / "fleet" / "spool").glob("*.json")))
+    fleet.serve()
+    found = retry_until(lambda: (a := fleet.agent(agent))["state"] == "limited" and a)
+
+    assert 0 < found["limited_until"] - time.time() <= 7200
+    assert len(alerts(fleet)) == 1

@@ -22,11 +22,12 @@ from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest, check_fo
 from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
-from tasuki.fleet.automation import USAGE_LIMIT, AutomationGuard
+from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.delivery.messages import check_managed, press_key, read_screen, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
+from tasuki.fleet.handoff.limit_handoffs import LimitHandoffs
 from tasuki.fleet.handoff.runner import StepRunner, record_order
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.handoff.workflow import StepLimits
@@ -97,6 +98,7 @@ class Fleet:
         self.shutdown = AgentShutdown(self.lifecycle, self.delivery, limits)
         self.threshold = float(settings.context_threshold)
         self.guard = AutomationGuard(self.database, self.threshold, self.host)
+        self.limit_handoffs = LimitHandoffs(self.guard, self.changes, self.hand_off)
         self.notifier = AlertNotifier(
             self.database, self.host, settings.notify, config.list_alerts(settings)
         )
@@ -114,7 +116,7 @@ class Fleet:
         )  # fmt: skip
         self.watch = FleetWatch(
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._start_missing,
-            self._hand_off_full, self._hand_off_limited, self.threshold,
+            self._hand_off_full, self.limit_handoffs.begin, self.threshold,
             60.0 * settings.stuck_minutes,
         )  # fmt: skip
         self.keep_days = settings.keep_days
@@ -154,6 +156,7 @@ class Fleet:
                     self.engine.launch(former_hosts)
             self.lifecycle.resume_starts()
             self._start_missing()
+            self.limit_handoffs.begin_all()
         self.claim.watch(self._handle_loss)
         self.watch.start()
         self.pruner.start()
@@ -438,23 +441,7 @@ class Fleet:
         """Follow up on events, outside of their transaction; in the intake's thread."""
         self.watch.queue_context(unmeasured)
         self._hand_off_full(idle)
-        self._hand_off_limited(limited)
-
-    def _hand_off_limited(self, agent_ids: set[int]) -> None:
-        """Hand agents at a usage limit off to the harness that their personas name."""
-        for agent_id in agent_ids:
-            harness, why = self.guard.decide_limit_handoff(agent_id)
-            if why:
-                self.changes.notify([agent_id])
-            if harness:
-                request = commands.HandoffRequest(
-                    USAGE_LIMIT, from_thread=True, automatic=True, harness=harness
-                )
-                try:
-                    self.hand_off(agent_id, request)
-                except TasukiError as error:
-                    text = f"Agent {agent_id} is not handed off to {harness}: {error}"
-                    self.note("alarm", text, agent_id=agent_id, data={"code": "on_limit_refused"})
+        self.limit_handoffs.begin(limited)
 
     def _hand_off_full(self, agent_ids: set[int]) -> None:
         """Hand agents off automatically where that is wanted."""
