@@ -90,7 +90,7 @@ def sign_in(world: World) -> None:
 
 def limited(fleet: RealFleet, step: ModelStep | None = None, **values: Any) -> Any:
     """An agent whose turn ended at a usage limit."""
-    agent = fleet.idle(fleet.started(goal="Read the notes", **values))
+    agent = fleet.worked(fleet.started(**values), "Read the notes")
     fleet.world.model.rules = (
         ModelRule(ASKED, (step or LIMITS[fleet.harness](),)),
         ModelRule(INJECTED, (ModelStep(reply=acknowledged),)),
@@ -159,3 +159,17 @@ def test_e13_a_dialog_about_the_limit_holds_nothing_up(fleet: RealFleet) -> None
     handoff = fleet.ends(fleet.hand_off(id, to="codex"), seconds=2 * SECONDS)
 
     check_successor(fleet, handoff, old, "codex")
+
+
+def test_e13_pi_tells_its_limit_by_its_extension(with_pi: World) -> None:
+    """Its provider's error, with the time of the reset, reaches the fleet at the end of the turn."""
+    fleet = RealFleet(with_pi, "pi")
+    fleet.serve()
+    fleet.install()
+    try:
+        found = fleet.is_in(limited(fleet, codex_limit()), "limited")
+    finally:
+        fleet.close()
+
+    assert found["limit_text"] == "The usage limit has been reached"
+    assert 0 < found["limited_until"] - time.time() <= RESET
