@@ -98,6 +98,15 @@ class Notice(Struct, frozen=True, gc=False):
     text: str = ""
 
 
+class UsageLimit(Struct, frozen=True, gc=False):
+    """An account that used up what its plan or budget allows, as its harness recorded it."""
+
+    text: str
+    """The harness's own sentence, in one line."""
+    resets_at: float | None = None
+    """When it can be used again, in seconds since 1970; None where that is not known."""
+
+
 class Background(Struct, frozen=True, gc=False):
     """A sub-agent or background command: what it is, and whether its end was seen."""
 
@@ -178,6 +187,8 @@ class Thread(Struct, frozen=True):
     """Entries on branches that the user left; they keep their refs but are not in `entries`."""
     sources: tuple[str, ...] = ()
     report: ReadReport = ReadReport()
+    limit: UsageLimit | None = None
+    """The usage limit with which the thread ends; a later answer or tool call ends it."""
 
     @property
     def last_skill(self) -> str:

@@ -125,3 +125,66 @@ def test_d10_a_stopped_automation_stays_stopped(fleet: Fleet) -> None:
         connection.execute(sa.update(tables.personas).values(automation_stopped="a loop"))
 
     assert fleet.guard.decide_handoff(fleet.agent()) == (False, "")
+
+
+def limited(fleet: Fleet, harness: str = "claude", on_limit: str = "codex") -> int:
+    """An agent at a usage limit, whose persona says where its work goes then; its id."""
+    personas = tables.personas
+    with fleet.database.write() as connection:
+        connection.execute(sa.update(personas).values(on_limit=on_limit, automatic=False))
+    return fleet.agent(harness=harness, state="limited", over_threshold=False)
+
+
+def test_e13_a_limited_agent_goes_where_its_persona_says(fleet: Fleet) -> None:
+    """Whether handoffs at the threshold are automatic does not matter for that."""
+    assert fleet.guard.decide_limit_handoff(limited(fleet)) == ("codex", "")
+
+
+@pytest.mark.parametrize("state", ["idle", "busy", "ended"])
+def test_e13_only_a_limited_agent_goes(fleet: Fleet, state: str) -> None:
+    """Its limit may have ended meanwhile."""
+    id = limited(fleet)
+    with fleet.database.write() as connection:
+        values = {"state": state, "ended_at": 2.0 if state == "ended" else None}
+        connection.execute(sa.update(tables.agents).values(**values))
+
+    assert fleet.guard.decide_limit_handoff(id) == ("", "")
+
+
+def test_e13_nothing_happens_without_on_limit(fleet: Fleet) -> None:
+    """Nobody said where the work should go, so it stays."""
+    assert fleet.guard.decide_limit_handoff(limited(fleet, on_limit="")) == ("", "")
+    assert fleet.stopped() == ""
+
+
+def test_e13_one_handoff_at_a_limit_is_enough(fleet: Fleet) -> None:
+    """A handoff that is under way, failed or done is not begun again."""
+    id = limited(fleet)
+    fleet.handoff(id, state="failed")
+
+    assert fleet.guard.decide_limit_handoff(id) == ("", "")
+
+
+def test_e13_no_ping_pong_between_two_limits(fleet: Fleet) -> None:
+    """The one that took over at a limit is at one itself: the automation stops, with one alert."""
+    first = fleet.agent(state="ended", ended_at=2.0)
+    second = limited(fleet, harness="codex", on_limit="claude")
+    fleet.handoff(first, second, reason="usage_limit")
+    harness, why = fleet.guard.decide_limit_handoff(second)
+    again = fleet.guard.decide_limit_handoff(second)
+
+    assert (harness, again) == ("", ("", ""))
+    assert "is at one itself (codex)" in why
+    assert fleet.stopped() == why
+    with fleet.database.read() as connection:
+        assert (
+            connection.execute(sa.select(sa.func.count()).select_from(tables.alerts)).scalar() == 1
+        )
+
+
+def test_e13_its_own_harness_is_no_way_out(fleet: Fleet) -> None:
+    """An agent that was handed to the harness by hand cannot go there again."""
+    harness, why = fleet.guard.decide_limit_handoff(limited(fleet, harness="codex"))
+
+    assert harness == ""
+    assert "the harness of `on_limit`" in why

@@ -425,7 +425,9 @@ def test_an_event_in_flight_when_the_server_ends_is_kept(tmp_path: Path) -> None
     intake = EventIntake(
         database, changes, "h", read_skill=str, threshold=80.0, on_commit=lambda *_: None
     )
-    watch = FleetWatch(database, None, None, intake, folder, lambda: None, lambda _: None, 80.0)  # type: ignore[arg-type]
+    watch = FleetWatch(
+        database, None, None, intake, folder, lambda: None, lambda _: None, lambda _: None, 80.0
+    )  # type: ignore[arg-type]
     folder.mkdir()
     event = folder / "1.json"
     event.write_text('harness: claude\n\n{"hook_event_name":"Stop","session_id":"s-1"}')

@@ -186,7 +186,10 @@ def make_old(world: World) -> None:
                   "ALTER TABLE handoffs DROP COLUMN goal", "DROP INDEX one_handoff_per_agent",
                   "CREATE UNIQUE INDEX one_handoff_per_agent ON handoffs (agent_id) WHERE state != 'cancelled'",
                   "ALTER TABLE handoffs DROP COLUMN fork", "ALTER TABLE handoffs DROP COLUMN worktree",
-                  "ALTER TABLE handoffs DROP COLUMN branch", "ALTER TABLE agents DROP COLUMN forked_from"):  # fmt: skip
+                  "ALTER TABLE handoffs DROP COLUMN branch", "ALTER TABLE agents DROP COLUMN forked_from",
+                  "ALTER TABLE handoffs DROP COLUMN harness", "ALTER TABLE personas DROP COLUMN on_limit",
+                  "ALTER TABLE agents DROP COLUMN limit_text", "ALTER TABLE agents DROP COLUMN limited_until",
+                  "ALTER TABLE agents DROP COLUMN stuck_at", "ALTER TABLE agents DROP COLUMN stuck_with"):  # fmt: skip
         world.sql(later)
     world.sql("UPDATE fleet_schema SET version_num = '0002'")
     file = build_sqlite_url(world.data / "fleet" / "workflows.db")

@@ -33,7 +33,7 @@ class Hooks:
         self.after: list[int] = []
         self.intake = EventIntake(
             database, ChangeFeed(), "h", read_skill=lambda slug: f"You are {slug}.", threshold=80.0,
-            on_commit=lambda touched, idle: self.after.extend(idle),
+            on_commit=lambda touched, idle, limited: self.after.extend(idle),
         )  # fmt: skip
         self.intake.start()
         self.number = 0

@@ -25,7 +25,7 @@ class Fleet:
 
     def __init__(self, database: FleetDatabase, panes: TmuxPanes, folder: Path) -> None:
         self.database = database
-        self.signals = AgentSignals(database, panes, ChangeFeed())
+        self.signals = AgentSignals(database, panes, ChangeFeed(), lambda _: None)
         self.file = folder / "sessions" / f"{PID}.json"
         self.file.parent.mkdir()
 

@@ -98,7 +98,7 @@ def of_ours(database: FleetDatabase) -> Iterator[Hooks]:
     made = Hooks(database)
     made.intake.close(10)
     made.intake = EventIntake(
-        database, ChangeFeed(), "h", read_skill=str, threshold=80.0, on_commit=lambda touched, idle: None,
+        database, ChangeFeed(), "h", read_skill=str, threshold=80.0, on_commit=lambda *_: None,
         socket=lambda: OURS,
     )  # fmt: skip
     made.intake.start()

@@ -31,7 +31,7 @@ from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.tmux.panes import TmuxPanes
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # apprise imports it
-ALL = "done failed needs_you threshold unacknowledged"
+ALL = "done failed limited needs_you stuck threshold unacknowledged"
 SESSION = "5e55104d-0000-4000-8000-000000000001"
 PID = 4711
 
@@ -154,7 +154,7 @@ def test_a_wait_that_no_hook_told_is_told(
     (tmp_path / "sessions").mkdir()
     shown = tmp_path / "sessions" / f"{PID}.json"
     shown.write_text(json.dumps({"sessionId": SESSION, "status": "waiting"}))
-    signals = AgentSignals(database, panes, ChangeFeed())
+    signals = AgentSignals(database, panes, ChangeFeed(), lambda _: None)
     for _ in range(2):
         with database.read() as connection:
             row = connection.execute(sa.select(tables.agents)).one()

@@ -86,6 +86,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Which events of the fleet are sent there, in words; the others are only in its list."""
     context_threshold: int = 80
     """Percent of the context at which an agent of the fleet is over its threshold."""
+    stuck_minutes: int = 15
+    """Minutes without any sign of life after which a busy agent is called stuck; 0 for never."""
     keep_days: int = 30
     """Days for which the fleet keeps its log, alerts and the remains of ended agents.
 
@@ -170,7 +172,7 @@ class SettingsSource(Struct, frozen=True):
 
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
-    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "keep_days",
+    "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "stuck_minutes", "keep_days",
     "keep_threads", "keep_threads_days", "keep_threads_bytes", "fleet_root", "fleet_tmux", "compaction",
 })  # fmt: skip
 """Settings that a repository cannot set.
@@ -179,7 +181,7 @@ They are taken from the user's own file, the environment and flags alone.
 """
 NAMES_ONLY = frozenset({"model", "use_current_model"})
 """Settings that a repository may wish for."""
-ALERTS = ("done", "failed", "needs_you", "threshold", "unacknowledged")
+ALERTS = ("done", "failed", "limited", "needs_you", "stuck", "threshold", "unacknowledged")
 """Events of the fleet that the operator can be notified of."""
 ALL = "all"
 """A word of `notify_about` that means each of them."""
@@ -190,6 +192,7 @@ BOUNDS: dict[str, tuple[int, int | None, str]] = {
     "suggest_at": (0, 100, "percent"),
     "auto_handoff_at": (0, 100, "percent"),
     "context_threshold": (1, 100, "percent"),
+    "stuck_minutes": (0, 10080, "minutes"),
 }
 """Least and greatest value, and the unit; every other number must not be negative."""
 _KINDS: Mapping[str, Any] = Settings.__annotations__

@@ -32,6 +32,8 @@ _AGENT_TITLES = {
     "needs_you": "waits for you",
     "threshold": "is past its threshold",
     "failed": "is lost",
+    "limited": "is at a usage limit",
+    "stuck": "seems to be stuck",
 }
 
 
@@ -65,7 +67,7 @@ def raise_alert(
 def raise_agent_alert(
     connection: sa.Connection, kind: str, agent: Mapping[str, Any], happened_at: float, text: str
 ) -> None:
-    """Raise an alert for an agent that waits, passed its threshold, or is lost.
+    """Raise an alert for an agent that waits, passed its threshold, is limited, stuck or lost.
 
     Only agents with a persona raise alerts. `agent` gives its `id`, `host` and `persona`; `at`
     is when it happened, and distinguishes two occasions.

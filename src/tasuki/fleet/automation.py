@@ -18,6 +18,8 @@ REFILL_SHARE = 0.75
 """Share of the threshold; a successor that uses more after its first turn stops the automation."""
 MOST_HANDOFFS, WITHIN_SECONDS = 2, 600.0
 """Automatic handoffs of a persona within this many seconds; the next one stops the automation."""
+USAGE_LIMIT = "usage_limit"
+"""The reason of a handoff that a usage limit began."""
 FAILED_STATES = ("failed", "uncertain", "cancelled")
 
 
@@ -103,6 +105,35 @@ class AutomationGuard:
         ready = row["over_threshold"] and row["state"] == "idle" and not row["children"]
         return bool(ready and not under_way), ""
 
+    def decide_limit_handoff(self, agent_id: int) -> tuple[str, str]:
+        """Return the harness to which an agent at a usage limit is handed off now, and why none is.
+
+        Both are empty where its persona names none. An agent that came by such a handoff itself
+        is not handed on: that stops the automation.
+        """
+        with self.database.read() as connection:
+            row = connection.execute(_LIMITED, {"agent": agent_id}).mappings().one_or_none()
+            if row is None or row["automation_stopped"] or self._has_handoff(connection, agent_id):
+                return "", ""
+            why = self._detect_limit_loop(connection, row)
+        if why:
+            self._stop_automation(row["persona"], agent_id, why)
+            return "", why
+        return row["on_limit"], ""
+
+    def _detect_limit_loop(self, connection: sa.Connection, row: sa.RowMapping) -> str:
+        handoffs = tables.handoffs
+        query = sa.select(handoffs.c.id).where(
+            handoffs.c.successor_id == row["id"],
+            handoffs.c.automatic,
+            handoffs.c.reason == USAGE_LIMIT,
+        )
+        if connection.execute(query).first() is not None:
+            return f"Agent {row['id']} took over at a usage limit, and is at one itself ({row['harness']})."
+        if row["harness"] == row["on_limit"]:
+            return f"Agent {row['id']} is at a usage limit of {row['harness']}, the harness of `on_limit`."
+        return ""
+
     def _detect_loop(self, connection: sa.Connection, row: sa.RowMapping, limit: float) -> str:
         """Return why the automation would loop, as a sentence; empty where it would not."""
         if not row["over_threshold"]:
@@ -169,6 +200,19 @@ _AUTOMATIC = (
     )
 )
 """A working agent whose persona hands off automatically; queried at the end of every turn."""
+
+
+_LIMITED = (
+    sa.select(tables.agents, tables.personas.c.on_limit, tables.personas.c.automation_stopped)
+    .join(tables.personas, tables.agents.c.persona == tables.personas.c.slug)
+    .where(
+        tables.agents.c.id == sa.bindparam("agent"),
+        tables.agents.c.state == "limited",
+        tables.personas.c.on_limit != "",
+        tables.agents.c.ended_at.is_(None),
+    )
+)
+"""An agent at a usage limit whose persona says where its work goes then."""
 
 
 def _count_turns(connection: sa.Connection, agent_id: int) -> int:

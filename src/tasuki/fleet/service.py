@@ -16,7 +16,7 @@ from tasuki.config import edit
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
-from tasuki.fleet.agents import lifecycle
+from tasuki.fleet.agents import lifecycle, limits
 from tasuki.fleet.agents.agent_ends import AgentShutdown, LostAgent, check_gone, find_lost_agents
 from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest, check_folder, check_hooks
 from tasuki.fleet.agents.personas import check_available
@@ -28,6 +28,7 @@ from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
 from tasuki.fleet.handoff.forks import ForkRequest, begin_fork, check_fork
+from tasuki.fleet.handoff.limit_handoffs import LimitHandoffs
 from tasuki.fleet.handoff.runner import StepRunner, record_order
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.handoff.workflow import StepLimits
@@ -98,6 +99,7 @@ class Fleet:
         self.shutdown = AgentShutdown(self.lifecycle, self.delivery, limits)
         self.threshold = float(settings.context_threshold)
         self.guard = AutomationGuard(self.database, self.threshold, self.host)
+        self.limit_handoffs = LimitHandoffs(self.guard, self.changes, self.hand_off)
         self.notifier = AlertNotifier(
             self.database, self.host, settings.notify, config.list_alerts(settings)
         )
@@ -115,7 +117,8 @@ class Fleet:
         )  # fmt: skip
         self.watch = FleetWatch(
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._start_missing,
-            self._hand_off_full, self.threshold,
+            self._hand_off_full, self.limit_handoffs.begin, self.threshold,
+            60.0 * settings.stuck_minutes,
         )  # fmt: skip
         self.keep_days = settings.keep_days
         self.pruner = FleetPruner(self.database, self.engine, data, root, lambda: self.keep_days)
@@ -154,6 +157,7 @@ class Fleet:
                     self.engine.launch(former_hosts)
             self.lifecycle.resume_starts()
             self._start_missing()
+            self.limit_handoffs.begin_all()
         self.claim.watch(self._handle_loss)
         self.watch.start()
         self.pruner.start()
@@ -262,6 +266,11 @@ class Fleet:
         self._check_agent(agent_id)
         return send_message(self.database, self.delivery, agent_id, text, key)
 
+    def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
+        """Tell an agent whose usage limit has reset to go on, as `send_text`."""
+        limits.check_resumable(self._check_agent(agent_id), force=force)
+        return self.send_text(agent_id, limits.GO_ON, key)
+
     def read_screen(self, agent_id: int) -> str:
         """Return what the pane of an agent shows, without secrets.
 
@@ -307,6 +316,10 @@ class Fleet:
         Raises AgentNotFound, OtherHost, NotPossible, AlreadyUnderWay.
         """
         agent = self._check_agent(agent_id)
+        if request.harness:
+            limits.check_target(self.data, request.harness)
+        if agent.state == "limited":  # It cannot answer.
+            request = replace(request, from_thread=True)
         if request.from_thread and agent.ended_at is not None:
             check_gone(self.panes, agent)
         handoff = commands.begin_handoff(
@@ -441,10 +454,11 @@ class Fleet:
             logger.error("The skill of %s cannot be read: %s", slug, error)
             return ""
 
-    def _follow_events(self, unmeasured: set[int], idle: set[int]) -> None:
+    def _follow_events(self, unmeasured: set[int], idle: set[int], limited: set[int]) -> None:
         """Follow up on events, outside of their transaction; in the intake's thread."""
         self.watch.queue_context(unmeasured)
         self._hand_off_full(idle)
+        self.limit_handoffs.begin(limited)
 
     def _hand_off_full(self, agent_ids: set[int]) -> None:
         """Hand agents off automatically where that is wanted."""

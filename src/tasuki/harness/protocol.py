@@ -179,6 +179,10 @@ class AgentEvent(Struct, frozen=True):
     """idle: background work that goes on, a line each; None where it is unknown."""
     interrupted: bool = False
     """idle: the user broke the turn off."""
+    error: str = ""
+    """idle: the error of the model's provider with which the turn ended, in the harness's words."""
+    error_code: str = ""
+    """idle: the harness's name for that error, where it gives one."""
     used: float | None = None
     """Context use in percent of the window."""
     tokens: int | None = None

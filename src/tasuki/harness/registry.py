@@ -95,6 +95,12 @@ def get_control(harness: Harness) -> AgentControl | None:
     return method() if method else None
 
 
+def is_signed_in(harness: Harness) -> bool | None:
+    """Tell whether a harness has credentials on this machine; None where that is not known."""
+    method = getattr(harness, "is_signed_in", None)
+    return method() if method else None
+
+
 def require_control(name: str) -> AgentControl:
     """Return how agents of a harness are run in a fleet. Raises NotPossible, UsageError."""
     if (control := get_control(get_harness(name))) is None:

@@ -18,6 +18,7 @@ hook EVENT FIELDS         hooks of an event run, with fields of the payload repl
 no_stop, stop, stop_twice, late_stop S   how the end of the turn is told: not at all, early,
                           twice, S seconds after the screen shows it
 fail TEXT                 the model's address answers with an error, which ends the turn
+limit TEXT S              the account is at its usage limit, which resets in S seconds if that is given
 exit                      the program ends as by /exit
 crash CODE, kill          it ends at once with a status, by SIGKILL
 """
@@ -45,7 +46,11 @@ class TurnInterrupted(Exception):
 
 
 class TurnFailed(Exception):
-    """The model's address has answered with an error."""
+    """The model's address has answered with an error, which has a name."""
+
+    def __init__(self, text: str, name: str = "unknown") -> None:
+        super().__init__(text)
+        self.name = name
 
 
 class ProgramTurn:
@@ -231,6 +236,13 @@ def _run_fail(turn: ProgramTurn, text: str) -> None:
     raise TurnFailed(text)
 
 
+def _run_limit(turn: ProgramTurn, text: str, seconds: float | None = None) -> None:
+    resets_at = None if seconds is None else int(time.time() + float(seconds))
+    turn.program.thread.record_limit(text, resets_at)
+    turn.program.show_message("● ", text)
+    raise TurnFailed(text, "rate_limit")
+
+
 def _run_exit(turn: ProgramTurn) -> None:
     turn.ends_program = True
 
@@ -268,6 +280,7 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "stop_twice": lambda turn: _set_stops(turn, 2),
     "late_stop": _set_late_stop,
     "fail": _run_fail,
+    "limit": _run_limit,
     "exit": _run_exit,
     "crash": _run_crash,
     "kill": _run_kill,

@@ -269,7 +269,7 @@ class ScriptedProgram:
             self.show_message("  ⎿  ", "Interrupted · What should Claude do instead?")
             return
         except TurnFailed as error:
-            self.run_hooks("StopFailure", "", error="unknown", last_assistant_message=str(error))
+            self.run_hooks("StopFailure", "", error=error.name, last_assistant_message=str(error))
             return
         self._end_turn(turn)
 

@@ -51,12 +51,20 @@ class ScriptedThreadFile:
             "stop_sequence": None, "usage": usage,
         })  # fmt: skip
 
-    def record_failure(self, text: str) -> None:
-        """Record an error of the model's address."""
+    def record_limit(self, text: str, resets_at: int | None) -> None:
+        """Record that the account is at its usage limit."""
+        quota = {"status": "rejected", "rateLimitType": "five_hour", "isUsingOverage": False}
+        more = {"quotaLimits": {**quota, **({"resetsAt": resets_at} if resets_at else {})}}
+        self.record_failure(
+            text, error="rate_limit", apiError="usage_limit_reached", apiErrorStatus=429, **more
+        )
+
+    def record_failure(self, text: str, **fields: Any) -> None:
+        """Record an error of the model's address; `fields` replace those of an unknown one."""
         message = {"id": create_id(), "type": "message", "role": "assistant", "model": "<synthetic>",
                    "content": [{"type": "text", "text": text}], "stop_reason": "stop_sequence",
                    "usage": {"input_tokens": 0, "output_tokens": 0}}  # fmt: skip
-        self._append_entry("assistant", message=message, error="unknown", isApiErrorMessage=True, apiErrorStatus=400)  # fmt: skip
+        self._append_entry("assistant", message=message, **{"error": "unknown", "isApiErrorMessage": True, "apiErrorStatus": 400, **fields})  # fmt: skip
 
     def record_tool(
         self, tool: str, arguments: dict[str, Any], result: str, tool_result: Any, prompt_id: str

@@ -11,6 +11,7 @@ import click
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway
+from tasuki.harness.reading.usage_limits import describe_reset
 from tasuki.text_safety import shorten_to_line
 
 WIDTH_COLUMNS = 200
@@ -98,6 +99,8 @@ def show(id: int, as_json: bool) -> None:
     rows = [
         ("agent", f"{record['id']}, {_format_name(record)}"),
         ("state", f"{record['state']} for {_format_age(record['state_at'])}{waiting}{ended}"),
+        ("limit", _format_limit(record)),
+        ("stuck", _clean_line(record["stuck_with"]) if record["state"] == "stuck" else ""),
         ("context", f"{_format_context(record)}{source}" if _format_context(record) else ""),
         ("running", "; ".join(map(_clean_line, record["children"]))),
         ("folder", _clean_line(record["cwd"])), ("model", _clean_line(record["model"])),
@@ -177,6 +180,26 @@ def send(id: int, text: tuple[str, ...], key: str | None, as_json: bool) -> int:
 
 @agent.command()
 @click.argument("id", type=int)
+@click.option("--force", is_flag=True, help="Also before its limit has reset.")
+@JSON_OPTION
+def resume(id: int, force: bool, as_json: bool) -> int:
+    """Tell an agent to go on whose usage limit has reset.
+
+    Exit code 1 where nothing shows that its turn began.
+    """
+    result = create_client().post("agents", id, "resume", body={"force": force})
+    if as_json:
+        print_json({"sent": result})
+    elif result["state"] == "proven":
+        click.echo(f"Agent {id} goes on.")
+    else:
+        why = _clean_line(result["why"] or "nothing shows that it was taken, nor that it was not")
+        click.echo(f"{result['state']}: {why}. Look at it: tasuki agent attach {id}", err=True)
+    return 0 if result["state"] == "proven" else 1
+
+
+@agent.command()
+@click.argument("id", type=int)
 def stop(id: int) -> None:
     """End an agent.
 
@@ -219,17 +242,27 @@ def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) ->
 )
 @click.option("--from-thread", is_flag=True,
               help="Write the document from its thread, for an agent that is dead or out of quota.")  # fmt: skip
+@click.option("--to", default="", metavar="H",
+              help="Harness of its successor. Default: its own.")  # fmt: skip
 @click.option(
     "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
 )
 @JSON_OPTION
 def handoff(
-    id: int, reason: str, context: str, force: bool, from_thread: bool, watch: bool, as_json: bool
+    id: int,
+    reason: str,
+    context: str,
+    force: bool,
+    from_thread: bool,
+    to: str,
+    watch: bool,
+    as_json: bool,
 ) -> int:
     """Hand an agent off to a fresh one of its persona.
 
-    It is asked to write a handoff document, ends, and its successor continues with it. Exit code 3
-    while sub-agents or background commands run, or it compacts its context; --force proceeds anyway.
+    It is asked to write a handoff document, ends, and its successor continues with it. Of an agent at a
+    usage limit the document is written from its thread. Exit code 3 while sub-agents or background
+    commands run, or it compacts its context; --force proceeds anyway.
     """
     from tasuki.cli.fleet.handoffs import watch_handoff
 
@@ -237,7 +270,7 @@ def handoff(
     if not (force or from_thread):
         _refuse_if_busy(server.get("agents", id))
     body = {"reason": reason, "context": context, "force": force,
-            "from": "thread" if from_thread else "agent"}  # fmt: skip
+            "from": "thread" if from_thread else "agent", "to": to}  # fmt: skip
     begun_handoff = server.post("agents", id, "handoff", body=body)
     if not as_json:
         click.echo(
@@ -387,9 +420,22 @@ def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
     origin = f" (fork of {record['forked_from']})" if record["forked_from"] is not None else ""
     name = f"{_clean_line(record['persona'] or '-')}{origin}"
     return (
-        str(record["id"]), record["state"], _format_age(record["state_at"]), name,
+        str(record["id"]), _format_state(record), _format_age(record["state_at"]), name,
         _clean_line(record["harness"]), _format_context(record), _format_pane(record), shorten_folder(_clean_line(record["cwd"])),
     )  # fmt: skip
+
+
+def _format_limit(record: dict[str, Any]) -> str:
+    if not (text := _clean_line(record["limit_text"])):
+        return ""
+    until = describe_reset(record["limited_until"])
+    return f"{text} (resets at {until})" if until else text
+
+
+def _format_state(record: dict[str, Any]) -> str:
+    """Format a state; that of a usage limit with the time at which it resets."""
+    until = describe_reset(record["limited_until"]) if record["state"] == "limited" else ""
+    return f"limited until {until}" if until else str(record["state"])
 
 
 def _format_name(record: dict[str, Any]) -> str:

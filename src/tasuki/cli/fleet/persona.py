@@ -26,6 +26,10 @@ MODEL_OPTION = click.option(
 )
 THRESHOLD_OPTION = click.option("--threshold", type=click.FloatRange(1, 100), metavar="PERCENT",
                          help="Context use that raises an event.")  # fmt: skip
+ON_LIMIT_OPTION = click.option(
+    "--on-limit", metavar="H",
+    help="At a usage limit its agent is handed off to this harness, from its thread; empty for none.",
+)  # fmt: skip
 
 
 def create_client() -> "FleetClient":
@@ -54,15 +58,17 @@ def persona() -> None:
 @click.option(
     "--automatic", is_flag=True, help="Hand its agents off automatically at the threshold."
 )
+@ON_LIMIT_OPTION
 @JSON_OPTION
 def add(
     role: str, name: str, skill: str | None, harness: str | None, model: str | None,
-    threshold: float | None, automatic: bool, as_json: bool,
+    threshold: float | None, automatic: bool, on_limit: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Create a persona from a role and a name: developer con creates developer-con-1."""
     body: dict[str, Any] = {"role": role, "name": name, "skill": _read_skill(skill) or "",
                             "harness": harness or "claude", "model": model or "",
-                            "threshold": threshold, "automatic": automatic}  # fmt: skip
+                            "threshold": threshold, "automatic": automatic,
+                            "on_limit": on_limit or ""}  # fmt: skip
     added = create_client().post("personas", body=body)
     if as_json:
         print_json({"persona": added})
@@ -112,7 +118,7 @@ def show(slug: str, as_json: bool) -> None:
     rows = [
         ("persona", record["slug"]), ("harness", record["harness"]), ("model", _clean_line(record["model"])),
         ("threshold", _format_percent(record["threshold"]) or "as the settings say"),
-        ("handoffs", _format_notes(record) or "on request"), ("folder", _clean_line(record["folder"])),
+        ("handoffs", _format_notes(record) or "on request"), ("on limit", _format_limit_choice(record)), ("folder", _clean_line(record["folder"])),
         ("at work", working or "none"),
     ]  # fmt: skip
     for name, value in rows:
@@ -131,10 +137,11 @@ def show(slug: str, as_json: bool) -> None:
 @click.option("--default-threshold", is_flag=True, help="Use the default threshold again.")
 @click.option("--automatic/--manual", default=None,
               help="Hand its agents off automatically at the threshold, or not.")  # fmt: skip
+@ON_LIMIT_OPTION
 @JSON_OPTION
 def edit(
     slug: str, skill: str | None, harness: str | None, model: str | None, threshold: float | None,
-    default_threshold: bool, automatic: bool | None, as_json: bool,
+    default_threshold: bool, automatic: bool | None, on_limit: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Change a persona.
 
@@ -142,7 +149,7 @@ def edit(
     """
     values = {
         "skill": _read_skill(skill), "harness": harness, "model": model, "threshold": threshold,
-        "automatic": automatic,
+        "automatic": automatic, "on_limit": on_limit,
     }  # fmt: skip
     body: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if default_threshold:
@@ -219,6 +226,10 @@ def _read_skill(source: str | None) -> str | None:
 
 def _format_percent(value: float | None) -> str:
     return "" if value is None else f"{value:g} %"
+
+
+def _format_limit_choice(record: dict[str, Any]) -> str:
+    return f"go on in {_clean_line(record['on_limit'])}" if record["on_limit"] else ""
 
 
 def _format_notes(record: dict[str, Any]) -> str:

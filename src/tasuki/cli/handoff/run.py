@@ -91,6 +91,12 @@ class HandoffCommand:
             plans.refuse_start(successor.title)
         goal = self._ask_goal(goal_text)
         self.prepared = self._make(harness, path, goal, successor, must_keep=will_start)
+        if self.prepared.thread.limit and not self.settings.to:
+            from tasuki.cli.handoff import limits
+
+            self.prepared = limits.offer_other_harness(
+                self.prepared, can_ask=will_start and self.interactive
+            )
         if elsewhere:
             self.prepared.warnings.insert(0, elsewhere)
         if not (

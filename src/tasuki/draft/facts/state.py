@@ -35,6 +35,7 @@ def list_state_items(thread: Thread, facts: Facts) -> Iterator[Item]:
     Each is proved by a program's output or an exit code.
     """
     yield from _list_interrupted(thread)
+    yield from _list_limit(thread)
     yield from list_repository_items(thread, facts)
     yield from _list_checks(facts)
     yield from _list_todos(thread, facts)
@@ -51,6 +52,14 @@ def _list_interrupted(thread: Thread) -> Iterator[Item]:
     call = last.tool
     doing = f" during `{shorten_command(call.command, 160)}`" if call and call.command else ""
     yield Item(text=f"The user interrupted the last turn{doing}", refs=(last.ref,))
+
+
+def _list_limit(thread: Thread) -> Iterator[Item]:
+    """Yield the usage limit at which the last turn stopped: what was asked last was not done."""
+    if thread.limit and thread.entries:
+        said = thread.limit.text.rstrip(".")
+        text = f'The last turn stopped at a usage limit of {thread.harness}: "{said}"'
+        yield Item(text=text, refs=(thread.entries[-1].ref,))
 
 
 # -- checks and plans ------------------------------------------------------------------

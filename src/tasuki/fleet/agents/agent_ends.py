@@ -20,7 +20,7 @@ from tasuki.fleet.agents.personas import UNFINISHED
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery, check_wanted, get_control
 from tasuki.fleet.handoff.workflow import StepLimits
-from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store import queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
@@ -117,6 +117,8 @@ class AgentShutdown:
             return "It ended when it was asked to." if ended else ""
         except LaunchFailed:
             return ""
+        if sent.state == "refused" and agent.state == "limited":
+            return ""  # It asks what to do about its limit; nobody is to answer that.
         if sent.state == "refused":
             raise StepFailed("agent_busy", f"Agent {agent.id} was not ended: {sent.why}.")
         gone = self._is_gone(agent.id, program)
@@ -125,7 +127,9 @@ class AgentShutdown:
     def _await_idle(self, agent: FleetAgent, is_wanted: Callable[[], bool]) -> None:
         """Wait for idle, so that an agent is not ended in the middle of another turn."""
         deadline = time.monotonic() + self.limits.shut_down
-        while (now := queries.load_agent(self.database, agent.id)).state in ("busy", "compacting"):
+        while (now := queries.load_agent(self.database, agent.id)).state in (
+            *states.WORKING, "compacting",
+        ):  # fmt: skip
             if self.delivery.read_screen_state(agent).state == "ready":
                 return
             if self.delivery.changes.closing.is_set():

@@ -122,7 +122,7 @@ class AgentLifecycle:
             "host": self.host, "started_at": time.time(), "persona": slug or None,
             "previous_agent_id": previous_agent_id, "forked_from": forked_from, "goal": request.goal,
             "permission": request.permission, "arguments": list(request.arguments),
-            "model": request.model or (persona.model if persona else ""),
+            "model": request.model or (persona.model if persona and persona.harness == name else ""),
         }  # fmt: skip
         query = sa.insert(tables.agents).values(**values).returning(tables.agents.c.id)
         id = int(connection.execute(query).scalar_one())

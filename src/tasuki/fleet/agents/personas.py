@@ -53,14 +53,16 @@ def add_persona(
     model: str = "",
     threshold: float | None = None,
     automatic: bool = False,
+    on_limit: str = "",
 ) -> Persona:
     """Add a persona: its row, and its folder below `root`. `threshold` is in percent.
 
-    Its number is the first free one. Raises NotPossible for a role, name or skill that cannot
+    `on_limit` is the harness to which its agent is handed off at a usage limit. Its number is the
+    first free one. Raises NotPossible for a role, name or skill that cannot
     be used, UsageError for an unknown harness, StoreFailed where the folder cannot be written.
     """
     role, name = _normalize_word("role", role), _normalize_word("name", name)
-    _check_settings(harness, threshold)
+    _check_settings(harness, threshold, on_limit)
     content = _encode_skill(skill)
     with database.write() as connection:
         number = _find_free_number(connection, root, role, name)
@@ -70,7 +72,7 @@ def add_persona(
             values: dict[str, Any] = {
                 "slug": slug, "role": role, "name": name, "number": number, "folder": str(persona_folder),
                 "created_at": time.time(), "harness": harness, "model": clean_text(model),
-                "threshold": threshold, "automatic": automatic,
+                "threshold": threshold, "automatic": automatic, "on_limit": on_limit,
             }  # fmt: skip
             connection.execute(sa.insert(tables.personas).values(**values))
             log.note(connection, "persona", f"Persona {slug} was added.", data={"slug": slug})
@@ -98,10 +100,11 @@ def edit_persona(
     model: str | None = None,
     threshold: float | UnsetType | None = UNSET,
     automatic: bool | None = None,
+    on_limit: str | None = None,
 ) -> Persona:
     """Change the given settings of a persona; a threshold of None means that of the settings.
 
-    Automatic handoffs that the loop guard stopped resume where `automatic` is given. Raises
+    Automatic handoffs that the loop guard stopped resume where `automatic` or `on_limit` is given. Raises
     PersonaNotFound, NotPossible, UsageError, StoreFailed.
     """
     content = None if skill is None else _encode_skill(skill)
@@ -116,7 +119,13 @@ def edit_persona(
             values["threshold"] = threshold
         if automatic is not None:
             values |= {"automatic": automatic, "automation_stopped": ""}
-        _check_settings(harness or old.harness, values.get("threshold"))
+        if on_limit is not None:
+            values |= {"on_limit": on_limit, "automation_stopped": ""}
+        _check_settings(
+            harness or old.harness,
+            values.get("threshold"),
+            old.on_limit if on_limit is None else on_limit,
+        )
         if content is not None:
             _write_file(get_persona_folder(root, slug), SKILL, content)
         if values:
@@ -370,8 +379,14 @@ def _normalize_word(kind: str, text: str) -> str:
     return word
 
 
-def _check_settings(harness: str, threshold: float | None) -> None:
+def _check_settings(harness: str, threshold: float | None, on_limit: str = "") -> None:
     require_control(harness)
+    if on_limit:
+        require_control(on_limit)
+    if on_limit == harness:
+        raise NotPossible(
+            f"At a usage limit of {harness} no agent can go on in {harness}. Name another harness: --on-limit"
+        )
     if threshold is not None and not 1 <= threshold <= 100:
         raise NotPossible(f"A threshold of {threshold:g} % is not possible: 1 to 100.")
 

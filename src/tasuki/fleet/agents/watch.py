@@ -16,11 +16,13 @@ from msgspec.structs import replace
 
 from tasuki.errors import LaunchFailed, TasukiError
 from tasuki.fleet import alerts, automation
+from tasuki.fleet.agents import limits
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
+from tasuki.fleet.agents.stuck import StuckAgents
 from tasuki.fleet.delivery.prompt_delivery import get_control
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
-from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import AgentState, FleetAgent
@@ -29,16 +31,19 @@ from tasuki.harness.install.hook_script import HUNG
 from tasuki.harness.protocol import Screenshot, ThreadFile
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import PaneSurvey, TmuxPanes
+from tasuki.model import UsageLimit
 
 AGENT_STATES: Mapping[str, AgentState] = {"ready": "idle", "busy": "busy", "waiting": "waiting"}
 COMPACTING_SECONDS = 120.0
 """Seconds after which a compacting agent is checked like a busy one: no hook reports Escape."""
 REST_SECONDS = 5.0
 """Seconds between two checks of a busy agent's screen, and before the first one."""
+CHECKED_STATES = frozenset({"idle", "busy", "waiting", "stuck"})
 STATE_SENTENCES: Mapping[AgentState, str] = {
     "idle": "Its turn was interrupted, or its end was not reported.",
     "busy": "It is working again.",
     "waiting": "It waits for the user.",
+    "limited": "Its turn ended at a usage limit.",
 }
 
 
@@ -50,10 +55,17 @@ class AgentSignals:
     may be on its way. Texts typed to an agent are not affected: each waits for its own end.
     """
 
-    def __init__(self, database: FleetDatabase, panes: TmuxPanes, changes: ChangeFeed) -> None:
+    def __init__(
+        self,
+        database: FleetDatabase,
+        panes: TmuxPanes,
+        changes: ChangeFeed,
+        on_limit: Callable[[set[int]], None],
+    ) -> None:
         self.database = database
         self.panes = panes
         self.changes = changes
+        self.on_limit = on_limit
         self._seen: dict[int, tuple[float, AgentState]] = {}
         self._looked_at: dict[int, float] = {}
 
@@ -61,13 +73,13 @@ class AgentSignals:
         """Check all of these agents once."""
         before, self._seen = self._seen, {}
         for agent in agents:
-            is_stuck = agent.state == "compacting" and (
+            is_overdue = agent.state == "compacting" and (
                 time.time() - agent.state_at > COMPACTING_SECONDS
             )
-            if not agent.session or not (agent.state in STATE_SENTENCES or is_stuck):
+            if not agent.session or not (agent.state in CHECKED_STATES or is_overdue):
                 continue
             seen, shown = before.get(agent.id), self._read_state(agent, Screenshot(""))
-            is_working = agent.state in ("busy", "compacting")
+            is_working = agent.state in ("busy", "compacting", "stuck")
             if agent.pane and (agent.state == "waiting" or (is_working and not shown)):
                 if self._should_rest(agent):
                     self._seen.update({agent.id: seen} if seen else {})
@@ -89,14 +101,21 @@ class AgentSignals:
         return False
 
     def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
+        limit = read_limit(agent) if state == "idle" else None
+        state = "limited" if limit else state
         agents = tables.agents.c
         same = (agents.id == agent.id) & (agents.state == agent.state)
         same &= agents.state_at == agent.state_at
         query = sa.update(tables.agents).where(same)
         with self.database.write() as connection:
-            values: dict[str, Any] = {"state": state, "state_at": time.time(), "waiting_for": ""}
-            if state == "idle":
+            values: dict[str, Any] = {
+                "state": state, "state_at": time.time(), "waiting_for": "", "stuck_at": None,
+                "stuck_with": "",
+            }  # fmt: skip
+            if state in ("idle", "limited"):
                 values["turn_at"] = None
+            if limit:
+                states.set_limit(values, limit)
             if connection.execute(query.values(**values)).rowcount:
                 log.note(
                     connection,
@@ -105,14 +124,17 @@ class AgentSignals:
                     agent_id=agent.id,
                     data={"seen": True},
                 )
+                row = dict(connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one())
                 if state == "waiting":
-                    row = dict(
-                        connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one()
-                    )
                     alerts.raise_agent_alert(
                         connection, "needs_you", row, values["state_at"], STATE_SENTENCES[state]
                     )
+                if limit and not agent.limit_text:
+                    text = limits.describe_limit(limit.text, limit.resets_at)
+                    alerts.raise_agent_alert(connection, "limited", row, values["state_at"], text)
         self.changes.notify([agent.id])
+        if limit:
+            self.on_limit({agent.id})
 
     def _read_screen(self, agent: FleetAgent) -> AgentState | None:
         try:
@@ -163,7 +185,9 @@ class FleetWatch:
         spool_folder: Path,
         start_missing: Callable[[], None],
         hand_off_full: Callable[[set[int]], None],
+        hand_off_limited: Callable[[set[int]], None],
         threshold: float,
+        stuck_seconds: float = 0.0,
     ) -> None:
         self.database = database
         self.panes = panes
@@ -173,7 +197,9 @@ class FleetWatch:
         self.start_missing = start_missing
         self.hand_off_full = hand_off_full
         self.threshold = threshold
-        self.signals = AgentSignals(database, panes, intake.changes)
+        self.signals = AgentSignals(database, panes, intake.changes, hand_off_limited)
+        host = lifecycle.host if lifecycle else ""
+        self.stuck = StuckAgents(database, panes, intake.changes, host, stuck_seconds)
         self._missed: dict[int, int] = {}
         self._to_read: set[int] = set()
         self._stop = threading.Event()
@@ -200,6 +226,7 @@ class FleetWatch:
             if now - checked_at >= LOOK_SECONDS:
                 self._run_safely(self.check_agents)
                 self._run_safely(self.read_context)
+                self._run_safely(self.stuck.check_if_due)
                 self._run_safely(self.database.checkpoint_log)
                 checked_at = time.monotonic()
             if now - started_at >= SWEEP_SECONDS:
@@ -355,7 +382,7 @@ _UPDATE_CONTEXT = (
 )
 _FIELDS = (
     "id", "harness", "state", "state_at", "cwd", "host", "started_at", "session", "pane", "pid",
-    "process", "process_began", "ordered_at",
+    "process", "process_began", "ordered_at", "thread", "limit_text", "stuck_at",
 )  # fmt: skip
 _FIND_AGENTS = sa.select(*(tables.agents.c[name] for name in _FIELDS)).where(
     tables.agents.c.ended_at.is_(None), tables.agents.c.host == sa.bindparam("here")
@@ -368,6 +395,16 @@ def _pause_between(agents: Iterable[FleetAgent]) -> Iterator[FleetAgent]:
         if number % AGENTS_AT_ONCE == AGENTS_AT_ONCE - 1:
             time.sleep(PAUSE_SECONDS)
         yield agent
+
+
+def read_limit(agent: FleetAgent) -> UsageLimit | None:
+    """Read from an agent's thread whether its last turn ended at a usage limit."""
+    if not agent.thread:
+        return None
+    try:
+        return harnesses.get_harness(agent.harness).read(Path(agent.thread)).limit
+    except (OSError, TasukiError):
+        return None
 
 
 def _read_tokens(agent: FleetAgent) -> int | None:

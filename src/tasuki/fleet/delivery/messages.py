@@ -16,6 +16,7 @@ from tasuki.fleet.store import log, queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.states import WORKING
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.text_safety import clean_for_display, clean_text, shorten_to_line
 
@@ -81,7 +82,7 @@ def _type_message(
 ) -> dict[str, Any]:
     try:
         result = delivery.deliver_text(
-            agent, intent, text, PROOF_SECONDS, at_once=agent.state == "busy"
+            agent, intent, text, PROOF_SECONDS, at_once=agent.state in WORKING
         )
         note = f"A text was typed to agent {agent.id}: {result.state}."
         with database.write() as connection:

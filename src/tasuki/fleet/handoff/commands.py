@@ -33,12 +33,14 @@ class HandoffRequest(Struct, frozen=True):
     force: bool = False
     from_thread: bool = False
     automatic: bool = False
+    harness: str = ""
+    """That of the successor; empty for that of the agent."""
 
     def build_columns(self) -> dict[str, Any]:
         """Return the table columns of the request; PostgreSQL keeps no NUL."""
         return {
             "reason": clean_text(self.reason), "context": clean_text(self.context), "goal": clean_text(self.goal),
-            "force": self.force, "from_thread": self.from_thread,
+            "force": self.force, "from_thread": self.from_thread, "harness": self.harness,
         }  # fmt: skip
 
 

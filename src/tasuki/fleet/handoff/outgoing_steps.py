@@ -49,7 +49,9 @@ def await_idle(context: StepContext, handoff: FleetHandoff) -> str:
 
     def is_idle() -> bool:
         nonlocal last_blocker
-        blocker = _find_blocker(_load_running_agent(context, handoff), force=handoff.force)
+        agent = _load_running_agent(context, handoff)
+        _check_unlimited(agent)
+        blocker = _find_blocker(agent, force=handoff.force)
         if blocker != last_blocker:
             last_blocker = blocker
             _note_waiting(context, handoff, blocker)
@@ -107,6 +109,8 @@ def await_turn(context: StepContext, handoff: FleetHandoff) -> str:
         raise StepFailed(
             "turn_interrupted", f"The turn of agent {intent.agent_id} was interrupted."
         )
+    if not documents.is_document_ready(Path(handoff.file_path)):
+        _check_unlimited(_load_running_agent(context, handoff))
     return ""
 
 
@@ -241,6 +245,14 @@ def _note_waiting(context: StepContext, handoff: FleetHandoff, reason: str) -> N
     context.changes.notify([handoff.agent_id])
 
 
+def _check_unlimited(agent: FleetAgent) -> None:
+    """Raise StepFailed for an agent at a usage limit: it cannot write."""
+    if agent.state == "limited":
+        raise StepFailed(
+            "agent_limited", f"Agent {agent.id} is at its usage limit: {agent.limit_text}"
+        )
+
+
 def _find_blocker(agent: FleetAgent, *, force: bool) -> str:
     """Return why an agent cannot be instructed now, in words; empty where it can."""
     if agent.state == "waiting":
@@ -356,7 +368,7 @@ def _prepare_handoff(
     try:
         return handoffs.prepare_handoff(
             harness, Path(agent.thread), Goal(text=goal_text, forced=True), loaded,
-            successor=harnesses.get_harness(agent.harness), vault=Vault(), must_keep=False, id=handoff.id,
+            successor=harnesses.get_harness(handoff.harness or agent.harness), vault=Vault(), must_keep=False, id=handoff.id,
         )  # fmt: skip
     except (ThreadNotFound, ThreadUnreadable) as error:
         raise StepFailed("thread_missing", str(error)) from error

@@ -4,6 +4,7 @@ import re
 import time
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import (
@@ -231,15 +232,7 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
             request = build_fork_request(connection, current, old)
             id = context.lifecycle.insert_agent(connection, request, forked_from=old.id)
         else:
-            request = StartRequest(
-                harness=old.harness,
-                persona=handoff.persona,
-                cwd=old.cwd,
-                model=old.model,
-                permission=old.permission,
-                goal=current.goal or old.goal,
-                arguments=old.arguments,
-            )
+            request = _build_request(connection, current, old)
             id = context.lifecycle.insert_agent(connection, request, old.id)
         connection.execute(
             sa.update(tables.handoffs)
@@ -247,6 +240,27 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
             .values(successor_id=id)
         )
     return id
+
+
+def _build_request(
+    connection: sa.Connection, handoff: FleetHandoff, old: FleetAgent
+) -> StartRequest:
+    """Build the order for a successor: as its predecessor, or as the last agent in another harness.
+
+    Models, permissions and arguments mean something to their own harness alone.
+    """
+    request = StartRequest(
+        harness=handoff.harness or old.harness,
+        persona=handoff.persona,
+        cwd=old.cwd,
+        goal=handoff.goal or old.goal,
+    )
+    model = queries.find_last_agent(connection, handoff.persona, request.harness)
+    if model is None:
+        return request
+    return replace(
+        request, model=model.model, permission=model.permission, arguments=model.arguments
+    )
 
 
 def _get_successor_id(context: StepContext, handoff: FleetHandoff) -> int:

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
+from tasuki.fleet.agents.limits import describe_limit
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.hooks.correlator import EventCorrelator, HookPost, ReceivedEvent
 from tasuki.fleet.store import log, states, tables
@@ -58,8 +59,8 @@ class EventIntake:
     """The queue of events and the thread that empties it.
 
     `read_skill` returns the text of a persona's skill. `on_commit` is called outside of the
-    transaction with two sets of agent ids: those whose turn ended and whose context use is only
-    in their thread, and idle ones that have a persona. `socket` returns the path of the fleet's
+    transaction with three sets of agent ids: those whose turn ended and whose context use is only
+    in their thread, idle ones that have a persona, and those whose turn ended at a usage limit. `socket` returns the path of the fleet's
     tmux socket.
     """
 
@@ -71,7 +72,7 @@ class EventIntake:
         *,
         read_skill: Callable[[str], str],
         threshold: float,
-        on_commit: Callable[[set[int], set[int]], None],
+        on_commit: Callable[[set[int], set[int], set[int]], None],
         socket: Callable[[], str] = str,
     ) -> None:
         self.database = database
@@ -185,8 +186,8 @@ class EventIntake:
             answers = batch.carry_out()
         self.taken += len(received)
         self.changes.notify(batch.touched)
-        if batch.unmeasured or batch.idle:
-            self.on_commit(batch.unmeasured, batch.idle)
+        if batch.unmeasured or batch.idle or batch.limited:
+            self.on_commit(batch.unmeasured, batch.idle, batch.limited)
         return [answers.get(id(h), "") if h else "" for h in parsed]
 
     def _parse_post(self, post: HookPost) -> ReceivedEvent | None:
@@ -256,6 +257,7 @@ class _EventBatch:
         self.alerts: list[tuple[str, Row, float, str]] = []
         self.touched: set[int] = set()
         self.idle: set[int] = set()
+        self.limited: set[int] = set()
         self.unmeasured: set[int] = set()
         self.redactor = Redactor()
 
@@ -297,6 +299,7 @@ class _EventBatch:
         matcher: outbox.IntentMatcher,
     ) -> str:
         event, before = received.event, (agent["state"], agent["context_used"])
+        had_limit = bool(agent["limit_text"])
         was_working = states.has_running_turn(agent)
         control = harnesses.get_control(harnesses.get_harness(agent["harness"]))
         assert control is not None
@@ -325,6 +328,11 @@ class _EventBatch:
         if crossing := personas.detect_crossing(agent):
             self.rows.append(_build_own_row("threshold", agent["id"], crossing))
             self.alerts.append(("threshold", agent, received.at, crossing))
+        if event.kind == "idle" and agent["state"] == "limited":
+            self.limited.add(agent["id"])
+            if not had_limit:
+                text = describe_limit(agent["limit_text"], agent["limited_until"])
+                self.alerts.append(("limited", agent, received.at, text))
         if agent["state"] == "waiting" != before[0]:
             question = agent["waiting_for"] or "It asks something."
             self.alerts.append(("needs_you", agent, received.at, question))

@@ -7,6 +7,8 @@ from tasuki.files import FULL
 REMEDIES = {
     "agent_gone": "Hand it off from its thread: tasuki agent handoff {agent} --reason ended --from-thread",
     "agent_busy": "Wait until it is idle, or interrupt its turn, then retry.",
+    "agent_limited": "Hand it off from its thread, to another harness: tasuki agent handoff {agent} --reason limit "
+    "--to HARNESS. Or retry once its limit has reset.",
     "agent_waiting": "Answer its question in its pane, then retry.",
     "children_running": "Wait for them or end them, then retry; or hand off with --force.",
     "instruction_refused": "Look at its pane, then retry.",

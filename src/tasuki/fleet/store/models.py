@@ -4,8 +4,19 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-AgentState = Literal["starting", "idle", "busy", "waiting", "compacting", "ended", "lost"]
-"""waiting: for the user. lost: its pane vanished without a report."""
+AgentState = Literal[
+    "starting", "idle", "busy", "waiting", "compacting", "limited", "stuck", "ended", "lost"
+]
+"""waiting: for the user. limited: its account is at a usage limit. stuck: it is busy, and nothing
+of it has moved for long. lost: its pane vanished without a report."""
+
+
+def describe_stuck(command: str) -> str:
+    """Describe in a sentence why an agent counts as stuck; `command` is what it runs, or empty."""
+    what = f"It runs: {command}" if command else "It runs nothing"
+    return f"Nothing of it moves. {what}"
+
+
 HandoffState = Literal["running", "failed", "uncertain", "done", "cancelled"]
 
 
@@ -26,6 +37,8 @@ class Persona(Struct, frozen=True):
     """Context use in percent that raises an event; None for the setting."""
     automatic: bool = False
     """At the threshold it is handed off automatically."""
+    on_limit: str = ""
+    """The harness to which its agent is handed off at a usage limit; empty for none."""
     automation_stopped: str = ""
     """Why the loop guard stopped automatic handoffs, as a sentence; empty while they run."""
     retired_at: float | None = None
@@ -86,6 +99,14 @@ class FleetAgent(Struct, frozen=True):
     waiting_for: str = ""
     last_words: str = ""
     """How its last answer began, without secrets."""
+    limit_text: str = ""
+    """The usage limit that it met last, in its harness's words, until a turn of it succeeds."""
+    limited_until: float | None = None
+    """When that limit resets; None where that is not known."""
+    stuck_at: float | None = None
+    """Since when nothing of it has moved, while its state is `stuck`."""
+    stuck_with: str = ""
+    """What it runs meanwhile, without secrets; empty where it runs nothing."""
 
 
 class FleetEvent(Struct, frozen=True):
@@ -110,7 +131,7 @@ class OperatorAlert(Struct, frozen=True):
     id: int
     key: str
     at: float
-    kind: Literal["done", "failed", "needs_you", "threshold", "unacknowledged"]
+    kind: Literal["done", "failed", "limited", "needs_you", "stuck", "threshold", "unacknowledged"]
     host: str
     title: str
     text: str
@@ -188,6 +209,8 @@ class FleetHandoff(Struct, frozen=True):
     branch: str = ""
     """The branch of that worktree."""
     automatic: bool = False
+    harness: str = ""
+    """The successor's harness; empty for that of the agent."""
     file_path: str = ""
     author: str = ""
     """Who wrote the document: agent, or thread and the author of the fallback order."""

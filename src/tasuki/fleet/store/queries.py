@@ -143,6 +143,14 @@ def load_agent(source: QuerySource, agent_id: int) -> FleetAgent:
     return _parse_columns(FleetAgent, row)
 
 
+def find_last_agent(connection: sa.Connection, slug: str, harness: str) -> FleetAgent | None:
+    """Find the newest agent of a persona that was started in a harness; None for none."""
+    columns = tables.agents.c
+    query = sa.select(tables.agents).where(columns.persona == slug, columns.harness == harness)
+    row = connection.execute(query.order_by(columns.id.desc()).limit(1)).mappings().first()
+    return _parse_row(FleetAgent, row) if row else None
+
+
 def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
     """Find the id of the agent that was started with a token, by the token's digest."""
     query = sa.select(tables.agents.c.id).where(tables.agents.c.token_hash == token_hash)

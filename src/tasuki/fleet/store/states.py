@@ -2,6 +2,8 @@
 
     starting ──started──▶ idle ──prompt──▶ busy ──idle──▶ idle
                                            busy ──waiting──▶ waiting ──busy, prompt, idle──▶ …
+                                           busy ──idle, at a usage limit──▶ limited ──prompt──▶ …
+             busy ──nothing of it moves──▶ stuck ──any event, or anything that moves──▶ …
                                      busy, idle ──compacting──▶ compacting ──compacted──▶ …
     any ──ended──▶ ended            any ──its pane is gone──▶ lost
 
@@ -13,11 +15,14 @@ from typing import Any
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.harness.protocol import AgentEvent
+from tasuki.harness.reading.usage_limits import find_limit
+from tasuki.model import UsageLimit
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 SWITCH_REASONS = frozenset({"clear", "resume", "new", "fork", "switch"})
 """Reasons for which a session ends while its program continues with another one."""
 AFTER_COMPACTION = {"manual": "idle", "auto": "busy"}
+WORKING = frozenset({"busy", "stuck"})
 MARGIN_PERCENT = 5.0
 """Percent by which the use must fall below a threshold before it can be crossed again."""
 
@@ -38,7 +43,7 @@ def has_running_turn(agent: Row) -> bool:
     That an agent shows itself busy says less. Claude Code does so as soon as Enter is pressed,
     well before its hook reports the prompt.
     """
-    return agent["state"] == "busy" and agent["turn_at"] is not None
+    return agent["state"] in WORKING and agent["turn_at"] is not None
 
 
 def apply_event(
@@ -53,6 +58,8 @@ def apply_event(
     _apply_context(agent, event, happened_at)
     if has_ended(agent):
         return
+    if agent["state"] == "stuck" and not (spooled and happened_at < agent["state_at"]):
+        agent.update(state="busy", state_at=happened_at, stuck_at=None, stuck_with="")
     if event.kind == "ended":
         if event.text not in SWITCH_REASONS:
             end_agent(agent, "ended", happened_at, event.text or "it ended")
@@ -69,7 +76,7 @@ def end_agent(agent: Row, state: str, ended_at: float, reason: str) -> None:
     """Set an agent's row to its end."""
     agent.update(
         state=state, state_at=ended_at, ended_at=ended_at, end_reason=shorten_to_line(reason, 300), children=[],
-        waiting_for="",
+        waiting_for="", stuck_at=None, stuck_with="",
     )  # fmt: skip
 
 
@@ -106,6 +113,21 @@ def _apply_children(agent: Row, event: AgentEvent) -> None:
     agent["children"] = children
 
 
+def _apply_limit(agent: Row, event: AgentEvent, happened_at: float) -> str:
+    """Keep the usage limit at which a turn ended, or forget the last one; return the state."""
+    limit = find_limit(event.error, happened_at, code=event.error_code) if event.error else None
+    if limit is None and event.interrupted:
+        return "limited" if agent["limit_text"] else "idle"
+    set_limit(agent, limit)
+    return "limited" if limit else "idle"
+
+
+def set_limit(agent: Row, limit: UsageLimit | None) -> None:
+    """Set the usage limit in an agent's row; None for none."""
+    text = Redactor().redact(clean_for_display(limit.text)) if limit else ""
+    agent.update(limit_text=text, limited_until=limit.resets_at if limit else None)
+
+
 def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start: bool) -> None:
     now = {
         "started": "idle" if takes_start and event.source != "compact" else "",
@@ -122,8 +144,10 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
         agent["turn_at"] = None
         if event.running is not None:  # the harness itself lists what still runs
             agent["children"] = list(event.running)
+    if event.kind == "idle":
+        now = _apply_limit(agent, event, happened_at)
     if now and now != agent["state"]:
-        agent.update(state=now, state_at=happened_at)
+        agent.update(state=now, state_at=happened_at, stuck_at=None, stuck_with="")
     if event.kind == "idle" and event.text:
         agent["last_words"] = shorten_to_line(
             Redactor().redact(clean_for_display(event.text[: 4 * LAST_WORDS_CHARACTERS])),

@@ -19,6 +19,7 @@ personas = sa.Table(
     sa.Column("automatic", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("automation_stopped", sa.Text, nullable=False, server_default=""),
     sa.Column("retired_at", sa.Double),
+    sa.Column("on_limit", sa.Text, nullable=False, server_default=""),
     sa.UniqueConstraint("role", "name", "number", name="one_slug"),
 )
 
@@ -63,6 +64,10 @@ agents = sa.Table(
     sa.Column("over_threshold", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("waiting_for", sa.Text, nullable=False, server_default=""),
     sa.Column("last_words", sa.Text, nullable=False, server_default=""),
+    sa.Column("limit_text", sa.Text, nullable=False, server_default=""),
+    sa.Column("limited_until", sa.Double),
+    sa.Column("stuck_at", sa.Double),
+    sa.Column("stuck_with", sa.Text, nullable=False, server_default=""),
     sa.Column("forked_from", sa.Integer, sa.ForeignKey("agents.id")),
 )
 sa.Index("agents_by_session", agents.c.session)
@@ -114,6 +119,7 @@ handoffs = sa.Table(
     sa.Column("failure", sa.JSON(none_as_null=True)),
     sa.Column("notes", sa.JSON, nullable=False, server_default="[]"),
     sa.Column("goal", sa.Text, nullable=False, server_default=""),
+    sa.Column("harness", sa.Text, nullable=False, server_default=""),
     sa.Column("fork", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("worktree", sa.Text, nullable=False, server_default=""),
     sa.Column("branch", sa.Text, nullable=False, server_default=""),

@@ -1,5 +1,6 @@
 """Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`. Seen: 2.0.76, 2.1.330."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +154,14 @@ class Claude:
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.id)
+
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; on macOS they may be in the keychain."""
+        from tasuki.harness.reading.credentials import find_credentials
+
+        names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+        found = find_credentials(names, [get_projects_folder().parent / ".credentials.json"])
+        return found or (None if sys.platform == "darwin" else False)
 
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.claude.hooks import ClaudeIntegration

@@ -81,6 +81,12 @@ class ClaudeThinking(Struct):
     level: str = ""
 
 
+class ClaudeQuota(Struct):
+    """What a reply that an account's limit refused says about that limit."""
+
+    resetsAt: float | None = None
+
+
 class ClaudeLine(Struct):
     type: str = ""
     subtype: str = ""
@@ -96,6 +102,9 @@ class ClaudeLine(Struct):
     isMeta: bool | None = False
     isCompactSummary: bool = False
     isApiErrorMessage: bool = False
+    apiError: Raw = Raw(b'""')
+    error: Raw = Raw(b'""')
+    quotaLimits: Raw = Raw(b"{}")
     promptSource: str = ""
     origin: ClaudeOrigin | None = None
     thinkingMetadata: ClaudeThinking | None = None
@@ -214,6 +223,7 @@ REPLY = msgspec.json.Decoder(ClaudeReplyLine)
 RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeResults])
 LEFT_RESULTS = msgspec.json.Decoder(ClaudeResultLine[ClaudeLeftResults])
 INPUT = msgspec.json.Decoder(ClaudeInput)
+QUOTA = msgspec.json.Decoder(ClaudeQuota)
 TEXT = msgspec.json.Decoder(str)
 _PARTS = msgspec.json.Decoder(list[ClaudePart])
 
@@ -253,6 +263,19 @@ def extract_text(
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content or () if part.text)
+
+
+def find_error_code(line: ClaudeLine) -> str:
+    """Find the name that a failed reply gives its error; what the account refused has the first one."""
+    return decode_text(line.apiError) or decode_text(line.error)
+
+
+def find_quota_reset(line: ClaudeLine) -> float | None:
+    """Find when the limit that refused a reply resets, in seconds since 1970."""
+    try:
+        return decode_nested(QUOTA, line.quotaLimits).resetsAt
+    except UNDECODABLE:
+        return None
 
 
 def decode_text(raw: Raw) -> str:

@@ -229,8 +229,11 @@ class ClaudeControl(BaseControl):
             return None
         message = get_text(payload, "message") if event.kind == "waiting" else ""
         tasks = payload.get("background_tasks") if event.kind == "idle" else None
+        failed = get_text(payload, "hook_event_name") == "StopFailure"
         return replace(
             event,
+            error=event.text if failed else "",
+            error_code=get_text(payload, "error") if failed else "",
             permission=get_text(payload, "permission_mode"),
             text=message or event.text,
             running=_list_running(tasks),

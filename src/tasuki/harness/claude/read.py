@@ -25,12 +25,15 @@ from tasuki.harness.claude.format import (
     count_context_tokens,
     decode_text,
     extract_text,
+    find_error_code,
+    find_quota_reset,
     remove_paste_marks,
 )
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree, has_only_link, list_sidechains
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_nested
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 from tasuki.patterns import compile_pattern
 
@@ -82,6 +85,7 @@ class ClaudeReader:
         self.branch = self.version = self.updated = ""
         self.model = ""
         self.usage: ClaudeUsage | None = None
+        self.limit = LimitRecord()
         self.summaries: list[tuple[str, str]] = []
         self.offset = 0
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
@@ -279,7 +283,15 @@ class ClaudeReader:
         if message is None:
             return
         if line.isApiErrorMessage:
-            self._add_notice("error", extract_text(message.content))
+            text = extract_text(message.content)
+            self._add_notice("error", text)
+            self.limit.note_error(
+                text,
+                line.timestamp,
+                len(self.log.entries),
+                code=find_error_code(line),
+                resets_at=find_quota_reset(line),
+            )
             return
         self._record_reply(message.model, message.usage)
         blocks = message.content
@@ -483,4 +495,5 @@ class ClaudeReader:
             abandoned=len(log.entries) - len(entries),
             sources=(str(path),),
             report=replace(self.lines.build_report(), lacks_beginning=self.tree.lacks_beginning()),
+            limit=self.limit.choose(entries),
         )

@@ -133,6 +133,13 @@ class Codex:
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "resume", thread.id)
 
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; None where that cannot be known."""
+        from tasuki.harness.reading.credentials import find_credentials
+
+        names = ("OPENAI_API_KEY", "CODEX_API_KEY")
+        return find_credentials(names, [get_home() / "auth.json"], [get_home() / "config.toml"])
+
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.codex.hooks import CodexIntegration
 

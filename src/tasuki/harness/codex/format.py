@@ -1,15 +1,17 @@
 """The records of a Codex rollout (0.53 to 0.169), as far as they are read."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, decode_nested
 from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
+NO_ERROR_INFO = Raw(b'""')
 
 _PARENT = compile_pattern(rb'"parent_thread_id": ?"([^"]+)"')
 _IMAGE_TAG = compile_pattern(r"\A</?image\b[^>]*>\Z")
@@ -88,6 +90,7 @@ class CodexError(Struct):
     """Why a turn failed."""
 
     message: str = ""
+    codex_error_info: Raw = Raw(b'""')
 
 
 class CodexEvent(Struct):
@@ -96,6 +99,7 @@ class CodexEvent(Struct):
     message: str | None = ""
     reason: str | None = ""
     error: CodexError | str | None = None
+    codex_error_info: Raw = Raw(b'""')
     num_turns: int = 0
     thread_name: str | None = ""
 
@@ -193,6 +197,56 @@ def find_thinking(context: CodexContext) -> str:
     return context.effort or (settings.reasoning_effort if settings else "") or ""
 
 
+class CodexRateWindow(Struct):
+    """How much of an account's limit is used, and when it resets; older versions name the seconds until then."""
+
+    used_percent: float = 0.0
+    resets_at: float | None = None
+    resets_in_seconds: float | None = None
+
+
+class CodexRates(Struct):
+    """The two windows of an account's limit."""
+
+    primary: CodexRateWindow | None = None
+    secondary: CodexRateWindow | None = None
+
+
+class CodexRateCount(Struct):
+    """The part of a `token_count` event that tells the limits."""
+
+    rate_limits: CodexRates | None = None
+
+
+class CodexRateLine(Struct):
+    timestamp: str = ""
+    payload: CodexRateCount = msgspec.field(default_factory=CodexRateCount)
+
+
+def find_error_code(info: Raw) -> str:
+    """Find the name of an error; it is empty where the error has more than a name."""
+    try:
+        return decode_nested(_NAME, info)
+    except UNDECODABLE:
+        return ""
+
+
+def find_reset(line: bytes) -> float | None:
+    """Find when the used-up windows of a `token_count` line reset, in seconds since 1970; None for none."""
+    try:
+        parsed = _RATES.decode(line)
+        counted = datetime.fromisoformat(parsed.timestamp).timestamp()
+    except (*UNDECODABLE, ValueError, OverflowError):
+        return None
+    rates = parsed.payload.rate_limits or CodexRates()
+    used = (w for w in (rates.primary, rates.secondary) if w and w.used_percent >= 100)
+    resets = (
+        w.resets_at or (counted + w.resets_in_seconds if w.resets_in_seconds else None)
+        for w in used
+    )
+    return max((moment for moment in resets if moment), default=None)
+
+
 def decode_payload(decoder: msgspec.json.Decoder[CodexPayloadLine[T]], line: bytes) -> T | None:
     """Decode the payload of a stored line; None if there was none or it is broken."""
     try:
@@ -240,6 +294,8 @@ COMPACTED = msgspec.json.Decoder(CodexPayloadLine[CodexCompaction])
 META = msgspec.json.Decoder(CodexPayloadLine[CodexMeta])
 CONTEXT = msgspec.json.Decoder(CodexPayloadLine[CodexContext])
 COUNT = msgspec.json.Decoder(CodexPayloadLine[CodexTokenCount])
+_NAME = msgspec.json.Decoder(str)
+_RATES = msgspec.json.Decoder(CodexRateLine)
 PAYLOAD_TYPE = msgspec.json.Decoder(CodexPayloadType)
 
 

@@ -29,6 +29,7 @@ from tasuki.harness.reading.jsonl import (
     merge_reports,
 )
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -94,7 +95,8 @@ class CodexReader:
         self.tool_names: dict[str, None] = {}
         self.meta: record.CodexMeta | None = None
         self.name = self.missing = ""
-        self.context = self.count = b""
+        self.context = self.count = self.rates = b""
+        self.limit = LimitRecord()
         self.began = self.stamp = b""
         self.source = self.offset = 0
         self.in_turn = False
@@ -321,6 +323,7 @@ class CodexReader:
             self._on_exec_end(line, match.end())
 
     def _on_count(self, line: bytes) -> None:
+        self.rates = line
         if not _NO_INFO.search(line, 0, 200):
             self.count = line
 
@@ -334,15 +337,24 @@ class CodexReader:
 
     def _on_turn_complete(self, event: record.CodexEvent) -> None:
         self._end_turn("unknown")
-        if error := event.error:
-            self._add_notice("error", error if isinstance(error, str) else error.message)
+        if isinstance(error := event.error, str):
+            self._note_error(error)
+        elif error:
+            self._note_error(error.message, error.codex_error_info)
 
     def _on_turn_aborted(self, event: record.CodexEvent) -> None:
         self._end_turn("aborted")
         self._add_notice("interrupted", event.reason or "")
 
     def _on_error(self, event: record.CodexEvent) -> None:
-        self._add_notice("error", event.message or "")
+        self._note_error(event.message or "", event.codex_error_info)
+
+    def _note_error(self, text: str, info: msgspec.Raw = record.NO_ERROR_INFO) -> None:
+        self._add_notice("error", text)
+        code = record.find_error_code(info)
+        moment = self.stamp.decode()
+        resets = record.find_reset(self.rates)
+        self.limit.note_error(text, moment, len(self.entries), code=code, resets_at=resets)
 
     def _on_rolled_back(self, event: record.CodexEvent) -> None:
         """Drop the last turns, which the user took back; their numbers are not used again."""
@@ -438,6 +450,7 @@ class CodexReader:
                 merge_reports(lines.build_report() for lines in passes),
                 lacks_beginning=bool(self.missing),
             ),
+            limit=self.limit.choose(kept),
         )
 
     def _resolve_unconfirmed(self) -> None:

@@ -66,6 +66,13 @@ class Copilot(plans.UnaskableHarness):
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, f"--resume={thread.id}")
 
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; None where that cannot be known."""
+        from tasuki.harness.reading.credentials import find_credentials
+
+        names = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY")
+        return find_credentials(names, (), [get_home() / "config.json"])
+
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.copilot.hooks import CopilotIntegration
 

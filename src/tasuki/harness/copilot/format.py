@@ -137,6 +137,7 @@ class CopilotStatement(Struct, gc=False):
 
     message: str | None = ""
     infoType: str | None = ""
+    errorType: str | None = ""
     title: str | None = ""
     name: str | None = ""
     initialMessage: str | None = ""

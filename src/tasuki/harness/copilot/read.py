@@ -44,6 +44,7 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
 )
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -75,6 +76,7 @@ SKIPPED = frozenset({
 KEPT_WORDS = 20_000
 """Characters of the user's messages that Copilot repeats beside a summary; it omits some of more
 than about 24,000."""
+_RETRIED = compile_pattern(r"\AFailed to get response .*? Last error: (?:\d{3} )?", re.DOTALL)
 _FORKED = compile_pattern(r"\AForked from .*\(([0-9a-fA-F-]{8,})\) as ", re.DOTALL)
 
 
@@ -101,6 +103,7 @@ class CopilotReader:
         """Calls whose sub-agents have events of their own."""
         self.notices: list[Notice] = []
         self.background = tools.BackgroundLog()
+        self.limit = LimitRecord()
         self.todos = CopilotTodoTable()
         self.skills: list[str] = []
         self.tool_names: dict[str, None] = {}
@@ -229,7 +232,12 @@ class CopilotReader:
 
     def _on_statement(self, line: CopilotEvent, kind: str) -> None:
         statement = decode_data(line, CopilotStatement)
-        self._add_notice(kind, statement.message or statement.summary or line.type)
+        text = statement.message or statement.summary or line.type
+        self._add_notice(kind, text)
+        if kind == "error":
+            cause = _RETRIED.sub("", text)
+            code = statement.errorType or ""
+            self.limit.note_error(cause, line.timestamp, len(self.entries), code=code)
 
     def _on_info(self, line: CopilotEvent) -> None:
         statement = decode_data(line, CopilotStatement)
@@ -436,4 +444,5 @@ class CopilotReader:
             abandoned=count - len(live),
             sources=(str(self.path),),
             report=self.lines.build_report(),
+            limit=self.limit.choose(live),
         )

@@ -146,6 +146,13 @@ class Gemini:
         """
         return (self.program, "--session-file", thread.path)
 
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; None where that cannot be known."""
+        from tasuki.harness.reading.credentials import find_credentials
+
+        names = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+        return find_credentials(names, [get_home() / "oauth_creds.json"], [get_home() / ".env"])
+
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.gemini.hooks import GeminiIntegration
 

@@ -37,6 +37,7 @@ from tasuki.harness.gemini.view import (
 from tasuki.harness.reading import tools
 from tasuki.harness.reading.jsonl import ThreadLines, choose_keep_limit, clip, mark_compacted
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 
 CANCELLED = "Request cancelled."
@@ -68,6 +69,7 @@ class GeminiReader:
         """Calls that have their result."""
         self.notices: list[Notice] = []
         self.background = tools.BackgroundLog()
+        self.limit = LimitRecord()
         self.skills: list[str] = []
         self.tool_names: dict[str, None] = {}
         self.labels: dict[str, str] = {}
@@ -255,6 +257,8 @@ class GeminiReader:
             self._add_entry("compaction", "", "harness")
         elif text:
             self._add_notice("error" if kind == "error" else "note", text)
+            if kind == "error":
+                self.limit.note_error(text, parsed.message.timestamp, len(self.entries))
 
     # -- calls -------------------------------------------------------------------------
 
@@ -444,4 +448,5 @@ class GeminiReader:
             abandoned=count - len(live),
             sources=(str(self.path),),
             report=self.lines.build_report(),
+            limit=self.limit.choose(live),
         )

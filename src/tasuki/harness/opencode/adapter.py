@@ -19,6 +19,7 @@ from tasuki.harness.opencode.head import (
     build_head,
     find_session,
     get_config_folder,
+    get_data_folder,
     is_session,
     list_session_files,
 )
@@ -190,6 +191,13 @@ class Opencode:
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "-s", thread.id)
+
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; None where that cannot be known."""
+        from tasuki.harness.reading.credentials import find_credentials
+
+        settings = (get_config_folder() / name for name in ("opencode.json", "opencode.jsonc"))
+        return find_credentials((), [get_data_folder() / "auth.json"], settings)
 
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.opencode.hooks import OpencodeIntegration

@@ -44,6 +44,7 @@ class OpencodeError(Struct, frozen=True, gc=False):
 
 class OpencodeErrorData(Struct, frozen=True, gc=False):
     message: str = ""
+    responseBody: str | None = ""
 
 
 class OpencodeMessage(Struct, frozen=True, gc=False):

@@ -160,6 +160,7 @@ class OpencodeControl(BaseControl):
             previous=get_text(payload, "previous"),
             child=get_text(payload, "child"),
             interrupted=payload.get("aborted") is True,
+            error=get_text(payload, "error"),
             used=100 * used / window if used and window else None,
             tokens=used,
             window=window,

@@ -22,6 +22,7 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
 )
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Sidechain, Thread, ToolCall
 
 T = TypeVar("T")
@@ -78,6 +79,7 @@ class OpencodeReader:
         self.answers: list[tuple[int, OpencodeRow, str]] = []
         self.reverted = False
         self.background = tools.BackgroundLog()
+        self.limit = LimitRecord()
         self.agents: dict[str, str] = {}
         """Calls of sub-agents that work in the background, by the id of their session."""
         self.skills: list[str] = []
@@ -306,8 +308,11 @@ class OpencodeReader:
             )
             after = ends.get(id) or max(before, default=0)
             stopped = error.name == "MessageAbortedError"
-            text = _extract_error(error)
+            text, body = _extract_error(error)
             notices.append(Notice(after, "interrupted" if stopped else "error", text))
+            if not stopped:
+                moment = format_iso(message.row.moment >> 12)
+                self.limit.note_error(body or text, moment, after)
         return tuple(sorted(notices, key=lambda n: n.after))
 
     def _build_thread(self) -> Thread:
@@ -346,6 +351,7 @@ class OpencodeReader:
             abandoned=len(self.slots) - len(live),
             sources=(str(self.source),),
             report=self.lines.build_report(),
+            limit=self.limit.choose(live),
         )
 
 
@@ -358,8 +364,10 @@ def format_iso(milliseconds: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _extract_error(error: record.OpencodeError) -> str:
+def _extract_error(error: record.OpencodeError) -> tuple[str, str]:
+    """Return what an error says, and the body of the provider's response."""
     try:
-        return decode_nested(record.ERROR_DATA, error.data).message[:300] or error.name
+        data = decode_nested(record.ERROR_DATA, error.data)
     except UNDECODABLE:
-        return error.name
+        return error.name, ""
+    return data.message[:300] or error.name, data.responseBody or ""

@@ -41,6 +41,8 @@ from tasuki.harness.protocol import (
 )
 from tasuki.model import Sidechain, Thread, ThreadHead
 
+API_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
+"""Variables from which both programs take a provider's key."""
 _PI_READY = r"\d%/\d+(?:\.\d+)?[kM]"
 """The footer shows how much of the context window is used: `1.2%/128k`."""
 
@@ -126,6 +128,13 @@ class Pi(_PiProgram):
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--session", thread.path)
+
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; None where that cannot be known."""
+        from tasuki.harness.reading.credentials import find_credentials
+
+        folder = get_pi_folder()
+        return find_credentials(API_KEYS, [folder / "auth.json"], [folder / "models.json"])
 
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.pi_v3.hooks import PiIntegration
@@ -228,6 +237,13 @@ class Omp(_PiProgram):
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         return (self.program, "--resume", thread.path)
+
+    def is_signed_in(self) -> bool | None:
+        """Tell whether there are credentials of it; None where that cannot be known."""
+        from tasuki.harness.reading.credentials import find_credentials
+
+        unsure = (get_omp_folder() / name for name in ("agent.db", "models.yml"))
+        return find_credentials(API_KEYS, (), unsure)
 
     def get_integration(self) -> HarnessIntegration:
         from tasuki.harness.pi_v3.hooks import OmpIntegration

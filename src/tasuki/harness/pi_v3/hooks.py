@@ -206,6 +206,7 @@ class PiControl(BaseControl):
             source=get_text(payload, "reason") if kind in SOURCED else "",
             previous=get_text(payload, "previous"),
             interrupted=kind == "idle" and payload.get("aborted") is True,
+            error=get_text(payload, "error") if kind == "idle" else "",
             used=parse_percent(payload.get("used")),
             tokens=parse_tokens(payload.get("tokens")),
             window=parse_tokens(payload.get("window")) or None,

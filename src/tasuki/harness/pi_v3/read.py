@@ -31,6 +31,7 @@ from tasuki.harness.reading.jsonl import (
     mark_compacted,
 )
 from tasuki.harness.reading.typed_prompts import is_handoff_prompt
+from tasuki.harness.reading.usage_limits import LimitRecord
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
@@ -106,6 +107,7 @@ class PiReader:
         """Node of each line of the file, for the indexes that old compactions hold."""
         self.notices: list[tuple[int, Notice]] = []
         self.background = tools.BackgroundLog()
+        self.limit = LimitRecord()
         self.skills: list[tuple[int, str]] = []
         self.tool_names: dict[str, None] = {}
         self.name = self.model = self.thinking = self.updated = ""
@@ -247,7 +249,9 @@ class PiReader:
             self._add_notice("interrupted", message.errorMessage or "")
         elif message.stopReason == "error":
             self._settle_open_calls("aborted")
-            self._add_notice("error", message.errorMessage or "")
+            text = message.errorMessage or ""
+            self._add_notice("error", text)
+            self.limit.note_error(text, line.timestamp, len(self.slots))
 
     def _add_call(self, line: PiLine, block: PiBlock) -> None:
         call = build_tool_call(block)
@@ -378,4 +382,5 @@ class PiReader:
             abandoned=len(self.slots) - len(live),
             sources=(str(self.path),),
             report=self.lines.build_report(),
+            limit=self.limit.choose(s.entry for s in live),
         )

@@ -37,7 +37,10 @@ class _RequestBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewPersona(_RequestBody, frozen=True):
-    """A persona to add. `threshold` is in percent; without one that of the settings is used."""
+    """A persona to add. `threshold` is in percent; without one that of the settings is used.
+
+    `on_limit` is the harness in which its work goes on at a usage limit; empty for none.
+    """
 
     role: ShortText
     name: ShortText
@@ -46,6 +49,7 @@ class NewPersona(_RequestBody, frozen=True):
     model: ShortText = ""
     threshold: PercentValue | None = None
     automatic: bool = False
+    on_limit: ShortText = ""
 
 
 class PersonaChange(_RequestBody, frozen=True):
@@ -56,6 +60,7 @@ class PersonaChange(_RequestBody, frozen=True):
     model: ShortText | UnsetType = UNSET
     threshold: PercentValue | UnsetType | None = UNSET
     automatic: bool | UnsetType = UNSET
+    on_limit: ShortText | UnsetType = UNSET
 
 
 class LessonOrder(_RequestBody, frozen=True):
@@ -96,6 +101,12 @@ class AgentMessage(_RequestBody, frozen=True):
     """A text that is typed to an agent."""
 
     text: Annotated[str, Meta(min_length=1, max_length=100_000)]
+
+
+class Resumption(_RequestBody, frozen=True):
+    """Whether an agent is told to go on although its usage limit has not reset."""
+
+    force: bool = False
 
 
 class SettingsChange(_RequestBody, frozen=True):
@@ -158,7 +169,8 @@ class NewHandoff(_RequestBody, frozen=True, rename={"source": "from"}):
     `context` is for its successor; `force` does not wait for its children. `goal` is what the
     successor should do; without one it continues its predecessor's task. `"from": "thread"`:
     the document is written from the agent's thread, for an agent that is dead, has no pane or
-    is out of its quota.
+    is out of its quota; one at a usage limit is always handed off so. `to` is the harness of the
+    successor; without one it is the agent's.
     """
 
     reason: ReasonText
@@ -166,11 +178,14 @@ class NewHandoff(_RequestBody, frozen=True, rename={"source": "from"}):
     goal: ContextText = ""
     force: bool = False
     source: Literal["agent", "thread"] = "agent"
+    to: ShortText = ""
 
     def build_request(self) -> HandoffRequest:
         """Build the fleet's own request."""
         from_thread = self.source == "thread"
-        return HandoffRequest(self.reason, self.context, self.goal, self.force, from_thread)
+        return HandoffRequest(
+            self.reason, self.context, self.goal, self.force, from_thread, harness=self.to
+        )
 
 
 logger = logging.getLogger("tasuki.web")

@@ -29,6 +29,7 @@ from tasuki.web.api.bodies import (
     NewPersona,
     PersonaChange,
     Recovery,
+    Resumption,
 )
 from tasuki.web.security.access import require_operator
 from tasuki.web.views import display
@@ -109,6 +110,20 @@ def send_text(
     `Idempotency-Key`, it is not typed again; the answer is what is known then.
     """
     return fleet.send_text(id, data.text, key)
+
+
+@post("/agents/{id:int}/resume", status_code=200, sync_to_thread=True)
+def resume_agent(
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    data: JSONBody[Resumption],
+    key: Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=200)] = "",
+) -> dict[str, Any]:
+    """Tell an agent to go on once its usage limit has reset; the answer is that of `send`.
+
+    400 before that time, and where it is not known, unless `force` is given.
+    """
+    return fleet.resume_agent(id, key, force=data.force)
 
 
 @get("/agents/{id:int}/screen", sync_to_thread=True)
@@ -254,6 +269,7 @@ def add_persona(fleet: NamedDependency[Fleet], data: JSONBody[NewPersona]) -> Pe
     persona = personas.add_persona(
         fleet.database, fleet.root, role=data.role, name=data.name, skill=data.skill,
         harness=data.harness, model=data.model, threshold=data.threshold, automatic=data.automatic,
+        on_limit=data.on_limit,
     )  # fmt: skip
     fleet.changes.notify()
     return persona
@@ -309,7 +325,7 @@ def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
         list_agents, show_agent, start_agent, adopt_agent, find_own_agent, list_lost_agents,
-        recover_agents, send_text, show_screen, press_key, stop_agent, hand_off,
+        recover_agents, send_text, resume_agent, show_screen, press_key, stop_agent, hand_off,
         fork_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],

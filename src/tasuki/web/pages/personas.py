@@ -86,7 +86,7 @@ def _build_line(
 ) -> PersonaLine:
     return PersonaLine(
         persona, get_harness_title(persona.harness), working,
-        display.AGENT_SHAPES[working.state] if working else None,
+        display.get_agent_shape(working) if working else None,
         last, display.HANDOFF_SHAPES[last.state] if last else None,
     )  # fmt: skip
 
@@ -101,11 +101,12 @@ def add_persona(
             **{name: form.get(name, "").strip() for name in ("role", "name", "model", "harness")},
             "skill": form.get("skill", ""), "automatic": bool(form.get("automatic")),
             "threshold": form.get("threshold", "").strip() or None,
+            "on_limit": form.get("on_limit", "").strip(),
         })  # fmt: skip
         added = personas.add_persona(
             fleet.database, fleet.root, role=body.role, name=body.name, skill=body.skill,
             harness=body.harness, model=body.model, threshold=body.threshold,
-            automatic=body.automatic,
+            automatic=body.automatic, on_limit=body.on_limit,
         )  # fmt: skip
     except TasukiError as error:
         return _render_list(
@@ -149,7 +150,7 @@ def _render_persona(
         skill=Redactor().redact(skill), missing=missing, before=_hash_text(skill),
         typed=_escape_for_form(skill if typed is None else typed), is_typing=typed is not None,
         experience=_read_experience(fleet, slug), lessons=list_lessons(fleet.database, slug, proposed=True),
-        agents=[(display.redact_row(a), display.AGENT_SHAPES[a.state], get_harness_title(a.harness)) for a in agents],
+        agents=[(display.redact_row(a), display.get_agent_shape(a), get_harness_title(a.harness)) for a in agents],
         handoffs=[(display.redact_row(h), display.HANDOFF_SHAPES[h.state]) for h in ends], reason=format_reason,
         documents=listed[:MOST_LISTED], more=max(len(listed) - MOST_LISTED, 0), unlisted=unlisted,
         of_document={h.file_path: h.id for h in ends if h.file_path},
@@ -188,6 +189,7 @@ def _build_values(persona: Persona) -> dict[str, str]:
         "model": persona.model,
         "threshold": threshold,
         "automatic": automatic,
+        "on_limit": persona.on_limit,
     }
 
 
@@ -214,12 +216,13 @@ def edit_persona(
         body = bodies.fill_body(PersonaChange, {
             "harness": form.get("harness", "").strip(), "model": form.get("model", "").strip(),
             "threshold": form.get("threshold", "").strip() or None,
-            "automatic": bool(form.get("automatic")),
+            "automatic": bool(form.get("automatic")), "on_limit": form.get("on_limit", "").strip(),
         })  # fmt: skip
         is_new = body.automatic != old.automatic or bool(form.get("again"))
         personas.edit_persona(
             fleet.database, fleet.root, slug, harness=body.harness or None, model=body.model or "",
             threshold=body.threshold, automatic=bool(body.automatic) if is_new else None,
+            on_limit=str(body.on_limit) if body.on_limit != old.on_limit else None,
         )  # fmt: skip
     except TasukiError as error:
         return _render_persona(request, fleet, slug, values=form, refused=str(error), section="settings", status=bodies.get_status(error))  # fmt: skip

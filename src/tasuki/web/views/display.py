@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.agents.agent_ends import LostAgent
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.fleet.store.queries import LineageChain
+from tasuki.harness.reading.usage_limits import describe_reset
 
 
 class StateBadge(Struct, frozen=True):
@@ -29,6 +31,8 @@ AGENT_SHAPES = {
     "busy": StateBadge("busy", "Busy", "run"),
     "waiting": StateBadge("wait", "Waiting for you", "attn"),
     "compacting": StateBadge("comp", "Compacting", "run"),
+    "limited": StateBadge("ask", "At a usage limit", "attn"),
+    "stuck": StateBadge("ask", "Stuck", "attn"),
     "ended": StateBadge("end", "Ended", "rest"),
     "lost": StateBadge("ask", "Lost", "attn"),
 }
@@ -44,7 +48,9 @@ HANDOFF_SHAPES = {
 ALERT_SHAPES = {
     "done": StateBadge("done", "Done", "done"),
     "failed": StateBadge("fail", "Failed", "fail"),
+    "limited": StateBadge("ask", "Usage limit", "attn"),
     "needs_you": StateBadge("wait", "Needs you", "attn"),
+    "stuck": StateBadge("ask", "Stuck", "attn"),
     "threshold": StateBadge("past", "Threshold", "attn"),
     "unacknowledged": StateBadge("ask", "Not acknowledged", "attn"),
 }
@@ -83,6 +89,13 @@ def format_agent_name(agent: FleetAgent, title: str) -> str:
     return f"{title} in pane {agent.pane}" if agent.pane else f"{title}, agent {agent.id}"
 
 
+def get_agent_shape(agent: FleetAgent) -> StateBadge:
+    """Return the state of an agent as a badge; a usage limit with the time at which it resets."""
+    shape = AGENT_SHAPES[agent.state]
+    until = describe_reset(agent.limited_until) if agent.state == "limited" else ""
+    return replace(shape, word=f"Limited until {until}") if until else shape
+
+
 def get_step_name(handoff: FleetHandoff) -> str:
     """Return the name of the current or last step of a handoff."""
     return STEP_WORDS.get(handoff.step, (handoff.step, ""))[0]
@@ -91,7 +104,10 @@ def get_step_name(handoff: FleetHandoff) -> str:
 T = TypeVar("T", FleetAgent, FleetHandoff)
 MOST_DOCUMENT_BYTES = 1 << 20
 """Most bytes of a handoff document that are shown."""
-_AGENT_FIELDS = ("goal", "arguments", "end_reason", "waiting_for", "children", "last_words")
+_AGENT_FIELDS = (
+    "goal", "arguments", "end_reason", "waiting_for", "children", "last_words", "limit_text",
+    "stuck_with",
+)  # fmt: skip
 _HANDOFF_FIELDS = ("reason", "context", "goal", "injection_prompt", "failure", "notes")
 
 

@@ -90,7 +90,8 @@ export const TasukiFleet = async ({ client, directory }) => {
       const aborted = error?.name === "MessageAbortedError";
       const text = aborted ? state.text : error?.data?.message || state.text;
       Object.assign(state, { text: "", turn: "", error: undefined, window: windows.get(state.model) ?? null });
-      void tell("idle", sessionID, { text, turn, aborted });
+      const failure = aborted || !error ? "" : error.data?.responseBody || error.data?.message || error.name;
+      void tell("idle", sessionID, { text, turn, aborted, error: failure });
     },
     "permission.asked": ({ sessionID, permission }) =>
       void tell("waiting", root(sessionID), { text: `permission for ${permission ?? "a tool"}` }),

@@ -105,7 +105,7 @@ export default function (pi: any) {
 
   function idle(event: any, ctx: any): void {
     const aborted = Boolean(event?.aborted) || ended?.stopReason === "aborted";
-    void tell("idle", ctx, { text: words(ended?.content) || ended?.errorMessage || "", turn, aborted });
+    void tell("idle", ctx, { text: words(ended?.content) || ended?.errorMessage || "", turn, aborted, error: ended?.stopReason === "error" ? ended.errorMessage : "" });
     ended = undefined;
   }
 

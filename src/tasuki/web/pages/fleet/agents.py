@@ -124,10 +124,11 @@ def show_handoff_form(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
 ) -> PageResponse:
     """Show the form that hands an agent off."""
-    queries.load_agent(fleet.database, id)  # raises AgentNotFound
+    agent = queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
     reason = f"Context past {card.meter.mark:.0f} %" if card.meter.past else ""
-    from_thread = request.query_params.get("from") == "thread"
+    reason = "At a usage limit" if agent.state == "limited" else reason
+    from_thread = request.query_params.get("from") == "thread" or agent.state == "limited"
     values = {
         "reason": "Ended" if from_thread and not reason else reason,
         "from": "thread" if from_thread else "",
@@ -147,6 +148,7 @@ def _render_handoff_form(
     return templates.render_page(
         request, "handoff_form.html", status, agent=display.redact_row(agent),
         card=cards.build_cards(fleet, [id])[0], values=values, refused=refused,
+        harnesses=bodies.list_startable_harnesses(),
     )  # fmt: skip
 
 
@@ -160,6 +162,7 @@ def hand_off(
         body = bodies.fill_body(NewHandoff, {
             "reason": form.get("reason", "").strip(), "context": form.get("context", "").strip(),
             "force": bool(form.get("force")), "from": "thread" if form.get("from") == "thread" else "agent",
+            "to": form.get("to", "").strip(),
         })  # fmt: skip
         handoff = fleet.hand_off(id, body.build_request())
     except TasukiError as error:

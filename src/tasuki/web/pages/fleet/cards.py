@@ -13,7 +13,7 @@ from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, describe_stuck
 from tasuki.fleet.store.queries import (
     list_agent_handoffs,
     list_recent_agents,
@@ -233,12 +233,16 @@ def _describe_state(
         return replace(display.AGENT_SHAPES["ended"], word="Handed off"), agent.state_at, sentence
     if agent.state == "idle" and meter.past and agent.persona:
         return display.PAST_THRESHOLD, agent.state_at, "Idle since its turn ended."
-    return display.AGENT_SHAPES[agent.state], agent.state_at, _describe_activity(agent)
+    return display.get_agent_shape(agent), agent.state_at, _describe_activity(agent)
 
 
 def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "waiting":
         return agent.waiting_for or "It asks something in its pane."
+    if agent.state == "limited":
+        return agent.limit_text
+    if agent.state == "stuck":
+        return describe_stuck(agent.stuck_with)
     if agent.state in ("ended", "lost"):
         reason = agent.end_reason
         return f"{reason[:1].upper()}{reason[1:]}".rstrip(".") + "." if reason else ""

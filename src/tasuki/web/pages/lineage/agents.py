@@ -335,7 +335,7 @@ class _AgentDescriber:
         agent = link.agent
         handoff = self.facts.ends.get(agent.id)
         size = self.facts.sizes.get(agent.id)
-        state = display.AGENT_SHAPES[agent.state] if handoff is None else None
+        state = display.get_agent_shape(agent) if handoff is None else None
         if handoff is not None and handoff.state != "done":
             state = display.HANDOFF_SHAPES[handoff.state]
             state = replace(state, word=f"Handoff {state.word.lower()}")

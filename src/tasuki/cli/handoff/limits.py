@@ -1,0 +1,76 @@
+"""A thread that ends at a usage limit: its harness cannot go on now, another one may."""
+
+import shlex
+import shutil
+import time
+
+import click
+
+from tasuki import handoffs
+from tasuki.handoffs import PreparedHandoff
+from tasuki.harness import registry as harnesses
+from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.usage_limits import describe_reset
+from tasuki.model import UsageLimit
+
+MOST_GOAL_CHARACTERS = 120
+"""A longer goal is not repeated in a command."""
+
+
+def offer_other_harness(prepared: PreparedHandoff, *, can_ask: bool) -> PreparedHandoff:
+    """Say that a thread ends at a usage limit, and offer other harnesses for its successor.
+
+    With `can_ask` the user chooses, and the handoff is returned for that harness. Otherwise it is
+    returned as it is, with the advice among its warnings.
+    """
+    limit, successor = prepared.thread.limit, prepared.successor
+    is_over = limit and limit.resets_at is not None and limit.resets_at <= time.time()
+    if limit is None or is_over or successor.name != prepared.thread.harness:
+        return prepared
+    sentence = f"{successor.title} is at its usage limit{_describe_end(limit)}."
+    others = list_others(successor.name)
+    if can_ask and prepared.stored and others:
+        chosen = _ask_harness(sentence, successor, others)
+        if chosen != successor.name:
+            other = handoffs.load_handoff(prepared.vault, prepared.handoff.id, chosen)
+            other.warnings[:0] = prepared.warnings
+            other.authorship_notes[:0] = prepared.authorship_notes
+            return other
+    else:
+        prepared.warnings.insert(0, f"{sentence} {_advise(prepared, others)}".strip())
+    return prepared
+
+
+def list_others(name: str) -> list[Harness]:
+    """List the other harnesses that are installed: those with credentials first, without those that lack them."""
+    adapters = (harnesses.get_harness(other) for other in harnesses.list_names() if other != name)
+    found = [h for h in adapters if h.can_start and shutil.which(h.program)]
+    signed_in = {h.name: harnesses.is_signed_in(h) for h in found}
+    usable = [h for h in found if signed_in[h.name] is not False]
+    return sorted(usable, key=lambda h: signed_in[h.name] is None)
+
+
+def _describe_end(limit: UsageLimit) -> str:
+    until = describe_reset(limit.resets_at)
+    return f" until {until}" if until else ""
+
+
+def _ask_harness(sentence: str, own: Harness, others: list[Harness]) -> str:
+    """Ask in which harness the work goes on; its own one is the default, so that Enter changes nothing."""
+    names = [own.name, *(h.name for h in others)]
+    listed = ", ".join(f"{h.name} ({h.title})" for h in others)
+    click.echo(f"{sentence} Installed as well: {listed}.", err=True)
+    choice: str = click.prompt(
+        "Go on in", type=click.Choice(names), default=own.name, err=True, show_choices=True
+    )
+    return choice
+
+
+def _advise(prepared: PreparedHandoff, others: list[Harness]) -> str:
+    if not others:
+        return "No other harness with credentials was found on this machine."
+    other, goal = others[0], prepared.handoff.goal.text
+    command = ["tasuki", "handoff", "--from", prepared.thread.path, "--to", other.name, goal]
+    if len(goal) > MOST_GOAL_CHARACTERS or "\n" in goal:
+        command = ["tasuki", "start", prepared.handoff.id[:8], "--to", other.name]
+    return f"To go on in {other.title}: {shlex.join(command)}"

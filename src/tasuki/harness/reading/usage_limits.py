@@ -1,0 +1,205 @@
+"""What harnesses record when their account is at a usage limit, and when it resets.
+
+A usage limit is one of the plan, the budget or the credit of the account. A rate limit of a minute,
+an overloaded server and any sentence that is not listed here are none: unknown stays unknown.
+
+Sentences: Claude Code 2.1.330 and its older versions, Codex 0.53 to 0.169, Gemini CLI 0.61, pi 1.5.2.
+"""
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+
+import msgspec
+
+from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.model import Entry, UsageLimit
+from tasuki.patterns import compile_pattern
+from tasuki.text_safety import shorten_to_line
+
+LIMIT_CODES = frozenset(
+    {
+        "usage_limit_reached", "usage_limit_exceeded", "usage_not_included", "insufficient_quota",
+        "billing_error", "GoUsageLimitError", "FreeUsageLimitError",
+    }
+)  # fmt: skip
+"""Names that programs and providers give to such an error."""
+MOST_AHEAD_SECONDS = 32 * 86400.0
+"""The longest period of a plan is a month; a reset that is further away is a wrong clock."""
+MOST_SKEW_SECONDS = 3600.0
+"""By this much an entry may be in the future."""
+EARLIEST = 1577836800.0
+"""2020; no harness is older, so an earlier entry is from a wrong clock."""
+MOST_CHARACTERS = 200
+
+_SENTENCE = compile_pattern(
+    r"(?:You['’]ve (?:hit|reached) your .{0,80}?(?:limit|budget)\b(?<!fast limit)"
+    r"|(?:Claude AI )?usage limit reached\b"
+    r"|(?:(?:5-hour|session|weekly|opus|sonnet|opus weekly|sonnet weekly) )?limit reached (?:·|∙|\|) ?resets"
+    r"|You['’]re out of usage credits|Your org is out of usage|Credit balance is too low"
+    r"|The usage limit has been reached|You have hit your ChatGPT usage limit|You have exhausted your daily quota on this model"
+    r"|Quota exceeded\. Check your plan and billing|Monthly usage limit reached)",
+    re.IGNORECASE,
+)
+_CLOCK = r"(\d{1,2})(?::(\d{2}))? ?([ap]m)\b"
+_MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_WHEN = compile_pattern(
+    r"(?:resets(?: at)?|try again at) "
+    rf"(?:{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?:, (\d{{4}}))?(?:,| at)? )?{_CLOCK}"
+    r"(?: \(([A-Za-z0-9_+/-]{1,40})\))?",
+    re.IGNORECASE,
+)
+_EPOCH = compile_pattern(r"\|(\d{10})\s*\Z")
+_IN = compile_pattern(
+    r"(?:resets? (?:in|after)|try again in) ~?((?:\d{1,6} ?[a-z]+[ ,]*)+)", re.IGNORECASE
+)
+_PART = compile_pattern(r"(\d{1,6}) ?(d|h|m|s)[a-z]*", re.IGNORECASE)
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_BODY = compile_pattern(r"\A(?:\d{3}:? *)?(\{.*\})\s*\Z", re.DOTALL)
+
+
+class LimitRecord:
+    """The last error of a thread while it is read: only a usage limit, and no answer after it, counts."""
+
+    def __init__(self) -> None:
+        self._limit: UsageLimit | None = None
+        self._after = 0
+
+    def note_error(
+        self, text: str, at: str | float, after: int, *, code: str = "", resets_at: object = None
+    ) -> None:
+        """Note an error that came after so many entries, as `find_limit` takes it."""
+        self._limit, self._after = find_limit(text, at, code=code, resets_at=resets_at), after
+
+    def choose(self, entries: Iterable[Entry]) -> UsageLimit | None:
+        """Return the limit with which a thread of these entries ends."""
+        if self._limit is None or any(_is_answer(e) for e in entries if e.ref > self._after):
+            return None
+        return self._limit
+
+
+def _is_answer(entry: Entry) -> bool:
+    return entry.kind == "assistant" or (entry.kind == "tool" and entry.origin != "command")
+
+
+def find_limit(
+    text: str, at: str | float, *, code: str = "", resets_at: object = None
+) -> UsageLimit | None:
+    """Find the usage limit that an error reports; None for any other error.
+
+    `at` is when it happened: ISO 8601, or seconds since 1970. `code` is the program's own name of the
+    error, `resets_at` what the program says beside the sentence, in seconds since 1970. An error of a
+    provider may be its JSON body, after the status.
+    """
+    body = _parse_body(text)
+    code, sentence = code or _get_code(body), text
+    if body:
+        sentence = body["message"] if isinstance(body.get("message"), str) else code
+    if code not in LIMIT_CODES and not _SENTENCE.match(sentence):
+        return None
+    moment = at if isinstance(at, float) else _parse_time(at)
+    line = shorten_to_line(_EPOCH.sub("", sentence), MOST_CHARACTERS) or code
+    return UsageLimit(line, _find_reset(sentence, body, moment, resets_at))
+
+
+def describe_reset(resets_at: float | None, now: float | None = None) -> str:
+    """Describe when a limit ends, on the clock of this machine: `15:00`, `Nov 29 02:18`; empty for unknown."""
+    if resets_at is None:
+        return ""
+    moment = datetime.fromtimestamp(resets_at).astimezone()
+    near = abs(resets_at - (time.time() if now is None else now)) < 20 * 3600
+    return f"{moment:%H:%M}" if near else f"{moment:%b} {moment.day} {moment:%H:%M}"
+
+
+def _parse_body(text: str) -> Mapping[str, Any]:
+    """Parse the JSON body of a provider's error; empty for any other text."""
+    if (match := _BODY.match(text[:8000])) is None:
+        return {}
+    try:
+        body = msgspec.json.decode(match[1])
+    except UNDECODABLE:
+        return {}
+    inner = body.get("error") if isinstance(body, dict) else None
+    return inner if isinstance(inner, dict) else body
+
+
+def _get_code(body: Mapping[str, Any]) -> str:
+    named = (body.get(name) for name in ("code", "type"))
+    return next((name for name in named if isinstance(name, str) and name in LIMIT_CODES), "")
+
+
+def _parse_time(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _find_reset(
+    text: str, body: Mapping[str, Any], moment: float | None, told: object
+) -> float | None:
+    """Find the time of a reset; None where there is none, or where a clock must be wrong."""
+    if moment is None or not EARLIEST < moment < time.time() + MOST_SKEW_SECONDS:
+        return None
+    try:
+        found = (
+            _get_number(told)
+            or _get_number(body.get("resets_at"))
+            or _add(moment, _get_number(body.get("resets_in_seconds")))
+            or _read_reset(text, moment)
+        )
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if found and moment < found <= moment + MOST_AHEAD_SECONDS else None
+
+
+def _get_number(value: object) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1e11 else None  # type: ignore[operator, arg-type]
+
+
+def _add(moment: float, seconds: float | None) -> float | None:
+    return moment + seconds if seconds else None
+
+
+def _read_reset(text: str, moment: float) -> float | None:
+    """Read the time from a sentence that was written at a moment."""
+    if match := _EPOCH.search(text):
+        return float(match[1])
+    if match := _IN.search(text):
+        parts = _PART.findall(match[1])
+        return moment + sum(int(n) * _UNITS[unit.lower()] for n, unit in parts) if parts else None
+    if (match := _WHEN.search(text)) is None:
+        return None
+    month, day, year, hour, minute, half, zone = match.groups()
+    if not 1 <= int(hour) <= 12:
+        return None
+    clock = (int(hour) % 12 + (12 if half.lower() == "pm" else 0), int(minute or 0))
+    if zone and (place := _find_zone(zone)) is None:
+        return None
+    now = datetime.fromtimestamp(moment, place) if zone else datetime.fromtimestamp(moment)
+    if not month:
+        then = now.replace(hour=clock[0], minute=clock[1], second=0, microsecond=0)
+        # A sentence gives no seconds, so a reset within this minute is one that has just come.
+        return (then if then > now else _add_day(then)).timestamp()
+    number = _MONTHS.index(month[:3].lower()) + 1
+    wanted = int(year) if year else now.year + (number < now.month)
+    return datetime(wanted, number, int(day), *clock, tzinfo=now.tzinfo).timestamp()
+
+
+def _add_day(moment: datetime) -> datetime:
+    return moment + timedelta(days=1)
+
+
+def _find_zone(name: str) -> tzinfo | None:
+    if name.upper() in ("UTC", "GMT"):
+        return UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
