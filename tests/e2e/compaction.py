@@ -257,6 +257,21 @@ class Talk:
         for part in range(1, self.compactions + 1) if self.way.once else (1,):
             self._run(*self.way.going_on, f"{TASK} Part {part}.")
 
+    def fill_once(self, ends: str) -> None:
+        """Give a task in whose middle the context is full, until a request holds a text."""
+
+        def reply(request: ModelRequest) -> ModelStep:
+            if request.count_text(ends):
+                return ModelStep("All notes are read.", read=READ)
+            if self.way.is_summary(request):
+                return ModelStep(self.way.answer.format(summary(1)), read=READ)
+            number = sum(TASK in one.prompt for one in self.requests(request.number))
+            call = (self.program.call(),)
+            return ModelStep("Next note.", call, read=self.way.full if number > 1 else READ)
+
+        self.world.model.rules = (ModelRule("", (ModelStep(reply=reply),)),)
+        self._run(*self.way.going_on, TASK)
+
     def opened(self) -> str:
         """Open the thread in a terminal; its pane."""
         first = "Round 0: are you there?"

@@ -14,6 +14,7 @@ from inside import tasuki, typed
 from selection import by_default
 from waiting import retry_until
 
+from tasuki.compaction.block import SUMMARY_TITLE
 from tasuki.draft.brief import FENCE_OPEN
 
 pytestmark = pytest.mark.e2e
@@ -23,6 +24,8 @@ NAMES = [
 ]
 
 
+REPLACED = ("pi", "omp", "opencode")
+"""Programs that let another one write the summary."""
 SLOW = ("opencode",)
 """Programs that need a whole core for some seconds: one at a time."""
 Talks = Callable[..., Talk]
@@ -109,3 +112,28 @@ def test_after_two_compactions_in_a_row_nothing_is_said_twice(name: str, talks: 
     request = retry_until(lambda: talk.world.sent("What now?"), SECONDS)[0]
     assert request.count_text(FENCE_OPEN) == 1
     assert times(request) == [1] * len(RULES)
+
+
+@pytest.mark.parametrize("way", ["asked for", "in the middle of a turn"])
+@pytest.mark.parametrize("name", by_default([n for n in NAMES if n in REPLACED], "pi"))
+def test_tasuki_writes_the_summary(name: str, way: str, talks: Talks) -> None:
+    """The model goes on from tasuki's summary, with each rule once; pi and oh-my-pi ask for none."""
+    talk = talks(name, 1)
+    talk.world.set(TASUKI_COMPACTION="replace")
+    keep(talk.world, name)
+    talk.said()
+    if way == "asked for":
+        pane = talk.opened()
+        typed(talk.world, pane, talk.way.command)
+        retry_until(lambda: talk.way.compactions(talk.world.home), SECONDS)
+        talk.world.until_quiet(pane)
+        typed(talk.world, pane, "What now?")
+        request = retry_until(lambda: talk.world.sent("What now?"), SECONDS)[0]
+    else:
+        talk.fill_once(SUMMARY_TITLE)
+        request = retry_until(lambda: talk.world.sent(SUMMARY_TITLE), SECONDS)[0]
+
+    assert request.count_text(SUMMARY_TITLE) == 1
+    assert times(request) == [1] * len(RULES)
+    asked = [one for one in talk.world.model.log if talk.way.is_summary(one)]
+    assert bool(asked) == (name == "opencode")
