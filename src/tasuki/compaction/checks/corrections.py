@@ -17,8 +17,8 @@ from tasuki.draft.text.split import shorten
 
 MAX_CLAIM = 100
 """Characters of a wrong sentence that are quoted."""
-MOST_LINES = 1_500
-"""Lines of a summary that are checked."""
+MOST_LINES, MAX_CHECKED = 1_500, 200_000
+"""Lines and characters of a summary that are checked."""
 
 
 def check_summary(
@@ -35,7 +35,7 @@ def check_summary(
 def _check_lines(
     summary: str, evidence: SummaryEvidence, rules: list[UserRule]
 ) -> Iterator[Correction]:
-    lines = list(islice(split_summary(summary), MOST_LINES))
+    lines = list(islice(split_summary(summary[:MAX_CHECKED]), MOST_LINES))
     # Together, since what is not in the entries is looked for in whole files.
     evidence.lookup.look_up_claims([(claim,) for line in lines for claim in _list_claims(line)])
     for line in lines:

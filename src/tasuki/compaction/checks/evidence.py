@@ -102,10 +102,8 @@ class SummaryEvidence:
 
     @cached_property
     def has_pushed(self) -> bool:
-        """Whether a push is in the thread."""
-        return any(
-            "git push" in run.command or "jj git push" in run.command for run in self.derived.runs
-        )
+        """Whether a push is in the thread that may have succeeded."""
+        return any("git push" in run.command and run.ok for run in self.derived.runs)
 
     def list_user_messages(self) -> Iterable[tuple[int, str]]:
         """Return what the user wrote in each message, folded, in lower case, with its ref."""

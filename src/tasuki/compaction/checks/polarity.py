@@ -70,6 +70,34 @@ def says_opposite(line: str, rule: str, share: float = SAME_SHARE) -> bool:
 _PREFERS = compile_pattern(r"(?i), (?:never|not)\b|\binstead of\b|\brather than\b")
 
 
+def swaps_preference(line: str, rule: str) -> bool:
+    """Return whether a line prefers B to A where a rule prefers A to B: `use B, not A`."""
+    if _NARRATES.search(line):
+        return False
+    (wanted, unwanted), (liked, disliked) = (_find_preference(text) for text in (rule, line))
+    return bool(wanted & disliked and unwanted & liked and not wanted & liked)
+
+
+def _find_preference(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the telling words of what is preferred in a clause, and of what it is preferred to."""
+    match = _PREFERS_TO.search(text)
+    if match is None:
+        return frozenset(), frozenset()
+    before = _CLAUSE_END.split(text[max(0, match.start() - MAX_SIDE) : match.start()])[-1]
+    after = _CLAUSE_END.split(text[match.end() : match.end() + MAX_SIDE])[0]
+    return extract_telling_words(before), extract_telling_words(after)
+
+
+MAX_SIDE = 60
+"""Characters on both sides of `not` in which the things compared are looked for."""
+_PREFERS_TO = compile_pattern(
+    r"(?i),? \b(?:and not|but not|and never|but never|instead of|rather than|statt)\b |, (?:not|never|nicht|kein\w*) "
+)
+_NARRATES = compile_pattern(
+    r"(?i)\b(?:was|were|had|did|initially|first|originally|earlier|previously|before|mistakenly|corrected|already|currently|still)\b"
+)
+
+
 def _is_about(line: str, rule: str, share: float) -> bool:
     telling = extract_telling_words(rule)
     shared = len(telling & extract_telling_words(line))
