@@ -17,7 +17,7 @@ _PERMITS = compile_pattern(
 )
 _MODAL = frozenset(
     "always never must mustn't shall should please don't dont not only ever every any anything all also without unless until before after "
-    "first user asked said wants want wanted rule rules told instruct instruction insist insists require requires required ask".split()
+    "bitte nie niemals immer nur muss darf darfst dürfen kannst jetzt mich first user asked said wants want wanted rule rules told instruct instruction insist insists require requires required ask".split()
 )
 """Words that say how binding a sentence is, or whose it is, and not what it is about."""
 _CLAUSE_END = compile_pattern(r"[,;:.!?()—–]|\b(?=instead of|rather than)")
