@@ -20,6 +20,7 @@ _BRANCH = compile_pattern(
     r"|\b(?:we are|we're|i am|i'm|currently|now|works?|working|checked out|all work is|everything is) on (?:the )?(?:git |feature |new )*"
     r"(?:branch )?[`'\"]+([\w][\w./#-]*\w)[`'\"]+"
     r"|\b(?:we are|we're|i am|i'm|currently|working) on (?:the )?branch ([\w][\w./#-]*\w)"
+    r"|\bauf (?:dem )?(?:git-)?branch [`'\"]+([\w][\w./#-]*\w)"
     r"|^(?:aktuelle[rn]? (?:git-)?|derzeitige[rn]? )?branch:? (?:ist )?[`'\"]+([\w][\w./#-]*\w)|^(?:現在の)?ブランチ\s*[:：は]\s*[`「]+([\w][\w./#-]*\w)|^当前分支\s*[:：是]\s*`+([\w][\w./#-]*\w)"
 )
 _NO_BRANCH = frozenset(

@@ -78,6 +78,19 @@ def _judge_runs(
     yield Correction(text, f"the last run of `{command}` {outcome}", (last.ref,))
 
 
+def is_about_a_part(text: str) -> bool:
+    """Return whether a line speaks of some tests: `10 of 11`, `the other tests`, those of a folder."""
+    counts = _OF_COUNT.search(text)
+    return bool(counts and counts[1] != counts[2]) or bool(_PART.search(text))
+
+
+_OF_COUNT = compile_pattern(r"(?i)\b(\d{1,6}) ?(?:/|of|out of|von) ?(?:the )?(\d{1,6})\b")
+_PART = compile_pattern(
+    r"(?i)\b(?:other|earlier|existing|remaining|previous|older|rest of the|übrigen|anderen|bisherigen) (?:\w+ )?(?:unit |integration )?tests?\b"
+    r"|\btests? (?:in|under|for|of|from|von|für|unter) (?:the )?[`'\"]?[\w.-]*(?:/|::|\.\w)|他のテスト|その他のテスト|其他测试"
+)
+
+
 def find_open_failure(line: SummaryLine, evidence: SummaryEvidence) -> CommandFact | None:
     """Return the last test run that failed and passed in no later one, where a line says all passed."""
     if line.is_past or not _ALL.search(line.words):

@@ -138,6 +138,8 @@ def _find_other_figure(text: str, rule: str, shared: int, evidence: SummaryEvide
     """Return a figure of a line that is nowhere in the thread, where a rule has another one."""
     figures = find_figures(rule) if shared >= MIN_SHARED_FIGURE else ()
     own = {(figure.number, figure.unit) for figure in figures}
+    if any(number in _NUMBER.findall(text) for number, _ in own):
+        return ""
     units = {unit for _, unit in own}
     for figure in find_figures(text if own else ""):
         is_other = (figure.number, figure.unit) not in own
@@ -161,6 +163,7 @@ def _has_other_bound(text: str, rule: str) -> bool:
     return any(given[figure] != ruled[figure] for figure in given.keys() & ruled.keys())
 
 
+_NUMBER = compile_pattern(r"(?<![\w.,])\d[\d.,]*(?<![.,])")
 _BOUND = compile_pattern(
     r"(?i)\b(?:(at most|no more than|maximum of|max\.?|up to|höchstens|maximal)|(?:at least|no less than|minimum of|min\.?|mindestens))\s"
 )

@@ -8,6 +8,7 @@ from tasuki.compaction.checks.run_results import (
     PASSES_ELSEWHERE,
     check_run_results,
     find_open_failure,
+    is_about_a_part,
     list_open_failures,
 )
 from tasuki.compaction.checks.summary_lines import SummaryLine
@@ -52,7 +53,7 @@ _COMMITTED = compile_pattern(
     r"(?i)\bcommitt?ed\b|\bcommitt?et\b|コミット(?:済み|した|しました)|已提交"
 )
 _ALL_COMMITTED = compile_pattern(
-    r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b[^.;]{0,60}\bcommitted\b|\bworking (?:tree|directory) (?:is |was )?clean\b"
+    r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b[^.;]{0,60}\bcommitted\b|\bworking (?:tree|directory) (?:is |was )?clean\b|\bfully committed\b"
     r"|\bno uncommitted\b|\bnothing (?:is )?(?:left )?(?:un-?committed|to commit)\b"
 )
 _NONE_COMMITTED = compile_pattern(
@@ -105,7 +106,7 @@ def check_work(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correct
 def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
     for kind, words in _CHECK_WORDS:
         last = evidence.last_checks.get(kind)
-        if not words.search(line.text):
+        if not words.search(line.text) or is_about_a_part(line.text):
             continue
         if _PASSES_NOW.search(line.words) and not _NEGATED.search(line.words):
             yield from _check_passing(kind, last, line, evidence)
