@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasuki.compaction.block import RestoreBlock, build_block
+from tasuki.compaction.block import MAX_BLOCK, RestoreBlock, build_block
 from tasuki.compaction.moment import find_last_compaction
 from tasuki.harness import registry as harnesses
 from tasuki.testing.builder import ThreadBuilder
@@ -297,3 +297,15 @@ def test_a_rule_around_a_log_is_found(message: str, tmp_path: Path) -> None:
     rules = compact_messages(tmp_path, message, "Go on.").rules
 
     assert ["Never swallow exceptions when you fix it."] == [rule.text for rule in rules]
+
+
+def test_thousands_of_rules_and_a_summary_of_megabytes_end_in_one_block(tmp_path: Path) -> None:
+    """What is looked at is bounded, and what is most binding is there."""
+    rules = [f"Never touch the module {n} in any way." for n in range(400)]
+    summary = "\n".join(
+        f"- `src/made_{n}.py` was created, all {n} tests pass." for n in range(60_000)
+    )
+    block = compact_messages(tmp_path, *rules, summary=summary)
+
+    assert len(block.rules) >= 5
+    assert len(block.text) <= MAX_BLOCK

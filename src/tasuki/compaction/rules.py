@@ -1,6 +1,7 @@
 """The user's standing rules: sentences that hold for all later work, in their own words."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -15,6 +16,8 @@ from tasuki.patterns import compile_pattern
 
 MAX_RULE = 300
 """Characters of one rule that are quoted."""
+MOST_RULES = 100
+"""Rules of a thread that are looked at: a block has room for a dozen."""
 MIN_WORDS, MIN_WISH = 3, 1.3
 """Words of a rule, and weight of a sentence without a word of a rule in it."""
 _RULES = lexicon.WISH | lexicon.DECISION | lexicon.REVERSAL
@@ -88,7 +91,7 @@ _LOG = compile_pattern(
 _ADDRESSES = compile_pattern(
     r"(?i)\b(?:i|i'[a-z]+|you|your|me|my|we|we'[a-z]+|our|us|let'?s|please|don'?t)\b|^\W*(?:always|never|do not|use|keep|no|only|make|avoid|ensure)\b|[^\x00-\x7f]{3}"
 )
-MAX_UNADDRESSED, LONG_MESSAGE = 100, 600
+MAX_UNADDRESSED, LONG_MESSAGE = 100, 300
 """Characters of a sentence that speaks to nobody, in a message from which on it may be pasted."""
 _ONE_OFF = compile_pattern(
     r"(?i)^(?:(?:ok(?:ay)?|and|then|now|also|please|so|great|yes|no|hm+|well|actually)[,. ]+)*"
@@ -116,14 +119,20 @@ def list_rules(thread: Thread, statements: Iterable[Statement]) -> list[UserRule
     refusing = {s.ref: s.refuses for s in stated if s.refuses}
     rules: dict[str, UserRule] = {}
     for ref, sentence in _list_sentences(thread):
-        if _PERMITS.search(sentence) and not sentence.endswith("?"):
-            rules = {key: r for key, r in rules.items() if not _is_permitted(r.text, sentence)}
+        for key in _list_permitted(rules, sentence):
+            del rules[key]
         weight = _weigh_rule(sentence, is_refusal=ref in refusing)
         key = fold_for_comparison(sentence).lower()
         if weight and not _is_taken_back(sentence, gone):
             rules.pop(key, None)
             rules[key] = UserRule(shorten(sentence, MAX_RULE), ref, weight, refusing.get(ref, ""))
-    return _drop_replaced(list(rules.values()))
+    return _drop_replaced(_select_most_binding(list(rules.values())))
+
+
+def _select_most_binding(rules: list[UserRule]) -> list[UserRule]:
+    """Return at most `MOST_RULES` rules, the newest of those that bind alike, oldest first."""
+    chosen = sorted(rules, key=lambda rule: (-rule.weight, -rule.ref))[:MOST_RULES]
+    return [rule for rule in rules if rule in chosen] if len(rules) > MOST_RULES else rules
 
 
 def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
@@ -204,17 +213,21 @@ def _is_taken_back(sentence: str, gone: Iterable[str]) -> bool:
     return any(sentence in text and len(sentence) > 0.6 * len(text) for text in gone)
 
 
-def _is_permitted(rule: str, later: str) -> bool:
-    """Return whether a later sentence allows for good what a rule forbids."""
-    match = _PERMITS.search(later)
-    if match is None or not denies(rule) or _ONCE.search(later):
-        return False
-    if not match["free"] and _FORBIDS_TOO.search(later):
-        return False
-    telling = extract_telling_words(rule)
-    shared = telling & extract_telling_words(later)
-    is_for_good = bool(match["free"]) or "from now on" in later or len(telling) > 1
-    return is_for_good and bool(shared) and len(shared) >= SAME_SHARE * len(telling)
+def _list_permitted(rules: dict[str, UserRule], sentence: str) -> list[str]:
+    """Return the keys of rules whose forbidden thing a later sentence allows for good."""
+    match = _PERMITS.search(sentence)
+    if match is None or _ONCE.search(sentence) or sentence.endswith("?"):
+        return []
+    if not match["free"] and _FORBIDS_TOO.search(sentence):
+        return []
+    said = extract_telling_words(sentence)
+    found = []
+    for key in islice(reversed(rules), MOST_RULES):
+        telling = extract_telling_words(rules[key].text)
+        is_same = len(telling & said) >= max(1, SAME_SHARE * len(telling))
+        if is_same and (match["free"] or len(telling) > 1) and denies(rules[key].text):
+            found.append(key)
+    return found
 
 
 def _drop_replaced(rules: list[UserRule]) -> list[UserRule]:

@@ -44,6 +44,7 @@ def _cut_stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 4 else word
 
 
+@lru_cache(maxsize=8_192)
 def denies(text: str) -> bool:
     """Return whether a text forbids or denies something."""
     return bool(_DENIES.search(text))

@@ -111,8 +111,10 @@ def _check_reversed(
     telling = extract_telling_words(line.text)
     for rule in rules:
         shared = len(telling & extract_telling_words(rule.text))
+        if not shared:
+            continue
         wrong = _find_other_figure(line.text, rule.text, shared, evidence)
-        is_opposite = (about_user and shared and says_opposite(line.text, rule.text)) or (
+        is_opposite = (about_user and says_opposite(line.text, rule.text)) or (
             not line.is_past and swaps_preference(line.text, rule.text)
         )
         is_other_bound = shared >= MIN_SHARED_FIGURE and _has_other_bound(line.text, rule.text)

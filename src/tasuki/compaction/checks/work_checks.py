@@ -113,7 +113,7 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
         elif _PASSED.search(line.words) and not _NEGATED.search(line.words):
             if last and last.known and not last.ok and not evidence.has_passed(kind):
                 yield Correction(line.text, _describe_last(last), last.refs[-1:])
-            elif last and _has_no_agents(evidence) and (n := _find_wrong_count(line, evidence)):
+            elif last and evidence.has_all_work and (n := _find_wrong_count(line, evidence)):
                 truth = f"{n} is in no result; {_describe_last(last)}"
                 yield Correction(line.text, truth, last.refs[-1:])
         elif last and last.known and not line.is_past:
@@ -128,7 +128,7 @@ def _check_passing(
 ) -> Iterator[Correction]:
     """Check a line that says a kind of check passes now."""
     if last is None:
-        if not evidence.has_passed(kind) and _has_no_agents(evidence):
+        if not evidence.has_passed(kind) and evidence.has_all_work:
             yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
     elif last.known and not last.ok and not line.is_past:
         yield Correction(line.text, _describe_last(last), last.refs[-1:])
@@ -175,13 +175,6 @@ def _says_only_failure(text: str) -> bool:
             "when",
             "if ",
         )
-    )
-
-
-def _has_no_agents(evidence: SummaryEvidence) -> bool:
-    """Return whether all work is in the thread: what sub-agents did is not."""
-    return evidence.is_whole and not any(
-        e.tool and e.tool.kind == "agent" for e in evidence.thread.entries
     )
 
 
@@ -268,7 +261,7 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
 
 def _check_merge(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
     """Check a merge or a pull request in a thread where nothing speaks of one."""
-    if not _has_no_agents(evidence) or _NEGATED.search(line.words):
+    if not evidence.has_all_work or _NEGATED.search(line.words):
         return
     known = evidence.lookup.lower
     if _MERGED.search(line.words) and "merg" not in known:
@@ -306,12 +299,7 @@ def _check_push(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
     if _NOT_PUSHED.search(line.words) or not _PUSHED.search(line.words):
         return
     commits = evidence.facts.repository.commits
-    if (
-        commits
-        and not evidence.has_pushed
-        and _has_no_agents(evidence)
-        and not _said_push(evidence)
-    ):
+    if commits and not evidence.has_pushed and evidence.has_all_work and not _said_push(evidence):
         yield Correction(line.text, "no push is in the thread")
 
 
@@ -334,7 +322,7 @@ def _check_changes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     if file is None or file.edits or file.created or file.deleted or not file.reads:
         return
     name = file.path.rpartition("/")[2]
-    if name in evidence.shell_text or not _has_no_agents(evidence):
+    if name in evidence.shell_text or not evidence.has_all_work:
         return
     yield Correction(line.text, f"`{file.path}` was only read, not changed", file.reads[-1:])
 
@@ -368,7 +356,7 @@ def _check_runs(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
             or command in c
             for c in evidence.command_words
         )
-        if not known and not evidence.lookup.has_claim(claim, ()) and _has_no_agents(evidence):
+        if not known and not evidence.lookup.has_claim(claim, ()) and evidence.has_all_work:
             yield Correction(line.text, f"`{command}` was not run in the thread")
 
 
