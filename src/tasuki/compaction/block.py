@@ -25,7 +25,7 @@ from tasuki.text_safety import clean_for_display
 
 MAX_BLOCK = 3_200
 """Characters of a block: 800 tokens."""
-MOST_CORRECTIONS, MOST_RULES = 12, 12
+MOST_RULES = 12
 MAX_STATE_LINE, MOST_CHANGED = 400, 6
 """Characters of a line of the state, and changed files that it names."""
 MAX_KEEP_LIST = 2_000
@@ -70,7 +70,7 @@ def build_block(
     corrections: tuple[Correction, ...] = ()
     if compaction.summary:
         evidence = SummaryEvidence(compaction, derived)
-        corrections = tuple(check_summary(compaction.summary, evidence, rules))[:MOST_CORRECTIONS]
+        corrections = tuple(check_summary(compaction.summary, evidence, rules))
     missing = _choose_rules(rules, said)
     sections = {
         "wrong": list(_format_corrections(corrections)),

@@ -1,9 +1,11 @@
 """The user's standing rules: sentences that hold for all later work, in their own words."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 
+from tasuki.compaction.checks.polarity import denies, extract_telling_words
 from tasuki.draft.facts import open_statements
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.text import language_cues, lexicon
@@ -14,6 +16,8 @@ from tasuki.patterns import compile_pattern
 
 MAX_RULE = 300
 """Characters of one rule that are quoted."""
+MOST_RULES = 100
+"""Rules of a thread that are looked at: a block has room for a dozen."""
 MIN_WORDS, MIN_WISH = 3, 1.3
 """Words of a rule, and weight of a sentence without a word of a rule in it."""
 _RULES = lexicon.WISH | lexicon.DECISION | lexicon.REVERSAL
@@ -29,22 +33,69 @@ _STANDING = compile_pattern(
     r"ask (?:me )?(?:first|before)|before (?:you|every|each|any|commit\w*|push\w*|merg\w*|releas\w*|deploy\w*)|make sure|ensure|avoid|"
     r"prefer|stick (?:to|with)|keep (?:to|the|it|all|every|using)|leave .{1,40} (?:alone|as)|stay (?:on|in|away|with|at)|instead of|rather than|"
     r"no (?:new|more|other|external|further)|at most|at least|max(?:imum)?|minimum|exactly|immer|nie(?:mals)?|nicht|kein\w*|nur|muss|darf|"
-    r"siempre|nunca|solo|toujours|jamais|ne pas|всегда|никогда)\b|^no \w+|^only |^use \w|^please (?:use|keep|do not|don'?t|always|never)|必ず|常に|絶対|总是|永远|不要|必须|禁止"
+    r"hands off|off[- ]limits|(?:un|not )acceptable|i(?:'d| would) rather|(?:until|unless) i(?:'ve)?|nothing (?:may|must|should)|"
+    r"speak \w+ (?:with|to) me|in (?:english|german|french|spanish|japanese|chinese) only|bevor du|frag(?:e|t)? mich|stets|ausschließlich|höchstens|mindestens|"
+    r"nichts (?:im|in|an|am|unter|außer|ohne)|statt|siempre|nunca|solo|toujours|jamais|ne pas|n[e'’] ?\w+ (?:pas|jamais)|il (?:ne )?faut|doi(?:t|vent)|demande[- ]moi|"
+    r"interdit|avant de|всегда|никогда)\b|^no \w+|^only |^use \w|^please (?:use|keep|do not|don'?t|always|never)|必ず|常に|絶対|ないで|ないこと|(?:日本|英|ドイツ|中国)語で|总是|永远|不要|必须|禁止"
 )
 _NORM = compile_pattern(
     r"(?i)\b(?:each|everything|everywhere|all (?:of|new|code|comments?|commits?|tests?|names?|times)|belongs?|go(?:es)? (?:in|into|through|under|to)|stays?|remains?|"
-    r"treat \w+ as|one (?:at a time|by one|per)|by hand|are (?:written|kept|named|in)|but not|nothing (?:else|directly|more)|alle|jede[rsnm]?|tou(?:te)?s|todos|todas)\b"
+    r"treat \w+ as|one (?:at a time|by one|(?:\w+ )?per)|(?:names?|comments?|messages?|docs?|docstrings?|code) in (?:english|german|french|spanish|japanese)|by hand|are (?:written|kept|named|in)|but not|nothing (?:else|directly|more)|alle|jede[rsnm]?|tou(?:te)?s|todos|todas)\b"
     r"|, not \w|^(?:when|whenever|if|as soon as|wenn|falls) [^,]{4,80}, (?:then )?(?:stop|ask|tell|do|don'?t|use|run|write|leave|keep|skip|wait|go|let)\b"
 )
 """What says how things are to be, without a word that commands."""
 _REPORTS = compile_pattern(
     r"(?i)^[\"“].*|(?:(?:and|but|so|as an aside|though|hm+|well|ok(?:ay)?|q)[:,. ]+)*(?:i(?:'ve|'m| have| am| was| put| did| got)\b|i (?:do not|don'?t) (?:think|understand|know|see)\b"
-    r"|it (?:somehow|seems|looks)\b|there(?:'s| is| was| are)\b|we have\b|the current\b|you can\b)"
+    r"|i (?:can(?:'?t|not| not)|could(?:n'?t| not)|did(?:n'?t| not)|see|saw|tried|noticed|found|get|never \w+(?:ed|aid|ot))\b(?! (?:allow|accept|want|have you))"
+    r"|(?:it|this|that) (?:somehow|seems|looks|takes|took|lasts|shows|says|prints|hangs|is (?:exactly|what|not what)|must be (?:an?|the|some\w*|because|due)|(?:always|never|only|still|sometimes) (?:\w+s|\w+ed))\b(?! to\b)"
+    r"|(?:i|you|he|she|it|they|we|something|someone) must have \w+(?:ed|en|ad|one|ot|ost)\b|there must be (?:an?|some|another)\b|i never (?!want|wish)\w+|we never (?:had|have|got|saw)\b"
+    r"|(?:he|she|they) (?:told|wrote|said|says|think\w*)\b|i don'?t (?:care|mind|remember|get)\b|don'?t (?:worry|you|we)\b|no (?:idea|clue|problem|worries|rush|hurry|luck)\b|es wird kein"
+    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:(?:never|always|still|sometimes) (?:finish|crash|fail|hang|freez|break|load|start|work|end|happen|return|stop)\w*|only (?:shows|lists|returns|loads|works))\b"
+    r"|(?:everything|nothing|all) (?:\w+ )?(?:works?|worked|looks?|happens?|happened|changed|is (?:fine|ok|green))\b|we (?:don'?t|do not|did ?n[o']?t) have\b"
+    r"|there(?:'s| is| was| are)\b|we have\b|the current\b|you can\b"
+    r"|ich (?:sehe|habe|hatte|verstehe|finde|kann|bekomme|glaube|weiß|war|bin)\b|(?:das|es) (?:geht|ist|war|habe|hat|funktioniert|klappt|sieht|gibt|kommt|läuft|passiert)\b(?!.*(?:erlaubt|verboten|tabu))"
+    r"|(?:der|die|das) \w+ (?:schlägt|bricht|hängt|lädt|startet|geht|funktioniert)\b|(?:ça|cela|c'est|je (?:ne )?(?:vois|comprends|sais|peux|pense|trouve))\b|no (?:funciona|entiendo|veo|puedo)\b)"
 )
 """What only tells how something is."""
+_SUBJECT = compile_pattern(
+    r"(?i)(?:(?:and|but|so|now) )?(?:the|a|an|my|your|our|this|that|these|it|every|each|all|users?|der|die|das|es|le|la|les)\b"
+)
+_PROBLEM = compile_pattern(
+    r"(?i)\b(?:empty|takes|took|slow|wrong|fail(?:s|ed|ing)?|broken|crash\w*|missing|hangs?|happen\w*|lost|worked|yesterday|any ?more|again|weird|strange|stuck"
+    r"|bei mir|nicht mehr|fehlt|leer|langsam|kaputt|falsch|verschickt)\b"
+)
+_DIRECTIVE = compile_pattern(
+    r"(?i)\b(?:must(?:n'?t)?|should(?:n'?t)?|shall|may not|ha(?:s|ve) to|needs? to|don'?t|do not|please|stop|ask|tell|muss|müssen|soll\w*|darf|dürfen)\b"
+)
+"""A sentence with a subject and a problem, and without what directs, tells of a bug."""
+_PERMITS = compile_pattern(
+    r"(?i)\b(?:(?P<free>(?:is|are) (?:now )?(?:fine|ok(?:ay)?|allowed|welcome)|free to|no need to|don'?t (?:have|need) to|no longer (?:need|have)|from now on|after all|musst nicht|brauchst nicht)"
+    r"|may|can|allowed|darfst|dürft|kannst)\b"
+)
+_FORBIDS_TOO = compile_pattern(
+    r"(?i)\b(?:never|not|cannot|only|nicht|kein\w*|nie(?:mals)?)\b|can'?t\b"
+)
+_ONCE = compile_pattern(r"(?i)\b(?:once|this time|this one|diesmal|einmal|just for)\b")
+SAME_SHARE = 0.7
+"""Share of a rule's telling words that a permission holds which takes it back."""
+_PAGE_SPEAKS = compile_pattern(
+    r"(?i)\b(?:ignore|disregard|forget|override) (?:all |any |the |your |of |every )*(?:previous|prior|above|earlier|preceding|existing) (?:\w+ )?(?:instructions?|rules?|prompts?|messages?|context)\b"
+    r"|\byou are now (?:an?|in)\b|\bsystem prompt\b|\bas an ai\b|<\|?/?(?:system|im_start|im_end|instructions?)\b|\[/?INST\]"
+)
+"""What no user tells an agent in their own words: text of a page that wants to steer it."""
+_QUOTED = compile_pattern(r"[\"“](?:[^\s\"“”]+\s){3,40}[^\s\"“”]+[\"”]")
+"""Somebody's words in a sentence of the user: they make no rule of it."""
+_LOG = compile_pattern(
+    r"\b\d\d:\d\d:\d\d\b|\|(?:DEBU|INFO|WARN|ERRO)|(?<!\S)[^\s=]{1,60}=\S{1,200} [^\s=]{1,60}=\S"
+)
+_ADDRESSES = compile_pattern(
+    r"(?i)\b(?:i|i'[a-z]+|you|your|me|my|we|we'[a-z]+|our|us|let'?s|please|don'?t)\b|^\W*(?:always|never|do not|use|keep|no|only|make|avoid|ensure)\b|[^\x00-\x7f]{3}"
+)
+MAX_UNADDRESSED, LONG_MESSAGE = 100, 300
+"""Characters of a sentence that speaks to nobody, in a message from which on it may be pasted."""
 _ONE_OFF = compile_pattern(
     r"(?i)^(?:(?:ok(?:ay)?|and|then|now|also|please|so|great|yes|no|hm+|well|actually)[,. ]+)*"
-    r"(?:(?:can|could|would|will) (?:you|we|i|it)|(?:why|how|what|where|who) \w+|(?:is|are|does|did|do) (?:you|we|i|it|this|that|there))\b"
+    r"(?:(?:can|could|would|will) (?:you|we|i|it)|(?:why|how|what|where|who) \w+|(?:find out|explain|check|show|look|investigate|figure out|describe|list|compare|analy[sz]e)\b|(?:is|are|does|did|do) (?:you|we|i|it|this|that|there))\b"
 )
 """What asks for something once."""
 
@@ -68,12 +119,20 @@ def list_rules(thread: Thread, statements: Iterable[Statement]) -> list[UserRule
     refusing = {s.ref: s.refuses for s in stated if s.refuses}
     rules: dict[str, UserRule] = {}
     for ref, sentence in _list_sentences(thread):
+        for key in _list_permitted(rules, sentence):
+            del rules[key]
         weight = _weigh_rule(sentence, is_refusal=ref in refusing)
         key = fold_for_comparison(sentence).lower()
         if weight and not _is_taken_back(sentence, gone):
             rules.pop(key, None)
             rules[key] = UserRule(shorten(sentence, MAX_RULE), ref, weight, refusing.get(ref, ""))
-    return _drop_replaced(list(rules.values()))
+    return _drop_replaced(_select_most_binding(list(rules.values())))
+
+
+def _select_most_binding(rules: list[UserRule]) -> list[UserRule]:
+    """Return at most `MOST_RULES` rules, the newest of those that bind alike, oldest first."""
+    chosen = sorted(rules, key=lambda rule: (-rule.weight, -rule.ref))[:MOST_RULES]
+    return [rule for rule in rules if rule in chosen] if len(rules) > MOST_RULES else rules
 
 
 def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
@@ -84,18 +143,45 @@ def _list_sentences(thread: Thread) -> Iterator[tuple[int, str]]:
         words = extract_user_words(entry)
         if not words:
             continue
-        own = extract_own_words(words[:8_000]) or (words if len(words) < 400 else "")
-        for sentence in split_sentences(own):
-            if not (len(sentence) >= 40 and sentence in printed):
+        own = _extract_own_words(words[:8_000]) or (words if len(words) < 400 else "")
+        for sentence in split_sentences(_drop_quoted(own)):
+            is_repeated = len(sentence) >= 40 and sentence in printed
+            if not is_repeated and not _is_pasted(sentence, words):
                 yield entry.ref, sentence
+
+
+def _extract_own_words(words: str) -> str:
+    """Return what the user wrote in a message, also behind a log that follows a colon."""
+    own = extract_own_words(words)
+    head, colon, rest = words.partition(":\n\n")
+    if not colon or own != f"{head}:":
+        return own
+    behind = extract_own_words(rest)
+    is_log = len(behind) * 2 < len(rest)
+    return f"{own}\n\n{behind}" if is_log else own
+
+
+def _drop_quoted(text: str) -> str:
+    """Return a message without quoted lines, and without paragraphs that speak as a page does."""
+    lines = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("> "))
+    return "\n\n".join(p for p in lines.split("\n\n") if not _PAGE_SPEAKS.search(p))
+
+
+def _is_pasted(sentence: str, message: str) -> bool:
+    """Return whether a sentence is of a log, or speaks to nobody in a long message."""
+    if _LOG.search(sentence):
+        return True
+    is_long = len(sentence) > MAX_UNADDRESSED and len(message) > LONG_MESSAGE
+    return is_long and not _ADDRESSES.search(sentence)
 
 
 def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
     """Return how much a sentence is a rule, 0 where it is none."""
-    if _is_fragment(sentence) or _REPORTS.match(sentence) or sentence.endswith(("?", "？")):
+    if _is_fragment(sentence) or _reports(sentence) or sentence.endswith(("?", "？")):
         return 0.0
     if language_cues.is_small_talk(sentence):
         return 0.0
+    sentence = _QUOTED.sub("…", sentence)
     cues = language_cues.detect_cues(sentence)
     is_standing = bool(_STANDING.search(sentence))
     is_norm = bool(_NORM.search(sentence)) and not _ONE_OFF.match(sentence)
@@ -105,6 +191,14 @@ def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
     if _ONE_OFF.match(sentence) and not is_standing:
         return 0.0
     return weight if is_standing or is_norm or (cues & lexicon.WISH and weight >= MIN_WISH) else 0.0
+
+
+def _reports(sentence: str) -> bool:
+    """Return whether a sentence only tells how something is."""
+    if _REPORTS.match(sentence):
+        return True
+    is_bug = _SUBJECT.match(sentence) and _PROBLEM.search(sentence)
+    return bool(is_bug) and not _DIRECTIVE.search(sentence)
 
 
 def _is_fragment(sentence: str) -> bool:
@@ -117,6 +211,23 @@ def _is_fragment(sentence: str) -> bool:
 
 def _is_taken_back(sentence: str, gone: Iterable[str]) -> bool:
     return any(sentence in text and len(sentence) > 0.6 * len(text) for text in gone)
+
+
+def _list_permitted(rules: dict[str, UserRule], sentence: str) -> list[str]:
+    """Return the keys of rules whose forbidden thing a later sentence allows for good."""
+    match = _PERMITS.search(sentence)
+    if match is None or _ONCE.search(sentence) or sentence.endswith("?"):
+        return []
+    if not match["free"] and _FORBIDS_TOO.search(sentence):
+        return []
+    said = extract_telling_words(sentence)
+    found = []
+    for key in islice(reversed(rules), MOST_RULES):
+        telling = extract_telling_words(rules[key].text)
+        is_same = len(telling & said) >= max(1, SAME_SHARE * len(telling))
+        if is_same and (match["free"] or len(telling) > 1) and denies(rules[key].text):
+            found.append(key)
+    return found
 
 
 def _drop_replaced(rules: list[UserRule]) -> list[UserRule]:

@@ -15,33 +15,39 @@ from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.text.entries import TextClaim
 from tasuki.draft.text.split import shorten
 
+MOST_CORRECTIONS, PART = 12, 100
+"""Corrections after which the check ends, and lines whose claims are looked up together."""
 MAX_CLAIM = 100
 """Characters of a wrong sentence that are quoted."""
-MOST_LINES = 1_500
-"""Lines of a summary that are checked."""
+MOST_LINES, MAX_CHECKED = 1_500, 200_000
+"""Lines and characters of a summary that are checked."""
 
 
 def check_summary(
     summary: str, evidence: SummaryEvidence, rules: list[UserRule]
 ) -> list[Correction]:
-    """Return what a summary gets wrong, each once, in the summary's order."""
+    """Return what a summary gets wrong first, each once, in the summary's order."""
     found: dict[tuple[str, str], Correction] = {}
     for correction in _check_lines(summary, evidence, rules):
         claim = shorten(correction.claim, MAX_CLAIM)
         found.setdefault((claim, correction.truth), replace(correction, claim=claim))
+        if len(found) == MOST_CORRECTIONS:
+            break
     return list(found.values())
 
 
 def _check_lines(
     summary: str, evidence: SummaryEvidence, rules: list[UserRule]
 ) -> Iterator[Correction]:
-    lines = list(islice(split_summary(summary), MOST_LINES))
-    # Together, since what is not in the entries is looked for in whole files.
-    evidence.lookup.look_up_claims([(claim,) for line in lines for claim in _list_claims(line)])
-    for line in lines:
-        yield from check_user_words(line, evidence, rules)
-        yield from check_work(line, evidence)
-        yield from check_names(line, evidence)
+    lines = list(islice(split_summary(summary[:MAX_CHECKED]), MOST_LINES))
+    for start in range(0, len(lines), PART):
+        part = lines[start : start + PART]
+        # Together, since what is not in the entries is looked for in whole files.
+        evidence.lookup.look_up_claims([(claim,) for line in part for claim in _list_claims(line)])
+        for line in part:
+            yield from check_user_words(line, evidence, rules)
+            yield from check_work(line, evidence)
+            yield from check_names(line, evidence)
 
 
 def _list_claims(line: SummaryLine) -> Iterator[TextClaim]:

@@ -41,6 +41,13 @@ class SummaryEvidence:
         return not self.thread.report.lacks_beginning
 
     @cached_property
+    def has_all_work(self) -> bool:
+        """Whether all work is in the thread: what sub-agents did is not."""
+        return self.is_whole and not any(
+            e.tool and e.tool.kind == "agent" for e in self.thread.entries
+        )
+
+    @cached_property
     def known_paths(self) -> dict[str, list[str]]:
         """The paths of the thread's files by their last part."""
         known: dict[str, list[str]] = {}
@@ -51,13 +58,16 @@ class SummaryEvidence:
     def find_file(self, path: str) -> FileFact | None:
         """Return what the thread did to a file, None if the path names no file, or several."""
         wanted = self.strip_folder(path)
-        name = wanted.rpartition("/")[2]
-        fitting = [
-            f
-            for f in self.facts.files
-            if f.path.rpartition("/")[2] == name and f"/{f.path}".endswith(f"/{wanted}")
-        ]
+        named = self._files_by_name.get(wanted.rpartition("/")[2], ())
+        fitting = [f for f in named if f"/{f.path}".endswith(f"/{wanted}")]
         return fitting[0] if len(fitting) == 1 else None
+
+    @cached_property
+    def _files_by_name(self) -> dict[str, list[FileFact]]:
+        by_name: dict[str, list[FileFact]] = {}
+        for file in self.facts.files:
+            by_name.setdefault(file.path.rpartition("/")[2], []).append(file)
+        return by_name
 
     def strip_folder(self, path: str) -> str:
         """Return a path relative to the thread's folder."""
@@ -102,10 +112,8 @@ class SummaryEvidence:
 
     @cached_property
     def has_pushed(self) -> bool:
-        """Whether a push is in the thread."""
-        return any(
-            "git push" in run.command or "jj git push" in run.command for run in self.derived.runs
-        )
+        """Whether a push is in the thread that may have succeeded."""
+        return any("git push" in run.command and run.ok for run in self.derived.runs)
 
     def list_user_messages(self) -> Iterable[tuple[int, str]]:
         """Return what the user wrote in each message, folded, in lower case, with its ref."""

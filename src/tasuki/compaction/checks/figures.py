@@ -8,7 +8,8 @@ from tasuki.patterns import compile_pattern
 _FIGURE = compile_pattern(
     r"(?i)(?<![\w.,-])(\d[\d.,]*\d|\d)\s?-?(%|percent|ms|milliseconds?|s(?:ec(?:ond)?s?)?|min(?:ute)?s?|h(?:ours?)?|days?|weeks?|months?|"
     r"[kmgt]i?b|bytes?|lines?|characters?|chars?|columns?|retries|attempts|times|rows?|items?|entries|connections?|workers?|threads?|"
-    r"requests?|tokens?|users?|px)\b"
+    r"requests?|tokens?|users?|px|prozent|sekunden?|minuten?|stunden?|tagen?|wochen?|monate?n?|einträgen?|zeilen?|zeichen)\b"
+    r"|(?<![\w.,-])(\d[\d.,]*\d|\d)\s?(件|行|秒|分|時間|日|回|文字|％)"
 )
 
 
@@ -23,12 +24,13 @@ class Figure(NamedTuple):
 def find_figures(text: str) -> Iterator[Figure]:
     """Yield the numbers of a text that have a unit."""
     for match in _FIGURE.finditer(text):
-        yield Figure(match[1], _normalize_unit(match[2]), match[0])
+        number, unit = match[1] or match[3], match[2] or match[4]
+        yield Figure(number, _normalize_unit(unit), match[0])
 
 
 def _normalize_unit(unit: str) -> str:
     low = unit.lower()
-    if low in ("percent", "%"):
+    if low in ("percent", "%", "prozent", "％"):
         return "%"
     if low == "ms" or low.startswith("milli"):
         return "ms"

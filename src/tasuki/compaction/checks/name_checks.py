@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence, list_words
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
+from tasuki.draft.checks.lookup import fold_quote
 from tasuki.draft.facts.repository_log import is_same_hash
 from tasuki.draft.text.entries import TextClaim, contains_verbatim
 from tasuki.patterns import compile_pattern
@@ -19,6 +20,8 @@ _BRANCH = compile_pattern(
     r"|\b(?:we are|we're|i am|i'm|currently|now|works?|working|checked out|all work is|everything is) on (?:the )?(?:git |feature |new )*"
     r"(?:branch )?[`'\"]+([\w][\w./#-]*\w)[`'\"]+"
     r"|\b(?:we are|we're|i am|i'm|currently|working) on (?:the )?branch ([\w][\w./#-]*\w)"
+    r"|\bauf (?:dem )?(?:git-)?branch [`'\"]+([\w][\w./#-]*\w)"
+    r"|^(?:aktuelle[rn]? (?:git-)?|derzeitige[rn]? )?branch:? (?:ist )?[`'\"]+([\w][\w./#-]*\w)|^(?:現在の)?ブランチ\s*[:：は]\s*[`「]+([\w][\w./#-]*\w)|^当前分支\s*[:：是]\s*`+([\w][\w./#-]*\w)"
 )
 _NO_BRANCH = frozenset(
     "is the a an and was to for from of in with that this it which name named called has off".split()
@@ -32,6 +35,7 @@ def check_names(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
     """Yield the names of a line that are wrong."""
     yield from _check_hashes(line, evidence)
     yield from _check_branch(line, evidence)
+    yield from _check_subject(line, evidence)
     if evidence.is_whole:
         yield from _check_files_and_identifiers(line, evidence)
 
@@ -65,6 +69,26 @@ def _check_branch(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Corr
         yield Correction(line.text, f"no branch `{named}` is in the thread")
 
 
+def _check_subject(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Check the subject that a line gives a commit."""
+    match = _SUBJECT.search(line.text)
+    if match is None:
+        return
+    commits = [c for c in evidence.facts.repository.commits if c.hash and c.subject]
+    commit = next((c for c in commits if is_same_hash(match[1], c.hash)), None)
+    if commit is None or fold_quote(match[2]) in evidence.lookup.lower:
+        return
+    words, known = (set(list_words(text)) for text in (match[2], commit.subject))
+    if len(words & known) * 2 < len(words):
+        truth = f'the subject of that commit is "{commit.subject}"'
+        yield Correction(line.text, truth, (commit.ref,))
+
+
+_SUBJECT = compile_pattern(
+    r"\b([0-9a-f]{7,40})[`*]*(?: was| is|:| -| –| —)? ?\(?[\"“]([^\"“”]{8,100})[\"”]"
+)
+
+
 def _check_files_and_identifiers(
     line: SummaryLine, evidence: SummaryEvidence
 ) -> Iterator[Correction]:
@@ -86,10 +110,17 @@ def _check_path(
         return
     known = evidence.known_paths.get(name, [])
     if not known and name not in evidence.lookup.folded:
-        if not line.is_plan:
+        if not line.is_plan and not _ABSENT.search(line.words):
             yield Correction(f"`{claim.text}`", "no file of that name is in the thread")
     elif len(known) == 1 and "/" in path and not _is_within(path, known[0]):
         yield Correction(f"`{claim.text}`", f"in the thread that file is `{known[0]}`")
+
+
+_ABSENT = compile_pattern(
+    r"(?i)\b(?:not (?:asked|wanted|requested|created|written|there|in|part|needed|have|exist\w*)|never (?:created|written|asked|existed)"
+    r"|does(?: not|n't) exist|no such|missing|nicht|kein\w*|fehlt)\b|ない|不存在"
+)
+"""What says that a file is not there, or not wanted."""
 
 
 def _is_within(path: str, known: str) -> bool:

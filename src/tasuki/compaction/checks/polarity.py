@@ -17,7 +17,7 @@ _PERMITS = compile_pattern(
 )
 _MODAL = frozenset(
     "always never must mustn't shall should please don't dont not only ever every any anything all also without unless until before after "
-    "first user asked said wants want wanted rule rules told instruct instruction insist insists require requires required ask".split()
+    "bitte nie niemals immer nur muss darf darfst dürfen kannst jetzt mich first user asked said wants want wanted rule rules told instruct instruction insist insists require requires required ask".split()
 )
 """Words that say how binding a sentence is, or whose it is, and not what it is about."""
 _CLAUSE_END = compile_pattern(r"[,;:.!?()—–]|\b(?=instead of|rather than)")
@@ -44,6 +44,7 @@ def _cut_stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 4 else word
 
 
+@lru_cache(maxsize=8_192)
 def denies(text: str) -> bool:
     """Return whether a text forbids or denies something."""
     return bool(_DENIES.search(text))
@@ -68,6 +69,34 @@ def says_opposite(line: str, rule: str, share: float = SAME_SHARE) -> bool:
 
 
 _PREFERS = compile_pattern(r"(?i), (?:never|not)\b|\binstead of\b|\brather than\b")
+
+
+def swaps_preference(line: str, rule: str) -> bool:
+    """Return whether a line prefers B to A where a rule prefers A to B: `use B, not A`."""
+    if _NARRATES.search(line):
+        return False
+    (wanted, unwanted), (liked, disliked) = (_find_preference(text) for text in (rule, line))
+    return bool(wanted & disliked and unwanted & liked and not wanted & liked)
+
+
+def _find_preference(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the telling words of what is preferred in a clause, and of what it is preferred to."""
+    match = _PREFERS_TO.search(text)
+    if match is None:
+        return frozenset(), frozenset()
+    before = _CLAUSE_END.split(text[max(0, match.start() - MAX_SIDE) : match.start()])[-1]
+    after = _CLAUSE_END.split(text[match.end() : match.end() + MAX_SIDE])[0]
+    return extract_telling_words(before), extract_telling_words(after)
+
+
+MAX_SIDE = 60
+"""Characters on both sides of `not` in which the things compared are looked for."""
+_PREFERS_TO = compile_pattern(
+    r"(?i),? \b(?:and not|but not|and never|but never|instead of|rather than|statt)\b |, (?:not|never|nicht|kein\w*) "
+)
+_NARRATES = compile_pattern(
+    r"(?i)\b(?:was|were|had|did|initially|first|originally|earlier|previously|before|mistakenly|corrected|already|currently|still)\b"
+)
 
 
 def _is_about(line: str, rule: str, share: float) -> bool:

@@ -1,6 +1,8 @@
 """The summary of a compaction, line by line, with what each line is about."""
 
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
 
 from msgspec import Struct
 
@@ -24,13 +26,14 @@ _USER_TITLE = compile_pattern(
 _PLANS = compile_pattern(
     r"(?i)\b(?:need(?:s|ed)? to|should|must|will|would|could|may|might|going to|to be|want(?:s|ed)? to|plan(?:s|ned)? to|about to|"
     r"remains? to|still to|let me|let's|next step|if|when|once|until|unless|whether|verify|ensure|make sure|confirm|check that|"
-    r"expect\w*|before|so that|in order to|recommend\w*|suggest\w*|propos\w+|optional\w*|pending|todo|not yet|try(?:ing)? to|attempt\w*)\b"
+    r"expect\w*|before|so that|in order to|recommend\w*|suggest\w*|propos\w+|optional\w*|pending|todo|not yet|try(?:ing)? to|attempt\w*|"
+    r"muss|müssen|soll(?:te|ten|en)?|sobald|wenn|damit|als nächstes|noch zu)\b|必要|べき|予定|たら|次に|需要|下一步"
 )
 _NAMES = compile_pattern(
-    r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![\w])[\w.@+-]*(?:/[\w.@+-]+)+|\b[\w-]+\.(?:[a-z]{1,5})\b(?!\()"
+    r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![\w.@+-])[\w.@+-]*(?:/[\w.@+-]+)+|(?<![\w-])[\w-]+\.(?:[a-z]{1,5})\b(?!\()"
 )
-MAX_LINE = 1_500
-"""Characters of one line that are read."""
+MAX_LINE, MAX_SUMMARY, MOST_LINES = 1_500, 400_000, 8_000
+"""Characters of one line and of a summary that are read, and lines."""
 
 
 class SummaryLine(Struct, frozen=True):
@@ -43,7 +46,7 @@ class SummaryLine(Struct, frozen=True):
     @property
     def words(self) -> str:
         """The text without code, paths and quotes: what it says in its own words."""
-        return _NAMES.sub("‹›", self.text)
+        return _blank_names(self.text)
 
     @property
     def is_plan(self) -> bool:
@@ -61,10 +64,15 @@ class SummaryLine(Struct, frozen=True):
         return bool(_USER_TITLE.search(self.section))
 
 
+@lru_cache(maxsize=4_096)
+def _blank_names(text: str) -> str:
+    return _NAMES.sub("‹›", text)
+
+
 def split_summary(summary: str) -> Iterator[SummaryLine]:
     """Yield the sentences and list items of a summary, without code blocks."""
     section, is_fenced = "", False
-    for raw in summary.split("\n"):
+    for raw in islice(summary[:MAX_SUMMARY].split("\n"), MOST_LINES):
         if _FENCE.match(raw):
             is_fenced = not is_fenced
             continue

@@ -5,7 +5,12 @@ from collections.abc import Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence, list_words
 from tasuki.compaction.checks.figures import find_figures
-from tasuki.compaction.checks.polarity import denies, extract_telling_words, says_opposite
+from tasuki.compaction.checks.polarity import (
+    denies,
+    extract_telling_words,
+    says_opposite,
+    swaps_preference,
+)
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.compaction.rules import UserRule
 from tasuki.draft.checks.claims import extract_claims, is_attributed_to_user
@@ -106,9 +111,18 @@ def _check_reversed(
     telling = extract_telling_words(line.text)
     for rule in rules:
         shared = len(telling & extract_telling_words(rule.text))
+        if not shared:
+            continue
         wrong = _find_other_figure(line.text, rule.text, shared, evidence)
-        is_opposite = about_user and shared and says_opposite(line.text, rule.text)
-        if wrong or (is_opposite and not _is_allowed_later(line.text, rule, evidence)):
+        is_opposite = (about_user and says_opposite(line.text, rule.text)) or (
+            not line.is_past and swaps_preference(line.text, rule.text)
+        )
+        is_other_bound = shared >= MIN_SHARED_FIGURE and _has_other_bound(line.text, rule.text)
+        if (
+            wrong
+            or is_other_bound
+            or (is_opposite and not _is_allowed_later(line.text, rule, evidence))
+        ):
             yield Correction(line.text, f'the user said: "{rule.text}"', (rule.ref,))
             return
 
@@ -126,9 +140,32 @@ def _find_other_figure(text: str, rule: str, shared: int, evidence: SummaryEvide
     """Return a figure of a line that is nowhere in the thread, where a rule has another one."""
     figures = find_figures(rule) if shared >= MIN_SHARED_FIGURE else ()
     own = {(figure.number, figure.unit) for figure in figures}
+    if any(number in _NUMBER.findall(text) for number, _ in own):
+        return ""
     units = {unit for _, unit in own}
     for figure in find_figures(text if own else ""):
         is_other = (figure.number, figure.unit) not in own
         if figure.unit in units and is_other and not evidence.has_figure(figure):
             return figure.text
     return ""
+
+
+def _has_other_bound(text: str, rule: str) -> bool:
+    """Return whether a line makes the least of a figure that a rule makes the most of, or the reverse."""
+    given, ruled = (
+        {
+            (figure.number, figure.unit): bound
+            for match in _BOUND.finditer(words)
+            for figure in list(find_figures(words[match.end() :]))[:1]
+            for bound in ["most" if match[1] else "least"]
+            if words[match.end() :].lstrip().startswith(figure.text)
+        }
+        for words in (text, rule)
+    )
+    return any(given[figure] != ruled[figure] for figure in given.keys() & ruled.keys())
+
+
+_NUMBER = compile_pattern(r"(?<![\w.,])\d[\d.,]*(?<![.,])")
+_BOUND = compile_pattern(
+    r"(?i)\b(?:(at most|no more than|maximum of|max\.?|up to|höchstens|maximal)|(?:at least|no less than|minimum of|min\.?|mindestens))\s"
+)

@@ -3,6 +3,14 @@
 from collections.abc import Iterator
 
 from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.run_results import (
+    NEGATED_ELSEWHERE,
+    PASSES_ELSEWHERE,
+    check_run_results,
+    find_open_failure,
+    is_about_a_part,
+    list_open_failures,
+)
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import contains_command, matches_shortened
@@ -16,7 +24,7 @@ _CHECK_WORDS = (
     (
         "test",
         compile_pattern(
-            r"(?i)\b(?:unit |integration |e2e |all )?(?:tests?|test suite|specs?|suite)\b"
+            r"(?i)\b(?:unit |integration |e2e |all )?(?:tests?|test suite|specs?|suite)\b|テスト|测试"
         ),
     ),
     ("lint", compile_pattern(r"(?i)\blint\w*|\btype ?check\w*|\bmypy|\bclippy|\beslint|\bruff\b")),
@@ -25,14 +33,14 @@ _CHECK_WORDS = (
 _PASSES_NOW = compile_pattern(
     r"(?i)\b(?:all|both|everything|now|still|currently)\b[^.;]{0,60}\b(?:pass(?:es|ing)?|green|succeed(?:s|ing)?|clean)\b"
     r"|\b(?:is|are) (?:now |all |still )?(?:passing|green|clean)\b|\bpass(?:es|ing)?\b|✅|\bsucceeds?\b|\bno (?:test )?failures\b"
-    r"|\b(?:lint|build)\w* (?:is )?clean\b|\bcompiles\b"
+    rf"|\b(?:lint|build)\w* (?:is )?clean\b|\bcompiles\b|{PASSES_ELSEWHERE}"
 )
 _PASSED = compile_pattern(r"(?i)\bpassed\b|\bsucceeded\b|\bwere green\b|\bsuccessful(?:ly)?\b")
 _FAILS_NOW = compile_pattern(
     r"(?i)\b(?:is|are|still|currently)\b[^.;]{0,40}\b(?:fail(?:s|ing)?|red|broken)\b|\bfails\b"
 )
 _NEGATED = compile_pattern(
-    r"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|but|only|some|most|half)\b|n't\b"
+    rf"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|but|only|some|most|half)\b|n't\b|{NEGATED_ELSEWHERE}"
 )
 _FAILURE = compile_pattern(r"(?i)\bfail|\berror|\bred\b|\bbroken")
 _COUNT = compile_pattern(
@@ -41,25 +49,36 @@ _COUNT = compile_pattern(
 _NOT_COMMITTED = compile_pattern(
     r"(?i)\b(?:un-?committed|not (?:yet )?(?:been )?committed|un-?staged|not (?:yet )?staged|working tree only)\b"
 )
-_COMMITTED = compile_pattern(r"(?i)\bcommitted\b")
+_COMMITTED = compile_pattern(
+    r"(?i)\bcommitt?ed\b|\bcommitt?et\b|コミット(?:済み|した|しました)|已提交"
+)
 _ALL_COMMITTED = compile_pattern(
-    r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b[^.;]{0,60}\bcommitted\b|\bworking (?:tree|directory) (?:is |was )?clean\b"
+    r"(?i)\b(?:all|everything|every change|the work|all changes|all files)\b[^.;]{0,60}\bcommitted\b|\bworking (?:tree|directory) (?:is |was )?clean\b|\bfully committed\b"
     r"|\bno uncommitted\b|\bnothing (?:is )?(?:left )?(?:un-?committed|to commit)\b"
 )
 _NONE_COMMITTED = compile_pattern(
     r"(?i)\b(?:nothing|none)\b[^.;]{0,40}\b(?:been )?committed\b|\bno commits?\b (?:was|were|has|have|made|yet)|\bno commits? (?:made|yet)"
 )
 _PUSHED = compile_pattern(
-    r"(?i)\b(?:was|were|been|is|are|and|committed|then)\s+(?:\w+ )?pushed\b|^pushed\b|\bpushed (?:to|it|them|the|all|both)\b"
+    r"(?i)\b(?:was|were|been|is|are|and|committed|then)\s+(?:\w+ )?pushed\b|^(?:\W*\[x\] |✅ )?pushed\b|\bpushed (?:to|it|them|the|all|both)\b"
+    r"|\b(?:wurden?|ist|sind|und) (?:\w+ )?gepusht\b|プッシュ(?:済み|した|しました)|已推送"
 )
-_NOT_PUSHED = compile_pattern(r"(?i)\b(?:not|n't|never|nothing|no)\b[^.;]{0,40}\bpush|\bunpushed\b")
+_NOT_PUSHED = compile_pattern(
+    r"(?i)\b(?:not|n't|never|nothing|no)\b[^.;]{0,40}\bpush|\bunpushed\b|\b(?:nicht|nichts|nie)\b[^.;]{0,40}\bgepusht|まだ|ていない|未推送|没有推送"
+)
+_NONE_PUSHED = compile_pattern(
+    r"(?i)\bnothing (?:\w+ ){0,3}pushed\b|\bno (?:commit|branch)\w* (?:\w+ ){0,3}pushed\b|\bnichts (?:\w+ ){0,2}gepusht\b"
+)
 _CHANGED = compile_pattern(
     r"(?i)\b(?:created|modified|edited|updated|changed|wrote|added|deleted|removed|renamed|refactored|fixed)\b|\bNEW FILE\b"
 )
 _NOT_CHANGED = compile_pattern(
     r"(?i)\b(?:not|n't|never|without|only read|read only|unchanged|no)\b"
 )
-_RAN = compile_pattern(r"(?i)\b(?:ran|executed|was run|were run|re-?ran|have run|has run|i run)\b")
+_RAN = compile_pattern(
+    r"(?i)\b(?:ran|executed|was run|were run|re-?ran|have run|has run|i run)\b"
+    r"|\b(?:deployed|published|released|installed|added|migrated)\b[^.;]{0,60}\b(?:with|via|by|using)\b"
+)
 _DONE_MARK = compile_pattern(r"(?i)✅|☑|✔|\[x\]|\b(?:completed?|done|finished)\b")
 _OPEN_MARK = compile_pattern(r"(?i)⏳|☐|🔄|\[ \]|\b(?:pending|in[ _-]progress|not started|open)\b")
 _STILL_RUNS = compile_pattern(
@@ -72,7 +91,10 @@ def check_work(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correct
     yield from _check_todo(line, evidence)
     if line.is_plan:
         return
-    yield from _check_results(line, evidence)
+    found = list(_check_results(line, evidence)) or list(check_run_results(line, evidence))
+    yield from found
+    if not found:
+        yield from _check_failed_names(line, evidence)
     yield from _check_commits(line, evidence)
     yield from _check_changes(line, evidence)
     yield from _check_runs(line, evidence)
@@ -83,27 +105,58 @@ def check_work(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correct
 
 def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
     for kind, words in _CHECK_WORDS:
-        if not words.search(line.text):
-            continue
         last = evidence.last_checks.get(kind)
+        if not words.search(line.text) or is_about_a_part(line.text):
+            continue
         if _PASSES_NOW.search(line.words) and not _NEGATED.search(line.words):
-            if last and last.known and not last.ok and not line.is_past:
-                yield Correction(line.text, _describe_last(last), last.refs[-1:])
-            elif last is None and not evidence.has_passed(kind) and _has_no_agents(evidence):
-                yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
-            elif last and (wrong := _find_wrong_count(line, evidence)):
-                yield Correction(
-                    line.text, f"{wrong} is in no result; {_describe_last(last)}", last.refs[-1:]
-                )
+            yield from _check_passing(kind, last, line, evidence)
         elif _PASSED.search(line.words) and not _NEGATED.search(line.words):
-            if not evidence.has_passed(kind) and last and last.known and not last.ok:
+            if last and last.known and not last.ok and not evidence.has_passed(kind):
                 yield Correction(line.text, _describe_last(last), last.refs[-1:])
-        elif (
-            _FAILS_NOW.search(line.words)
-            and last and last.known and last.ok
-            and not line.is_past and _says_only_failure(line.text)
-        ):  # fmt: skip
-            yield Correction(line.text, _describe_last(last), last.refs[-1:])
+            elif last and evidence.has_all_work and (n := _find_wrong_count(line, evidence)):
+                truth = f"{n} is in no result; {_describe_last(last)}"
+                yield Correction(line.text, truth, last.refs[-1:])
+        elif last and last.known and not line.is_past:
+            says_failing = _FAILS_NOW.search(line.words) and _says_only_failure(line.text)
+            wrong_count = kind == "test" and _has_wrong_failures(line, last)
+            if (last.ok and says_failing) or wrong_count:
+                yield Correction(line.text, _describe_last(last), last.refs[-1:])
+
+
+def _check_passing(
+    kind: str, last: CommandFact | None, line: SummaryLine, evidence: SummaryEvidence
+) -> Iterator[Correction]:
+    """Check a line that says a kind of check passes now."""
+    if last is None:
+        if not evidence.has_passed(kind) and evidence.has_all_work:
+            yield Correction(line.text, f"no {_KIND_WORDS[kind]} that passed is in the thread")
+    elif last.known and not last.ok and not line.is_past:
+        yield Correction(line.text, _describe_last(last), last.refs[-1:])
+    elif kind == "test" and (failed := find_open_failure(line, evidence)):
+        yield Correction(line.text, _describe_last(failed), failed.refs[-1:])
+    elif wrong := _find_wrong_count(line, evidence):
+        truth = f"{wrong} is in no result; {_describe_last(last)}"
+        yield Correction(line.text, truth, last.refs[-1:])
+
+
+def _check_failed_names(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Check that a test which a line says passes is none of those that failed last."""
+    if line.is_past or _NEGATED.search(line.words):
+        return
+    for check in list_open_failures(evidence):
+        for failed in check.failed_tests:
+            name = _NAME_END.findall(failed)[-1:]
+            at = line.text.find(name[0]) if name and len(name[0]) >= MIN_TEST_NAME else -1
+            if at >= 0 and _PASSES_BEHIND.match(line.text, at + len(name[0])):
+                yield Correction(line.text, _describe_last(check), check.refs[-1:])
+                return
+
+
+_NAME_END = compile_pattern(r"[A-Za-z_]\w*")
+_PASSES_BEHIND = compile_pattern(
+    r"(?i)[`'\"]*(?: test)? (?:now |also |still )*(?:passes|passing|pass|is (?:green|fixed)|succeeds|ist grün|läuft)\b"
+)
+MIN_TEST_NAME = 6
 
 
 _KIND_WORDS = {"test": "test run", "lint": "lint or type check", "build": "build"}
@@ -122,13 +175,6 @@ def _says_only_failure(text: str) -> bool:
             "when",
             "if ",
         )
-    )
-
-
-def _has_no_agents(evidence: SummaryEvidence) -> bool:
-    """Return whether all work is in the thread: what sub-agents did is not."""
-    return evidence.is_whole and not any(
-        e.tool and e.tool.kind == "agent" for e in evidence.thread.entries
     )
 
 
@@ -151,6 +197,31 @@ def _find_wrong_count(line: SummaryLine, evidence: SummaryEvidence) -> str:
     return ""
 
 
+def _has_wrong_failures(line: SummaryLine, last: CommandFact) -> bool:
+    """Return whether a line gives another number of failures than the last run printed."""
+    match = _FAILED_COUNT.search(line.words)
+    says_last = _SAYS_LAST.search(line.words) and not _SAYS_FIRST.search(line.words)
+    if match is None or not says_last:
+        return False
+    count = _WORDS_OF_NUMBERS.get((match[1] or match[2]).lower(), match[1] or match[2])
+    printed = _FAILED_COUNT.search(last.outcome)
+    shown = (printed[1] or printed[2]) if printed else "0" if last.ok else ""
+    return count != shown if shown else count == "0"
+
+
+_WORDS_OF_NUMBERS = {
+    word: str(n) for n, word in enumerate("no one two three four five six seven eight nine".split())
+}
+_FAILED_COUNT = compile_pattern(
+    rf"(?i)\b(\d{{1,5}}|{'|'.join(_WORDS_OF_NUMBERS)}) (?:\w+ ){{0,2}}?(?:failed|failing|failures?)\b"
+    r"|\bfail(?:ed|ing|ures?)?: (\d{1,5})\b"
+)
+_SAYS_LAST = compile_pattern(r"(?i)\b(?:last|latest|newest|current(?:ly)?|still|there are)\b")
+_SAYS_FIRST = compile_pattern(
+    r"(?i)\b(?:initially|first|originally|earlier|before|previous\w*|until|fixed|were)\b"
+)
+
+
 # -- commits ----------------------------------------------------------------------------
 
 
@@ -160,7 +231,12 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     named = [
         f for c in extract_claims(text) if c.kind == "path" and (f := evidence.find_file(c.text))
     ]
-    if _NOT_COMMITTED.search(line.words):
+    says_all = _ALL_COMMITTED.search(line.words)
+    if says_all and not _NEGATED.search(_NO_UNCOMMITTED.sub("", line.words)):
+        left = sorted(evidence.uncommitted)
+        if left and not line.is_past:
+            yield Correction(text, f"edited after the last commit: {_name_paths(left)}")
+    elif _NOT_COMMITTED.search(line.words):
         done = [f for f in named if f.edits and f.path not in evidence.uncommitted and live]
         known = any(c.ref > f.edits[-1] for f in done for c in live)
         if done and known and len(done) == len(named) and not line.is_past:
@@ -168,12 +244,6 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
             yield Correction(
                 text, f"a commit after the last edit includes {paths}", (live[-1].ref,)
             )
-    elif _ALL_COMMITTED.search(line.words) and not _NEGATED.search(
-        line.words.replace("No uncommitted", "")
-    ):
-        left = sorted(evidence.uncommitted)
-        if left and not line.is_past:
-            yield Correction(text, f"edited after the last commit: {_name_paths(left)}")
     elif _NONE_COMMITTED.search(line.words):
         if live and not line.is_past:
             yield Correction(
@@ -186,6 +256,28 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
                 text, f"edited since the last commit that includes it: {_name_paths(left)}"
             )
     yield from _check_push(line, evidence)
+    yield from _check_merge(line, evidence)
+
+
+def _check_merge(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    """Check a merge or a pull request in a thread where nothing speaks of one."""
+    if not evidence.has_all_work or _NEGATED.search(line.words):
+        return
+    known = evidence.lookup.lower
+    if _MERGED.search(line.words) and "merg" not in known:
+        yield Correction(line.text, "no merge is in the thread")
+    elif _OPENED.search(line.words) and not _KNOWN_PULL.search(known):
+        yield Correction(line.text, "no pull request is in the thread")
+
+
+_MERGED = compile_pattern(r"(?i)\bmerged (?:\S+ )?(?:into|to|with|back)\b")
+_OPENED = compile_pattern(
+    r"(?i)\b(?:opened|created|submitted|raised) (?:a |the |an )?(?:draft )?(?:PR|MR|pull request|merge request)\b"
+)
+_KNOWN_PULL = compile_pattern(r"\bprs?\b|\bmrs?\b|pull|merge request|#\d")
+
+
+_NO_UNCOMMITTED = compile_pattern(r"(?i)\b(?:no|nothing (?:is )?(?:left )?)\W*un-?committed\b")
 
 
 def _name_paths(paths: list[str]) -> str:
@@ -199,15 +291,15 @@ def _name_commits(evidence: SummaryEvidence) -> str:
 
 
 def _check_push(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correction]:
+    live = [c for c in evidence.facts.repository.commits if not c.gone]
+    if _NONE_PUSHED.search(line.words) and live and not line.is_past:
+        if all(c.pushed for c in live):
+            yield Correction(line.text, f"`{live[-1].hash}` was pushed", (live[-1].ref,))
+        return
     if _NOT_PUSHED.search(line.words) or not _PUSHED.search(line.words):
         return
     commits = evidence.facts.repository.commits
-    if (
-        commits
-        and not evidence.has_pushed
-        and _has_no_agents(evidence)
-        and not _said_push(evidence)
-    ):
+    if commits and not evidence.has_pushed and evidence.has_all_work and not _said_push(evidence):
         yield Correction(line.text, "no push is in the thread")
 
 
@@ -230,7 +322,7 @@ def _check_changes(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     if file is None or file.edits or file.created or file.deleted or not file.reads:
         return
     name = file.path.rpartition("/")[2]
-    if name in evidence.shell_text or not _has_no_agents(evidence):
+    if name in evidence.shell_text or not evidence.has_all_work:
         return
     yield Correction(line.text, f"`{file.path}` was only read, not changed", file.reads[-1:])
 
@@ -264,7 +356,7 @@ def _check_runs(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
             or command in c
             for c in evidence.command_words
         )
-        if not known and not evidence.lookup.has_claim(claim, ()) and _has_no_agents(evidence):
+        if not known and not evidence.lookup.has_claim(claim, ()) and evidence.has_all_work:
             yield Correction(line.text, f"`{command}` was not run in the thread")
 
 
