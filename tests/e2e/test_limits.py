@@ -148,6 +148,7 @@ def test_e13_on_limit_carries_on_by_itself(fleet: RealFleet) -> None:
     assert last["harness"] == "claude"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fleet", ["claude"], indirect=True)
 def test_e13_a_dialog_about_the_limit_holds_nothing_up(fleet: RealFleet) -> None:
     """At the limit of a week Claude Code asks what to do: nobody answers, and the work goes on elsewhere."""
@@ -161,6 +162,7 @@ def test_e13_a_dialog_about_the_limit_holds_nothing_up(fleet: RealFleet) -> None
     check_successor(fleet, handoff, old, "codex")
 
 
+@pytest.mark.long
 def test_e13_pi_tells_its_limit_by_its_extension(with_pi: World) -> None:
     """Its provider's error, with the time of the reset, reaches the fleet at the end of the turn."""
     fleet = RealFleet(with_pi, "pi")
