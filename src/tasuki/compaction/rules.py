@@ -30,7 +30,7 @@ _STANDING = compile_pattern(
     r"no matter what|under no circumstances|by default|as a rule|rule|policy|convention|"
     r"must(?:n'?t)?|shall not|may not|do not|don'?t (?:ever )?\w+|cannot|can'?t|not allowed|forbidden|"
     r"only (?:use|run|edit|touch|change|commit|push|ever|if|when|after|with|in|on|the)|without (?:asking|my|first)|"
-    r"ask (?:me )?(?:first|before)|before (?:you|every|each|any|commit\w*|push\w*|merg\w*|releas\w*|deploy\w*)|make sure|ensure|avoid|"
+    r"ask (?:me )?(?:first|before)|before (?:you|every|each|any|commit\w*|push\w*|merg\w*|releas\w*|deploy\w*)|make sure|ensure|avoid|refrain|"
     r"prefer|stick (?:to|with)|keep (?:to|the|it|all|every|using)|leave .{1,40} (?:alone|as)|stay (?:on|in|away|with|at)|instead of|rather than|"
     r"no (?:new|more|other|external|further)|at most|at least|max(?:imum)?|minimum|exactly|immer|nie(?:mals)?|nicht|kein\w*|nur|muss|darf|"
     r"hands off|off[- ]limits|(?:un|not )acceptable|i(?:'d| would) rather|(?:until|unless) i(?:'ve)?|nothing (?:may|must|should)|"
@@ -39,7 +39,7 @@ _STANDING = compile_pattern(
     r"interdit|avant de|всегда|никогда)\b|^no \w+|^only |^use \w|^please (?:use|keep|do not|don'?t|always|never)|必ず|常に|絶対|ないで|ないこと|(?:日本|英|ドイツ|中国)語で|总是|永远|不要|必须|禁止"
 )
 _NORM = compile_pattern(
-    r"(?i)\b(?:each|everything|everywhere|all (?:of|new|code|comments?|commits?|tests?|names?|times)|belongs?|go(?:es)? (?:in|into|through|under|to)|stays?|remains?|"
+    r"(?i)\b(?:each|everything|everywhere|all (?:of|new|code|comments?|commits?|tests?|names?|times)|(?:all|every) (?:[\w-]+ ){1,4}needs? an?|belongs?|go(?:es)? (?:in|into|through|under|to)|stays?|remains?|"
     r"treat \w+ as|one (?:at a time|by one|(?:\w+ )?per)|(?:names?|comments?|messages?|docs?|docstrings?|code) in (?:english|german|french|spanish|japanese)|by hand|are (?:written|kept|named|in)|but not|nothing (?:else|directly|more)|alle|jede[rsnm]?|tou(?:te)?s|todos|todas)\b"
     r"|, not \w|^(?:when|whenever|if|as soon as|wenn|falls) [^,]{4,80}, (?:then )?(?:stop|ask|tell|do|don'?t|use|run|write|leave|keep|skip|wait|go|let)\b"
 )
@@ -52,6 +52,8 @@ _REPORTS = compile_pattern(
     r"|(?:he|she|they) (?:told|wrote|said|says|think\w*)\b|i don'?t (?:care|mind|remember|get)\b|don'?t (?:worry|you|we)\b|no (?:idea|clue|problem|worries|rush|hurry|luck)\b|es wird kein"
     r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:(?:never|always|still|sometimes) (?:finish|crash|fail|hang|freez|break|load|start|work|end|happen|return|stop)\w*|only (?:shows|lists|returns|loads|works))\b"
     r"|(?:everything|nothing|all) (?:\w+ )?(?:works?|worked|looks?|happens?|happened|changed|is (?:fine|ok|green))\b|we (?:don'?t|do not|did ?n[o']?t) have\b"
+    r"|(?:let'?s )?leave (?:that|this|it) (?:for|until) \w+|my [\w-]+ (?:uses?|has|had|got)\b(?! (?:to|only)\b)(?!.*\b(?:never|must|always|please|rule|policy|limit|convention)\b)"
+    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:must be (?:down|broken|wrong|stuck|gone|full|stale)(?=[,.!]|$)|(?:takes|took) \d(?!.*\b(?:at most|never|max\w*|must)\b)|(?:says?|said) .*, but (?:we|it|you|they|i)\b(?! (?:use|want|always|never|only|do not|don'?t)\b))"
     r"|there(?:'s| is| was| are)\b|we have\b|the current\b|you can\b"
     r"|ich (?:sehe|habe|hatte|verstehe|finde|kann|bekomme|glaube|weiß|war|bin)\b|(?:das|es) (?:geht|ist|war|habe|hat|funktioniert|klappt|sieht|gibt|kommt|läuft|passiert)\b(?!.*(?:erlaubt|verboten|tabu))"
     r"|(?:der|die|das) \w+ (?:schlägt|bricht|hängt|lädt|startet|geht|funktioniert)\b|(?:ça|cela|c'est|je (?:ne )?(?:vois|comprends|sais|peux|pense|trouve))\b|no (?:funciona|entiendo|veo|puedo)\b)"
@@ -65,7 +67,7 @@ _PROBLEM = compile_pattern(
     r"|bei mir|nicht mehr|fehlt|leer|langsam|kaputt|falsch|verschickt)\b"
 )
 _DIRECTIVE = compile_pattern(
-    r"(?i)\b(?:must(?:n'?t)?|should(?:n'?t)?|shall|may not|ha(?:s|ve) to|needs? to|don'?t|do not|please|stop|ask|tell|muss|müssen|soll\w*|darf|dürfen)\b"
+    r"(?i)\b(?:must(?:n'?t)?|should(?:n'?t)?|shall|may not|ha(?:s|ve) to|needs? to|at most|at least|no more than|don'?t|do not|please|stop|ask|tell|muss|müssen|soll\w*|darf|dürfen)\b"
 )
 """A sentence with a subject and a problem, and without what directs, tells of a bug."""
 _PERMITS = compile_pattern(
