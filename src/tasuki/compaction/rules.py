@@ -50,10 +50,10 @@ _REPORTS = compile_pattern(
     r"|(?:it|this|that) (?:somehow|seems|looks|takes|took|lasts|shows|says|prints|hangs|is (?:exactly|what|not what)|must be (?:an?|the|some\w*|because|due)|(?:always|never|only|still|sometimes) (?:\w+s|\w+ed))\b(?! to\b)"
     r"|(?:i|you|he|she|it|they|we|something|someone) must have \w+(?:ed|en|ad|one|ot|ost)\b|there must be (?:an?|some|another)\b|i never (?!want|wish)\w+|we never (?:had|have|got|saw)\b"
     r"|(?:he|she|they) (?:told|wrote|said|says|think\w*)\b|i don'?t (?:care|mind|remember|get)\b|don'?t (?:worry|you|we)\b|no (?:idea|clue|problem|worries|rush|hurry|luck)\b|es wird kein"
-    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:(?:never|always|still|sometimes) (?:finish|crash|fail|hang|freez|break|load|start|work|end|happen|return|stop)\w*|only (?:shows|lists|returns|loads|works))\b"
+    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:(?:never|always|still|sometimes) (?:finish|crash|fail|hang|freez|break|load|start|work|end|happen|return|stop)\w*|only (?:shows?|lists?|returns?|loads?|works?|pass(?:es)?|fails?|crash(?:es)?|happens?))\b"
     r"|(?:everything|nothing|all) (?:\w+ )?(?:works?|worked|looks?|happens?|happened|changed|is (?:fine|ok|green))\b|we (?:don'?t|do not|did ?n[o']?t) have\b"
-    r"|(?:let'?s )?leave (?:that|this|it) (?:for|until) \w+|my [\w-]+ (?:uses?|has|had|got)\b(?! (?:to|only)\b)(?!.*\b(?:never|must|always|please|rule|policy|limit|convention)\b)"
-    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:must be (?:down|broken|wrong|stuck|gone|full|stale)(?=[,.!]|$)|(?:takes|took) \d(?!.*\b(?:at most|never|max\w*|must)\b)|(?:says?|said) .*, but (?:we|it|you|they|i)\b(?! (?:use|want|always|never|only|do not|don'?t)\b))"
+    r"|(?:it )?(?:looks|seems|feels|sounds) (?:like|as if)\b|(?:let'?s )?leave (?:that|this|it) (?:for|until) \w+|my [\w-]+ (?:uses?|has|had|got)\b(?! (?:to|only)\b)(?!.*\b(?:never|must|always|please|rule|policy|limit|convention)\b)"
+    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:must have (?:\w+ed|been|gone|lost|broken)\b(?!.*\bbefore\b)|must be (?:down|broken|wrong|stuck|gone|full|stale)(?=[,.!]|$)|(?:takes|took) \d(?!.*\b(?:at most|never|max\w*|must)\b)|(?:says?|said) .*, but (?:we|it|you|they|i|the|our|my)\b(?! (?:use|want|always|never|only|do not|don'?t)\b))"
     r"|there(?:'s| is| was| are)\b|we have\b|the current\b|you can\b"
     r"|ich (?:sehe|habe|hatte|verstehe|finde|kann|bekomme|glaube|weiß|war|bin)\b|(?:das|es) (?:geht|ist|war|habe|hat|funktioniert|klappt|sieht|gibt|kommt|läuft|passiert)\b(?!.*(?:erlaubt|verboten|tabu))"
     r"|(?:der|die|das) \w+ (?:schlägt|bricht|hängt|lädt|startet|geht|funktioniert)\b|(?:ça|cela|c'est|je (?:ne )?(?:vois|comprends|sais|peux|pense|trouve))\b|no (?:funciona|entiendo|veo|puedo)\b)"
@@ -100,6 +100,11 @@ _ONE_OFF = compile_pattern(
     r"(?:(?:can|could|would|will) (?:you|we|i|it)|(?:why|how|what|where|who) \w+|(?:find out|explain|check|show|look|investigate|figure out|describe|list|compare|analy[sz]e)\b|(?:is|are|does|did|do) (?:you|we|i|it|this|that|there))\b"
 )
 """What asks for something once."""
+_CHOOSES = compile_pattern(
+    r"(?i)^(?:please )?use (?:the|your) (?:first|second|third|last|other|latter|former) (?:one|approach|option|version|idea|way|variant|solution)\W*$"
+    r"|^(?:please )?don'?t forget .{1,80}\b(?:for this|this time)\b"
+)
+"""What answers a question, or holds for this time alone."""
 
 
 class UserRule(Struct, frozen=True):
@@ -190,7 +195,7 @@ def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
     weight = language_cues.weigh_user_sentence(sentence, cues) + 1.5 * is_standing + is_norm
     if is_refusal and (is_standing or cues & _RULES or _DIRECTS.search(sentence)):
         return max(weight, 2.0) + 1.0
-    if _ONE_OFF.match(sentence) and not is_standing:
+    if _CHOOSES.match(sentence) or (_ONE_OFF.match(sentence) and not is_standing):
         return 0.0
     return weight if is_standing or is_norm or (cues & lexicon.WISH and weight >= MIN_WISH) else 0.0
 

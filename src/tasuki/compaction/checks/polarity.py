@@ -8,7 +8,7 @@ from tasuki.patterns import compile_pattern
 _WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
 _DENIES = compile_pattern(
     r"(?i)\b(?:not|no|never|nor|don'?t|doesn'?t|didn'?t|isn'?t|aren'?t|can'?t|cannot|won'?t|mustn'?t|shouldn'?t|avoid\w*|stop\w*|forbid\w*|forbade|"
-    r"forbidden|ban(?:s|ned)?|refuse[sd]?|reject\w*|prohibit\w*|disallow\w*|off[- ]limits|instead of|rather than|nicht|nie|niemals|kein\w*|pas|jamais|nunca|нет|не)\b|n[’']t\b|不|没|別|ない|禁止"
+    r"forbidden|ban(?:s|ned)?|refuse[sd]?|reject\w*|turn(?:s|ed)? down|rul(?:es|ed) out|declin\w*|dislik\w*|prohibit\w*|disallow\w*|off[- ]limits|instead of|rather than|nicht|nie|niemals|kein\w*|pas|jamais|nunca|нет|не)\b|n[’']t\b|不|没|別|ない|禁止"
 )
 _EXCEPT = compile_pattern(r"(?i)\b(?:without|unless|until|except|ohne|sin|sans)\b")
 _BEFORE = compile_pattern(r"(?i)\bbefore\b")
