@@ -264,7 +264,8 @@ ALSO_TRUE = (
     ("frontend", "Next up: commit playwright.config.ts."),
     ("frontend", "Build is fine, tests pass."),
 )
-"""True sentences that were written after the first run, near to what was wrong there."""
+"""True sentences written with the checks known, near to what was wrong at the first run: 8 of 58 were
+contradicted before the changes. One is left out, a paraphrase in quotation marks: it still is."""
 
 RULES = (
     "Never force-push to a shared branch.",
@@ -401,7 +402,7 @@ SECOND_TRUE = (
     ("frontend", "The lint error (prefer-const) was fixed before 94fe2c8."),
     ("frontend", "We are waiting for nothing; the fallback is being written."),
 )
-"""True sentences of a second round, measured before anything was changed for them: 1 of 57 was contradicted."""
+"""True sentences of a second round, written with the checks known: 1 of 57 was contradicted at first."""
 
 SECOND_RULES = (
     "Never squash my commits.",
