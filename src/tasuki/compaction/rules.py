@@ -30,7 +30,7 @@ _STANDING = compile_pattern(
     r"no matter what|under no circumstances|by default|as a rule|rule|policy|convention|"
     r"must(?:n'?t)?|shall not|may not|do not|don'?t (?:ever )?\w+|cannot|can'?t|not allowed|forbidden|"
     r"only (?:use|run|edit|touch|change|commit|push|ever|if|when|after|with|in|on|the)|without (?:asking|my|first)|"
-    r"ask (?:me )?(?:first|before)|before (?:you|every|each|any|commit\w*|push\w*|merg\w*|releas\w*|deploy\w*)|make sure|ensure|avoid|"
+    r"ask (?:me )?(?:first|before)|before (?:you|every|each|any|commit\w*|push\w*|merg\w*|releas\w*|deploy\w*)|make sure|ensure|avoid|refrain|"
     r"prefer|stick (?:to|with)|keep (?:to|the|it|all|every|using)|leave .{1,40} (?:alone|as)|stay (?:on|in|away|with|at)|instead of|rather than|"
     r"no (?:new|more|other|external|further)|at most|at least|max(?:imum)?|minimum|exactly|immer|nie(?:mals)?|nicht|kein\w*|nur|muss|darf|"
     r"hands off|off[- ]limits|(?:un|not )acceptable|i(?:'d| would) rather|(?:until|unless) i(?:'ve)?|nothing (?:may|must|should)|"
@@ -39,7 +39,7 @@ _STANDING = compile_pattern(
     r"interdit|avant de|всегда|никогда)\b|^no \w+|^only |^use \w|^please (?:use|keep|do not|don'?t|always|never)|必ず|常に|絶対|ないで|ないこと|(?:日本|英|ドイツ|中国)語で|总是|永远|不要|必须|禁止"
 )
 _NORM = compile_pattern(
-    r"(?i)\b(?:each|everything|everywhere|all (?:of|new|code|comments?|commits?|tests?|names?|times)|belongs?|go(?:es)? (?:in|into|through|under|to)|stays?|remains?|"
+    r"(?i)\b(?:each|everything|everywhere|all (?:of|new|code|comments?|commits?|tests?|names?|times)|(?:all|every) (?:[\w-]+ ){1,4}needs? an?|belongs?|go(?:es)? (?:in|into|through|under|to)|stays?|remains?|"
     r"treat \w+ as|one (?:at a time|by one|(?:\w+ )?per)|(?:names?|comments?|messages?|docs?|docstrings?|code) in (?:english|german|french|spanish|japanese)|by hand|are (?:written|kept|named|in)|but not|nothing (?:else|directly|more)|alle|jede[rsnm]?|tou(?:te)?s|todos|todas)\b"
     r"|, not \w|^(?:when|whenever|if|as soon as|wenn|falls) [^,]{4,80}, (?:then )?(?:stop|ask|tell|do|don'?t|use|run|write|leave|keep|skip|wait|go|let)\b"
 )
@@ -50,8 +50,10 @@ _REPORTS = compile_pattern(
     r"|(?:it|this|that) (?:somehow|seems|looks|takes|took|lasts|shows|says|prints|hangs|is (?:exactly|what|not what)|must be (?:an?|the|some\w*|because|due)|(?:always|never|only|still|sometimes) (?:\w+s|\w+ed))\b(?! to\b)"
     r"|(?:i|you|he|she|it|they|we|something|someone) must have \w+(?:ed|en|ad|one|ot|ost)\b|there must be (?:an?|some|another)\b|i never (?!want|wish)\w+|we never (?:had|have|got|saw)\b"
     r"|(?:he|she|they) (?:told|wrote|said|says|think\w*)\b|i don'?t (?:care|mind|remember|get)\b|don'?t (?:worry|you|we)\b|no (?:idea|clue|problem|worries|rush|hurry|luck)\b|es wird kein"
-    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:(?:never|always|still|sometimes) (?:finish|crash|fail|hang|freez|break|load|start|work|end|happen|return|stop)\w*|only (?:shows|lists|returns|loads|works))\b"
+    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:(?:never|always|still|sometimes) (?:finish|crash|fail|hang|freez|break|load|start|work|end|happen|return|stop)\w*|only (?:shows?|lists?|returns?|loads?|works?|pass(?:es)?|fails?|crash(?:es)?|happens?))\b"
     r"|(?:everything|nothing|all) (?:\w+ )?(?:works?|worked|looks?|happens?|happened|changed|is (?:fine|ok|green))\b|we (?:don'?t|do not|did ?n[o']?t) have\b"
+    r"|(?:it )?(?:looks|seems|feels|sounds) (?:like|as if)\b|(?:let'?s )?leave (?:that|this|it) (?:for|until) \w+|my [\w-]+ (?:uses?|has|had|got)\b(?! (?:to|only)\b)(?!.*\b(?:never|must|always|please|rule|policy|limit|convention)\b)"
+    r"|(?:the|my|your|our) [\w-]+ (?:[\w-]+ )?(?:must have (?:\w+ed|been|gone|lost|broken)\b(?!.*\bbefore\b)|must be (?:down|broken|wrong|stuck|gone|full|stale)(?=[,.!]|$)|(?:takes|took) \d(?!.*\b(?:at most|never|max\w*|must)\b)|(?:says?|said) .*, but (?:we|it|you|they|i|the|our|my)\b(?! (?:use|want|always|never|only|do not|don'?t)\b))"
     r"|there(?:'s| is| was| are)\b|we have\b|the current\b|you can\b"
     r"|ich (?:sehe|habe|hatte|verstehe|finde|kann|bekomme|glaube|weiß|war|bin)\b|(?:das|es) (?:geht|ist|war|habe|hat|funktioniert|klappt|sieht|gibt|kommt|läuft|passiert)\b(?!.*(?:erlaubt|verboten|tabu))"
     r"|(?:der|die|das) \w+ (?:schlägt|bricht|hängt|lädt|startet|geht|funktioniert)\b|(?:ça|cela|c'est|je (?:ne )?(?:vois|comprends|sais|peux|pense|trouve))\b|no (?:funciona|entiendo|veo|puedo)\b)"
@@ -65,7 +67,7 @@ _PROBLEM = compile_pattern(
     r"|bei mir|nicht mehr|fehlt|leer|langsam|kaputt|falsch|verschickt)\b"
 )
 _DIRECTIVE = compile_pattern(
-    r"(?i)\b(?:must(?:n'?t)?|should(?:n'?t)?|shall|may not|ha(?:s|ve) to|needs? to|don'?t|do not|please|stop|ask|tell|muss|müssen|soll\w*|darf|dürfen)\b"
+    r"(?i)\b(?:must(?:n'?t)?|should(?:n'?t)?|shall|may not|ha(?:s|ve) to|needs? to|at most|at least|no more than|don'?t|do not|please|stop|ask|tell|muss|müssen|soll\w*|darf|dürfen)\b"
 )
 """A sentence with a subject and a problem, and without what directs, tells of a bug."""
 _PERMITS = compile_pattern(
@@ -98,6 +100,11 @@ _ONE_OFF = compile_pattern(
     r"(?:(?:can|could|would|will) (?:you|we|i|it)|(?:why|how|what|where|who) \w+|(?:find out|explain|check|show|look|investigate|figure out|describe|list|compare|analy[sz]e)\b|(?:is|are|does|did|do) (?:you|we|i|it|this|that|there))\b"
 )
 """What asks for something once."""
+_CHOOSES = compile_pattern(
+    r"(?i)^(?:please )?use (?:the|your) (?:first|second|third|last|other|latter|former) (?:one|approach|option|version|idea|way|variant|solution)\W*$"
+    r"|^(?:please )?don'?t forget .{1,80}\b(?:for this|this time)\b"
+)
+"""What answers a question, or holds for this time alone."""
 
 
 class UserRule(Struct, frozen=True):
@@ -188,7 +195,7 @@ def _weigh_rule(sentence: str, *, is_refusal: bool) -> float:
     weight = language_cues.weigh_user_sentence(sentence, cues) + 1.5 * is_standing + is_norm
     if is_refusal and (is_standing or cues & _RULES or _DIRECTS.search(sentence)):
         return max(weight, 2.0) + 1.0
-    if _ONE_OFF.match(sentence) and not is_standing:
+    if _CHOOSES.match(sentence) or (_ONE_OFF.match(sentence) and not is_standing):
         return 0.0
     return weight if is_standing or is_norm or (cues & lexicon.WISH and weight >= MIN_WISH) else 0.0
 

@@ -8,7 +8,7 @@ from tasuki.patterns import compile_pattern
 _FIGURE = compile_pattern(
     r"(?i)(?<![\w.,-])(\d[\d.,]*\d|\d)\s?-?(%|percent|ms|milliseconds?|s(?:ec(?:ond)?s?)?|min(?:ute)?s?|h(?:ours?)?|days?|weeks?|months?|"
     r"[kmgt]i?b|bytes?|lines?|characters?|chars?|columns?|retries|attempts|times|rows?|items?|entries|connections?|workers?|threads?|"
-    r"requests?|tokens?|users?|px|prozent|sekunden?|minuten?|stunden?|tagen?|wochen?|monate?n?|einträgen?|zeilen?|zeichen)\b"
+    r"requests?|tokens?|users?|px|eur(?:os?)?|usd|dollars?|gbp|chf|prozent|sekunden?|minuten?|stunden?|tagen?|wochen?|monate?n?|einträgen?|zeilen?|zeichen)\b"
     r"|(?<![\w.,-])(\d[\d.,]*\d|\d)\s?(件|行|秒|分|時間|日|回|文字|％)"
 )
 

@@ -17,7 +17,7 @@ _IS_NEWEST = compile_pattern(
 _BRANCH = compile_pattern(
     r"(?i)^(?:the )?(?:current |working |active |git |feature )*branch(?: name)?\s*(?::|is\b|=)\s*[`'\"*]*([\w][\w./#-]*\w)"
     r"|\bcurrent(?:ly)? (?:on )?(?:the )?(?:git |feature )*branch\s*(?::|is\b|=)?\s*[`'\"]+([\w][\w./#-]*\w)"
-    r"|\b(?:we are|we're|i am|i'm|currently|now|works?|working|checked out|all work is|everything is) on (?:the )?(?:git |feature |new )*"
+    r"|\b(?:we are|we're|i am|i'm|currently|now|works?|working|checked out|work (?:is|happens|continues)|everything is) on (?:the )?(?:git |feature |new )*"
     r"(?:branch )?[`'\"]+([\w][\w./#-]*\w)[`'\"]+"
     r"|\b(?:we are|we're|i am|i'm|currently|working) on (?:the )?branch ([\w][\w./#-]*\w)"
     r"|\bauf (?:dem )?(?:git-)?branch [`'\"]+([\w][\w./#-]*\w)"

@@ -8,7 +8,7 @@ from tasuki.patterns import compile_pattern
 _WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
 _DENIES = compile_pattern(
     r"(?i)\b(?:not|no|never|nor|don'?t|doesn'?t|didn'?t|isn'?t|aren'?t|can'?t|cannot|won'?t|mustn'?t|shouldn'?t|avoid\w*|stop\w*|forbid\w*|forbade|"
-    r"forbidden|refuse[sd]?|reject\w*|prohibit\w*|disallow\w*|off[- ]limits|instead of|rather than|nicht|nie|niemals|kein\w*|pas|jamais|nunca|нет|не)\b|n[’']t\b|不|没|別|ない|禁止"
+    r"forbidden|ban(?:s|ned)?|refuse[sd]?|reject\w*|turn(?:s|ed)? down|rul(?:es|ed) out|declin\w*|dislik\w*|prohibit\w*|disallow\w*|off[- ]limits|instead of|rather than|nicht|nie|niemals|kein\w*|pas|jamais|nunca|нет|не)\b|n[’']t\b|不|没|別|ない|禁止"
 )
 _EXCEPT = compile_pattern(r"(?i)\b(?:without|unless|until|except|ohne|sin|sans)\b")
 _BEFORE = compile_pattern(r"(?i)\bbefore\b")
@@ -59,7 +59,7 @@ def says_opposite(line: str, rule: str, share: float = SAME_SHARE) -> bool:
     """Return whether a line wants what a rule forbids, or forbids what it wants."""
     if not _is_about(line, rule, share):
         return _permits_forbidden(line, rule)
-    if denies(line) == denies(rule):
+    if denies(line) == denies(rule) or _denies_part(line, rule) == _denies_part(rule, line):
         return bool(_PREFERS.search(rule)) and _permits_forbidden(line, rule)
     if _EXCEPT.search(rule) or _EXCEPT.search(line):
         return bool(_EXCEPT.search(rule)) and bool(_EXCEPT.search(line))
@@ -68,6 +68,14 @@ def says_opposite(line: str, rule: str, share: float = SAME_SHARE) -> bool:
     return not (_BEFORE.search(rule) or _BEFORE.search(line))
 
 
+def _denies_part(text: str, other: str) -> bool:
+    """Return whether a text denies something in a part that speaks of the same as another text."""
+    shared = extract_telling_words(other)
+    parts = _PART_END.split(text)
+    return any(denies(part) and shared & extract_telling_words(part) for part in parts)
+
+
+_PART_END = compile_pattern(r"[,;.!?]\s")
 _PREFERS = compile_pattern(r"(?i), (?:never|not)\b|\binstead of\b|\brather than\b")
 
 

@@ -91,6 +91,26 @@ _PART = compile_pattern(
 )
 
 
+def names_other_tests(words: str, last: CommandFact, evidence: SummaryEvidence) -> bool:
+    """Return whether a line speaks of one test, or of those of a passed run, that did not fail last."""
+    match = _NAMED_TESTS.search(words)
+    if match is None:
+        return False
+    named = [word for word in match[1].lower().split() if len(word) >= MIN_PART]
+    failure = " ".join((last.error, last.outcome, *last.failed_tests)).lower()
+    if not named or any(word in failure for word in named):
+        return False
+    runs = [r for r in evidence.derived.runs if r.check == "test" and r.known]
+    about = [r for r in runs if any(word in r.command.lower() for word in named)]
+    return bool(about and about[-1].ok) if match[2] else not about or about[-1].ok
+
+
+MIN_PART = 4
+_NAMED_TESTS = compile_pattern(
+    r"(?i)\b(?:the|all) (?:the )?((?:(?!all|full|whole|entire|last|latest)[\w-]+ ){1,4})test(s)?\b(?! (?:suite|run))"
+)
+
+
 def find_open_failure(line: SummaryLine, evidence: SummaryEvidence) -> CommandFact | None:
     """Return the last test run that failed and passed in no later one, where a line says all passed."""
     if line.is_past or not _ALL.search(line.words):

@@ -24,7 +24,7 @@ _USER_TITLE = compile_pattern(
     r"(?i)\buser\b|\bconstraint|\bpreference|\binstruction|\brequest|\bfeedback"
 )
 _PLANS = compile_pattern(
-    r"(?i)\b(?:need(?:s|ed)? to|should|must|will|would|could|may|might|going to|to be|want(?:s|ed)? to|plan(?:s|ned)? to|about to|"
+    r"(?i)^\W*(?:next|then|after that|afterwards|later)(?: up)?\s*[:,]|\b(?:need(?:s|ed)? to|should|must|will|would|could|may|might|going to|to be|want(?:s|ed)? to|plan(?:s|ned)? to|about to|"
     r"remains? to|still to|let me|let's|next step|if|when|once|until|unless|whether|verify|ensure|make sure|confirm|check that|"
     r"expect\w*|before|so that|in order to|recommend\w*|suggest\w*|propos\w+|optional\w*|pending|todo|not yet|try(?:ing)? to|attempt\w*|"
     r"muss|müssen|soll(?:te|ten|en)?|sobald|wenn|damit|als nächstes|noch zu)\b|必要|べき|予定|たら|次に|需要|下一步"

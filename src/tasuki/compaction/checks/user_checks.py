@@ -37,7 +37,10 @@ def check_user_words(
 ) -> Iterator[Correction]:
     """Yield what a line says wrongly of the user's words."""
     if any(True for _ in _list_quotes(line)):
-        yield from _check_quotes(line, evidence)
+        found = list(_check_quotes(line, evidence))
+        yield from found
+        if not found and not any(evidence.lookup.is_user_quote(q) for q, _ in _list_quotes(line)):
+            yield from _check_reversed(line, evidence, rules)
     else:
         yield from _check_reversed(line, evidence, rules)
 
@@ -98,7 +101,16 @@ def _is_turned_round(quote: str, ref: int, evidence: SummaryEvidence) -> bool:
     if len(set(wanted) & set(closest)) < CLOSE_SHARE * len(set(wanted)) or not places:
         return False
     span = " ".join(closest[max(0, places[0] - 1) : places[-1] + 1])
-    return denies(quote) != denies(span)
+    told = ", ".join(p for p in _PART_END.split(quote) if _shares_telling_word(p, closest))
+    return denies(told) not in (denies(span), denies(" ".join(closest)))
+
+
+def _shares_telling_word(part: str, words: list[str]) -> bool:
+    telling = extract_telling_words(part)
+    return not telling or bool(telling & extract_telling_words(" ".join(words)))
+
+
+_PART_END = compile_pattern(r"[,;.!?]\s")
 
 
 def _check_reversed(

@@ -10,6 +10,7 @@ from tasuki.compaction.checks.run_results import (
     find_open_failure,
     is_about_a_part,
     list_open_failures,
+    names_other_tests,
 )
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
@@ -37,10 +38,10 @@ _PASSES_NOW = compile_pattern(
 )
 _PASSED = compile_pattern(r"(?i)\bpassed\b|\bsucceeded\b|\bwere green\b|\bsuccessful(?:ly)?\b")
 _FAILS_NOW = compile_pattern(
-    r"(?i)\b(?:is|are|still|currently)\b[^.;]{0,40}\b(?:fail(?:s|ing)?|red|broken)\b|\bfails\b"
+    r"(?i)\b(?:is|are|still|currently)\b[^.;]{0,40}\b(?:fail(?:s|ing)?|red|broken)\b|\bfails\b|\bstill (?:reports|shows|has) (?:an? |\d+ )?errors?\b"
 )
 _NEGATED = compile_pattern(
-    rf"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|but|only|some|most|half)\b|n't\b|{NEGATED_ELSEWHERE}"
+    rf"(?i)\b(?:not|n't|never|no longer|fail\w*|without|except|apart from|aside from|other than|but|only|some|most|half)\b|n't\b|{NEGATED_ELSEWHERE}"
 )
 _FAILURE = compile_pattern(r"(?i)\bfail|\berror|\bred\b|\bbroken")
 _COUNT = compile_pattern(
@@ -67,7 +68,7 @@ _NOT_PUSHED = compile_pattern(
     r"(?i)\b(?:not|n't|never|nothing|no)\b[^.;]{0,40}\bpush|\bunpushed\b|\b(?:nicht|nichts|nie)\b[^.;]{0,40}\bgepusht|まだ|ていない|未推送|没有推送"
 )
 _NONE_PUSHED = compile_pattern(
-    r"(?i)\bnothing (?:\w+ ){0,3}pushed\b|\bno (?:commit|branch)\w* (?:\w+ ){0,3}pushed\b|\bnichts (?:\w+ ){0,2}gepusht\b"
+    r"(?i)\bnothing (?:\w+ ){0,3}pushed\b|\bno (?:commit|branch)\w* (?:\w+ ){0,3}pushed\b|\bbranch (?:‹› )?(?:has|is|was)(?: not|n't) (?:yet )?(?:been )?pushed\b|\bnichts (?:\w+ ){0,2}gepusht\b"
 )
 _CHANGED = compile_pattern(
     r"(?i)\b(?:created|modified|edited|updated|changed|wrote|added|deleted|removed|renamed|refactored|fixed)\b|\bNEW FILE\b"
@@ -77,10 +78,12 @@ _NOT_CHANGED = compile_pattern(
 )
 _RAN = compile_pattern(
     r"(?i)\b(?:ran|executed|was run|were run|re-?ran|have run|has run|i run)\b"
-    r"|\b(?:deployed|published|released|installed|added|migrated)\b[^.;]{0,60}\b(?:with|via|by|using)\b"
+    r"|\b(?:deployed|published|released|installed|added|migrated)\b[^.;]{0,60}\b(?:with|via|by|using)\b|‹› (?:passed|succeeded)\b"
 )
 _DONE_MARK = compile_pattern(r"(?i)✅|☑|✔|\[x\]|\b(?:completed?|done|finished)\b")
 _OPEN_MARK = compile_pattern(r"(?i)⏳|☐|🔄|\[ \]|\b(?:pending|in[ _-]progress|not started|open)\b")
+_NOT_DONE = compile_pattern(r"(?i)(?:\bnot|n't)\b[^.;]{0,20}\b(?:completed?|done|finished)\b")
+_NAMES_LIST = compile_pattern(r"(?i)\bto-?dos?\b")
 _STILL_RUNS = compile_pattern(
     r"(?i)\b(?:still|currently|is|are) (?:running|in the background)|\bin the background\b"
 )
@@ -107,6 +110,8 @@ def _check_results(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     for kind, words in _CHECK_WORDS:
         last = evidence.last_checks.get(kind)
         if not words.search(line.text) or is_about_a_part(line.text):
+            continue
+        if kind == "test" and last and names_other_tests(line.words, last, evidence):
             continue
         if _PASSES_NOW.search(line.words) and not _NEGATED.search(line.words):
             yield from _check_passing(kind, last, line, evidence)
@@ -350,14 +355,18 @@ def _check_runs(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
         command = fold_whitespace(claim.text)
         if claim.kind != "command" or f"`{claim.text}`" not in line.text:
             continue
-        known = any(
-            contains_command(c, command, is_cut=True)
-            or matches_shortened(command, c)
-            or command in c
-            for c in evidence.command_words
-        )
+        known = all(_was_run(part, evidence) for part in command.split(" && "))
         if not known and not evidence.lookup.has_claim(claim, ()) and evidence.has_all_work:
             yield Correction(line.text, f"`{command}` was not run in the thread")
+
+
+def _was_run(command: str, evidence: SummaryEvidence) -> bool:
+    return any(
+        contains_command(run, command, is_cut=True)
+        or matches_shortened(command, run)
+        or command in run
+        for run in evidence.command_words
+    )
 
 
 # -- todos and background ---------------------------------------------------------------
@@ -367,11 +376,15 @@ def _check_todo(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Correc
     """Check a todo item that a line calls done or open against the list as last written."""
     todos, ref = evidence.facts.todos, (evidence.facts.todos_ref,)
     done, is_open = _DONE_MARK.search(line.text), _OPEN_MARK.search(line.text)
+    if _NOT_DONE.search(line.words):
+        return
+    is_listed = bool(_NAMES_LIST.search(line.text))
     if todos and bool(done) != bool(is_open):
         for todo in todos:
             if fold_whitespace(todo.text).lower() not in line.text.lower():
                 continue
-            if done and todo.status == "pending":
+            is_undone = todo.status == "pending" or (todo.status == "in_progress" and is_listed)
+            if done and is_undone:
                 yield Correction(line.text, "in the todo list it is open", ref)
             elif is_open and todo.status == "done":
                 yield Correction(line.text, "in the todo list it is done", ref)

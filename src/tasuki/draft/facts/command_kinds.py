@@ -14,7 +14,7 @@ _CHECKS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
         "test",
         compile_pattern(
             r"\b(?:pytest|go\s+test|cargo\s+(?:test|nextest)|(?:npm|pnpm|yarn|bun)\s+(?:-\S+\s+)*(?:run\s+)?test\S*|npx\s+(?:vitest|jest|"
-            r"playwright)|vitest|jest|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
+            r"playwright)|vitest|jest|playwright\s+test|manage\.py\s+test|tox|nox|make\s+\S*test\S*|mise\s+(?:run\s+)?\S*test\S*|just\s+test\S*|ctest|rspec|phpunit|"
             r"mvn\s+\S*test|gradlew?\s+\S*test|deno\s+test|unittest|mix\s+test|dotnet\s+test|swift\s+test|\S{0,200}/test\S{0,200}\.sh|"
             r"scripts/test|run_tests?\S*|node\s+--test|bats)\b"
         ),
