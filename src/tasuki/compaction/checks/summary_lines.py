@@ -32,6 +32,8 @@ _PLANS = compile_pattern(
 _NAMES = compile_pattern(
     r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![\w.@+-])[\w.@+-]*(?:/[\w.@+-]+)+|(?<![\w-])[\w-]+\.(?:[a-z]{1,5})\b(?!\()"
 )
+SHORT_LINE = 60
+"""Characters of a line that is not divided into sentences."""
 MAX_LINE, MAX_SUMMARY, MOST_LINES = 1_500, 400_000, 8_000
 """Characters of one line and of a summary that are read, and lines."""
 
@@ -82,6 +84,6 @@ def split_summary(summary: str) -> Iterator[SummaryLine]:
             section = strip_emphasis(title[1] or title[2]).strip(" *:")
             continue
         line = fold_whitespace(strip_emphasis(_MARKS.sub("", raw)))[:MAX_LINE]
-        sentences = split_sentences(line) if len(line) > 200 else [line]
+        sentences = split_sentences(line) if len(line) > SHORT_LINE else [line]
         for sentence in sentences or [line]:
             yield SummaryLine(sentence, section)
