@@ -203,7 +203,7 @@ WAYS = {
         headless=("opencode", "run"),
         going_on=("opencode", "run", "--continue"),
         screen=("opencode", "--continue"),
-        ready="ctrl+p commands",
+        ready="ctrl+p",
         settings=_opencode,
     ),
     "copilot": Way(
