@@ -17,6 +17,7 @@ from tasuki.compaction.rules import UserRule, list_rules
 from tasuki.compaction.said import SaidText
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, clean_line, format_item, format_refs
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts
+from tasuki.draft.facts.repository_lines import name_paths
 from tasuki.draft.facts.state import list_lessons, list_state_items
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import shorten
@@ -143,11 +144,9 @@ def _list_state(thread: Thread, derived: DerivedFacts, said: SaidText) -> Iterat
 
 def _format_git(now: Revision) -> str:
     """Return what git says now, in one line."""
-    changed = ", ".join(f"`{path}`" for path in now.dirty_now[:MOST_CHANGED])
-    left = len(now.dirty_now) - MOST_CHANGED
-    more = f" and {left} more" if left > 0 else ""
+    changed = name_paths(now.dirty_now, MOST_CHANGED)
     branch = f"branch `{now.branch_now}`" if now.branch_now else "detached HEAD"
-    tree = f"not committed: {changed}{more}" if changed else "nothing uncommitted"
+    tree = f"not committed: {changed}" if changed else "nothing uncommitted"
     return f"- git now: {branch}, HEAD `{now.head_now[:7] or 'none'}`; {tree}"
 
 
@@ -189,7 +188,11 @@ def _measure(lines: Sequence[str]) -> int:
     return sum(len(line) + 1 for line in lines)
 
 
+def explain_references(thread: Thread) -> str:
+    """Return the line that says how to open an entry that a block or a summary refers to."""
+    return f"`#n` is an entry of the thread: open it with `tasuki read {thread.id[:8]}#n` or the tool read_thread."
+
+
 def _join_block(thread: Thread, lines: dict[str, list[str]]) -> str:
     parts = [f"## {HEADINGS[name]}\n" + "\n".join(found) for name, found in lines.items() if found]
-    opens = f"`#n` is an entry of the thread: open it with `tasuki read {thread.id[:8]}#n` or the tool read_thread."
-    return "\n".join([FENCE_OPEN, INTRODUCTION, opens, *parts, FENCE_CLOSE])
+    return "\n".join([FENCE_OPEN, INTRODUCTION, explain_references(thread), *parts, FENCE_CLOSE])

@@ -90,9 +90,10 @@ def _restore(harness: Harness, call: HookCall, memory: CompactionMemory) -> str:
 def _find_compaction(thread: Thread, call: HookCall, memory: CompactionMemory) -> Compaction:
     """Return the compaction that a hook is about, from the thread, the payload or the memory."""
     instructions, kept = memory.take("instructions"), memory.take("summary")
-    found = find_last_compaction(thread, instructions) if call.is_recorded else None
+    if call.is_recorded and (found := find_last_compaction(thread, instructions)):
+        return found
     coming = build_coming_compaction(thread, call.text or kept, instructions)
-    return found or replace(coming, in_view=f"{coming.in_view}\n{call.in_view}")
+    return replace(coming, in_view=f"{coming.in_view}\n{call.in_view}")
 
 
 def _report_block(harness: Harness, memory: CompactionMemory, block: RestoreBlock) -> None:

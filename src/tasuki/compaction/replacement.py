@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tasuki.compaction.block import SUMMARY_TITLE, format_rules
+from tasuki.compaction.block import SUMMARY_TITLE, explain_references, format_rules
 from tasuki.compaction.rules import list_rules
 from tasuki.compaction.said import SaidText
 from tasuki.config.settings import LoadedSettings, Settings
@@ -59,8 +59,7 @@ def write_summary(
     """
     settings = _adapt_settings(loaded.settings)
     analyzed = pipeline.analyze_thread(harness, path, Goal(text=""), settings, replay=replay)
-    opens = f"`#n` is an entry of the thread: open it with `tasuki read {analyzed.thread.id[:8]}#n` or the tool read_thread."
-    head = [SUMMARY_TITLE, INTRODUCTION, opens, FENCE_OPEN]
+    head = [SUMMARY_TITLE, INTRODUCTION, explain_references(analyzed.thread), FENCE_OPEN]
     room = settings.budget - tokens("\n".join([*head, "", FENCE_CLOSE]))
     composer = _SummaryComposer(analyzed, replace(loaded, settings=settings), room)
     lines, words = composer.write(int(room * WORDS_SHARE))

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from tasuki.cli.output import format_age, format_table, print_json, shorten_fold
 from tasuki.errors import NotPossible, Refused, ServerAway
 from tasuki.harness.reading.usage_limits import describe_reset
 from tasuki.text_safety import shorten_to_line
+
+if TYPE_CHECKING:
+    from tasuki.cli.fleet.client import FleetClient
 
 WIDTH_COLUMNS = 200
 NEXT_TO_REPOSITORY = ":next:"
@@ -264,8 +267,6 @@ def handoff(
     usage limit the document is written from its thread. Exit code 3 while sub-agents or background
     commands run, or it compacts its context; --force proceeds anyway.
     """
-    from tasuki.cli.fleet.handoffs import watch_handoff
-
     server = create_client()
     if not (force or from_thread):
         _refuse_if_busy(server.get("agents", id))
@@ -276,13 +277,7 @@ def handoff(
         click.echo(
             f"Handoff {begun_handoff['id'][:8]} of agent {id} ({_format_name(begun_handoff)}) begins."
         )
-    if watch:
-        return watch_handoff(server, begun_handoff["id"], as_json=as_json)
-    if as_json:
-        print_json({"handoff": begun_handoff})
-    else:
-        click.echo("Its steps: tasuki handoffs --agents", err=True)
-    return 0
+    return _finish_start(server, begun_handoff, watch=watch, as_json=as_json)
 
 
 @agent.command()
@@ -304,7 +299,6 @@ def fork(id: int, goal: str, persona: str, worktree: str | None, watch: bool, as
     Nothing is typed to the first one. The second one begins with a brief of its thread, made for the
     goal, and has a persona of its own. Uncommitted changes stay in the folder of the first one.
     """
-    from tasuki.cli.fleet.handoffs import watch_handoff
     from tasuki.config.settings import load_settings
     from tasuki.draft.goal import check_goal
 
@@ -320,13 +314,7 @@ def fork(id: int, goal: str, persona: str, worktree: str | None, watch: bool, as
         click.echo(
             f"Fork {begun_fork['id'][:8]} of agent {id} begins, as {_format_name(begun_fork)}{where}."
         )
-    if watch:
-        return watch_handoff(server, begun_fork["id"], as_json=as_json)
-    if as_json:
-        print_json({"handoff": begun_fork})
-    else:
-        click.echo("Its steps: tasuki handoffs --agents", err=True)
-    return 0
+    return _finish_start(server, begun_fork, watch=watch, as_json=as_json)
 
 
 @agent.command()
@@ -356,6 +344,21 @@ def recover(reason: str, dry_run: bool, watch: bool, as_json: bool) -> int:
         print_recovery(records)
     failed = any((one["handoff"] or {}).get("state") in ("failed", "uncertain") for one in records)
     return int(failed or any(one["refused"] for one in records))
+
+
+def _finish_start(
+    server: "FleetClient", begun: dict[str, Any], *, watch: bool, as_json: bool
+) -> int:
+    """Watch a handoff or a fork that has begun, or say where its steps are; return the exit code."""
+    from tasuki.cli.fleet.handoffs import watch_handoff
+
+    if watch:
+        return watch_handoff(server, begun["id"], as_json=as_json)
+    if as_json:
+        print_json({"handoff": begun})
+    else:
+        click.echo("Its steps: tasuki handoffs --agents", err=True)
+    return 0
 
 
 def _refuse_if_busy(record: dict[str, Any]) -> None:

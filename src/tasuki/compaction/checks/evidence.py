@@ -6,6 +6,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from tasuki.compaction.checks.figures import Figure, find_figures
+from tasuki.compaction.checks.polarity import list_words
 from tasuki.compaction.moment import Compaction
 from tasuki.draft.checks.lookup import ThreadLookup
 from tasuki.draft.facts.commands import normalize_command
@@ -14,7 +15,6 @@ from tasuki.draft.facts.files import is_outside
 from tasuki.draft.text.entries import extract_user_words
 from tasuki.draft.text.split import fold_for_comparison, fold_whitespace
 from tasuki.model import CommandFact, FileFact, Thread
-from tasuki.patterns import compile_pattern
 
 
 class Correction(Struct, frozen=True):
@@ -139,11 +139,3 @@ class SummaryEvidence:
             if entry.kind == "user" and (words := extract_user_words(entry)):
                 found[entry.ref] = fold_for_comparison(words).lower()
         return found
-
-
-_WORD = compile_pattern(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
-
-
-def list_words(text: str) -> list[str]:
-    """Return the words of a text in lower case, in order."""
-    return [word.lower() for word in _WORD.findall(text)]

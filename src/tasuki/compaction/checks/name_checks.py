@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence, list_words
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
+from tasuki.compaction.checks.polarity import list_words
 from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import fold_quote

@@ -25,13 +25,17 @@ MIN_SHARED, SAME_SHARE = 2, 0.7
 """Telling words that two sentences share at least, and the share of those of the rule."""
 
 
+def list_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, in order."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
 @lru_cache(maxsize=8_192)
 def extract_telling_words(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about, cut to their stems."""
-    found = (word.lower() for word in _WORD.findall(text))
     return frozenset(
         _cut_stem(word)
-        for word in found
+        for word in list_words(text)
         if len(word) > 2 and word not in STOP_WORDS and word not in _MODAL
     )
 

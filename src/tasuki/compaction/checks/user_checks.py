@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from tasuki.compaction.checks.evidence import Correction, SummaryEvidence, list_words
+from tasuki.compaction.checks.evidence import Correction, SummaryEvidence
 from tasuki.compaction.checks.figures import find_figures
 from tasuki.compaction.checks.polarity import (
     denies,
     extract_telling_words,
+    list_words,
     says_opposite,
     swaps_preference,
 )

@@ -16,11 +16,14 @@ from tasuki.compaction.checks.summary_lines import SummaryLine
 from tasuki.draft.checks.claims import extract_claims
 from tasuki.draft.checks.lookup import contains_command, matches_shortened
 from tasuki.draft.facts.commands import shorten_command, strip_filter
+from tasuki.draft.facts.repository_lines import name_paths
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
 from tasuki.model import CommandFact
 from tasuki.patterns import compile_pattern
 
+MOST_NAMED = 4
+"""Files that a correction names."""
 _CHECK_WORDS = (
     (
         "test",
@@ -240,7 +243,7 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
     if says_all and not _NEGATED.search(_NO_UNCOMMITTED.sub("", line.words)):
         left = sorted(evidence.uncommitted)
         if left and not line.is_past:
-            yield Correction(text, f"edited after the last commit: {_name_paths(left)}")
+            yield Correction(text, f"edited after the last commit: {name_paths(left, MOST_NAMED)}")
     elif _NOT_COMMITTED.search(line.words):
         done = [f for f in named if f.edits and f.path not in evidence.uncommitted and live]
         known = any(c.ref > f.edits[-1] for f in done for c in live)
@@ -258,7 +261,8 @@ def _check_commits(line: SummaryLine, evidence: SummaryEvidence) -> Iterator[Cor
         left = [f.path for f in named if f.edits and f.path in evidence.uncommitted]
         if left and len(left) == len(named):
             yield Correction(
-                text, f"edited since the last commit that includes it: {_name_paths(left)}"
+                text,
+                f"edited since the last commit that includes it: {name_paths(left, MOST_NAMED)}",
             )
     yield from _check_push(line, evidence)
     yield from _check_merge(line, evidence)
@@ -283,11 +287,6 @@ _KNOWN_PULL = compile_pattern(r"\bprs?\b|\bmrs?\b|pull|merge request|#\d")
 
 
 _NO_UNCOMMITTED = compile_pattern(r"(?i)\b(?:no|nothing (?:is )?(?:left )?)\W*un-?committed\b")
-
-
-def _name_paths(paths: list[str]) -> str:
-    named = ", ".join(f"`{path}`" for path in paths[:4])
-    return f"{named} and {len(paths) - 4} more" if len(paths) > 4 else named
 
 
 def _name_commits(evidence: SummaryEvidence) -> str:
