@@ -1,8 +1,26 @@
 """The tables of the fleet. Times are seconds since 1970, UTC. `migrations/` creates them."""
 
+from typing import Any
+
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import FunctionElement
 
 metadata = sa.MetaData()
+
+
+class CurrentTransaction(FunctionElement[int]):
+    """The number of the current transaction; 0 on SQLite, where one writes at a time."""
+
+    inherit_cache = True
+    type = sa.BigInteger()
+
+
+@compiles(CurrentTransaction)
+def _compile_transaction(element: CurrentTransaction, compiler: Any, **_: Any) -> str:
+    is_postgres = compiler.dialect.name == "postgresql"
+    return "((pg_current_xact_id())::text)::bigint" if is_postgres else "0"
+
 
 personas = sa.Table(
     "personas",
@@ -87,8 +105,11 @@ events = sa.Table(
     sa.Column("handoff_id", sa.Text),
     sa.Column("text", sa.Text, nullable=False, server_default=""),
     sa.Column("data", sa.JSON, nullable=False, server_default="{}"),
+    # the transaction that wrote it: lines of several hosts are read in this order
+    sa.Column("xid", sa.BigInteger, nullable=False, server_default=CurrentTransaction()),
     sqlite_autoincrement=True,
 )
+sa.Index("events_in_order", events.c.xid, events.c.id)
 sa.Index("events_by_agent", events.c.agent_id, events.c.id)
 sa.Index("events_by_handoff", events.c.handoff_id, events.c.id)
 
@@ -123,6 +144,8 @@ handoffs = sa.Table(
     sa.Column("fork", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("worktree", sa.Text, nullable=False, server_default=""),
     sa.Column("branch", sa.Text, nullable=False, server_default=""),
+    sa.Column("target_host", sa.Text, nullable=False, server_default=""),  # of a move
+    sa.Column("move", sa.JSON(none_as_null=True)),  # its plan, and what is done of it
 )
 sa.Index(
     "one_handoff_per_agent",
@@ -220,4 +243,84 @@ hosts = sa.Table(
     sa.Column("label", sa.Text, nullable=False),  # the machine's name
     sa.Column("version", sa.Text, nullable=False),  # of tasuki
     sa.Column("started_at", sa.Double, nullable=False),  # its server, the last time
+    sa.Column("given_label", sa.Text, nullable=False, server_default=""),  # by the operator
+    sa.Column("boot_id", sa.Text, nullable=False, server_default=""),
+    sa.Column("address", sa.Text, nullable=False, server_default=""),
+    sa.Column("role", sa.Text, nullable=False, server_default=""),  # of PostgreSQL
+    sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),  # starts of its server
+    sa.Column("last_seen", sa.Double),  # by the clock of the database
+    sa.Column("given_up_at", sa.Double),
+    sa.Column("retired_at", sa.Double),
+    sa.Column("details", sa.JSON, nullable=False, server_default="{}"),
+)
+
+persona_files = sa.Table(
+    "persona_files",
+    metadata,
+    sa.Column("slug", sa.Text, sa.ForeignKey("personas.slug"), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("changed_at", sa.Double, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),  # where it was changed
+)
+
+documents = sa.Table(
+    "documents",
+    metadata,
+    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), primary_key=True),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("changed_at", sa.Double, nullable=False),
+)
+
+parcels = sa.Table(
+    "parcels",
+    metadata,
+    sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("content", sa.LargeBinary, nullable=False),  # a piece of a git bundle
+)
+
+thread_copies = sa.Table(
+    "thread_copies",
+    metadata,
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), primary_key=True),
+    sa.Column("record", sa.JSON, nullable=False),
+    sa.Column("stored_at", sa.Double, nullable=False),
+)
+
+thread_blocks = sa.Table(
+    "thread_blocks",
+    metadata,
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), primary_key=True),
+    sa.Column("part", sa.Integer, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("content", sa.LargeBinary, nullable=False),  # compressed by Zstandard
+)
+
+host_requests = sa.Table(
+    "host_requests",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("host", sa.Text, nullable=False),  # who is asked
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("asked_at", sa.Double, nullable=False),
+)
+host_answers = sa.Table(
+    "host_answers",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("content", sa.JSON, nullable=False),
+    sa.Column("answered_at", sa.Double, nullable=False),
+)
+
+join_tokens = sa.Table(
+    "join_tokens",
+    metadata,
+    sa.Column("role", sa.Text, primary_key=True),  # the role of PostgreSQL that it opens
+    sa.Column("label", sa.Text, nullable=False, server_default=""),
+    sa.Column("made_at", sa.Double, nullable=False),
+    sa.Column("ends_at", sa.Double, nullable=False),
+    sa.Column("used_at", sa.Double),
+    sa.Column("host", sa.Text, nullable=False, server_default=""),
 )
