@@ -182,7 +182,11 @@ def make_old(world: World) -> None:
     (world.data / "fleet" / "hosts").write_text(f"{machine or '-'} vm\n")
     for table, more in (("agents", ""), ("handoffs", ", queue = 'host-vm'"), ("alerts", "")):
         world.sql(f"UPDATE {table} SET host = 'vm'{more} WHERE host = '{host['id']}'")
-    for later in ("DROP TABLE hosts", "DROP TABLE browser_sessions", "DROP TABLE lessons",
+    for later in (*(f"DROP TABLE {name}" for name in ("persona_files", "documents", "parcels", "thread_copies",
+                    "thread_blocks", "host_requests", "host_answers", "join_tokens")),
+                  "DROP INDEX events_in_order", "ALTER TABLE events DROP COLUMN xid",
+                  "ALTER TABLE handoffs DROP COLUMN target_host", "ALTER TABLE handoffs DROP COLUMN move",
+                  "DROP TABLE hosts", "DROP TABLE browser_sessions", "DROP TABLE lessons",
                   "ALTER TABLE handoffs DROP COLUMN goal", "DROP INDEX one_handoff_per_agent",
                   "CREATE UNIQUE INDEX one_handoff_per_agent ON handoffs (agent_id) WHERE state != 'cancelled'",
                   "ALTER TABLE handoffs DROP COLUMN fork", "ALTER TABLE handoffs DROP COLUMN worktree",

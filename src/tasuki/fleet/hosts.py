@@ -170,7 +170,7 @@ def settle_hosts(
     one that the folder knows has a server.
     """
     formers = {host.former}
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         record_host(connection, host)
         others = {
             other.id: other.label for other in (*host.others, *_find_former_ids(connection, host))
@@ -186,7 +186,7 @@ def settle_hosts(
     if moved:
         formers |= {other.former for other in host.others}
     formers.discard("")
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         agents_taken = sum(take_over_host(connection, x, host.id, queue) for x in sorted(formers))
         agents_left = count_alive(connection, [id for id in others if not is_running(id)])
     if agents_taken:

@@ -89,7 +89,7 @@ class Fleet:
         for path in () if database_url else (data.parent / "fleet.db", data / "workflows.db"):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # readable by the owner alone
         url = normalize_url(database_url or build_sqlite_url(data.parent / "fleet.db"))
-        self.database = FleetDatabase(url)
+        self.database = FleetDatabase(url, self.host)
         self.claim = build_claim(url, self.host_record)
         self.changes = ChangeFeed()
         settings = loaded.settings

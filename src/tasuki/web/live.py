@@ -79,8 +79,8 @@ class LogStreams:
     def __init__(self, database: FleetDatabase, on_event: Callable[[FleetEvent], None]) -> None:
         self.database = database
         self.on_event = on_event
-        self.position = 0
-        """Id of the last line that was sent to the streams."""
+        self.position = queries.LogPlace(0, 0)
+        """The last line that was sent to the streams."""
         self.streams: set[EventStream] = set()
         self.cut_off = 0
         """Readers that were too slow, since the start."""
@@ -94,7 +94,7 @@ class LogStreams:
     async def start(self) -> None:
         """Start after the newest line."""
         self._loop = asyncio.get_running_loop()
-        self.position = await self._read(queries.find_newest_event, self.database)
+        self.position = await self._read(queries.find_newest_place, self.database)
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -121,21 +121,24 @@ class LogStreams:
 
         None for new ones.
         """
-        newest = await self._read(queries.find_newest_event, self.database)
-        cursor = newest if after is None or after > newest else after
+        newest = await self._read(queries.find_newest_place, self.database)
+        cursor = newest
+        if after is not None:
+            cursor = min(await self._read(queries.find_place, self.database, after), newest)
         while (
             self._task and self.position < cursor
         ):  # the other readers are about to get what this one has
             self._news.set()
             await asyncio.sleep(PAUSE_SECONDS / 4)
-        yield f"retry: 2000\nid: {cursor}\n\n".encode()
+        yield f"retry: 2000\nid: {cursor.id}\n\n".encode()
         while cursor < self.position:
-            rows = await self._read(queries.list_events_after, self.database, cursor, PAGE_LINES)
-            rows = [row for row in rows if row.id <= self.position]  # newer ones go to all streams
-            if not rows:
+            lines = await self._read(queries.list_lines_after, self.database, cursor, PAGE_LINES)
+            # newer ones go to all streams
+            lines = [line for line in lines if line[0] <= self.position]
+            if not lines:
                 break
-            cursor = rows[-1].id
-            yield encode_events(rows)
+            cursor = lines[-1][0]
+            yield encode_events([event for _, event in lines])
         stream = EventStream()  # no await between reading the position and this line
         self.streams.add(stream)
         try:
@@ -169,17 +172,18 @@ class LogStreams:
 
     async def _read_news(self) -> None:
         while True:
-            rows = await self._read(
-                queries.list_events_after, self.database, self.position, PAGE_LINES
+            lines = await self._read(
+                queries.list_lines_after, self.database, self.position, PAGE_LINES
             )
-            if not rows:
+            if not lines:
                 return
-            self.position = rows[-1].id
+            self.position = lines[-1][0]
+            events = [event for _, event in lines]
             if self.streams:
-                await self._send_piece(encode_events(rows))
-            for row in rows:
-                self.on_event(row)
-            if len(rows) < PAGE_LINES:
+                await self._send_piece(encode_events(events))
+            for event in events:
+                self.on_event(event)
+            if len(lines) < PAGE_LINES:
                 return
 
     async def _send_piece(self, piece: bytes) -> None:
@@ -226,21 +230,21 @@ class ChangedIds(Struct):
     handoffs: set[str]
     alerts: set[int]
     newest: int = 0
-    """Id of the newest line that was taken in."""
+    """Id of the last line that was taken in."""
 
-    def join(self, other: "ChangedIds") -> None:
-        """Add the news of another one."""
-        self.agents |= other.agents
-        self.handoffs |= other.handoffs
-        self.alerts |= other.alerts
-        self.newest = max(self.newest, other.newest)
+    def join(self, older: "ChangedIds") -> None:
+        """Add the news of an older one."""
+        self.agents |= older.agents
+        self.handoffs |= older.handoffs
+        self.alerts |= older.alerts
+        self.newest = self.newest or older.newest
 
     def __bool__(self) -> bool:
         return bool(self.agents or self.handoffs or self.alerts)
 
     def add(self, event: FleetEvent) -> None:
         """Add a line of the log."""
-        self.newest = max(self.newest, event.id)
+        self.newest = event.id
         if event.agent_id is not None:
             self.agents.add(event.agent_id)
         if event.handoff_id:

@@ -83,7 +83,7 @@ class AgentLifecycle:
 
         Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
         """
-        with self.database.write() as connection:
+        with self.database.write(alone=True) as connection:
             id = self.insert_agent(connection, request)
         try:
             return self.complete_start(id)
@@ -331,7 +331,7 @@ def adopt_agent(
             f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
         )
     process = _find_program(pane, state.pid)
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         id = _find_known_agent(connection, host, pane, harness, session, process)
         if persona:
             check_available(connection, persona, except_agent=id)

@@ -177,7 +177,7 @@ def decide_lessons(
     would be too long.
     """
     lessons, now = tables.lessons, time.time()
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         queries.load_persona(connection, slug)
         proposed = [x for x in _read_lessons(connection, slug) if x.state == "proposed"]
         if unknown := sorted(set(ids) - {x.id for x in proposed}):

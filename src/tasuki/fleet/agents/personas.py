@@ -64,7 +64,7 @@ def add_persona(
     role, name = _normalize_word("role", role), _normalize_word("name", name)
     _check_settings(harness, threshold, on_limit)
     content = _encode_skill(skill)
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         number = _find_free_number(connection, root, role, name)
         slug = f"{role}-{name}-{number}"
         persona_folder = _create_folder(root, slug, content)
@@ -108,7 +108,7 @@ def edit_persona(
     PersonaNotFound, NotPossible, UsageError, StoreFailed.
     """
     content = None if skill is None else _encode_skill(skill)
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         old = queries.load_persona(connection, slug)
         values: dict[str, Any] = {}
         if harness is not None:
@@ -145,7 +145,7 @@ def retire_persona(database: FleetDatabase, slug: str) -> Persona:
     Raises PersonaNotFound; NotPossible while an agent works as it; AlreadyUnderWay while its
     handoff asks for a successor.
     """
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         old = queries.load_persona(connection, slug)
         agents = tables.agents
         working = sa.select(agents.c.id).where(

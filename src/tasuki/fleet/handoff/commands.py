@@ -55,7 +55,7 @@ def begin_handoff(
 ) -> FleetHandoff:
     """Record a handoff as under way. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
     columns = request.build_columns()
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         agent = queries.load_agent(connection, agent_id)
         if old := _find_open(connection, agent_id):
             return _restart_handoff(connection, old, agent, {**columns, "queue": queue})
@@ -139,7 +139,7 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
     Raises HandoffNotFound; NotPossible for one that has not failed, or after which another
     agent worked as the persona.
     """
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         handoff = queries.load_handoff(connection, handoff_id)
         if handoff.state not in ("failed", "uncertain"):
             raise NotPossible(
@@ -224,7 +224,7 @@ def skip_acknowledgement(database: FleetDatabase, handoff_id: str) -> FleetHando
 def _settle_handoff(
     database: FleetDatabase, handoff_id: str, state: str, allowed_states: tuple[str, ...]
 ) -> FleetHandoff:
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         handoff = queries.load_handoff(connection, handoff_id)
         if handoff.state not in allowed_states:
             raise NotPossible(f"Handoff {handoff.id[:8]} is {handoff.state} already.")

@@ -81,7 +81,7 @@ def begin_fork(
         plan = plan_worktree(agent.cwd, request.worktree, slug)
     if not request.persona:
         slug = _add_twin(database, root, agent).slug
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         personas.check_available(connection, slug)
         values = {
             "id": new_id, "agent_id": agent.id, "persona": slug, "reason": clean_text(request.reason),

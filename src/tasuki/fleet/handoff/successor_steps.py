@@ -219,7 +219,7 @@ def _note_death(context: StepContext, handoff: FleetHandoff) -> None:
 
 def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
     """Return the id of the successor; insert one where there is none, or it has ended."""
-    with context.database.write(synced=False) as connection:
+    with context.database.write(synced=False, alone=True) as connection:
         current = queries.load_handoff(connection, handoff.id)
         if (current.state, current.attempt) != ("running", handoff.attempt):
             raise HandoffStopped("The handoff is no longer under way.")

@@ -29,14 +29,21 @@ INCREMENTAL = 2
 CONVERTED_BYTES = 128 << 20
 """Larger SQLite files are not made shrinkable at the start: 100 MB take a second."""
 WRITE_LOCK = 7_265_827
-"""PostgreSQL's advisory lock for every write: log ids in commit order, and no deadlocks."""
+"""PostgreSQL's advisory lock for writes that must be alone in the whole fleet."""
+HOST_LOCK_CLASS = 7_265
+"""PostgreSQL's advisory locks for the writes of one host: one at a time, and no deadlocks."""
+POOL_SIZE, POOL_OVERFLOW = 4, 1
+"""Connections of one pool to PostgreSQL. A server has two: its own, and that of DBOS."""
 
 _AWAY = ("locked", "busy", "unable to open", "disk", "readonly", "read-only")
 """What SQLite says when its file cannot be used for now."""
 _AWAY_CODES = ("08", "53", "57P", "40", "55P03")
 """SQLSTATEs of PostgreSQL that pass: no connection, no room, shutdown, a deadlock, a lock."""
 
-_LOCK = sa.select(sa.func.pg_advisory_xact_lock(WRITE_LOCK))
+_LOCK_FLEET = sa.select(sa.func.pg_advisory_xact_lock(WRITE_LOCK))
+_LOCK_HOST = sa.select(
+    sa.func.pg_advisory_xact_lock(HOST_LOCK_CLASS, sa.func.hashtext(sa.bindparam("host")))
+)
 
 log = logging.getLogger("tasuki.fleet")
 
@@ -85,8 +92,8 @@ def create_engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine
         sql_engine = sa.create_engine(
             url,
             pool_pre_ping=True,
-            pool_size=options.pop("pool_size", 10),
-            max_overflow=20,
+            pool_size=POOL_SIZE,
+            max_overflow=POOL_OVERFLOW,
             connect_args={"connect_timeout": 5},
             **options,
         )
@@ -211,10 +218,11 @@ def is_temporary(error: BaseException) -> bool:
 
 
 class FleetDatabase:
-    """Connections to the fleet's tables."""
+    """Connections to the fleet's tables, from one host."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, host: str = "") -> None:
         self.url = normalize_url(url)
+        self.host = host
         self.engine = create_engine(self.url)
         self._is_away: bool | None = None
         self.is_sqlite = self.url.startswith("sqlite")
@@ -230,18 +238,23 @@ class FleetDatabase:
             yield connection
 
     @contextmanager
-    def write(self, *, synced: bool = True) -> Iterator[sa.Connection]:
+    def write(self, *, synced: bool = True, alone: bool = False) -> Iterator[sa.Connection]:
         """Yield a transaction: committed at the end of the block, rolled back where it raises.
 
-        There is one at a time. SQLite itself would wait in naps of up to 100 ms; waiting for the
-        lock avoids them. `synced` False: SQLite does not wait for the disk. Such a commit outlives
-        the process. It is lost only with the machine itself and its agents, unless a later commit
-        waited for the disk, as the end of every step does.
+        A host has one at a time. With `alone` the whole fleet has, for what depends on rows of
+        every host: whether a persona is free, which number the next one gets.
+
+        SQLite itself would wait in naps of up to 100 ms; waiting for the lock avoids them. `synced`
+        False: SQLite does not wait for the disk. Such a commit outlives the process. It is lost only
+        with the machine itself and its agents, unless a later commit waited for the disk, as the end
+        of every step does.
         """
         held = self._hold_connection(writes=True, synced=synced)
         with self._write_turn, held as connection, connection.begin():
             if not self.is_sqlite:
-                connection.execute(_LOCK)
+                if alone:
+                    connection.execute(_LOCK_FLEET)
+                connection.execute(_LOCK_HOST, {"host": self.host})
             yield connection
 
     @contextmanager

@@ -5,7 +5,7 @@ A function with a `source` reads in a transaction of the database, or in the cal
 
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -305,18 +305,71 @@ def list_steps(database: FleetDatabase, handoff_id: str) -> list[StepRun]:
 # -- the log ---------------------------------------------------------------------------
 
 
+class LogPlace(NamedTuple):
+    """A place in the log: the transaction that wrote a line, and the line's id.
+
+    Lines of several hosts are read in this order. Ids alone do not do: a transaction of another
+    host may commit a smaller one later.
+    """
+
+    xid: int
+    id: int
+
+
+def find_newest_place(database: FleetDatabase) -> LogPlace:
+    """Find the place of the newest line that readers may see; (0, 0) in an empty log."""
+    query = _FIND_NEWEST_PLACE if database.is_sqlite else _FIND_NEWEST_SETTLED
+    with database.read() as connection:
+        row = connection.execute(query).first()
+    return LogPlace(*row) if row else LogPlace(0, 0)
+
+
+def find_newest_event(database: FleetDatabase) -> int:
+    """Find the id of the newest line that readers may see; 0 for an empty log."""
+    return find_newest_place(database).id
+
+
+def find_place(database: FleetDatabase, event_id: int) -> LogPlace:
+    """Find the place of a line.
+
+    Before all others where it was deleted with the oldest; the newest where no line has the id yet.
+    """
+    with database.read() as connection:
+        row = connection.execute(_FIND_PLACE, {"wanted": min(event_id, GREATEST_ID)}).first()
+        if row:
+            return LogPlace(*row)
+        greatest = connection.execute(sa.select(sa.func.max(_EVENTS.id))).scalar_one() or 0
+    return LogPlace(0, event_id) if event_id < greatest else find_newest_place(database)
+
+
+def list_lines_after(
+    database: FleetDatabase, place: LogPlace, limit: int, agent_id: int | None = None
+) -> list[tuple[LogPlace, FleetEvent]]:
+    """List lines after a place, oldest first, each with its own place.
+
+    On PostgreSQL those of transactions are left out that began after one which still runs: it may
+    write lines that belong before them.
+    """
+    query = _FIND_LINES if database.is_sqlite else _FIND_SETTLED_LINES
+    parameters: dict[str, Any] = {"xid": place.xid, "after": place.id, "most": limit}
+    if agent_id is not None:
+        query, parameters = query.where(tables.events.c.agent_id == sa.bindparam("of")), {
+            **parameters,
+            "of": agent_id,
+        }
+    with database.read() as connection:
+        rows = connection.execute(query, parameters).all()
+    return [(LogPlace(row[0], row[1]), _parse_columns(FleetEvent, row[1:])) for row in rows]
+
+
 def list_events_after(
     database: FleetDatabase, after_id: int, limit: int, agent_id: int | None = None
 ) -> list[FleetEvent]:
-    """List lines of the log with a greater id, oldest first; of one agent where that is given."""
+    """List lines of the log after a line, oldest first; of one agent where that is given."""
     if not after_id <= GREATEST_ID:
         return []
-    query = _FIND_EVENTS if agent_id is None else _FIND_AGENT_EVENTS
-    parameters = {"after": after_id, "most": limit} | (
-        {"of": agent_id} if agent_id is not None else {}
-    )
-    with database.read() as connection:
-        return [_parse_columns(FleetEvent, row) for row in connection.execute(query, parameters)]
+    place = find_place(database, after_id)
+    return [event for _, event in list_lines_after(database, place, limit, agent_id)]
 
 
 def list_last_events(database: FleetDatabase, agent_id: int, limit: int) -> list[FleetEvent]:
@@ -325,12 +378,6 @@ def list_last_events(database: FleetDatabase, agent_id: int, limit: int) -> list
     query = query.order_by(tables.events.c.id.desc()).limit(limit)
     with database.read() as connection:
         return [_parse_columns(FleetEvent, row) for row in connection.execute(query)]
-
-
-def find_newest_event(database: FleetDatabase) -> int:
-    """Find the id of the newest line of the log; 0 for an empty one."""
-    with database.read() as connection:
-        return connection.execute(sa.select(sa.func.max(tables.events.c.id))).scalar_one() or 0
 
 
 # -- lineage ---------------------------------------------------------------------------
@@ -398,13 +445,23 @@ _FIND_HANDOFF = _SELECT_HANDOFFS.where(tables.handoffs.c.id == sa.bindparam("wan
 _FIND_HANDOFF_BY_PREFIX = _SELECT_HANDOFFS.where(
     tables.handoffs.c.id.startswith(sa.bindparam("wanted"))
 )
-_FIND_EVENTS = (
-    _select_columns(FleetEvent, tables.events)
-    .where(tables.events.c.id > sa.bindparam("after"))
-    .order_by(tables.events.c.id)
+_EVENTS = tables.events.c
+_SETTLED = _EVENTS.xid < sa.text("(pg_snapshot_xmin(pg_current_snapshot())::text)::bigint")
+"""Whether no transaction runs that could still write a line before this one."""
+_FIND_PLACE = sa.select(_EVENTS.xid, _EVENTS.id).where(_EVENTS.id == sa.bindparam("wanted"))
+_FIND_NEWEST_PLACE = (
+    sa.select(_EVENTS.xid, _EVENTS.id).order_by(_EVENTS.xid.desc(), _EVENTS.id.desc()).limit(1)
+)
+_FIND_NEWEST_SETTLED = _FIND_NEWEST_PLACE.where(_SETTLED)
+_FIND_LINES = (
+    sa.select(_EVENTS.xid, *(_EVENTS[name] for name in FleetEvent.__struct_fields__))
+    .where(
+        sa.tuple_(_EVENTS.xid, _EVENTS.id) > sa.tuple_(sa.bindparam("xid"), sa.bindparam("after"))
+    )
+    .order_by(_EVENTS.xid, _EVENTS.id)
     .limit(sa.bindparam("most"))
 )
-_FIND_AGENT_EVENTS = _FIND_EVENTS.where(tables.events.c.agent_id == sa.bindparam("of"))
+_FIND_SETTLED_LINES = _FIND_LINES.where(_SETTLED)
 _FIND_ATTEMPT = sa.select(tables.handoffs.c.state, tables.handoffs.c.attempt).where(
     tables.handoffs.c.id == sa.bindparam("wanted")
 )

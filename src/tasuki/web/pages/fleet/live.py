@@ -34,7 +34,7 @@ async def stream_page(
 ) -> Stream:
     """Stream pieces of the open page, from the state in which it was made."""
     pages: PageStreams = state.live_pages
-    after = max(after, parse_last_id(request.headers.get("last-event-id", "")) or 0)
+    after = parse_last_id(request.headers.get("last-event-id", "")) or after
     pieces = _stream_while_signed_in(request, pages.stream_pieces(page[:80], after))
     return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
 
