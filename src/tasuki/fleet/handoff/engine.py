@@ -20,6 +20,7 @@ from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.store.database import (
+    ENGINE_POOL_SIZE,
     create_engine,
     give_back_pages,
     is_writable,
@@ -101,7 +102,8 @@ class HandoffEngine:
         """
         logging.getLogger("dbos").setLevel(logging.CRITICAL)  # the caller reports what went wrong
         # After a power loss DBOS may forget a finished step. Steps check their effect first.
-        self._engine = create_engine(self.url, synced=False)
+        pool = {} if self.url.startswith("sqlite") else {"pool_size": ENGINE_POOL_SIZE}
+        self._engine = create_engine(self.url, synced=False, **pool)
         check_file(self._engine)
         check_lock(self._engine)  # DBOS would wait for it for ever, in silence
         make_shrinkable(self._engine)

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,13 @@ CONVERTED_BYTES = 128 << 20
 """Larger SQLite files are not made shrinkable at the start: 100 MB take a second."""
 WRITE_LOCK = 7_265_827
 """PostgreSQL's advisory lock for writes that must be alone in the whole fleet."""
-HOST_LOCK_CLASS = 7_265
-"""PostgreSQL's advisory locks for the writes of one host: one at a time, and no deadlocks."""
-POOL_SIZE, POOL_OVERFLOW = 4, 1
-"""Connections of one pool to PostgreSQL. A server has two: its own, and that of DBOS."""
+POOL_SIZE, ENGINE_POOL_SIZE, POOL_OVERFLOW = 4, 2, 1
+"""Connections to PostgreSQL: of the fleet's own pool, of DBOS's, and how many more each may have.
+
+With the one that holds the server's lock and the one that listens a server has 10 at most.
+"""
+IDLE_SECONDS = 3.0
+"""A connection that was idle for this long is asked whether it lives, before it is used."""
 
 _AWAY = ("locked", "busy", "unable to open", "disk", "readonly", "read-only")
 """What SQLite says when its file cannot be used for now."""
@@ -41,9 +44,6 @@ _AWAY_CODES = ("08", "53", "57P", "40", "55P03")
 """SQLSTATEs of PostgreSQL that pass: no connection, no room, shutdown, a deadlock, a lock."""
 
 _LOCK_FLEET = sa.select(sa.func.pg_advisory_xact_lock(WRITE_LOCK))
-_LOCK_HOST = sa.select(
-    sa.func.pg_advisory_xact_lock(HOST_LOCK_CLASS, sa.func.hashtext(sa.bindparam("host")))
-)
 
 log = logging.getLogger("tasuki.fleet")
 
@@ -91,19 +91,40 @@ def create_engine(url: str, *, synced: bool = True, **options: Any) -> sa.Engine
     if not url.startswith("sqlite"):
         sql_engine = sa.create_engine(
             url,
-            pool_pre_ping=True,
-            pool_size=POOL_SIZE,
+            pool_size=options.pop("pool_size", POOL_SIZE),
             max_overflow=POOL_OVERFLOW,
+            pool_use_lifo=True,
             connect_args={"connect_timeout": 5},
             **options,
         )
         sa.event.listen(sql_engine, "handle_error", _mark_away)
+        sa.event.listen(sql_engine, "checkin", _note_return)
+        sa.event.listen(sql_engine, "checkout", _check_idle)
         return sql_engine
     sql_engine = sa.create_engine(
         url, connect_args={"timeout": BUSY_SECONDS}, pool_use_lifo=True, **options
     )
     sa.event.listen(sql_engine, "connect", partial(_on_connect, synced=synced))
     return sql_engine
+
+
+def _note_return(_connection: Any, record: Any) -> None:
+    record.info["returned_at"] = time.monotonic()
+
+
+def _check_idle(connection: Any, record: Any, _proxy: Any) -> None:
+    """Ask a connection that was idle whether it lives; the pool then takes another one.
+
+    Asking before each use would cost a round trip each time.
+    """
+    returned_at = record.info.get("returned_at")
+    if returned_at is None or time.monotonic() - returned_at < IDLE_SECONDS:
+        return
+    try:
+        connection.execute("SELECT 1")
+        connection.rollback()
+    except Exception as error:
+        raise sa.exc.DisconnectionError from error
 
 
 def _mark_away(context: sa.engine.ExceptionContext) -> None:
@@ -226,23 +247,31 @@ class FleetDatabase:
         self.engine = create_engine(self.url)
         self._is_away: bool | None = None
         self.is_sqlite = self.url.startswith("sqlite")
-        self._write_turn = threading.RLock() if self.is_sqlite else nullcontext()
+        self._write_turn = threading.RLock()
         if self.is_sqlite:
             sa.event.listen(self.engine, "connect", _disable_automatic_begin)
             sa.event.listen(self.engine, "begin", _begin_transaction)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """Yield a connection that sees one state of the tables."""
-        with self._hold_connection(writes=False) as connection, connection.begin():
-            yield connection
+        """Yield a connection that reads.
+
+        On SQLite all that it reads is of one state of the tables. On PostgreSQL each statement sees
+        the newest state, and is one round trip.
+        """
+        with self._hold_connection(writes=False) as connection:
+            if not self.is_sqlite:
+                yield connection.execution_options(isolation_level="AUTOCOMMIT")
+                return
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def write(self, *, synced: bool = True, alone: bool = False) -> Iterator[sa.Connection]:
         """Yield a transaction: committed at the end of the block, rolled back where it raises.
 
-        A host has one at a time. With `alone` the whole fleet has, for what depends on rows of
-        every host: whether a persona is free, which number the next one gets.
+        A host has one at a time, and one server. With `alone` the whole fleet has, for what depends on
+        rows of every host: whether a persona is free, which number the next one gets.
 
         SQLite itself would wait in naps of up to 100 ms; waiting for the lock avoids them. `synced`
         False: SQLite does not wait for the disk. Such a commit outlives the process. It is lost only
@@ -251,10 +280,8 @@ class FleetDatabase:
         """
         held = self._hold_connection(writes=True, synced=synced)
         with self._write_turn, held as connection, connection.begin():
-            if not self.is_sqlite:
-                if alone:
-                    connection.execute(_LOCK_FLEET)
-                connection.execute(_LOCK_HOST, {"host": self.host})
+            if alone and not self.is_sqlite:
+                connection.execute(_LOCK_FLEET)
             yield connection
 
     @contextmanager
