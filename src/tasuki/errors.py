@@ -15,7 +15,8 @@ TasukiError                 base; `exit_code` 1
 ├── PersonaNotFound         no persona matches
 ├── NotPossible             it cannot be done to an agent, persona or handoff in its state
 ├── AlreadyUnderWay         it is being done, or was done, already
-├── OtherHost               an agent or handoff belongs to another host, and is not changed here
+├── HostNotFound            no host of the fleet matches
+├── HostAway                the host of an agent does not answer
 ├── ServerAway              no server answers
 ├── ServerRuns              another server uses the data folder, or the database
 ├── ServerFailed            the server cannot start, or cannot go on
@@ -109,11 +110,12 @@ class AlreadyUnderWay(TasukiError):
         self.details = {name: value for name, value in details.items() if value}
 
 
-class OtherHost(TasukiError):
-    """An agent or a handoff belongs to another host: nothing was done.
+class HostNotFound(TasukiError):
+    """No host of the fleet matches what was asked for."""
 
-    The message names that host.
-    """
+
+class HostAway(TasukiError):
+    """The host of an agent does not answer; the message says what is known of the result."""
 
 
 class ServerAway(TasukiError):

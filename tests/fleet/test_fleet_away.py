@@ -16,7 +16,7 @@ from waiting import retry_until
 
 from tasuki.errors import HandoffNotFound
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.handoff.engine import HandoffEngine
+from tasuki.fleet.handoff.engine import HandoffEngine, HandoffStart
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
@@ -152,7 +152,7 @@ def test_a_step_is_recorded_once_the_database_is_back() -> None:
         engine = HandoffEngine(server.make(), "h", carry_out)
         engine.launch()
         try:
-            engine.begin_handoff(("0" * 32, 1, workflow.ALL_STEPS[0], False, engine.queue))
+            engine.begin_handoff(HandoffStart("0" * 32, 1, workflow.ALL_STEPS[0], engine.queue))
             assert away.wait(20)
             time.sleep(3)
             server.start()  # by the main thread: Linux ends it with the thread that started it

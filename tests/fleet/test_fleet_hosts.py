@@ -185,6 +185,7 @@ def make_old(world: World) -> None:
     for later in (*(f"DROP TABLE {name}" for name in ("persona_files", "documents", "parcels", "thread_copies",
                     "thread_blocks", "host_requests", "host_answers", "join_tokens")),
                   "DROP INDEX events_in_order", "ALTER TABLE events DROP COLUMN xid",
+                  "ALTER TABLE agents DROP COLUMN order_id",
                   "ALTER TABLE handoffs DROP COLUMN target_host", "ALTER TABLE handoffs DROP COLUMN move",
                   "DROP TABLE hosts", "DROP TABLE browser_sessions", "DROP TABLE lessons",
                   "ALTER TABLE handoffs DROP COLUMN goal", "DROP INDEX one_handoff_per_agent",

@@ -13,7 +13,7 @@ from fleet_records import SLUG, agent, handoff, persona
 from fleets import World
 from waiting import retry_until
 
-from tasuki.fleet.handoff.engine import HandoffEngine
+from tasuki.fleet.handoff.engine import HandoffEngine, HandoffStart
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, make_shrinkable
 from tasuki.fleet.store.pruner import MOST_PIECE, FleetPruner
@@ -170,7 +170,7 @@ def test_workflows_that_ended_go(tmp_path: Path) -> None:
     engine.launch()
     try:
         for id in ("old", "new", "slow"):
-            engine.begin_handoff((id, 1, "acknowledge", False, engine.queue, False))
+            engine.begin_handoff(HandoffStart(id, 1, "acknowledge", engine.queue))
         assert engine._engine
         query = sa.text("SELECT workflow_uuid, status FROM workflow_status")
 

@@ -10,16 +10,18 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki import __version__
-from tasuki.errors import OtherHost, ServerRuns, StoreFailed
+from tasuki.errors import ServerRuns, StoreFailed
 from tasuki.files import explain_error, replace_file
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki.launch.processes import read_boot_id
 from tasuki.text_safety import clean_text, shorten_to_line
 
 MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
@@ -218,10 +220,13 @@ def _find_former_ids(connection: sa.Connection, host: FleetHost) -> list[KnownHo
 def record_host(connection: sa.Connection, host: FleetHost) -> None:
     """Record that a server of this host starts."""
     hosts = tables.hosts
-    values = {"label": host.label, "version": __version__, "started_at": time.time()}
-    done = connection.execute(sa.update(hosts).where(hosts.c.id == host.id).values(**values))
-    if not done.rowcount:
-        connection.execute(sa.insert(hosts).values(id=host.id, **values))
+    values: dict[str, Any] = {
+        "label": host.label, "version": __version__, "started_at": time.time(),
+        "boot_id": read_boot_id(),
+    }  # fmt: skip
+    own = sa.update(hosts).where(hosts.c.id == host.id)
+    if not connection.execute(own.values(epoch=hosts.c.epoch + 1, **values)).rowcount:
+        connection.execute(sa.insert(hosts).values(id=host.id, epoch=1, **values))
 
 
 def take_over_host(connection: sa.Connection, former: str, host: str, queue: str) -> int:
@@ -245,19 +250,3 @@ def count_alive(connection: sa.Connection, hosts: Collection[str]) -> int:
     query = sa.select(sa.func.count()).select_from(agents)
     query = query.where(agents.c.ended_at.is_(None), agents.c.host.in_(sorted(hosts)))
     return int(connection.execute(query).scalar_one())
-
-
-def read_host_label(connection: sa.Connection, host_id: str) -> str:
-    """Return the name of a host for people; its id where none is known."""
-    query = sa.select(tables.hosts.c.label).where(tables.hosts.c.id == host_id)
-    return str(connection.execute(query).scalar() or host_id)
-
-
-def check_host(connection: sa.Connection, subject: str, host: str, own_host: str) -> None:
-    """Raise OtherHost where `subject` ("Agent 7") belongs to another host than this one."""
-    if host != own_host:
-        label = read_host_label(connection, host)
-        raise OtherHost(
-            f"{subject} runs on the host {label}, not on this one: nothing was done. "
-            f"Do it on {label}, whose server manages it."
-        )

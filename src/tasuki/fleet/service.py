@@ -7,34 +7,40 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from msgspec.structs import replace
+import msgspec
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.config import edit
 from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings, find_fleet_root
-from tasuki.errors import AlreadyUnderWay, NotPossible, OtherHost, ServerEnds, TasukiError
-from tasuki.fleet.agents import lifecycle, limits
-from tasuki.fleet.agents.agent_ends import AgentShutdown, LostAgent, check_gone, find_lost_agents
-from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest, check_folder, check_hooks
-from tasuki.fleet.agents.personas import check_available
+from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
+from tasuki.fleet.agents.agent_ends import AgentShutdown, LostAgent, find_lost_agents
+from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
-from tasuki.fleet.delivery.messages import check_managed, press_key, read_screen, send_message
+from tasuki.fleet.delivery.messages import read_screen
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.exchange.heartbeat import HostHeartbeat
+from tasuki.fleet.exchange.host_list import find_host, load_host, read_labels
+from tasuki.fleet.exchange.listener import HostListener
+from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
+from tasuki.fleet.exchange.requests import HostRequests, RequestHandler
+from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
-from tasuki.fleet.handoff.forks import ForkRequest, begin_fork, check_fork
+from tasuki.fleet.handoff.forks import ForkRequest
 from tasuki.fleet.handoff.limit_handoffs import LimitHandoffs
-from tasuki.fleet.handoff.runner import StepRunner, record_order
+from tasuki.fleet.handoff.moves import MovePreview, MoveRequest, answer_target_question
+from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.handoff.step_context import StepContext
-from tasuki.fleet.handoff.workflow import StepLimits
+from tasuki.fleet.handoff.workflow import MOVE_ARRIVAL, StepLimits
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake
-from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
+from tasuki.fleet.hosts import identify_host, settle_hosts
+from tasuki.fleet.local_orders import HandoffOrder, LocalOrders
 from tasuki.fleet.server_locks import build_claim
 from tasuki.fleet.store import log, queries, schema
 from tasuki.fleet.store.database import (
@@ -44,7 +50,6 @@ from tasuki.fleet.store.database import (
     make_shrinkable,
     normalize_url,
 )
-from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.fleet.store.pruner import FleetPruner
@@ -52,16 +57,12 @@ from tasuki.fleet.store.start_errors import check_file, explain_errors
 from tasuki.harness.install.hook_script import get_script_path, write_hook_script
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.server import Tmux
-from tasuki.text_safety import clean_text
 
 SWITCH_SECONDS = 0.001
 """How long one thread holds Python while another one waits: hooks wait for an answer."""
 
-HandoffOrder = Literal["retry", "cancel", "finish", "skip"]
-_SETTLERS = {
-    "cancel": commands.cancel_handoff, "finish": commands.finish_handoff,
-    "skip": commands.skip_acknowledgement,
-}  # fmt: skip
+PREVIEW_SECONDS = 30.0
+"""How long another host may take to say what a move would do: it asks a third one."""
 logger = logging.getLogger("tasuki.fleet")
 
 
@@ -110,7 +111,20 @@ class Fleet:
         )  # fmt: skip
         self.step_runner = StepRunner(self.database, self.changes, context)
         workflows = build_sqlite_url(data / "workflows.db") if self.database.is_sqlite else url
-        self.engine = HandoffEngine(workflows, self.host, self.step_runner.carry_out)
+        self.local = LocalOrders(self)
+        self.engine = HandoffEngine(
+            workflows, self.host, self.step_runner.carry_out,
+            partial(carry_out_order, self.local.carry_out, self.changes.closing.wait),
+        )  # fmt: skip
+        self.step_runner.begin = self.engine.begin_handoff
+        self.orders = HostOrders(self.database, self.engine)
+        self.requests = HostRequests(self.database, self._build_handlers())
+        self.heartbeat = HostHeartbeat(self.database, data, self._handle_loss)
+        self.listener = HostListener(
+            self.database, self.changes.notify_log, self.requests.look,
+            lambda: self.heartbeat.others > 0,
+        )  # fmt: skip
+        self.changes.on_log(self.listener.announce_log)
         self.intake = EventIntake(
             self.database, self.changes, self.host, read_skill=self._read_skill, threshold=self.threshold,
             on_commit=self._follow_events, socket=self.panes.find_socket_path,
@@ -151,6 +165,7 @@ class Fleet:
                 if get_script_path(self.data).exists():
                     # The script of an older tasuki may not know this server's address.
                     write_hook_script(self.data)
+                self.heartbeat.start()
                 self.notifier.start()
                 self.intake.start()
                 with explain_errors(self.engine.url, "workflows"):
@@ -159,6 +174,7 @@ class Fleet:
             self._start_missing()
             self.limit_handoffs.begin_all()
         self.claim.watch(self._handle_loss)
+        self.listener.start()
         self.watch.start()
         self.pruner.start()
         self._launched = True
@@ -183,6 +199,9 @@ class Fleet:
         """Stop; the next start carries out again the steps that were under way."""
         self.changes.close()
         if self._launched:
+            self.heartbeat.close(seconds / 4)
+            self.listener.close(seconds / 4)
+            self.requests.close()
             self.pruner.close(seconds / 2)
             self.watch.close(seconds / 2)
             self.intake.close(seconds / 2)
@@ -229,124 +248,149 @@ class Fleet:
 
     # -- agents ------------------------------------------------------------------------
 
-    def start_agent(self, request: StartRequest) -> FleetAgent:
-        """Start an agent.
+    def start_agent(self, request: StartRequest, host: str = "") -> FleetAgent:
+        """Start an agent, on this host or another one of the fleet.
 
-        Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
+        Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed,
+        HostNotFound, HostAway.
         """
-        request = replace(request, cwd=request.cwd or os.getcwd(), goal=clean_text(request.goal))
-        name = request.harness or "claude"
-        if slug := request.persona:
-            with self.database.write() as connection:
-                check_available(connection, slug)
-            self.lifecycle.read_skill(slug)  # Fail early if the skill file cannot be read.
-            name = request.harness or queries.load_persona(self.database, slug).harness
-        check_folder(request.cwd)
-        check_hooks(self.data, name)
-        agent = self.lifecycle.create_agent(request)
-        self.changes.notify([agent.id])
-        return agent
+        target = find_host(self.database, host).id if host else self.host
+        if target != self.host and not request.cwd:
+            raise NotPossible("An agent on another host needs a folder there. Name one: --cwd")
+        if request.persona:
+            share_persona(self.database, self.root, request.persona)
+        arguments = {"request": msgspec.to_builtins(request)}
+        return self._load_agent(self._order(target, "start", arguments))
 
     def adopt_agent(
-        self, *, pane: str, harness: str, persona: str = "", session: str = ""
+        self, *, pane: str, harness: str, persona: str = "", session: str = "", host: str = ""
     ) -> FleetAgent:
-        """Adopt an agent that is already running in a pane. Raises NotPossible."""
-        agent = lifecycle.adopt_agent(
-            self.database, self.panes, self.host, pane=pane, harness=harness, persona=persona,
-            session=session,
-        )  # fmt: skip
-        self.changes.notify([agent.id])
-        return agent
+        """Adopt an agent that is already running in a pane. Raises NotPossible, HostAway."""
+        target = find_host(self.database, host).id if host else self.host
+        arguments = {"pane": pane, "harness": harness, "persona": persona, "session": session}
+        return self._load_agent(self._order(target, "adopt", arguments))
 
     def send_text(self, agent_id: int, text: str, key: str = "") -> dict[str, Any]:
         """Type a text to an agent as a prompt, once for each key.
 
-        Raises AgentNotFound, OtherHost, NotPossible.
+        Raises AgentNotFound, NotPossible, HostAway.
         """
-        self._check_agent(agent_id)
-        return send_message(self.database, self.delivery, agent_id, text, key)
+        arguments = {"agent_id": agent_id, "text": text, "key": key}
+        return self._order(self._find_host(agent_id), "send", arguments, key=key)
 
     def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
         """Tell an agent whose usage limit has reset to go on, as `send_text`."""
-        limits.check_resumable(self._check_agent(agent_id), force=force)
-        return self.send_text(agent_id, limits.GO_ON, key)
+        arguments = {"agent_id": agent_id, "key": key, "force": force}
+        return self._order(self._find_host(agent_id), "resume", arguments, key=key)
 
     def read_screen(self, agent_id: int) -> str:
         """Return what the pane of an agent shows, without secrets.
 
-        Raises AgentNotFound, OtherHost, NotPossible.
+        Raises AgentNotFound, NotPossible, HostAway.
         """
-        return read_screen(self.panes, self._check_agent(agent_id))
+        if (host := self._find_host(agent_id)) != self.host:
+            return str(self.requests.ask(host, "screen", {"agent_id": agent_id}))
+        return read_screen(self.panes, queries.load_agent(self.database, agent_id))
 
     def press_key(self, agent_id: int, key: str) -> None:
-        """Press a key in an agent's pane. Raises AgentNotFound, OtherHost, NotPossible."""
-        self._check_agent(agent_id)
-        press_key(self.database, self.delivery, agent_id, key)
-        self.changes.notify([agent_id])
+        """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""
+        arguments = {"agent_id": agent_id, "key": key}
+        if (host := self._find_host(agent_id)) != self.host:
+            self.requests.ask(host, "press_key", arguments)
+        else:
+            self.local.press_key(arguments)
 
     def stop_agent(self, agent_id: int) -> FleetAgent:
         """End an agent by its own exit command.
 
-        Raises AgentNotFound, OtherHost, NotPossible, StepFailed.
+        Raises AgentNotFound, NotPossible, StepFailed, HostAway.
         """
-        agent = self._check_agent(agent_id)
-        if running := commands.find_running(self.database, agent_id):
-            raise AlreadyUnderWay(
-                f"Handoff {running.id[:8]} of agent {agent_id} is under way. Cancel it first: "
-                f"tasuki agent cancel {running.id[:8]}"
-            )
-        if agent.ended_at is None:
-            check_managed(agent)
-        try:
-            self.shutdown.shut_down_agent(agent_id)
-        except ServerClosing as error:
-            raise ServerEnds(
-                f"The server ends before agent {agent_id} did. Stop it again once the server runs: nothing is done twice."
-            ) from error
-        self.changes.notify([agent_id])
+        host, arguments = self._find_host(agent_id), {"agent_id": agent_id}
+        return self._load_agent(self._order(host, "stop", arguments, alone=f"stop-{agent_id}"))
+
+    def _order(
+        self, host: str, name: str, arguments: dict[str, Any], *, key: str = "", alone: str = ""
+    ) -> Any:
+        """Carry an order out on its host; return its result, a JSON value."""
+        if host == self.host:
+            return self.local.carry_out("", name, arguments)
+        own_key = f"{name}-{host}-{key}" if key else ""
+        return self.orders.give(host, name, arguments, key=own_key, alone=alone)
+
+    def _find_host(self, agent_id: int) -> str:
+        return queries.load_agent(self.database, agent_id).host
+
+    def _load_agent(self, agent_id: int) -> FleetAgent:
         return queries.load_agent(self.database, agent_id)
+
+    def describe_other_host(self, agent_id: int) -> str:
+        """Return a sentence where an agent is another host's; empty for this one's.
+
+        Raises AgentNotFound.
+        """
+        host = self._find_host(agent_id)
+        if host == self.host:
+            return ""
+        label = read_labels(self.database, [host]).get(host, host)
+        return f"Agent {agent_id} runs on the host {label}, not on this one. Attach to it there: tasuki agent attach {agent_id}"
 
     # -- handoffs ----------------------------------------------------------------------
 
     def hand_off(
-        self, agent_id: int, request: commands.HandoffRequest, queue: str = ""
+        self,
+        agent_id: int,
+        request: commands.HandoffRequest,
+        queue: str = "",
+        move: MoveRequest | None = None,
     ) -> FleetHandoff:
-        """Begin to hand an agent off; return at once.
+        """Begin to hand an agent off, with `move` to another host; return at once.
 
-        Raises AgentNotFound, OtherHost, NotPossible, AlreadyUnderWay.
+        Raises AgentNotFound, NotPossible, AlreadyUnderWay, HostNotFound, HostAway.
         """
-        agent = self._check_agent(agent_id)
-        if request.harness:
-            limits.check_target(self.data, request.harness)
-        if agent.state == "limited":  # It cannot answer.
-            request = replace(request, from_thread=True)
-        if request.from_thread and agent.ended_at is not None:
-            check_gone(self.panes, agent)
-        handoff = commands.begin_handoff(
-            self.database, agent_id, request, host=self.host, queue=queue or build_queue_name(self.host),
-            new_id=uuid.uuid4().hex,
-        )  # fmt: skip
-        self._begin_handoff(handoff)
-        return handoff
+        host = self._find_carrier(agent_id, move)
+        arguments = {
+            "agent_id": agent_id, "request": msgspec.to_builtins(request), "queue": queue,
+            "move": msgspec.to_builtins(move) if move else None, "new_id": uuid.uuid4().hex,
+        }  # fmt: skip
+        id = self._order(host, "handoff", arguments, alone=f"handoff-{agent_id}")
+        return queries.load_handoff(self.database, id)
+
+    def preview_move(self, agent_id: int, move: MoveRequest) -> MovePreview:
+        """Say what a move of an agent to another host would do, and what stands in its way.
+
+        Raises AgentNotFound, HostNotFound, HostAway.
+        """
+        host = self._find_carrier(agent_id, move)
+        arguments = {"agent_id": agent_id, "move": msgspec.to_builtins(move)}
+        if host == self.host:
+            return self.local.preview_move(arguments)
+        answer = self.requests.ask(host, "preview_move", arguments, PREVIEW_SECONDS)
+        return msgspec.convert(answer, MovePreview)
+
+    def _find_carrier(self, agent_id: int, move: MoveRequest | None) -> str:
+        """Find the host that begins a handoff: the agent's; the new one where that is gone."""
+        own = load_host(self.database, self._find_host(agent_id))
+        if move is None or own.state not in ("given up", "retired"):
+            return own.id
+        return find_host(self.database, move.host).id
 
     def fork_agent(self, agent_id: int, request: ForkRequest) -> FleetHandoff:
         """Begin to start a second agent from an agent's thread, which goes on; return at once.
 
-        Raises AgentNotFound, OtherHost, NotPossible, PersonaNotFound, AlreadyUnderWay,
-        StoreFailed.
+        Raises AgentNotFound, NotPossible, PersonaNotFound, AlreadyUnderWay, StoreFailed, HostAway.
         """
-        agent = self._check_agent(agent_id)
-        harness = check_fork(self.database, agent, request)
-        check_hooks(self.data, harness)
-        handoff = begin_fork(
-            self.database, self.root, agent, request, host=self.host, queue=build_queue_name(self.host),
-            new_id=uuid.uuid4().hex,
-        )  # fmt: skip
-        self._begin_handoff(handoff)
-        return handoff
+        arguments = {
+            "agent_id": agent_id, "request": msgspec.to_builtins(request),
+            "new_id": uuid.uuid4().hex,
+        }  # fmt: skip
+        id = self._order(self._find_host(agent_id), "fork", arguments)
+        return queries.load_handoff(self.database, id)
 
     def recover_lost_agents(self, reason: str) -> list[tuple[LostAgent, FleetHandoff | None]]:
-        """Recover every lost agent, a few at once; each with its handoff, None where refused."""
+        """Recover every lost agent of this host, a few at once; each with its handoff.
+
+        None where that was refused.
+        """
         queue, recovered = build_lost_queue_name(self.host), []
         for lost in find_lost_agents(self.database, self.panes, self.host):
             handoff: FleetHandoff | None = None
@@ -362,50 +406,38 @@ class Fleet:
         return recovered
 
     def retry(self, handoff_id: str, queue: str = "") -> FleetHandoff:
-        """Continue a failed handoff. Raises HandoffNotFound, OtherHost, NotPossible."""
-        self._check_handoff(handoff_id)
-        handoff = commands.retry_handoff(self.database, handoff_id, queue)
-        self._begin_handoff(handoff)
-        return handoff
+        """Continue a failed handoff. Raises HandoffNotFound, NotPossible, HostAway."""
+        return self.order_handoff(handoff_id, "retry", queue)
 
-    def order_handoff(self, handoff_id: str, order: HandoffOrder) -> FleetHandoff:
+    def order_handoff(self, handoff_id: str, order: HandoffOrder, queue: str = "") -> FleetHandoff:
         """Carry out an operator's order for a handoff, as `commands` describes it.
 
-        Raises HandoffNotFound, OtherHost, NotPossible.
+        Any host can cancel, also while the handoff's own is away. Raises HandoffNotFound,
+        NotPossible, HostAway.
         """
-        if order == "retry":
-            return self.retry(handoff_id)
-        self._check_handoff(handoff_id)
-        handoff = _SETTLERS[order](self.database, handoff_id)
-        record_order(handoff)
-        self.changes.notify(id for id in (handoff.agent_id, handoff.successor_id) if id is not None)
-        return handoff
+        handoff = queries.load_handoff(self.database, handoff_id)
+        host = self.host if order == "cancel" else handoff.host
+        arguments = {
+            "handoff_id": handoff.id, "order": order, "attempt": handoff.attempt, "queue": queue,
+        }  # fmt: skip
+        self._order(host, "order", arguments)
+        if order == "cancel":
+            self._undo_cancelled(handoff)
+        return queries.load_handoff(self.database, handoff.id)
 
-    def _check_agent(self, agent_id: int) -> FleetAgent:
-        """Return the agent, if it is this host's. Raises AgentNotFound, OtherHost."""
-        with self.database.read() as connection:
-            agent = queries.load_agent(connection, agent_id)
-            check_host(connection, f"Agent {agent_id}", agent.host, self.host)
-        return agent
+    def _undo_cancelled(self, handoff: FleetHandoff) -> None:
+        """Let the target of a cancelled move undo what it has made, now or once it is back."""
+        if not (handoff.move and handoff.move.kind == "move"):
+            return
+        if handoff.step not in (*MOVE_ARRIVAL, "shut_down"):
+            return
+        agent = queries.load_agent(self.database, handoff.agent_id)
+        if agent.ended_at is None:
+            key = f"undo-{handoff.id}-{handoff.attempt}"
+            arguments = {"handoff_id": handoff.id}
+            self.orders.leave(handoff.target_host, "undo_move", arguments, key)
 
-    def describe_other_host(self, agent_id: int) -> str:
-        """Return a sentence where an agent is another host's; empty for this one's.
-
-        Raises AgentNotFound.
-        """
-        try:
-            self._check_agent(agent_id)
-        except OtherHost as error:
-            return str(error)
-        return ""
-
-    def _check_handoff(self, handoff_id: str) -> None:
-        """Check that a handoff is this host's. Raises HandoffNotFound, OtherHost."""
-        with self.database.read() as connection:
-            handoff = queries.load_handoff(connection, handoff_id)
-            check_host(connection, f"Handoff {handoff.id[:8]}", handoff.host, self.host)
-
-    def _begin_handoff(self, handoff: FleetHandoff) -> None:
+    def pass_to_engine(self, handoff: FleetHandoff) -> None:
         """Pass a handoff to the engine; if its database refuses, `_start_missing` passes it later.
 
         The engine itself would wait for a locked file, and its caller with it.
@@ -444,6 +476,21 @@ class Fleet:
         for id in started:
             logger.warning("Handoff %s had not been begun; it is now.", id[:8])
         self._unstarted.clear()
+
+    # -- other hosts -------------------------------------------------------------------
+
+    def _build_handlers(self) -> dict[str, RequestHandler]:
+        """Build what this host answers to others, by the kind of the question."""
+        return {
+            "screen": lambda data: self.read_screen(data["agent_id"]),
+            "press_key": self.local.press_key,
+            "check_move": lambda data: answer_target_question(self.database, self.data, data),
+            "preview_move": self.local.preview_move,
+        }
+
+    def answer(self, kind: str, handler: RequestHandler) -> None:
+        """Answer one more kind of question of other hosts."""
+        self.requests.handlers[kind] = handler
 
     # -- events ------------------------------------------------------------------------
 

@@ -23,6 +23,14 @@ MOST = 12
 """Steps up from a process; a hook is two or three below its harness."""
 
 
+def read_boot_id() -> str:
+    """Read the id of the machine's present boot; `-` where the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "-"
+
+
 def find_program_above(pid: int) -> int | None:
     """Find the nearest process at or above `pid` that is no shell: the program that ran a hook.
 

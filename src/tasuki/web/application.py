@@ -58,7 +58,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
 
     live = LogStreams(fleet.database, on_event)
     metrics = ServerMetrics(fleet, live)
-    fleet.changes.on_log(live.notify)
+    fleet.changes.on_any_log(live.notify)
 
     @asynccontextmanager
     async def run_live(_: Litestar) -> AsyncIterator[None]:

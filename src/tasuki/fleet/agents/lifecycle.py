@@ -78,13 +78,14 @@ class AgentLifecycle:
         self.host = host
         self._folder_mark = hashlib.sha256(os.path.realpath(data).encode()).hexdigest()[:8]
 
-    def create_agent(self, request: StartRequest) -> FleetAgent:
-        """Create and start an agent, with a persona or none.
+    def create_agent(self, request: StartRequest, order_id: str = "") -> FleetAgent:
+        """Create and start an agent, with a persona or none; for one order of another host, once.
 
         Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
         """
         with self.database.write(alone=True) as connection:
-            id = self.insert_agent(connection, request)
+            known = queries.find_ordered_agent(connection, order_id) if order_id else None
+            id = known or self.insert_agent(connection, request, order_id=order_id)
         try:
             return self.complete_start(id)
         except TasukiError as error:
@@ -97,10 +98,14 @@ class AgentLifecycle:
         request: StartRequest,
         previous_agent_id: int | None = None,
         forked_from: int | None = None,
+        *,
+        beside: int | None = None,
+        order_id: str = "",
     ) -> int:
         """Insert the row of an agent that is to be started, as the successor of another or none.
 
-        `forked_from` is an agent that goes on, from whose thread this one begins.
+        `forked_from` is an agent that goes on, from whose thread this one begins; `beside` one of the
+        same persona that ends once this one runs. `order_id` names the order of another host.
 
         Return its id. Raises PersonaNotFound, NotPossible; AlreadyUnderWay while an agent works
         as the persona.
@@ -108,7 +113,9 @@ class AgentLifecycle:
         persona = None
         if slug := request.persona:
             is_successor = (previous_agent_id or forked_from) is not None
-            personas.check_available(connection, slug, is_successor=is_successor)
+            personas.check_available(
+                connection, slug, except_agent=beside, is_successor=is_successor
+            )
             persona = queries.load_persona(connection, slug)
         if persona and persona.retired_at is not None:
             raise NotPossible(
@@ -122,6 +129,7 @@ class AgentLifecycle:
             "host": self.host, "started_at": time.time(), "persona": slug or None,
             "previous_agent_id": previous_agent_id, "forked_from": forked_from, "goal": request.goal,
             "permission": request.permission, "arguments": list(request.arguments),
+            "order_id": order_id,
             "model": request.model or (persona.model if persona and persona.harness == name else ""),
         }  # fmt: skip
         query = sa.insert(tables.agents).values(**values).returning(tables.agents.c.id)

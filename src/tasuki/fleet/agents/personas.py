@@ -67,7 +67,7 @@ def add_persona(
     with database.write(alone=True) as connection:
         number = _find_free_number(connection, root, role, name)
         slug = f"{role}-{name}-{number}"
-        persona_folder = _create_folder(root, slug, content)
+        persona_folder = create_folder(root, slug, content)
         try:
             values: dict[str, Any] = {
                 "slug": slug, "role": role, "name": name, "number": number, "folder": str(persona_folder),
@@ -314,7 +314,7 @@ def _find_free_number(connection: sa.Connection, root: Path, role: str, name: st
     return number
 
 
-def _create_folder(root: Path, slug: str, content: bytes) -> Path:
+def create_folder(root: Path, slug: str, content: bytes) -> Path:
     """Create the folder of a persona; it is renamed into its place once it is whole."""
     target = get_persona_folder(root, slug)
     try:

@@ -8,16 +8,18 @@ is retried.
 import time
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.personas import UNFINISHED, check_available, find_later_agent
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.handoff.engine import HandoffStart
+from tasuki.fleet.handoff.engine import HandoffStart, build_queue_name
+from tasuki.fleet.handoff.workflow import HandoffShape
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan
 from tasuki.text_safety import clean_text
 
 MOST_CHARACTERS = 4000
@@ -35,13 +37,24 @@ class HandoffRequest(Struct, frozen=True):
     automatic: bool = False
     harness: str = ""
     """That of the successor; empty for that of the agent."""
+    target_host: str = ""
+    """The host on which the work goes on; empty for that of the agent."""
+    move: MovePlan | None = None
+    """How it gets there."""
 
     def build_columns(self) -> dict[str, Any]:
         """Return the table columns of the request; PostgreSQL keeps no NUL."""
         return {
             "reason": clean_text(self.reason), "context": clean_text(self.context), "goal": clean_text(self.goal),
             "force": self.force, "from_thread": self.from_thread, "harness": self.harness,
+            "target_host": self.target_host,
+            "move": msgspec.to_builtins(self.move) if self.move else None,
         }  # fmt: skip
+
+    @property
+    def shape(self) -> HandoffShape:
+        """What decides which steps it has."""
+        return HandoffShape(self.from_thread, move=self.move.kind if self.move else "")
 
 
 def begin_handoff(
@@ -53,17 +66,23 @@ def begin_handoff(
     queue: str,
     new_id: str,
 ) -> FleetHandoff:
-    """Record a handoff as under way. Raises AgentNotFound, NotPossible, AlreadyUnderWay."""
+    """Record a handoff as under way; one with the id `new_id` was recorded by the same order.
+
+    Raises AgentNotFound, NotPossible, AlreadyUnderWay.
+    """
     columns = request.build_columns()
+    first = request.shape.list_steps()[0]
     with database.write(alone=True) as connection:
         agent = queries.load_agent(connection, agent_id)
         if old := _find_open(connection, agent_id):
-            return _restart_handoff(connection, old, agent, {**columns, "queue": queue})
+            if old.id == new_id:
+                return old
+            place = {"queue": queue, "host": host}
+            return _restart_handoff(connection, old, agent, first, {**columns, **place})
         _check_agent(agent, from_thread=request.from_thread)
         _check_took_over(connection, agent)
         if agent.persona and agent.ended_at is not None:
             check_available(connection, agent.persona, is_successor=True)
-        first = workflow.list_steps(from_thread=request.from_thread)[0]
         values: dict[str, Any] = {
             **columns, "id": new_id, "agent_id": agent_id, "persona": agent.persona,
             "automatic": request.automatic, "state": "running", "step": first, "attempt": 1,
@@ -114,18 +133,19 @@ def _check_took_over(connection: sa.Connection, agent: FleetAgent) -> None:
 
 
 def _restart_handoff(
-    connection: sa.Connection, old: FleetHandoff, agent: FleetAgent, columns: dict[str, Any]
+    connection: sa.Connection,
+    old: FleetHandoff,
+    agent: FleetAgent,
+    first: str,
+    columns: dict[str, Any],
 ) -> FleetHandoff:
     """Begin a handoff that failed before its record again, with the new request."""
     if old.state not in ("failed", "uncertain") or old.recorded_at is not None:
         raise AlreadyUnderWay(
             "Handoff already in progress", handoff=old.id, retry=_format_retry(old)
         )
-    from_thread_now = bool(columns["from_thread"])
-    _check_agent(agent, from_thread=from_thread_now)
-    return _mark_running(
-        connection, old, workflow.list_steps(from_thread=from_thread_now)[0], **columns
-    )
+    _check_agent(agent, from_thread=bool(columns["from_thread"]))
+    return _mark_running(connection, old, first, **columns)
 
 
 def _format_retry(handoff: FleetHandoff) -> str:
@@ -155,8 +175,31 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
                 f"Agent {handoff.successor_id}, its successor, has its own handoff: {own.id[:8]} is {own.state}. "
                 f"Continue that one, or give it up first: tasuki agent cancel {own.id[:8]}"
             )
-        moved = {"queue": queue} if queue else {}
-        return _mark_running(connection, handoff, _choose_resume_step(connection, handoff), **moved)
+        first = _choose_resume_step(connection, handoff)
+        place = {"queue": queue} if queue else _find_place(connection, handoff, first)
+        return _mark_running(connection, handoff, first, **place)
+
+
+def _find_place(connection: sa.Connection, handoff: FleetHandoff, step: str) -> dict[str, str]:
+    """Find the host and the queue of a step of a move; empty for other handoffs."""
+    if handoff.move is None:
+        return {}
+    source = queries.load_agent(connection, handoff.agent_id).host
+    host = workflow.find_step_host(handoff, step, source)
+    return {"host": host, "queue": build_queue_name(host)}
+
+
+def pass_on(
+    connection: sa.Connection, handoff: FleetHandoff, step: str, host: str
+) -> FleetHandoff | None:
+    """Record that another host goes on with a step; return the handoff, None if it has ended."""
+    handoffs = tables.handoffs
+    is_current = (handoffs.c.id == handoff.id) & (handoffs.c.state == "running")
+    is_current &= handoffs.c.attempt == handoff.attempt
+    values = {"host": host, "queue": build_queue_name(host), "step": step}
+    if not connection.execute(sa.update(handoffs).where(is_current).values(**values)).rowcount:
+        return None
+    return queries.load_handoff(connection, handoff.id)
 
 
 def _choose_resume_step(connection: sa.Connection, handoff: FleetHandoff) -> str:
@@ -164,9 +207,7 @@ def _choose_resume_step(connection: sa.Connection, handoff: FleetHandoff) -> str
     if handoff.successor_id is not None and handoff.step in workflow.SUCCESSOR_STEPS:
         ended = queries.load_agent(connection, handoff.successor_id).ended_at is not None
         code = "successor_died" if ended else code
-    return workflow.choose_resume_step(
-        handoff.step, code, from_thread=handoff.from_thread, fork=handoff.fork
-    )
+    return workflow.choose_resume_step(handoff.step, code, workflow.find_shape(handoff))
 
 
 def _mark_running(
@@ -247,9 +288,9 @@ def find_running(database: FleetDatabase, agent_id: int) -> FleetHandoff | None:
 
 def build_start(handoff: FleetHandoff) -> HandoffStart:
     """Build what the engine needs to start a handoff that is under way."""
-    return (
-        handoff.id, handoff.attempt, handoff.step, handoff.from_thread, handoff.queue, handoff.fork,
-    )  # fmt: skip
+    return HandoffStart(
+        handoff.id, handoff.attempt, handoff.step, handoff.queue, workflow.find_shape(handoff)
+    )
 
 
 def note_state(

@@ -13,12 +13,14 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
-from dbos import DBOS, DBOSConfig, SetWorkflowID
+from dbos import DBOS, DBOSConfig, SetEnqueueOptions, SetWorkflowID
+from msgspec import Struct
 
 from tasuki.fleet.handoff import workflow
+from tasuki.fleet.handoff.workflow import MoveKind
 from tasuki.fleet.store.database import (
     ENGINE_POOL_SIZE,
     create_engine,
@@ -40,9 +42,11 @@ SCHEMA = "tasuki_workflows"
 """The schema in PostgreSQL; SQLite has a file instead."""
 THREADS = 256
 """Handoffs that can be under way at once; each waits in a separate thread."""
-POLL_SECONDS = 0.25
+POLL_SECONDS, SHARED_POLL_SECONDS = 0.25, 1.0
+"""How often a host looks for work; on PostgreSQL, which all hosts share, less often."""
 LOST_POLL_SECONDS = 2.0
 """A poll costs 4 ms even when there is no work; lost agents can wait this long."""
+ORDER_LOOK_SECONDS = 0.1
 LARGEST_TABLE = "operation_outputs"
 OWNED_TABLES = (
     "workflow_status",
@@ -63,23 +67,58 @@ ABSENT_SECONDS = 10.0
 MOST_RECOVERIES = 1_000_000
 """A handoff continues however often the server was killed."""
 
-HandoffStart = tuple[str, int, str, bool, str, bool]
-"""A handoff's id and attempt, its first step, whether it is written from the thread, its queue.
 
-The last one tells whether it is a fork.
-"""
+class HandoffStart(Struct, frozen=True):
+    """What the engine needs to begin a handoff, or a leg of it, with its step `first`."""
+
+    id: str
+    attempt: int
+    first: str
+    queue: str
+    shape: workflow.HandoffShape = workflow.HandoffShape()
+
+    @property
+    def name(self) -> str:
+        """The workflow's id."""
+        leg = self.shape.find_leg(self.first)
+        return f"{self.id}-{self.attempt}-{leg}" if leg else f"{self.id}-{self.attempt}"
+
+
+OrderState = Literal["waiting", "begun", "done", "gone"]
+
+
+class OrderStatus(Struct, frozen=True):
+    """How far an order for another host has come, and its result."""
+
+    state: OrderState
+    result: dict[str, Any] = {}
+
+
 LOST_AT_ONCE = 3
 """Handoffs of lost agents that run at once; the others wait, also over a restart."""
 
 
+def refuse_order(_id: str, name: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+    """Refuse an order: this engine runs handoffs alone."""
+    raise NotImplementedError(name)
+
+
 class HandoffEngine:
-    """Runs handoffs on the queue of one host.
+    """Runs handoffs, and orders of other hosts, on the queue of one host.
 
     `url` is DBOS's own database: another file of SQLite, or another schema of PostgreSQL.
+    `carry_out_order` takes the id, the name and the arguments of an order, and returns its result.
     """
 
-    def __init__(self, url: str, host: str, carry_out: Callable[[str, int, str], bool]) -> None:
+    def __init__(
+        self,
+        url: str,
+        host: str,
+        carry_out: Callable[[str, int, str], bool],
+        carry_out_order: Callable[[str, str, dict[str, Any]], dict[str, Any]] = refuse_order,
+    ) -> None:
         self.url = normalize_url(url)
+        self.carry_out_order = carry_out_order
         self.host = host
         self.queue = build_queue_name(host)
         self.carry_out = carry_out
@@ -88,8 +127,9 @@ class HandoffEngine:
         self._broken: dict[str, str] = {}
         """The workflows whose thread ended too early, and why."""
         self._engine: sa.Engine | None = None
-        self._workflow: Callable[[str, int, str, bool, bool], None] | None = None
+        self._workflow: Callable[[str, int, str, bool, bool, MoveKind], None] | None = None
         """The function that DBOS knows as the workflow; registered at the launch."""
+        self._order: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
         self._lock = threading.Lock()
         self._absent: dict[str, float] = {}
         self._check_turn = threading.Lock()
@@ -121,13 +161,14 @@ class HandoffEngine:
             "enable_otlp": False,
         }
         DBOS(config=config)
-        self._workflow = self._register_workflow()
+        self._workflow, self._order = self._register_workflow(), self._register_order()
         # Not the queues of other hosts.
         DBOS.listen_queues([self.queue, build_lost_queue_name(self.host)])
         try:
             DBOS.launch()
+            seconds = POLL_SECONDS if self.url.startswith("sqlite") else SHARED_POLL_SECONDS
             DBOS.register_queue(
-                self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
+                self.queue, polling_interval_sec=seconds, on_conflict="always_update"
             )
             DBOS.register_queue(
                 build_lost_queue_name(self.host), worker_concurrency=LOST_AT_ONCE,
@@ -138,17 +179,21 @@ class HandoffEngine:
             raise
         logging.getLogger("dbos").setLevel(logging.ERROR)
 
-    def _register_workflow(self) -> Callable[[str, int, str, bool, bool], None]:
+    def _register_workflow(self) -> Callable[[str, int, str, bool, bool, MoveKind], None]:
         @DBOS.workflow(name="handoff", max_recovery_attempts=MOST_RECOVERIES)
         def run_handoff(
-            id: str, attempt: int, first: str, from_thread: bool, fork: bool = False
+            id: str,
+            attempt: int,
+            first: str,
+            from_thread: bool,
+            fork: bool = False,
+            move: MoveKind = "",
         ) -> None:
-            name = _build_workflow_id(id, attempt)
+            shape = workflow.HandoffShape(from_thread, fork, move)
+            name = HandoffStart(id, attempt, first, self.queue, shape).name
             self._live.add(name)
             try:
-                workflow.run_steps(
-                    partial(self.carry_out, id, attempt), first, from_thread=from_thread, fork=fork
-                )
+                workflow.run_steps(partial(self.carry_out, id, attempt), first, shape)
             except Exception as error:
                 self._broken[name] = shorten_to_line(
                     str(getattr(error, "orig", None) or error), 300
@@ -158,6 +203,13 @@ class HandoffEngine:
                 self._live.discard(name)
 
         return run_handoff
+
+    def _register_order(self) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
+        @DBOS.workflow(name="order", max_recovery_attempts=MOST_RECOVERIES)
+        def run_order(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            return self.carry_out_order(str(DBOS.workflow_id), name, arguments)
+
+        return run_order
 
     def _rename_owner(self, engine: sa.Engine, former_hosts: Collection[str]) -> None:
         """Rename what an older tasuki wrote, before DBOS looks for it."""
@@ -191,10 +243,59 @@ class HandoffEngine:
 
     def begin_handoff(self, start: HandoffStart) -> None:
         """Start a handoff, or an attempt of it; do nothing where that was started before."""
-        id, attempt, first, from_thread, queue, fork = start
         assert self._workflow
-        with self._lock, SetWorkflowID(_build_workflow_id(id, attempt)):
-            DBOS.enqueue_workflow(queue, self._workflow, id, attempt, first, from_thread, fork)
+        shape = start.shape
+        words: tuple[Any, ...] = (
+            start.id,
+            start.attempt,
+            start.first,
+            shape.from_thread,
+            shape.fork,
+        )
+        if shape.move:  # an older tasuki does not know the word
+            words = (*words, shape.move)
+        with self._lock, SetWorkflowID(start.name):
+            DBOS.enqueue_workflow(start.queue, self._workflow, *words)
+
+    def give_order(
+        self, host: str, id: str, name: str, arguments: dict[str, Any], alone: str
+    ) -> str:
+        """Give an order to a host, once for an `id`; return the id under which it is carried out.
+
+        That is another one where the host has an open order with the same words in `alone`.
+        """
+        assert self._order
+        options = SetEnqueueOptions(
+            deduplication_id=alone or None,
+            duplication_policy="return-existing" if alone else None,
+        )
+        with self._lock, SetWorkflowID(id), options:
+            handle = DBOS.enqueue_workflow(build_queue_name(host), self._order, name, arguments)
+        return str(handle.workflow_id)
+
+    def read_order(self, id: str) -> OrderStatus:
+        """Read how far an order has come."""
+        status: Any = DBOS.get_workflow_status(id)
+        if status is None or status.status == "CANCELLED":
+            return OrderStatus("gone")
+        if status.status in WAITING_STATUSES:
+            return OrderStatus("waiting")
+        if status.status == "PENDING":
+            return OrderStatus("begun")
+        if status.status == "SUCCESS":
+            return OrderStatus("done", status.output)
+        return OrderStatus("gone")
+
+    def withdraw_order(self, id: str) -> bool:
+        """Take an order back that no host has begun; return whether that was still possible."""
+        assert self._engine
+        schema = None if self._engine.dialect.name == "sqlite" else SCHEMA
+        names = ("workflow_uuid", "status", "deduplication_id")
+        table = sa.table("workflow_status", *map(sa.column, names), schema=schema)
+        waits = (table.c.workflow_uuid == id) & table.c.status.in_(WAITING_STATUSES)
+        query = sa.update(table).where(waits).values(status="CANCELLED", deduplication_id=None)
+        with self._engine.begin() as connection:
+            return connection.execute(query).rowcount > 0
 
     def reconcile(
         self, starts: Iterable[HandoffStart], give_up: Callable[[str, str], None]
@@ -206,11 +307,10 @@ class HandoffEngine:
         """
         wanted: dict[str, HandoffStart] = {}
         for start in starts:
-            name = _build_workflow_id(start[0], start[1])
-            if why := self._explain_broken(name):
-                give_up(start[0], why)
+            if why := self._explain_broken(start.name):
+                give_up(start.id, why)
             else:
-                wanted[name] = start
+                wanted[start.name] = start
         for name in set(self._broken) - set(wanted):
             self._broken.pop(name, None)
         if not self.is_usable(is_fresh=True):
@@ -218,7 +318,7 @@ class HandoffEngine:
         missing = [wanted[name] for name in wanted if DBOS.get_workflow_status(name) is None]
         for start in missing:
             self.begin_handoff(start)
-        return [start[0] for start in missing]
+        return [start.id for start in missing]
 
     def _explain_broken(self, name: str) -> str:
         """Return why an attempt is no longer carried out; empty while it is, or is not known.
@@ -301,7 +401,3 @@ def build_queue_name(host: str) -> str:
 def build_lost_queue_name(host: str) -> str:
     """Return the name of the queue for lost agents of one host; a few run at once."""
     return f"lost-{host}"
-
-
-def _build_workflow_id(id: str, attempt: int) -> str:
-    return f"{id}-{attempt}"

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from tasuki.config.settings import LoadedSettings
 from tasuki.draft.facts import earlier_handoffs
 from tasuki.draft.redact.redactor import Redactor
-from tasuki.errors import PaneGone
+from tasuki.errors import PaneGone, TasukiError
 from tasuki.fleet import prompts
 from tasuki.fleet.agents.persona_files import propose_lessons
 from tasuki.fleet.delivery.outbox import TypingIntent
-from tasuki.fleet.handoff import documents
+from tasuki.fleet.exchange import shared_files, thread_copies
+from tasuki.fleet.handoff import documents, move_steps
 from tasuki.fleet.handoff.fork_steps import describe_place
 from tasuki.fleet.handoff.step_context import READY_POLL_SECONDS, StepContext
 from tasuki.fleet.store import log, queries, tables
@@ -159,11 +160,20 @@ def record_document(context: StepContext, handoff: FleetHandoff) -> str:
         if handoff.fork:
             prompt = prompts.render_fork(handoff, agent, path, describe_place(handoff, agent))
         else:
-            prompt = prompts.render_injection(handoff, agent, path)
+            moved_to = ""
+            if handoff.move and handoff.move.kind == "rescue":
+                moved_to = move_steps.describe_place(context, handoff, handoff.move)
+            prompt = prompts.render_injection(handoff, agent, path, moved_to)
+        _share_document(context, handoff, path)
         context.update_handoff(handoff, recorded_at=time.time(), injection_prompt=prompt)
         documents.release_path(path)
         _keep_thread(context, handoff, agent)
     return ""
+
+
+def _share_document(context: StepContext, handoff: FleetHandoff, path: Path) -> None:
+    """Let every host of the fleet have the document."""
+    shared_files.store_document(context.database, handoff.id, documents.read_document(path))
 
 
 def _keep_thread(context: StepContext, handoff: FleetHandoff, agent: FleetAgent) -> None:
@@ -174,9 +184,21 @@ def _keep_thread(context: StepContext, handoff: FleetHandoff, agent: FleetAgent)
     from tasuki.threads.kept.policy import keep_at_handoff
 
     harness, path = harnesses.get_harness(agent.harness), Path(agent.thread)
-    note = Redactor().redact(clean_text(keep_at_handoff(harness, path, settings)))
+    problem = keep_at_handoff(harness, path, settings) or _store_thread(context, agent)
+    note = Redactor().redact(clean_text(problem))
     if note and note not in handoff.notes:
         context.update_handoff(handoff, notes=[*handoff.notes, note])
+
+
+def _store_thread(context: StepContext, agent: FleetAgent) -> str:
+    """Store the agent's thread for other hosts; return why that failed, as a sentence."""
+    if context.database.is_sqlite:
+        return ""
+    try:
+        thread_copies.store_thread(context.database, agent)
+    except (TasukiError, OSError) as error:
+        return f"The thread could not be stored for other hosts: {error}"
+    return ""
 
 
 def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
@@ -194,6 +216,10 @@ def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
     if notes:
         handoff = replace(handoff, notes=(*handoff.notes, *notes))
         context.update_handoff(handoff, notes=[*handoff.notes])
+    if notes or handoff.move:
+        _share_document(context, handoff, path)
+    if handoff.move:
+        _store_thread(context, agent)
     _keep_thread(context, handoff, agent)
     return outcome
 

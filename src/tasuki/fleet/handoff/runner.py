@@ -17,7 +17,15 @@ import sqlalchemy as sa
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.fleet import alerts
-from tasuki.fleet.handoff import fork_steps, outgoing_steps, successor_steps, workflow
+from tasuki.fleet.handoff import (
+    commands,
+    fork_steps,
+    move_steps,
+    outgoing_steps,
+    successor_steps,
+    workflow,
+)
+from tasuki.fleet.handoff.engine import HandoffStart
 from tasuki.fleet.handoff.step_context import StepContext
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
@@ -46,7 +54,11 @@ STEPS: dict[str, Callable[[StepContext, FleetHandoff], str]] = {
     "worktree": fork_steps.create_worktree,
     "write": outgoing_steps.write_document,
     "record": outgoing_steps.record_document,
+    "pack": move_steps.pack_work,
+    "restore": move_steps.restore_thread,
+    "unpack": move_steps.unpack_work,
     "shut_down": outgoing_steps.shut_down_agent,
+    "fetch": move_steps.fetch_document,
     "create": successor_steps.create_successor,
     "register": successor_steps.await_registration,
     "skill": successor_steps.give_skill,
@@ -71,6 +83,8 @@ class StepRunner:
         self.context = context
         self.waiting: set[str] = set()
         """Handoffs whose step waits for the database."""
+        self.begin: Callable[[HandoffStart], None] | None = None
+        """Begins a leg of a handoff on another host; set once there is an engine."""
 
     def carry_out(self, handoff_id: str, attempt: int, name: str) -> bool:
         """Carry out a step, unless it is done; return whether the next one may follow.
@@ -94,6 +108,9 @@ class StepRunner:
     def _run_step(self, handoff_id: str, attempt: int, name: str) -> bool:
         handoff = queries.load_handoff(self.database, handoff_id)
         if handoff.state != "running" or handoff.attempt != attempt:
+            return False
+        if (host := self._find_host(handoff, name)) != self.database.host:
+            self._pass_on(handoff, name, host)
             return False
         if name == "done":
             self._finish_handoff(handoff)
@@ -120,6 +137,24 @@ class StepRunner:
         record_step(self.database, handoff, name)
         return True
 
+    def _find_host(self, handoff: FleetHandoff, name: str) -> str:
+        if handoff.move is None:
+            return self.database.host
+        source = queries.load_agent(self.database, handoff.agent_id).host
+        return workflow.find_step_host(handoff, name, source)
+
+    def _pass_on(self, handoff: FleetHandoff, name: str, host: str) -> None:
+        """Let another host go on. It finds the handoff itself if this server ends in between."""
+        with self.database.write() as connection:
+            passed = commands.pass_on(connection, handoff, name, host)
+            if passed is None:
+                return
+            text = f"goes on at {name}, on another host"
+            self._note(connection, handoff, text, name)
+        assert self.begin
+        self.begin(commands.build_start(passed))
+        self.changes.notify([handoff.agent_id])
+
     def _begin_step(self, handoff: FleetHandoff, name: str) -> bool:
         """Record that a step begins; return False where it is done already."""
         key = _build_key(handoff, name)
@@ -144,7 +179,11 @@ class StepRunner:
         self.changes.notify([handoff.agent_id])
 
     def _fail_step(self, handoff: FleetHandoff, name: str, code: str, sentence: str) -> bool:
-        """Record a failure and alert the operator; always return False."""
+        """Record a failure and alert the operator; always return False.
+
+        A move that fails before the agent has ended is undone on the other host first.
+        """
+        sentence = self._undo(handoff, name, sentence)
         sentence = shorten_to_line(sentence, NOTE_CHARACTERS)
         remedy = REMEDIES[code].format(agent=handoff.agent_id)
         state = "uncertain" if code in UNCERTAIN_CODES else "failed"
@@ -172,6 +211,23 @@ class StepRunner:
         record_failure(handoff, name, state, sentence)
         self.changes.notify([handoff.agent_id])
         return False
+
+    def _undo(self, handoff: FleetHandoff, name: str, sentence: str) -> str:
+        """Undo the arrival of a move; return the sentence of the failure with what was undone."""
+        if handoff.move is None or handoff.move.kind != "move":
+            return sentence
+        if name not in workflow.MOVE_ARRIVAL:
+            return sentence
+        current = queries.load_handoff(self.database, handoff.id)
+        undone = move_steps.undo_arrival(self.context, current)
+        return f"{sentence.rstrip('.')}. Undone there: {undone} Agent {handoff.agent_id} lives on where it is."
+
+    def undo_move(self, handoff_id: str) -> str:
+        """Undo on this host what a cancelled move has made here; return what, as a sentence."""
+        handoff = queries.load_handoff(self.database, handoff_id)
+        if handoff.state != "cancelled" or handoff.move is None:
+            return "It goes on, so nothing was undone."
+        return move_steps.undo_arrival(self.context, handoff)
 
     def give_up(self, handoff: FleetHandoff, why: str) -> None:
         """Record a failure of an attempt that the engine no longer carries out."""

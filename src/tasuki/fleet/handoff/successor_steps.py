@@ -233,7 +233,9 @@ def _insert_successor(context: StepContext, handoff: FleetHandoff) -> int:
             id = context.lifecycle.insert_agent(connection, request, forked_from=old.id)
         else:
             request = _build_request(connection, current, old)
-            id = context.lifecycle.insert_agent(connection, request, old.id)
+            id = context.lifecycle.insert_agent(
+                connection, request, old.id, beside=old.id if current.move else None
+            )
         connection.execute(
             sa.update(tables.handoffs)
             .where(tables.handoffs.c.id == handoff.id)
@@ -252,7 +254,7 @@ def _build_request(
     request = StartRequest(
         harness=handoff.harness or old.harness,
         persona=handoff.persona,
-        cwd=old.cwd,
+        cwd=handoff.move.folder if handoff.move else old.cwd,
         goal=handoff.goal or old.goal,
     )
     model = queries.find_last_agent(connection, handoff.persona, request.harness)

@@ -31,15 +31,26 @@ def render_fork(handoff: FleetHandoff, origin: FleetAgent, path: Path, place: st
     return _render_beginning("fork", handoff, origin, path, place=clean_text(place))
 
 
-def render_injection(handoff: FleetHandoff, predecessor: FleetAgent, path: Path) -> str:
-    """Render the prompt that the successor begins with, after its skill."""
-    return _render_beginning("injection", handoff, predecessor, path)
+def render_injection(
+    handoff: FleetHandoff, predecessor: FleetAgent, path: Path, place: str = ""
+) -> str:
+    """Render the prompt that the successor begins with, after its skill.
+
+    `place` is where it works if that is another host than its predecessor's.
+    """
+    return _render_beginning("injection", handoff, predecessor, path, clean_text(place))
 
 
 def _render_beginning(
-    name: str, handoff: FleetHandoff, predecessor: FleetAgent, path: Path, **more: str
+    name: str,
+    handoff: FleetHandoff,
+    predecessor: FleetAgent,
+    path: Path,
+    moved_to: str = "",
+    **more: str,
 ) -> str:
     about = [
+        *([f"Your folder: {moved_to}"] if moved_to else []),
         *([f"{GOAL_LABEL} {clean_text(predecessor.goal)}"] if predecessor.goal else []),
         *([f"{NEXT_LABEL} {clean_text(handoff.goal)}"] if handoff.goal else []),
         *([f"{OPERATOR_LABEL} {clean_text(handoff.context)}"] if handoff.context else []),

@@ -285,6 +285,15 @@ class FleetDatabase:
             yield connection
 
     @contextmanager
+    def open_transaction(self) -> Iterator[sa.Connection]:
+        """Yield a transaction that waits for no other writer.
+
+        For rows that no other transaction of this host changes: questions and answers between hosts.
+        """
+        with self._hold_connection(writes=True) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
     def _hold_connection(self, *, writes: bool, synced: bool = True) -> Iterator[sa.Connection]:
         connection = self._connect().execution_options(writes=writes, synced=synced)
         try:

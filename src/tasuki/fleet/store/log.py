@@ -58,6 +58,7 @@ class ChangeFeed:
         self._lock = threading.Lock()
         self._waiting: dict[int, set[threading.Event]] = defaultdict(set)
         self._callbacks: list[Callable[[], None]] = []
+        self._readers: list[Callable[[], None]] = []
         self.closing = threading.Event()
 
     @contextmanager
@@ -82,12 +83,21 @@ class ChangeFeed:
             for id in agents:
                 for waiting in self._waiting.get(id, ()):
                     waiting.set()
-        for callback in self._callbacks:
+        for callback in (*self._callbacks, *self._readers):
             callback()
 
+    def notify_log(self) -> None:
+        """Notify that another host may have written into the log."""
+        for reader in self._readers:
+            reader()
+
     def on_log(self, callback: Callable[[], None]) -> None:
-        """Call `callback`, from any thread, after new rows of the log were committed."""
+        """Call `callback`, from any thread, after this host committed new rows of the log."""
         self._callbacks.append(callback)
+
+    def on_any_log(self, callback: Callable[[], None]) -> None:
+        """Call `callback`, from any thread, when any host may have committed new rows."""
+        self._readers.append(callback)
 
     def close(self) -> None:
         """Wake all waiting threads for the last time."""

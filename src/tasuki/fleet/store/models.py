@@ -181,6 +181,36 @@ class StepRun(Struct, frozen=True):
     note: str = ""
 
 
+class MovePlan(Struct, frozen=True):
+    """Where an agent's work goes on another host, and what is done of that."""
+
+    kind: Literal["move", "rescue"] = "move"
+    """rescue: the agent's host is gone, and its thread comes from the database."""
+    checkout: str = ""
+    """Whole path of a checkout of the repository on the other host; empty without a repository."""
+    folder: str = ""
+    """Whole path of the folder in which the successor works, once that is known."""
+    wanted: str = ""
+    """Whole path of the worktree that the operator wants; empty for one next to the checkout."""
+    with_secrets: bool = False
+    """What looks like a secret in uncommitted work travels, too."""
+    origin: str = ""
+    commit: str = ""
+    branch: str = ""
+    inside: str = ""
+    """The agent's folder relative to the top of its repository."""
+    index_commit: str = ""
+    work_commit: str = ""
+    left_out: tuple[str, ...] = ()
+    """What does not travel, as sentences."""
+    place: str = ""
+    """Whole path of the top of the checkout or worktree in which the work lands."""
+    place_branch: str = ""
+    in_place: bool = False
+    undone: str = ""
+    """What was undone after a failure, as a sentence."""
+
+
 class FleetHandoff(Struct, frozen=True):
     """The handoff of one agent: its record, and how far it has come."""
 
@@ -211,6 +241,9 @@ class FleetHandoff(Struct, frozen=True):
     automatic: bool = False
     harness: str = ""
     """The successor's harness; empty for that of the agent."""
+    target_host: str = ""
+    """The host on which the successor works, where that is another one."""
+    move: MovePlan | None = None
     file_path: str = ""
     author: str = ""
     """Who wrote the document: agent, or thread and the author of the fallback order."""

@@ -158,6 +158,13 @@ def find_agent_by_token(database: FleetDatabase, token_hash: str) -> int | None:
         return connection.execute(query).scalars().first()
 
 
+def find_ordered_agent(connection: sa.Connection, order_id: str) -> int | None:
+    """Find the id of the agent that an order of another host created; None for none."""
+    agents = tables.agents.c
+    query = sa.select(agents.id).where(agents.order_id == order_id)
+    return connection.execute(query).scalars().first()
+
+
 # -- handoffs --------------------------------------------------------------------------
 
 
@@ -353,10 +360,13 @@ def list_lines_after(
     query = _FIND_LINES if database.is_sqlite else _FIND_SETTLED_LINES
     parameters: dict[str, Any] = {"xid": place.xid, "after": place.id, "most": limit}
     if agent_id is not None:
-        query, parameters = query.where(tables.events.c.agent_id == sa.bindparam("of")), {
-            **parameters,
-            "of": agent_id,
-        }
+        query, parameters = (
+            query.where(tables.events.c.agent_id == sa.bindparam("of")),
+            {
+                **parameters,
+                "of": agent_id,
+            },
+        )
     with database.read() as connection:
         rows = connection.execute(query, parameters).all()
     return [(LogPlace(row[0], row[1]), _parse_columns(FleetEvent, row[1:])) for row in rows]

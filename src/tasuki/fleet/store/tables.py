@@ -87,6 +87,7 @@ agents = sa.Table(
     sa.Column("stuck_at", sa.Double),
     sa.Column("stuck_with", sa.Text, nullable=False, server_default=""),
     sa.Column("forked_from", sa.Integer, sa.ForeignKey("agents.id")),
+    sa.Column("order_id", sa.Text, nullable=False, server_default=""),  # of another host
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
@@ -276,6 +277,7 @@ parcels = sa.Table(
     "parcels",
     metadata,
     sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True),
     sa.Column("content", sa.LargeBinary, nullable=False),  # a piece of a git bundle
 )

@@ -16,7 +16,7 @@ from tasuki.files import (
     find_fault,
     replace_file,
 )
-from tasuki.launch.processes import find_start_time, is_alive
+from tasuki.launch.processes import find_start_time, is_alive, read_boot_id
 from tasuki.text_safety import shorten_to_line
 
 LOCK_FILE, ADDRESS_FILE = "lock", "address"
@@ -87,7 +87,7 @@ def format_address_file(address: str, proof: str) -> str:
     words = (
         str(os.getpid()),
         began if began.isdigit() else "-",
-        _read_boot_id(),
+        read_boot_id(),
         _read_namespace(),
     )
     return f"{address}\n{' '.join(words)}\n{proof}\n"
@@ -103,16 +103,9 @@ def is_stale(text: str) -> bool:
         number = int(pid)
     except (IndexError, ValueError):
         return False
-    if boot != _read_boot_id():
+    if boot != read_boot_id():
         return True
     return namespace == _read_namespace() and not is_alive(number, began.removeprefix("-"))
-
-
-def _read_boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return "-"
 
 
 def _read_namespace() -> str:

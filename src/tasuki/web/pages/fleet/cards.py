@@ -257,7 +257,7 @@ def _describe_activity(agent: FleetAgent) -> str:
 
 
 def _format_step(handoff: FleetHandoff) -> str:
-    order = workflow.list_steps(from_thread=handoff.from_thread, fork=handoff.fork)
+    order = workflow.find_shape(handoff).list_steps()
     number = order.index(handoff.step) + 1 if handoff.step in order else len(order)
     return f"Step {number} of {len(order)}: {display.get_step_name(handoff).lower()}"
 

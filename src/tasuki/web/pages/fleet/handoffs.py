@@ -152,7 +152,7 @@ def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateBadge:
 
 def _build_rows(handoff: FleetHandoff, runs: Sequence[StepRun]) -> tuple[StepRow, ...]:
     newest = {run.step: run for run in runs}
-    order = workflow.list_steps(from_thread=handoff.from_thread, fork=handoff.fork)
+    order = workflow.find_shape(handoff).list_steps()
     seconds = {
         name: max(0.0, (newest[name].ended_at or time.time()) - newest[name].started_at)
         for name in order
@@ -234,9 +234,7 @@ def _build_choices(
 
 def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
     code = handoff.failure.code if handoff.failure else ""
-    first = workflow.choose_resume_step(
-        handoff.step, code, from_thread=handoff.from_thread, fork=handoff.fork
-    )
+    first = workflow.choose_resume_step(handoff.step, code, workflow.find_shape(handoff))
     meaning = (
         f"Continues at “{display.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
     )

@@ -41,6 +41,8 @@ def _extend_events() -> None:
 
 
 def _extend_handoffs() -> None:
+    order = sa.Column("order_id", sa.Text, nullable=False, server_default="")
+    op.add_column("agents", order)
     target = sa.Column("target_host", sa.Text, nullable=False, server_default="")
     op.add_column("handoffs", target)
     op.add_column("handoffs", sa.Column("move", sa.JSON(none_as_null=True)))
@@ -64,6 +66,7 @@ def _create_shared_files() -> None:
     op.create_table(
         "parcels",
         sa.Column("handoff_id", sa.Text, sa.ForeignKey("handoffs.id"), primary_key=True),
+        sa.Column("name", sa.Text, primary_key=True),
         sa.Column("number", sa.Integer, primary_key=True),
         sa.Column("content", sa.LargeBinary, nullable=False),
     )

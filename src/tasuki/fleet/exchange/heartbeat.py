@@ -1,0 +1,163 @@
+"""Signs of life of this host, and what it learns by them: that it was retired, or given up."""
+
+import logging
+import os
+import platform
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.errors import TasukiError
+from tasuki.fleet import alerts
+from tasuki.fleet.agents.lifecycle import check_hooks
+from tasuki.fleet.exchange.host_list import (
+    HostDetails,
+    HostHarness,
+    build_database_clock,
+)
+from tasuki.fleet.exchange.logins import find_login
+from tasuki.fleet.store import log, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.harness import registry as harnesses
+
+BEAT_SECONDS = 10.0
+LOOK_SECONDS = 60.0
+"""How often the harnesses of this host are looked at."""
+
+logger = logging.getLogger("tasuki.fleet")
+
+
+class HostHeartbeat:
+    """Writes that this host lives, every ten seconds.
+
+    `on_retired` is called with a sentence once the operator has retired this host.
+    """
+
+    def __init__(
+        self, database: FleetDatabase, data: Path, on_retired: Callable[[str], None]
+    ) -> None:
+        self.database = database
+        self.data = data
+        self.on_retired = on_retired
+        self.others = 0
+        """Other hosts of the fleet that were seen lately."""
+        self._harnesses: tuple[HostHarness, ...] = ()
+        self._looked_at = float("-inf")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Write the first sign of life now, the next ones in a thread.
+
+        SQLite has one host, which is here: one sign is enough.
+        """
+        self.beat()
+        if not self.database.is_sqlite:
+            self._thread.start()
+
+    def close(self, seconds: float) -> None:
+        """Stop, and write that this host's server ended in order."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        try:
+            self._write(msgspec.structs.replace(self._describe(), stopped=True))
+        except DBAPIError:
+            logger.info("The database is away: other hosts see this one as away, not as stopped.")
+
+    def _run(self) -> None:
+        while not self._stop.wait(BEAT_SECONDS):
+            try:
+                self.beat()
+            except DBAPIError:
+                continue
+            except Exception:
+                logger.exception("The sign of life")
+
+    def beat(self) -> None:
+        """Write one sign of life, and act on what the operator decided about this host."""
+        details = self._describe()
+        row = self._write(details)
+        if row is None:
+            return
+        if row.retired_at is not None:
+            self.on_retired(
+                "This host was retired from the fleet, so its server ends. To come back: tasuki host join"
+            )
+        elif row.given_up_at is not None:
+            self._return_from_given_up()
+
+    def _describe(self) -> HostDetails:
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_SECONDS:
+            self._harnesses, self._looked_at = tuple(list_harnesses(self.data)), now
+        return HostDetails(
+            load=round(os.getloadavg()[0], 2), processors=os.cpu_count() or 0,
+            platform=platform.system(), tmux=shutil.which("tmux") is not None,
+            harnesses=self._harnesses,
+        )  # fmt: skip
+
+    def _write(self, details: HostDetails) -> "sa.Row[tuple[float | None, float | None]] | None":
+        hosts = tables.hosts
+        with self.database.write(synced=False) as connection:
+            clock = build_database_clock(connection)
+            before = time.time()
+            moment = float(connection.execute(sa.select(clock)).scalar_one())
+            offset = (before + time.time()) / 2 - moment
+            details = msgspec.structs.replace(details, clock_offset=round(offset, 3))
+            own = hosts.c.id == self.database.host
+            values = {"last_seen": moment, "details": msgspec.to_builtins(details)}
+            query = sa.update(hosts).where(own).values(values)
+            columns = (hosts.c.retired_at, hosts.c.given_up_at)
+            row = connection.execute(query.returning(*columns)).first()
+            recent = sa.select(sa.func.count()).where(
+                hosts.c.id != self.database.host, hosts.c.last_seen > moment - LOOK_SECONDS
+            )
+            self.others = int(connection.execute(recent).scalar_one())
+        return row
+
+    def _return_from_given_up(self) -> None:
+        """Say that this host is back although it was given up: its agents count as lost."""
+        hosts = tables.hosts
+        own = (hosts.c.id == self.database.host) & hosts.c.given_up_at.is_not(None)
+        with self.database.write(alone=True) as connection:
+            query = sa.update(hosts).where(own).values(given_up_at=None)
+            row = connection.execute(query.returning(hosts.c.label, hosts.c.given_label)).first()
+            if row is None:
+                return
+            label = row.given_label or row.label
+            text = (
+                f"The host {label} was given up and is back. Its agents of before count as lost, and their work "
+                "may go on elsewhere. End those that still run there, or adopt them: tasuki agent adopt"
+            )
+            log.note(connection, "alarm", text, data={"code": "host_is_back", "host": self.database.host})  # fmt: skip
+            alerts.raise_alert(
+                connection, "needs_you", f"host_is_back/{self.database.host}/{time.time()}",
+                f"The host {label} is back", text, host=self.database.host,
+            )  # fmt: skip
+        logger.warning(text)
+
+
+def list_harnesses(data: Path) -> list[HostHarness]:
+    """List the harnesses whose agents this host could start, and what each lacks for that."""
+    listed = []
+    for name in harnesses.list_names():
+        adapter = harnesses.get_harness(name)
+        if harnesses.get_control(adapter) is None:
+            continue
+        program = shutil.which(adapter.program) or ""
+        hooks = False
+        if program:
+            try:
+                check_hooks(data, name)
+                hooks = True
+            except (TasukiError, OSError):
+                hooks = False
+        listed.append(HostHarness(name, program, hooks, find_login(name)))
+    return listed

@@ -1,0 +1,234 @@
+"""The hosts of a fleet, as every host sees them: who lives, who is away, who has left.
+
+Times are by the clock of the database, so hosts whose clocks differ agree who is away.
+"""
+
+import time
+from collections.abc import Collection
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.errors import HostAway, HostNotFound, NotPossible
+from tasuki.fleet.store import log, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.patterns import compile_pattern
+from tasuki.text_safety import clean_text, shorten_to_line
+
+AWAY_SECONDS = 60.0
+"""A host that was not seen for this long is away."""
+MOST_LABEL_CHARACTERS = 100
+SHORTEST_PREFIX = 3
+"""Fewest characters of an id or a label that are completed."""
+HostState = Literal["here", "alive", "away", "off", "given up", "retired"]
+"""here: the host that answers. off: its server was stopped by somebody."""
+_ID = compile_pattern(r"h[0-9a-f]{12}")
+
+
+class HostHarness(Struct, frozen=True):
+    """A harness on a host: whether agents of it can be started there."""
+
+    name: str
+    program: str = ""
+    """Whole path of its program; empty where it is not installed."""
+    hooks: bool = False
+    """The fleet's hooks are installed."""
+    login: Literal["yes", "no", "unknown"] = "unknown"
+
+
+class HostDetails(Struct, frozen=True):
+    """What a host reports of itself with each sign of life."""
+
+    load: float = 0.0
+    """Average number of waiting or running processes in the last minute."""
+    processors: int = 0
+    clock_offset: float = 0.0
+    """Seconds by which its clock is ahead of the database's."""
+    platform: str = ""
+    tmux: bool = True
+    harnesses: tuple[HostHarness, ...] = ()
+    stopped: bool = False
+    """Its server ended in order."""
+
+
+class FleetHostRow(Struct, frozen=True):
+    """A host of the fleet. Times are seconds since 1970; `seen_seconds` is an age."""
+
+    id: str
+    label: str
+    state: HostState
+    version: str
+    started_at: float
+    seen_seconds: float | None = None
+    """Seconds since its last sign of life; None where there was none."""
+    boot_id: str = ""
+    epoch: int = 0
+    address: str = ""
+    role: str = ""
+    given_up_at: float | None = None
+    retired_at: float | None = None
+    details: HostDetails = HostDetails()
+    agents: int = 0
+    """Agents there that have not ended."""
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether orders reach it now."""
+        return self.state in ("here", "alive")
+
+    def find_harness(self, name: str) -> HostHarness | None:
+        """Find what it reports of a harness; None where it reported nothing."""
+        return next((one for one in self.details.harnesses if one.name == name), None)
+
+
+def build_database_clock(connection: sa.Connection) -> sa.ColumnElement[float]:
+    """Build the expression of the present time by the database's clock, in seconds since 1970."""
+    if connection.dialect.name == "sqlite":
+        return sa.literal(time.time())
+    return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)
+
+
+def list_hosts(database: FleetDatabase, *, retired: bool = False) -> list[FleetHostRow]:
+    """List the hosts by label: those that belong to the fleet, and where asked the retired ones."""
+    hosts, agents = tables.hosts, tables.agents
+    living = (
+        sa.select(agents.c.host, sa.func.count().label("agents"))
+        .where(agents.c.ended_at.is_(None))
+        .group_by(agents.c.host)
+        .subquery()
+    )
+    with database.read() as connection:
+        now = build_database_clock(connection).label("now")
+        query = sa.select(hosts, sa.func.coalesce(living.c.agents, 0).label("agents"), now)
+        query = query.join(living, living.c.host == hosts.c.id, isouter=True)
+        rows = connection.execute(query).mappings().all()
+    listed = [_parse_host(dict(row), database.host) for row in rows]
+    listed = [host for host in listed if retired or host.state != "retired"]
+    return sorted(listed, key=lambda host: (host.label.lower(), host.id))
+
+
+def _parse_host(row: dict[str, Any], own: str) -> FleetHostRow:
+    details = msgspec.convert(row["details"] or {}, HostDetails, strict=False)
+    seen = row["last_seen"]
+    age = None if seen is None else max(0.0, row["now"] - seen)
+    return FleetHostRow(
+        id=row["id"], label=row["given_label"] or row["label"], version=row["version"],
+        state=_find_state(row, own, age, details), started_at=row["started_at"], seen_seconds=age,
+        boot_id=row["boot_id"], epoch=row["epoch"], address=row["address"], role=row["role"],
+        given_up_at=row["given_up_at"], retired_at=row["retired_at"], details=details,
+        agents=row["agents"],
+    )  # fmt: skip
+
+
+def _find_state(
+    row: dict[str, Any], own: str, age: float | None, details: HostDetails
+) -> HostState:
+    if row["retired_at"] is not None:
+        return "retired"
+    if row["id"] == own:
+        return "here"
+    if row["given_up_at"] is not None:
+        return "given up"
+    if details.stopped:
+        return "off"
+    return "alive" if age is not None and age < AWAY_SECONDS else "away"
+
+
+def find_host(database: FleetDatabase, name: str) -> FleetHostRow:
+    """Find a host by its id, its label, or an unambiguous beginning of either.
+
+    Raises HostNotFound.
+    """
+    wanted, hosts = name.strip().lower(), list_hosts(database, retired=True)
+    shown = shorten_to_line(name, 80)
+    for matches in (
+        [host for host in hosts if host.id == wanted],
+        [host for host in hosts if host.label.lower() == wanted],
+        [
+            host
+            for host in hosts
+            if len(wanted) >= SHORTEST_PREFIX
+            and (host.id.startswith(wanted) or host.label.lower().startswith(wanted))
+        ],
+    ):
+        living = [host for host in matches if host.state != "retired"] or matches
+        if len(living) == 1:
+            return living[0]
+        if living:
+            names = ", ".join(f"{host.label} ({host.id})" for host in living)
+            raise HostNotFound(f"{shown!r} names several hosts: {names}. Use an id.")
+    names = ", ".join(host.label for host in hosts if host.state != "retired")
+    raise HostNotFound(f"No host {shown!r} in this fleet. There are: {names}.")
+
+
+def load_host(database: FleetDatabase, host_id: str) -> FleetHostRow:
+    """Load a host by its whole id. Raises HostNotFound."""
+    for host in list_hosts(database, retired=True):
+        if host.id == host_id:
+            return host
+    raise HostNotFound(f"No host {host_id} in this fleet. List them: tasuki host list")
+
+
+def check_reachable(host: FleetHostRow) -> FleetHostRow:
+    """Raise HostAway where no order reaches a host now."""
+    if host.is_reachable:
+        return host
+    raise HostAway(f"{describe_absence(host)} Nothing was done.")
+
+
+def describe_absence(host: FleetHostRow) -> str:
+    """Describe in a sentence why a host does not answer."""
+    if host.state == "retired":
+        return f"The host {host.label} was retired."
+    if host.state == "given up":
+        return f"The host {host.label} was given up."
+    if host.state == "off":
+        return f"The server of the host {host.label} was stopped. Start it there: tasuki serve"
+    if host.seen_seconds is None:
+        return f"The host {host.label} has never been seen."
+    return (
+        f"The host {host.label} is away: it was last seen {format_seconds(host.seen_seconds)} ago."
+    )
+
+
+def format_seconds(seconds: float) -> str:
+    """Format an age in the largest unit that it fills."""
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def label_host(database: FleetDatabase, host_id: str, label: str) -> FleetHostRow:
+    """Give a host a name for people, which it keeps; empty for its machine's own.
+
+    Raises HostNotFound; NotPossible for one that another host has, or that looks like an id.
+    """
+    name = shorten_to_line(clean_text(label), MOST_LABEL_CHARACTERS).strip()
+    if _ID.fullmatch(name.lower()):
+        raise NotPossible(f"{name!r} looks like the id of a host. Choose another name.")
+    for other in list_hosts(database):
+        if name and other.id != host_id and other.label.lower() == name.lower():
+            raise NotPossible(
+                f"Host {other.id} is called {other.label} already. Choose another name."
+            )
+    old = load_host(database, host_id)
+    with database.write(alone=True) as connection:
+        hosts = tables.hosts
+        query = sa.update(hosts).where(hosts.c.id == host_id).values(given_label=name)
+        connection.execute(query)
+        text = f"The host {old.label} is now called {name or 'as its machine'}."
+        log.note(connection, "host", text, data={"host": host_id})
+    return load_host(database, host_id)
+
+
+def read_labels(database: FleetDatabase, ids: Collection[str] = ()) -> dict[str, str]:
+    """Read the names of hosts for people, by id; of all where none are given."""
+    hosts = tables.hosts.c
+    query = sa.select(hosts.id, hosts.label, hosts.given_label)
+    if ids:
+        query = query.where(hosts.id.in_(sorted(ids)))
+    with database.read() as connection:
+        return {row.id: row.given_label or row.label for row in connection.execute(query)}

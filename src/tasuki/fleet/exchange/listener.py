@@ -1,0 +1,139 @@
+"""Listens to what other hosts announce by NOTIFY, and announces this host's own news.
+
+A notification is only a hint that something is there to read: it may be lost with a connection, so
+everything is read again every few seconds, too. The channels are `tasuki_log` (the id of the host
+whose log grew) and `tasuki_<host id>` (a question or an answer for that host).
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.fleet.store.database import FleetDatabase
+
+LOG_CHANNEL = "tasuki_log"
+NET_SECONDS = 5.0
+"""How often everything is read although nothing was announced."""
+TOGETHER_SECONDS = 0.03
+"""News of this time are announced together."""
+RECONNECT_SECONDS = 1.0
+
+logger = logging.getLogger("tasuki.fleet")
+
+
+def build_host_channel(host: str) -> str:
+    """Return the channel on which questions and answers for a host are announced."""
+    return f"tasuki_{host}"
+
+
+class HostListener:
+    """Two threads: one that listens, one that announces. SQLite has one host and needs neither.
+
+    `on_log` is called when another host's log grew, `on_message` when a question or an answer may
+    be there for this host. `has_others` tells whether anybody would hear an announcement.
+    """
+
+    def __init__(
+        self,
+        database: FleetDatabase,
+        on_log: Callable[[], None],
+        on_message: Callable[[], None],
+        has_others: Callable[[], bool],
+    ) -> None:
+        self.database = database
+        self.on_log = on_log
+        self.on_message = on_message
+        self.has_others = has_others
+        self._stop = threading.Event()
+        self._news = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._listen, name="listen", daemon=True),
+            threading.Thread(target=self._announce, name="announce", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Start both threads."""
+        if not self.database.is_sqlite:
+            for thread in self._threads:
+                thread.start()
+
+    def close(self, seconds: float) -> None:
+        """Stop; wait some seconds for each thread."""
+        self._stop.set()
+        self._news.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(seconds)
+
+    def announce_log(self) -> None:
+        """Announce soon that this host's log grew; callable from any thread."""
+        self._news.set()
+
+    # -- listening ---------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._listen_once()
+            except psycopg.Error:
+                self._read_all()
+                self._stop.wait(RECONNECT_SECONDS)
+            except Exception:
+                logger.exception("Listening to other hosts")
+                self._stop.wait(RECONNECT_SECONDS)
+
+    def _listen_once(self) -> None:
+        """Listen until the connection breaks, or the server ends."""
+        url = sa.make_url(self.database.url).set(drivername="postgresql")
+        address = url.render_as_string(hide_password=False)
+        options = {"connect_timeout": 5, "application_name": f"tasuki {self.database.host} listens"}
+        keepalive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+        with psycopg.connect(address, autocommit=True, **options, **keepalive) as connection:
+            for channel in (LOG_CHANNEL, build_host_channel(self.database.host)):
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            self._read_all()
+            read_at = time.monotonic()
+            while not self._stop.is_set():
+                for notice in connection.notifies(timeout=0.5, stop_after=1):
+                    if notice.channel != LOG_CHANNEL:
+                        self.on_message()
+                    elif notice.payload != self.database.host:
+                        self.on_log()
+                if time.monotonic() - read_at > NET_SECONDS:
+                    self._read_all()
+                    read_at = time.monotonic()
+
+    def _read_all(self) -> None:
+        self.on_log()
+        self.on_message()
+
+    # -- announcing --------------------------------------------------------------------
+
+    def _announce(self) -> None:
+        """Announce news outside of their transactions.
+
+        Within, each commit with a NOTIFY would wait for those of all other hosts, and cost a round
+        trip. A killed server announces nothing: others read its last lines within `NET_SECONDS`.
+        """
+        while not self._stop.is_set():
+            self._news.wait()
+            self._stop.wait(TOGETHER_SECONDS)
+            self._news.clear()
+            if self._stop.is_set() or not self.has_others():
+                continue
+            try:
+                with self.database.read() as connection:
+                    notify(connection, LOG_CHANNEL, self.database.host)
+            except DBAPIError:
+                self._stop.wait(RECONNECT_SECONDS)
+
+
+def notify(connection: sa.Connection, channel: str, payload: str = "") -> None:
+    """Announce something on a channel, at the end of the connection's transaction."""
+    connection.execute(sa.select(sa.func.pg_notify(channel, payload)))

@@ -1,0 +1,111 @@
+"""Orders of one host to another: durable, carried out once begun, also after a crash.
+
+An order is a workflow on the queue of the host that it is for. It waits there until that host takes
+it. An order that no host took in time is withdrawn, so nothing happens later to an agent of a host
+that was asleep.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.errors import HostAway, TasukiError
+from tasuki.fleet.exchange.host_list import check_reachable, load_host
+from tasuki.fleet.exchange.requests import build_error, pack_error
+from tasuki.fleet.handoff.engine import ORDER_LOOK_SECONDS, HandoffEngine
+from tasuki.fleet.store.database import FleetDatabase, is_temporary
+
+BEGIN_SECONDS = 15.0
+"""How long a host may take to begin an order."""
+END_SECONDS = 120.0
+"""How long it may take to carry it out before the asker is told that it goes on."""
+
+logger = logging.getLogger("tasuki.fleet")
+
+
+class HostOrders:
+    """Gives orders to other hosts, and waits for their results."""
+
+    def __init__(self, database: FleetDatabase, engine: HandoffEngine) -> None:
+        self.database = database
+        self.engine = engine
+
+    def give(
+        self, host: str, name: str, arguments: dict[str, Any], *, key: str = "", alone: str = ""
+    ) -> Any:
+        """Give an order and return its result.
+
+        With the same `key` an order is given once. While an order with the same words in `alone` is
+        open, that one is waited for. Raises HostAway, and what the other host raised.
+        """
+        label = check_reachable(load_host(self.database, host)).label
+        wanted = f"order-{key or secrets.token_hex(16)}"
+        id = self.engine.give_order(host, wanted, name, arguments, alone)
+        deadline, is_begun = time.monotonic() + BEGIN_SECONDS, False
+        while True:
+            status = self.engine.read_order(id)
+            if status.state == "done":
+                return open_result(status.result)
+            if status.state == "gone":
+                raise HostAway(
+                    f"The host {label} gave the order up. Nothing more is done. Try again."
+                )
+            if status.state == "begun" and not is_begun:
+                deadline, is_begun = time.monotonic() + END_SECONDS, True
+            if time.monotonic() > deadline:
+                break
+            time.sleep(ORDER_LOOK_SECONDS)
+        if not is_begun and self.engine.withdraw_order(id):
+            raise HostAway(
+                f"The host {label} did not take the order within {BEGIN_SECONDS:.0f} s, so it was withdrawn: nothing was "
+                "done, and nothing will be. Try again."
+            )
+        raise HostAway(
+            f"The host {label} has begun the order and has not said how it ended: it goes on when the host does, and "
+            "nothing is done twice. Look at the agent before you order something else."
+        )
+
+    def leave(self, host: str, name: str, arguments: dict[str, Any], key: str) -> None:
+        """Leave an order for a host, whenever it comes back; do not wait for it."""
+        self.engine.give_order(host, f"order-{key}", name, arguments, "")
+
+
+def open_result(result: dict[str, Any]) -> Any:
+    """Return the value of a result, or raise the error that it holds."""
+    if "error" in result:
+        raise build_error(result)
+    return result.get("value")
+
+
+def carry_out_order(
+    carry_out: Callable[[str, str, dict[str, Any]], Any],
+    wait: Callable[[float], bool],
+    id: str,
+    name: str,
+    arguments: dict[str, Any],
+) -> dict[str, Any]:
+    """Carry out an order of another host; return its result, or its error, as JSON values.
+
+    While the database is away it waits and starts over; `wait` sleeps and tells whether the server
+    ends.
+    """
+    from tasuki.fleet.store.failures import ServerClosing
+
+    while True:
+        try:
+            return {"value": carry_out(id, name, arguments)}
+        except TasukiError as error:
+            return pack_error(error)
+        except DBAPIError as error:
+            if not is_temporary(error):
+                logger.exception("An order of another host: %s", name)
+                return pack_error(TasukiError(f"The database refused it: {error.orig}"))
+            if wait(1.0):
+                raise ServerClosing from error
+        except Exception as error:
+            logger.exception("An order of another host: %s", name)
+            return pack_error(TasukiError(f"An error in tasuki itself: {type(error).__name__}."))

@@ -1,0 +1,209 @@
+"""Threads of agents in the database: stored on the agent's host, restored on another one.
+
+A thread is stored in its parts, as kept copies are (`tasuki.threads.kept`), each in blocks that are
+compressed by Zstandard. A log only grows: what is new of it becomes one more block. A part that was
+changed otherwise is stored anew. A restored thread is a kept copy under its old path, so all that
+reads threads finds it there.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.errors import KeptCopyDamaged, ThreadNotFound
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.harness import registry as harnesses
+from tasuki.harness.parts import find_file, list_parts
+from tasuki.threads import catalog
+from tasuki.threads.kept.copies import KeptPart, KeptRecord, OpenedPart, open_parts
+from tasuki.threads.kept.store import KeptStore
+
+BLOCK_BYTES = 4 << 20
+"""Bytes of a thread in one block, before they are compressed."""
+TAIL_BYTES = 4096
+"""Bytes before the end of what is stored by which a log that only grew is recognized."""
+LEVEL = 3
+
+
+class StoredThread(Struct, frozen=True):
+    """What the database has of a thread: the record of the copy, and of each part how it ends."""
+
+    record: KeptRecord
+    tails: tuple[str, ...]
+    blocks: tuple[int, ...]
+    """Blocks of each part."""
+
+
+def store_thread(database: FleetDatabase, agent: FleetAgent) -> int:
+    """Store what is new of an agent's thread; return how many bytes, before compression.
+
+    Nothing happens where there is no conversation yet. Raises TasukiError, OSError.
+    """
+    path = Path(agent.thread)
+    harness = catalog.get_reader(agent.harness, path)
+    original = find_file(harness, path)
+    if original is None:
+        raise ThreadNotFound(f"{path} no longer exists.")
+    known = load_stored(database, agent.id)
+    if known and (known.record.modified, known.record.bytes) == (original.modified, original.bytes):
+        return 0
+    head = catalog.read_head(harness, original)
+    parts = list_parts(harness, path, head.cwd) if head else ()
+    if head is None or not parts:
+        return 0
+    with open_parts(parts) as opened:
+        record = KeptRecord(
+            harness=agent.harness, path=str(path), head=head, modified=original.modified,
+            bytes=original.bytes, kept=time.time(),
+            parts=tuple(KeptPart(part.name, part.length) for part in opened),
+        )  # fmt: skip
+        return _store_parts(database, agent.id, record, known, opened)
+
+
+def _store_parts(
+    database: FleetDatabase,
+    agent_id: int,
+    record: KeptRecord,
+    known: StoredThread | None,
+    opened: list[OpenedPart],
+) -> int:
+    import zstandard
+
+    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
+    blocks, copies = tables.thread_blocks, tables.thread_copies
+    counts, stored = [], 0
+    with database.open_transaction() as connection:
+        own = (blocks.c.agent_id == agent_id) & (blocks.c.part >= len(opened))
+        connection.execute(sa.delete(blocks).where(own))
+        for number, part in enumerate(opened):
+            start, count = _find_start(known, number, part)
+            if not start:
+                same = (blocks.c.agent_id == agent_id) & (blocks.c.part == number)
+                connection.execute(sa.delete(blocks).where(same))
+            for block in _read_from(part, start):
+                values = {
+                    "agent_id": agent_id, "part": number, "number": count,
+                    "content": compressor.compress(block),
+                }  # fmt: skip
+                connection.execute(sa.insert(blocks).values(values))
+                count, stored = count + 1, stored + len(block)
+            counts.append(count)
+        tails = tuple(_read_tail(part, part.length) for part in opened)
+        row = msgspec.to_builtins(StoredThread(record, tails, tuple(counts)))
+        values = {"record": row, "stored_at": time.time()}
+        query = sa.update(copies).where(copies.c.agent_id == agent_id)
+        if not connection.execute(query.values(**values)).rowcount:
+            connection.execute(sa.insert(copies).values(agent_id=agent_id, **values))
+    return stored
+
+
+def _find_start(known: StoredThread | None, number: int, part: OpenedPart) -> tuple[int, int]:
+    """Return how many bytes of a part are stored and still the same, and in how many blocks."""
+    if known is None or number >= len(known.record.parts):
+        return 0, 0
+    old = known.record.parts[number]
+    if old.name != part.name or not 0 < old.bytes <= part.length:
+        return 0, 0
+    if _read_tail(part, old.bytes) != known.tails[number]:
+        return 0, 0
+    return old.bytes, known.blocks[number]
+
+
+def _read_tail(part: OpenedPart, end: int) -> str:
+    """Return a digest of the bytes before an offset, and of the beginning."""
+    start = max(0, end - TAIL_BYTES)
+    content = _read_piece(part, start, end - start) + _read_piece(part, 0, min(TAIL_BYTES, end))
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_piece(part: OpenedPart, start: int, length: int) -> bytes:
+    if part.file is None:
+        return part.data[start : start + length]
+    part.file.seek(start)
+    content = b""
+    while len(content) < length and (block := part.file.read(length - len(content))):
+        content += block
+    return content
+
+
+def _read_from(part: OpenedPart, start: int) -> Iterator[bytes]:
+    for offset in range(start, part.length, BLOCK_BYTES):
+        yield _read_piece(part, offset, min(BLOCK_BYTES, part.length - offset))
+
+
+def load_stored(database: FleetDatabase, agent_id: int) -> StoredThread | None:
+    """Load what is stored of an agent's thread; None where nothing is."""
+    copies = tables.thread_copies.c
+    query = sa.select(copies.record).where(copies.agent_id == agent_id)
+    with database.read() as connection:
+        row = connection.execute(query).scalar_one_or_none()
+    if row is None:
+        return None
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(row, StoredThread)
+    return None
+
+
+def restore_thread(database: FleetDatabase, agent: FleetAgent) -> str:
+    """Write an agent's thread into the kept copies of this host, where its file is not here.
+
+    Return a note. Raises ThreadNotFound where the database has none, KeptCopyDamaged, OSError.
+    """
+    stored = load_stored(database, agent.id)
+    if stored is None:
+        raise ThreadNotFound(
+            f"The thread of agent {agent.id} is not in the database: its host stored none (setting keep_threads)."
+        )
+    path = Path(stored.record.path)
+    with suppress(OSError):
+        if find_file(harnesses.get_harness(agent.harness), path) is not None:
+            return f"{path} is on this host, too"
+    with database.read() as connection:
+        parts = [
+            _open_stored(connection, agent.id, number, part)
+            for number, part in enumerate(stored.record.parts)
+        ]
+    try:
+        KeptStore().write(stored.record, parts)
+    finally:
+        for part in parts:
+            if part.file:
+                part.file.close()
+    return f"thread as of {time.strftime('%Y-%m-%d %H:%M', time.localtime(stored.record.kept))}"
+
+
+def _open_stored(
+    connection: sa.Connection, agent_id: int, number: int, part: KeptPart
+) -> OpenedPart:
+    """Unpack the blocks of a part into a file without a name. Raises KeptCopyDamaged."""
+    import tempfile
+
+    import zstandard
+
+    blocks = tables.thread_blocks.c
+    query = sa.select(blocks.content).order_by(blocks.number)
+    query = query.where(blocks.agent_id == agent_id, blocks.part == number)
+    decompressor = zstandard.ZstdDecompressor()
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 closed by the caller
+    try:
+        for content in connection.execute(query).scalars():
+            file.write(decompressor.decompress(content, max_output_size=BLOCK_BYTES))
+    except zstandard.ZstdError as error:
+        file.close()
+        raise KeptCopyDamaged(f"The thread of agent {agent_id} in the database is damaged: {error}.") from error  # fmt: skip
+    if file.tell() != part.bytes:
+        file.close()
+        raise KeptCopyDamaged(
+            f"The thread of agent {agent_id} in the database is damaged: {part.name} lacks its end."
+        )
+    file.flush()
+    return OpenedPart(part.name, part.bytes, file=file)

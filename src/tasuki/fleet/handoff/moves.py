@@ -1,0 +1,290 @@
+"""Plans the move of an agent to another host, and names every obstacle before anything begins.
+
+The agent's host looks at its own side and asks the other host about the other one. A dry run ends
+here; a move that is begun has passed the same checks.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.errors import HostAway, HostNotFound, NotPossible, TasukiError
+from tasuki.fleet.agents import limits
+from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
+from tasuki.fleet.exchange.logins import find_login
+from tasuki.fleet.exchange.requests import HostRequests
+from tasuki.fleet.handoff import bundles
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetAgent, MovePlan
+from tasuki.harness import registry as harnesses
+
+MOST_FOLDERS = 40
+"""Folders of agents that are looked at for a checkout of the same repository."""
+CHECK_SECONDS = 15.0
+
+
+class MoveObstacle(Struct, frozen=True):
+    """Why a move cannot begin, or what it leaves behind."""
+
+    code: str
+    text: str
+    blocks: bool = True
+    """The move cannot begin; else it is only good to know."""
+
+
+class MoveRequest(Struct, frozen=True):
+    """A requested move. `host` is an id, a label or the beginning of one.
+
+    `cwd` is a folder on that host, whole path: a checkout of the agent's repository; empty for one
+    that is found. `worktree` is the folder of the worktree that may be made there, whole path.
+    """
+
+    host: str
+    cwd: str = ""
+    worktree: str = ""
+    harness: str = ""
+    with_secrets: bool = False
+
+
+class MovePreview(Struct, frozen=True):
+    """What a move would do, and what stands in its way."""
+
+    host: str
+    label: str
+    plan: MovePlan
+    obstacles: tuple[MoveObstacle, ...] = ()
+
+    @property
+    def blockers(self) -> tuple[MoveObstacle, ...]:
+        """The obstacles because of which it cannot begin."""
+        return tuple(one for one in self.obstacles if one.blocks)
+
+    def check(self) -> None:
+        """Raise NotPossible where it cannot begin; the message names every obstacle."""
+        if self.blockers:
+            sentences = " ".join(one.text for one in self.blockers)
+            raise NotPossible(
+                f"The agent cannot move to {self.label}: {sentences} Nothing was done."
+            )
+
+
+class TargetQuestion(Struct, frozen=True):
+    """What the agent's host asks the other one."""
+
+    harness: str
+    slug: str
+    folder: str
+    """The agent's folder."""
+    origin: str = ""
+    commit: str = ""
+    branch: str = ""
+    inside: str = "."
+    cwd: str = ""
+    worktree: str = ""
+
+
+class TargetAnswer(Struct, frozen=True):
+    """What the other host has for the agent."""
+
+    checkout: str = ""
+    place: str = ""
+    folder: str = ""
+    """The folder in which the successor works: below `place`, as the agent's below its own."""
+    branch: str = ""
+    in_place: bool = False
+    obstacles: tuple[MoveObstacle, ...] = ()
+
+
+def plan_move(
+    database: FleetDatabase, requests: HostRequests, agent: FleetAgent, request: MoveRequest
+) -> MovePreview:
+    """Plan a move of an agent of this host. Raises HostNotFound."""
+    target = find_host(database, request.host)
+    preview = MovePreview(target.id, target.label, MovePlan(wanted=request.worktree, with_secrets=request.with_secrets))  # fmt: skip
+    if obstacle := find_host_obstacle(target, database.host):
+        return replace(preview, obstacles=(obstacle,))
+    repository = bundles.describe_repository(agent.cwd)
+    found = list(_find_source_obstacles(agent, repository, request))
+    plan = replace(
+        preview.plan, origin=repository.origin, commit=repository.commit, branch=repository.branch,
+        inside=repository.inside,
+    )  # fmt: skip
+    question = TargetQuestion(
+        harness=request.harness or agent.harness, slug=agent.persona or "", folder=agent.cwd,
+        origin=repository.origin, commit=repository.commit, branch=repository.branch,
+        inside=repository.inside, cwd=request.cwd, worktree=request.worktree,
+    )  # fmt: skip
+    answer = _ask_target(requests, target, question)
+    plan = replace(
+        plan, checkout=answer.checkout, folder=answer.folder, place=answer.place,
+        place_branch=answer.branch, in_place=answer.in_place,
+    )  # fmt: skip
+    return replace(preview, plan=plan, obstacles=(*found, *answer.obstacles))
+
+
+def plan_rescue(
+    database: FleetDatabase, data: Path, agent: FleetAgent, request: MoveRequest
+) -> MovePreview:
+    """Plan the handoff of an agent whose host is gone, on this host; nobody else can be asked."""
+    own = find_host(database, database.host)
+    plan = MovePlan(kind="rescue", wanted=request.worktree)
+    question = TargetQuestion(
+        harness=request.harness or agent.harness, slug=agent.persona or "", folder=agent.cwd,
+        cwd=request.cwd, worktree=request.worktree,
+    )  # fmt: skip
+    answer = check_target(database, data, question)
+    left = f"What agent {agent.id} had not pushed stays on its old host: {agent.cwd} there is out of reach."
+    plan = replace(
+        plan, checkout=answer.checkout, folder=answer.folder, place=answer.place,
+        place_branch=answer.branch, in_place=answer.in_place, left_out=(left,),
+    )  # fmt: skip
+    note = MoveObstacle("work_stays", left, blocks=False)
+    return MovePreview(own.id, own.label, plan, (*answer.obstacles, note))
+
+
+def find_host_obstacle(target: FleetHostRow, own: str) -> MoveObstacle | None:
+    """Find why no agent can move to a host at all; None where it may."""
+    if target.id == own:
+        return MoveObstacle("same_host", f"It is on {target.label} already.")
+    if not target.is_reachable:
+        return MoveObstacle("host_away", describe_absence(target))
+    return None
+
+
+def _find_source_obstacles(
+    agent: FleetAgent, repository: bundles.RepositoryState, request: MoveRequest
+) -> Iterator[MoveObstacle]:
+    if not agent.persona:
+        yield MoveObstacle("no_persona", f"Agent {agent.id} has no persona that its successor could be.")  # fmt: skip
+    if not agent.thread:
+        yield MoveObstacle("no_thread", f"Agent {agent.id} has no thread yet: it took no turn.")
+    if not repository.top:
+        yield MoveObstacle(
+            "no_repository",
+            f"{agent.cwd} is in no git repository, so none of its files travel.",
+            blocks=False,
+        )
+        return
+    if repository.problem:
+        yield MoveObstacle("repository_busy", repository.problem)
+    if not repository.commit:
+        yield MoveObstacle(
+            "no_commit", f"{repository.top} has no commit yet. Commit and push first."
+        )
+    elif not repository.origin:
+        yield MoveObstacle(
+            "no_origin",
+            f"{repository.top} has no remote `origin`, by which the same repository is found on the other host.",
+        )
+    elif not repository.published:
+        yield MoveObstacle(
+            "not_published", "Commits that were not pushed travel along.", blocks=False
+        )
+    if repository.dirty:
+        count = len(repository.dirty)
+        names = ", ".join(repository.dirty[:5])
+        yield MoveObstacle("uncommitted", f"Uncommitted work travels along ({count} files: {names}).", blocks=False)  # fmt: skip
+    if repository.top and not request.with_secrets:
+        for sentence in bundles.find_secrets_in_work(agent.cwd):
+            yield MoveObstacle(
+                "secrets", f"{sentence}. Remove or ignore it, or use --with-secrets."
+            )
+
+
+def _ask_target(
+    requests: HostRequests, target: FleetHostRow, question: TargetQuestion
+) -> TargetAnswer:
+    try:
+        answer = requests.ask(
+            target.id, "check_move", {"question": msgspec.to_builtins(question)}, CHECK_SECONDS
+        )
+    except (HostAway, HostNotFound) as error:
+        return TargetAnswer(obstacles=(MoveObstacle("host_away", str(error)),))
+    return msgspec.convert(answer, TargetAnswer)
+
+
+# -- on the other host -----------------------------------------------------------------
+
+
+def answer_target_question(
+    database: FleetDatabase, data: Path, request: Mapping[str, Any]
+) -> TargetAnswer:
+    """Answer what another host asks about a move to this one."""
+    return check_target(database, data, msgspec.convert(request["question"], TargetQuestion))
+
+
+def check_target(database: FleetDatabase, data: Path, question: TargetQuestion) -> TargetAnswer:
+    """Check what this host has for an agent that would come here."""
+    found = list(_find_target_obstacles(data, question))
+    if not question.origin and not question.cwd:
+        return _check_plain_folder(question, found)
+    checkout = find_checkout(database, question)
+    if not checkout:
+        what = question.cwd or question.origin
+        text = (
+            f"{what} is no checkout of {question.origin}." if question.cwd and question.origin
+            else f"There is no folder {what}." if question.cwd
+            else f"No checkout of {what} was found there. Clone it, or name one: --to-cwd"
+        )  # fmt: skip
+        return TargetAnswer(obstacles=(*found, MoveObstacle("no_checkout", text)))
+    state = bundles.describe_repository(checkout)
+    if not state.top:
+        return TargetAnswer(folder=checkout, obstacles=tuple(found))
+    known = question.origin or state.origin
+    try:
+        place = bundles.plan_place(
+            checkout, known, question.branch or state.branch, question.commit or state.commit,
+            question.slug, question.worktree,
+        )  # fmt: skip
+    except TasukiError as error:
+        return TargetAnswer(checkout, obstacles=(*found, MoveObstacle("no_place", str(error))))
+    inside = question.inside if question.origin else state.inside
+    folder = os.path.normpath(os.path.join(place.folder, inside))
+    return TargetAnswer(checkout, place.folder, folder, place.branch, place.in_place, tuple(found))
+
+
+def _find_target_obstacles(data: Path, question: TargetQuestion) -> Iterator[MoveObstacle]:
+    if shutil.which("tmux") is None:
+        yield MoveObstacle("no_tmux", "tmux is not installed there.")
+    try:
+        limits.check_target(data, question.harness)
+    except TasukiError as error:
+        yield MoveObstacle("no_harness", str(error))
+        return
+    if find_login(question.harness) == "no":
+        title = harnesses.get_harness(question.harness).title
+        yield MoveObstacle("no_login", f"No login of {title} was found there.", blocks=False)
+
+
+def _check_plain_folder(question: TargetQuestion, found: list[MoveObstacle]) -> TargetAnswer:
+    """Check the folder of an agent that works in no repository: the same one must exist here."""
+    if os.path.isdir(question.folder):
+        return TargetAnswer(folder=question.folder, obstacles=tuple(found))
+    text = f"There is no folder {question.folder} there. Name one: --to-cwd"
+    return TargetAnswer(obstacles=(*found, MoveObstacle("no_folder", text)))
+
+
+def find_checkout(database: FleetDatabase, question: TargetQuestion) -> str:
+    """Find a checkout of a repository on this host: the named one, the same path, or an agent's."""
+    if question.cwd:
+        candidates = [question.cwd]
+    else:
+        agents = queries.list_agents(database, host=database.host, limit=500)
+        folders = list(dict.fromkeys(agent.cwd for agent in agents))[:MOST_FOLDERS]
+        candidates = [question.folder, *folders]
+    for folder in candidates:
+        if not os.path.isdir(folder):
+            continue
+        if not question.origin:
+            return folder
+        state = bundles.describe_repository(folder)
+        if state.top and bundles.is_same_origin(state.origin, question.origin):
+            return state.top
+    return ""

@@ -1,0 +1,238 @@
+"""The operator's orders, as the host carries them out whose agents they concern.
+
+Each may come from this host's own API, or from another host's by the engine, then with the id of
+that order. After a crash an order of another host is carried out again: with the same id nothing is
+started, typed or begun a second time.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from tasuki.errors import AlreadyUnderWay, HandoffNotFound, NotPossible, ServerEnds
+from tasuki.fleet.agents import lifecycle, limits
+from tasuki.fleet.agents.agent_ends import check_gone
+from tasuki.fleet.agents.lifecycle import StartRequest, check_folder, check_hooks
+from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
+from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.handoff import commands, moves
+from tasuki.fleet.handoff.engine import build_queue_name
+from tasuki.fleet.handoff.forks import ForkRequest, begin_fork, check_fork
+from tasuki.fleet.handoff.moves import MovePreview, MoveRequest
+from tasuki.fleet.handoff.runner import record_order
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.failures import ServerClosing
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.text_safety import clean_text
+
+if TYPE_CHECKING:
+    from tasuki.fleet.service import Fleet
+
+HandoffOrder = Literal["retry", "cancel", "finish", "skip"]
+_SETTLERS = {
+    "cancel": commands.cancel_handoff, "finish": commands.finish_handoff,
+    "skip": commands.skip_acknowledgement,
+}  # fmt: skip
+
+
+class LocalOrders:
+    """Carries out orders on this host. `carry_out` takes them by name, with JSON values."""
+
+    def __init__(self, fleet: "Fleet") -> None:
+        self.fleet = fleet
+        self.database = fleet.database
+        self._orders: Mapping[str, Callable[[str, dict[str, Any]], Any]] = {
+            "start": self.start_agent, "adopt": self.adopt_agent, "send": self.send_text,
+            "resume": self.resume_agent, "stop": self.stop_agent, "handoff": self.hand_off,
+            "fork": self.fork_agent, "order": self.order_handoff, "undo_move": self.undo_move,
+        }  # fmt: skip
+
+    def carry_out(self, order_id: str, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry an order out; return its result, a JSON value. Raises TasukiError."""
+        order = self._orders.get(name)
+        if order is None:
+            raise NotPossible(f"This host runs a tasuki that does not know {name!r}. Upgrade it.")
+        return order(order_id, arguments)
+
+    # -- agents ------------------------------------------------------------------------
+
+    def start_agent(self, order_id: str, arguments: dict[str, Any]) -> int:
+        """Start an agent; return its id.
+
+        Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed.
+        """
+        request = msgspec.convert(arguments["request"], StartRequest)
+        request = replace(request, cwd=request.cwd or os.getcwd(), goal=clean_text(request.goal))
+        name = request.harness or "claude"
+        if slug := request.persona:
+            self._check_persona(slug, order_id)
+            name = request.harness or queries.load_persona(self.database, slug).harness
+        check_folder(request.cwd)
+        check_hooks(self.fleet.data, name)
+        agent = self.fleet.lifecycle.create_agent(request, order_id)
+        self.fleet.changes.notify([agent.id])
+        return agent.id
+
+    def _check_persona(self, slug: str, order_id: str) -> None:
+        """Fail early where an agent works as the persona, or its files cannot be read."""
+        with self.database.read() as connection:
+            known = queries.find_ordered_agent(connection, order_id) if order_id else None
+            check_available(connection, slug, except_agent=known)
+        share_persona(self.database, self.fleet.root, slug)
+        self.fleet.lifecycle.read_skill(slug)
+
+    def adopt_agent(self, _order_id: str, arguments: dict[str, Any]) -> int:
+        """Adopt an agent that is already running in a pane; return its id. Raises NotPossible."""
+        if slug := arguments["persona"]:
+            share_persona(self.database, self.fleet.root, slug)
+        agent = lifecycle.adopt_agent(
+            self.database, self.fleet.panes, self.fleet.host, pane=arguments["pane"],
+            harness=arguments["harness"], persona=slug, session=arguments["session"],
+        )  # fmt: skip
+        self.fleet.changes.notify([agent.id])
+        return agent.id
+
+    def send_text(self, order_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Type a text to an agent as a prompt, once for each key. Raises NotPossible."""
+        agent_id, key = arguments["agent_id"], arguments["key"] or order_id
+        return send_message(self.database, self.fleet.delivery, agent_id, arguments["text"], key)
+
+    def resume_agent(self, order_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Tell an agent whose usage limit has reset to go on, as `send_text`."""
+        agent = queries.load_agent(self.database, arguments["agent_id"])
+        limits.check_resumable(agent, force=arguments["force"])
+        return self.send_text(order_id, {**arguments, "text": limits.GO_ON})
+
+    def stop_agent(self, _order_id: str, arguments: dict[str, Any]) -> int:
+        """End an agent by its own exit command; return its id. Raises NotPossible, StepFailed."""
+        agent_id = arguments["agent_id"]
+        agent = queries.load_agent(self.database, agent_id)
+        if running := commands.find_running(self.database, agent_id):
+            raise AlreadyUnderWay(
+                f"Handoff {running.id[:8]} of agent {agent_id} is under way. Cancel it first: "
+                f"tasuki agent cancel {running.id[:8]}"
+            )
+        if agent.ended_at is None:
+            check_managed(agent)
+        try:
+            self.fleet.shutdown.shut_down_agent(agent_id)
+        except ServerClosing as error:
+            raise ServerEnds(
+                f"The server ends before agent {agent_id} did. Stop it again once the server runs: nothing is done twice."
+            ) from error
+        self.fleet.changes.notify([agent_id])
+        return int(agent_id)
+
+    def press_key(self, arguments: Mapping[str, Any]) -> None:
+        """Press a key in an agent's pane. Raises NotPossible."""
+        agent_id = arguments["agent_id"]
+        press_key(self.database, self.fleet.delivery, agent_id, arguments["key"])
+        self.fleet.changes.notify([agent_id])
+
+    # -- handoffs ----------------------------------------------------------------------
+
+    def hand_off(self, order_id: str, arguments: dict[str, Any]) -> str:
+        """Begin to hand an agent off, also to another host; return the handoff's id at once.
+
+        Raises NotPossible, AlreadyUnderWay.
+        """
+        agent = queries.load_agent(self.database, arguments["agent_id"])
+        request = msgspec.convert(arguments["request"], commands.HandoffRequest)
+        new_id = arguments["new_id"]
+        if order_id and self._has_handoff(new_id):
+            return str(new_id)
+        if agent.state == "limited":  # It cannot answer.
+            request = replace(request, from_thread=True)
+        if arguments.get("move"):
+            request = self._plan_move(agent, request, arguments["move"])
+        elif request.harness:
+            limits.check_target(self.fleet.data, request.harness)
+        if request.from_thread and agent.ended_at is not None and agent.host == self.fleet.host:
+            check_gone(self.fleet.panes, agent)
+        handoff = commands.begin_handoff(
+            self.database, agent.id, request, host=self.fleet.host,
+            queue=arguments.get("queue") or build_queue_name(self.fleet.host), new_id=new_id,
+        )  # fmt: skip
+        self.fleet.pass_to_engine(handoff)
+        return handoff.id
+
+    def _has_handoff(self, handoff_id: str) -> bool:
+        try:
+            queries.load_handoff(self.database, handoff_id)
+        except HandoffNotFound:
+            return False
+        return True
+
+    def _plan_move(
+        self, agent: FleetAgent, request: commands.HandoffRequest, wanted: dict[str, Any]
+    ) -> commands.HandoffRequest:
+        preview = self.preview_move({"agent_id": agent.id, "move": wanted})
+        preview.check()
+        from_thread = request.from_thread or preview.plan.kind == "rescue"
+        return replace(
+            request, target_host=preview.host, move=preview.plan, from_thread=from_thread
+        )
+
+    def preview_move(self, arguments: Mapping[str, Any]) -> MovePreview:
+        """Say what a move of an agent of this host, or of a host that is gone, would do."""
+        agent = queries.load_agent(self.database, arguments["agent_id"])
+        request = msgspec.convert(arguments["move"], MoveRequest)
+        if agent.host != self.fleet.host:
+            return moves.plan_rescue(self.database, self.fleet.data, agent, request)
+        return moves.plan_move(self.database, self.fleet.requests, agent, request)
+
+    def fork_agent(self, order_id: str, arguments: dict[str, Any]) -> str:
+        """Begin to start a second agent from an agent's thread; return the handoff's id at once.
+
+        Raises NotPossible, PersonaNotFound, AlreadyUnderWay, StoreFailed.
+        """
+        agent, new_id = (
+            queries.load_agent(self.database, arguments["agent_id"]),
+            arguments["new_id"],
+        )
+        if order_id and self._has_handoff(new_id):
+            return str(new_id)
+        request = msgspec.convert(arguments["request"], ForkRequest)
+        for slug in filter(None, {request.persona, agent.persona}):
+            share_persona(self.database, self.fleet.root, slug)
+        harness = check_fork(self.database, agent, request)
+        check_hooks(self.fleet.data, harness)
+        handoff = begin_fork(
+            self.database, self.fleet.root, agent, request, host=self.fleet.host,
+            queue=build_queue_name(self.fleet.host), new_id=new_id,
+        )  # fmt: skip
+        share_persona(self.database, self.fleet.root, handoff.persona)
+        self.fleet.pass_to_engine(handoff)
+        return handoff.id
+
+    def order_handoff(self, order_id: str, arguments: dict[str, Any]) -> str:
+        """Carry out an operator's order for a handoff; return its id. Raises NotPossible."""
+        handoff_id, order, attempt = (arguments[x] for x in ("handoff_id", "order", "attempt"))
+        handoff = queries.load_handoff(self.database, handoff_id)
+        if order == "retry":
+            if order_id and handoff.attempt > attempt:
+                return handoff.id  # by this order, before a crash
+            handoff = commands.retry_handoff(self.database, handoff_id, arguments.get("queue", ""))
+            self.fleet.pass_to_engine(handoff)
+            return handoff.id
+        handoff = _SETTLERS[order](self.database, handoff_id)
+        record_order(handoff)
+        self.fleet.changes.notify(
+            id for id in (handoff.agent_id, handoff.successor_id) if id is not None
+        )
+        return handoff.id
+
+    def undo_move(self, _order_id: str, arguments: dict[str, Any]) -> str:
+        """Undo what a cancelled move has made on this host; return what, as a sentence."""
+        handoff_id = arguments["handoff_id"]
+        undone = self.fleet.step_runner.undo_move(handoff_id)
+        handoff = queries.load_handoff(self.database, handoff_id)
+        self.fleet.note(
+            "handoff", f"Handoff {handoff_id[:8]} was cancelled. Undone on this host: {undone}",
+            agent_id=handoff.agent_id, handoff_id=handoff_id,
+        )  # fmt: skip
+        return undone
