@@ -1,7 +1,6 @@
 """Git worktrees for forks: planned before anything begins, made once, found again after a crash."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,16 +8,12 @@ from msgspec import Struct
 
 from tasuki.draft.facts.git import GitProbe, run_git
 from tasuki.errors import NotPossible
+from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.store.failures import StepFailed
-from tasuki.text_safety import shorten_to_line
 
-CHECKOUT_SECONDS = 600.0
-"""How long git may take to write the files of a worktree."""
 MOST_NAMED = 20
 """Uncommitted files that are named."""
 MOST_BRANCHES = 1000
-_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-"""Neither a monitor nor a hook of the repository is run."""
 
 
 class WorktreePlan(Struct, frozen=True):
@@ -48,7 +43,7 @@ def plan_worktree(cwd: str, wanted: str, slug: str) -> WorktreePlan:
         raise NotPossible(f"The folder of a worktree must be a whole path: {folder}")
     if os.path.lexists(folder):
         raise NotPossible(f"{folder} exists already. Name another folder for the worktree.")
-    return WorktreePlan(str(folder), _find_free_branch(cwd, slug))
+    return WorktreePlan(str(folder), find_free_branch(cwd, f"fork/{slug}"))
 
 
 def find_repository(cwd: str) -> str:
@@ -56,39 +51,44 @@ def find_repository(cwd: str) -> str:
     return (run_git(cwd, "rev-parse", "--show-toplevel") or "").removesuffix("\n")
 
 
-def _find_free_branch(cwd: str, slug: str) -> str:
+def find_free_branch(cwd: str, wanted: str) -> str:
+    """Return a name for a branch that no branch has yet, `wanted` or with a number. Raises NotPossible."""
     for number in range(1, MOST_BRANCHES):
-        branch = f"fork/{slug}" if number == 1 else f"fork/{slug}-{number}"
-        if not _has_branch(cwd, branch):
+        branch = wanted if number == 1 else f"{wanted}-{number}"
+        if not has_branch(cwd, branch):
             return branch
-    raise NotPossible(f"The repository of {cwd} has a thousand branches fork/{slug}.")
+    raise NotPossible(f"The repository of {cwd} has a thousand branches {wanted}.")
 
 
-def _has_branch(cwd: str, branch: str) -> bool:
+def has_branch(cwd: str, branch: str) -> bool:
+    """Return whether the repository of a folder has a branch."""
     reference = f"refs/heads/{branch}"
     return run_git(cwd, "show-ref", "--verify", "--quiet", reference) is not None
 
 
-def make_worktree(cwd: str, plan: WorktreePlan) -> str:
-    """Make a worktree at the present commit, unless it is there; return a note. Raises StepFailed.
+def make_worktree(
+    cwd: str, plan: WorktreePlan, commit: str = "HEAD", git: Git | None = None
+) -> str:
+    """Make a worktree at a commit, unless it is there; return a note. Raises StepFailed.
 
     One that a killed git left half made is removed first.
     """
+    git = git or Git(cwd)
     existing = next((w for w in _list_worktrees(cwd) if _is_planned(w, plan)), None)
     if existing and "locked initializing" not in existing:
         return f"{plan.folder} is there"
     if existing:
-        _run(cwd, "worktree", "remove", "--force", "--force", plan.folder)
+        _run(git, "worktree", "remove", "--force", "--force", plan.folder)
     elif os.path.lexists(plan.folder):
         raise StepFailed(
             "worktree_failed", f"{plan.folder} exists, and is no worktree on {plan.branch}."
         )
     new = (
         (plan.folder, plan.branch)
-        if _has_branch(cwd, plan.branch)
-        else ("-b", plan.branch, plan.folder, "HEAD")
+        if has_branch(cwd, plan.branch)
+        else ("-b", plan.branch, plan.folder, commit)
     )
-    _run(cwd, "worktree", "add", *new)
+    _run(git, "worktree", "add", *new)
     return f"{plan.folder} on {plan.branch}"
 
 
@@ -107,23 +107,12 @@ def _is_planned(lines: list[str], plan: WorktreePlan) -> bool:
     return same_folder and f"branch refs/heads/{plan.branch}" in lines
 
 
-def _run(cwd: str, *arguments: str) -> None:
+def _run(git: Git, *arguments: str) -> None:
     """Run git, however long it takes to write files. Raises StepFailed with its own words."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
-        done = subprocess.run(
-            (*_GIT, "-C", cwd, *arguments),
-            capture_output=True,
-            timeout=CHECKOUT_SECONDS,
-            env={**environment, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StepFailed("worktree_failed", f"git could not be run in {cwd}: {error}") from error
-    if done.returncode:
-        words = shorten_to_line(done.stderr.decode("utf-8", "replace"), 400)
-        raise StepFailed("worktree_failed", f"git worktree failed in {cwd}: {words}")
+        git.run(*arguments, seconds=WRITE_SECONDS)
+    except GitFailed as error:
+        raise StepFailed("worktree_failed", str(error)) from error
 
 
 def find_folder_inside(cwd: str, plan: WorktreePlan) -> str:

@@ -24,6 +24,10 @@ REMEDIES = {
     "thread_missing": "Its thread cannot be found, so nothing can be written from it. Write the document yourself, then retry.",
     "thread_unusable": "Its thread says too little. Write the document yourself at that path, then retry.",
     "worktree_failed": "Fix that, then retry; or give it up (cancel) and fork without a worktree. Nothing of the agent was changed.",
+    "work_not_packed": "Nothing of the repository was changed, and the agent is alive. Fix that, then retry; or commit and push, "
+    "and move it without uncommitted work.",
+    "work_not_unpacked": "The work is safe where it came from, and nothing of others was overwritten. Fix that, then retry: it goes on "
+    "where it stopped; or give it up (cancel), which removes what was made.",
     "author_failed": "Fix the settings of the author (tasuki config, tasuki doctor), then retry: they are read again. Nothing was lost.",
     "settings_invalid": "Fix that setting, then retry: the settings are read again. Nothing was lost.",
     "no_room": "Free some space, then retry. Nothing was lost.",

@@ -1,0 +1,146 @@
+"""Where moved work lands on its target: a clean checkout, or a new worktree next to it."""
+
+import contextlib
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from tasuki.errors import NotPossible
+from tasuki.fleet.handoff.bundles.repositories import (
+    Repository,
+    describe_repository,
+    is_same_origin,
+    open_repository,
+    read_status,
+)
+from tasuki.fleet.handoff.git_commands import GitFailed
+from tasuki.fleet.handoff.worktrees import find_free_branch
+
+LOCK_SECONDS = 120.0
+"""How long another move within the same repository is waited for."""
+MOST_FOLDERS = 100
+
+
+class WorkPlace(Struct, frozen=True):
+    """Where work lands: a work tree's top, a whole path, and the branch that is checked out there.
+
+    `in_place` is true for the checkout that was there before, false for a worktree to be made.
+    """
+
+    folder: str
+    branch: str
+    in_place: bool
+
+
+def plan_place(
+    cwd: str, origin: str, packed_branch: str, commit: str, slug: str, wanted: str = ""
+) -> WorkPlace:
+    """Plan where work lands in the repository of `cwd`; nothing is made. Raises NotPossible.
+
+    It lands in place only if that checkout is clean, whole (no sparse checkout), on the branch of
+    the work, and can be fast-forwarded to `commit`, which it must know. Else in a worktree:
+    at `wanted`, a whole path, or next to the repository.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", slug):
+        raise NotPossible(f"The name of a worktree has letters, digits and - alone, not {slug!r}.")
+    repository = open_repository(cwd)
+    state = describe_repository(cwd)
+    if not is_same_origin(state.origin, origin):
+        said = f"is {state.origin}" if state.origin else "is missing"
+        raise NotPossible(
+            f"{state.top} is another repository: its origin {said}, that of the work is {origin}. "
+            "Name a checkout of the same origin on this host."
+        )
+    if not state.commit:
+        raise NotPossible(
+            f"The repository {state.top} has no commit yet. Fetch it from its origin first."
+        )
+    clean = not state.dirty and not state.problem and state.branch == packed_branch != ""
+    if clean and not wanted and not is_sparse(repository) and is_forward(repository, commit):
+        return WorkPlace(state.top, state.branch, True)
+    folder = _plan_folder(Path(state.top), slug, wanted)
+    return WorkPlace(folder, find_free_branch(state.top, f"move/{slug}"), False)
+
+
+def _plan_folder(top: Path, slug: str, wanted: str) -> str:
+    if wanted:
+        if not os.path.isabs(wanted) or os.path.normpath(wanted) != wanted.rstrip("/"):
+            raise NotPossible(f"The folder of a worktree must be a whole path: {wanted}")
+        if os.path.lexists(wanted):
+            raise NotPossible(f"{wanted} exists already. Name another folder for the worktree.")
+        return wanted.rstrip("/")
+    for number in range(1, MOST_FOLDERS):
+        name = f"{top.name}-{slug}" if number == 1 else f"{top.name}-{slug}-{number}"
+        if not os.path.lexists(top.with_name(name)):
+            return str(top.with_name(name))
+    raise NotPossible(
+        f"{top.with_name(top.name)}-{slug} exists a hundred times. Name another folder."
+    )
+
+
+def is_sparse(repository: Repository) -> bool:
+    """Return whether only a part of the files is checked out."""
+    return repository.git.read_or_empty("config", "--type=bool", "core.sparseCheckout") == "true"
+
+
+def is_forward(repository: Repository, commit: str) -> bool:
+    """Return whether a commit is HEAD or descends from it; false where it is not known."""
+    return repository.git.succeeds("merge-base", "--is-ancestor", repository.head, commit)
+
+
+def check_in_place(repository: Repository, place: WorkPlace, commit: str) -> None:
+    """Raise NotPossible unless work can land in place now, as planned."""
+    state = describe_repository(place.folder)
+    if state.problem:
+        raise NotPossible(state.problem)
+    if os.path.realpath(state.top) != os.path.realpath(place.folder):
+        raise NotPossible(f"{place.folder} is no checkout's top folder any more.")
+    if state.branch != place.branch:
+        raise NotPossible(f"{place.folder} is not on {place.branch} any more. Plan the move anew.")
+    if entries := read_status(repository):
+        raise NotPossible(
+            f"{place.folder} has {len(entries)} changed files by now, among them {state.dirty[0]}. "
+            "Commit them, or plan the move anew into a worktree."
+        )
+    if not is_forward(repository, commit):
+        raise NotPossible(
+            f"{place.folder} cannot be fast-forwarded to {commit[:12]}. Plan the move anew into a worktree."
+        )
+
+
+@contextlib.contextmanager
+def lock_repository(repository: Repository) -> Iterator[Repository]:
+    """Give a repository while no other move changes it. Raises NotPossible after `LOCK_SECONDS`.
+
+    Every git that is run holds the lock, too: one that outlives a killed server is waited for.
+    """
+    descriptor = os.open(repository.common, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _wait_for_lock(descriptor, repository.top)
+        git = repository.git.change()
+        git.inherited = (descriptor,)
+        yield structs.replace(repository, git=git)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int, top: str) -> None:
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                raise NotPossible(
+                    f"Another move is at work in {top}. Wait for it, then retry."
+                ) from error
+            time.sleep(0.05)
+        except OSError as error:
+            raise GitFailed(f"{top} cannot be locked: {error}") from error
+        else:
+            return

@@ -1,0 +1,175 @@
+"""What looks like a secret in work that is about to travel: file, line and kind, never the value."""
+
+import os
+import re
+import stat
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from tasuki.draft.redact.redactor import Redactor, redact
+from tasuki.errors import NotPossible
+from tasuki.fleet.handoff.bundles.repositories import (
+    Repository,
+    open_repository,
+    read_status,
+    show_path,
+)
+from tasuki.fleet.handoff.git_commands import GitFailed
+
+MOST_SECONDS = 20.0
+"""How long is looked for secrets."""
+MOST_BYTES = 20_000_000
+"""How much of the differences, and of untracked files, is looked through."""
+MOST_FILE_BYTES = 1_000_000
+"""How much of one file is looked through."""
+MOST_SENTENCES = 50
+_DIFF = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-renames",
+    "--unified=0",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--ignore-submodules=dirty",
+)
+_BINARY = "is binary and was not looked through."
+_TOO_MUCH = "and what follows was not looked through: it is too much."
+_HUNK = re.compile(rb"@@ -\S+ \+(\d+)")
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}  # fmt: skip
+
+
+class _Added(Struct):
+    """Added lines of a file with their numbers; a note where it was not looked through."""
+
+    path: bytes
+    lines: list[bytes]
+    numbers: list[int]
+    note: str = ""
+
+
+def find_secrets_in_work(cwd: str) -> tuple[str, ...]:
+    """Find what looks like a secret in the uncommitted files and unpublished commits of a folder.
+
+    Only added lines are looked through. Each sentence names file, line and kind; further ones
+    name what was not looked through: binary files, large ones, and what took too long.
+    Raises NotPossible.
+    """
+    repository = open_repository(cwd)
+    until = time.monotonic() + MOST_SECONDS
+    found: dict[str, None] = {}
+    try:
+        for added in _list_added(repository):
+            found.update(dict.fromkeys(_judge(added)))
+            if time.monotonic() > until or len(found) >= MOST_SENTENCES:
+                found["Not all files were looked through: it took too long, or too much was found."] = None  # fmt: skip
+                break
+    except GitFailed as error:
+        raise NotPossible(str(error)) from error
+    return tuple(found)
+
+
+def _judge(added: _Added) -> Iterator[str]:
+    """Yield a sentence for each secret in added lines, or for a file without lines."""
+    name = redact(show_path(added.path))[0]
+    if added.note:
+        yield f"{name} {added.note}"
+        return
+    if sum(len(line) + 1 for line in added.lines) > MOST_FILE_BYTES:
+        yield f"{name} is large: only its first {MOST_FILE_BYTES // 1_000_000} MB was looked through."
+    text = b"\n".join(added.lines)[:MOST_FILE_BYTES].decode("utf-8", "replace")
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    for span in Redactor().find_secrets(text):
+        number = added.numbers[bisect_right(starts, span.start) - 1]
+        kind = re.sub(r"[-_]", " ", span.kind)
+        yield f"{name} line {number} holds what looks like a secret ({kind})"
+
+
+def _list_added(repository: Repository) -> Iterator[_Added]:
+    """Yield what was added: in index and work tree, in untracked files, in unpublished commits."""
+    entries = read_status(repository)
+    if repository.head:
+        if any(e.states != "??" for e in entries):
+            yield from _read_diff(repository, "diff", *_DIFF, "HEAD")
+            yield from _read_diff(repository, "diff", *_DIFF, "--cached", "HEAD")
+        limits = [f"^{commit}" for commit in repository.list_published()]
+        if limits:
+            show = ("log", "-m", "--format=", "--no-show-signature", "-p", *_DIFF, "HEAD", *limits)
+            yield from _read_diff(repository, *show)
+    yield from _read_untracked(repository, [e.path for e in entries if e.states == "??"])
+
+
+def _read_diff(repository: Repository, *arguments: str) -> Iterator[_Added]:
+    output = repository.git.run(*arguments, most=MOST_BYTES)
+    yield from _parse_diff(output)
+    if len(output) >= MOST_BYTES:
+        yield _Added(f"git {arguments[0]}".encode(), [], [], _TOO_MUCH)
+
+
+def _read_untracked(repository: Repository, paths: Sequence[bytes]) -> Iterator[_Added]:
+    left = MOST_BYTES
+    for path in paths:
+        file = os.path.join(os.fsencode(repository.top), path)
+        try:
+            if not stat.S_ISREG(os.lstat(file).st_mode):
+                continue
+            if left <= 0:
+                yield _Added(path, [], [], _TOO_MUCH)
+                return
+            with open(file, "rb") as opened:
+                content = opened.read(MOST_FILE_BYTES + 2)
+        except OSError:
+            continue
+        left -= len(content)
+        lines = content.split(b"\n")
+        note = _BINARY if b"\0" in content[:8000] else ""
+        yield _Added(path, lines, list(range(1, len(lines) + 1)), note)
+
+
+def _parse_diff(output: bytes) -> Iterator[_Added]:
+    """Yield the added lines of each file in a diff without context."""
+    added: _Added | None = None
+    number = 0
+    in_hunk = False
+    for line in output.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            if added and (added.lines or added.note):
+                yield added
+            added, in_hunk = _Added(b"", [], []), False
+        elif added is None:
+            continue
+        elif line.startswith(b"@@ ") and (hunk := _HUNK.match(line)):
+            number, in_hunk = int(hunk[1]), True
+        elif not in_hunk and line.startswith(b"+++ "):
+            added.path = _read_name(line[4:])
+        elif not in_hunk and line.startswith(b"Binary files "):
+            name = (
+                line.removeprefix(b"Binary files ").removesuffix(b" differ").rpartition(b" and ")[2]
+            )
+            added.path = _read_name(name)
+            added.note = "" if name == b"/dev/null" else _BINARY
+        elif in_hunk and line.startswith(b"+"):
+            added.lines.append(line[1:])
+            added.numbers.append(number)
+            number += 1
+    if added and (added.lines or added.note):
+        yield added
+
+
+def _read_name(name: bytes) -> bytes:
+    """Return the path in a diff's head: quoted where it holds bytes that are no plain ones."""
+    name = name.removesuffix(b"\t")
+    if name.startswith(b'"'):
+        name = _ESCAPE.sub(_read_escape, name[1:-1])
+    return name.removeprefix(b"b/")
+
+
+def _read_escape(found: re.Match[bytes]) -> bytes:
+    text = found[1]
+    return bytes([int(text, 8) & 255]) if len(text) == 3 else _LETTERS.get(text, text)
