@@ -276,12 +276,14 @@ class Fleet:
         Raises AgentNotFound, NotPossible, HostAway.
         """
         arguments = {"agent_id": agent_id, "text": text, "key": key}
-        return self._order(self._find_host(agent_id), "send", arguments, key=key)
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "send", arguments, key=key)
+        return sent
 
     def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
         """Tell an agent whose usage limit has reset to go on, as `send_text`."""
         arguments = {"agent_id": agent_id, "key": key, "force": force}
-        return self._order(self._find_host(agent_id), "resume", arguments, key=key)
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "resume", arguments, key=key)
+        return sent
 
     def read_screen(self, agent_id: int) -> str:
         """Return what the pane of an agent shows, without secrets.

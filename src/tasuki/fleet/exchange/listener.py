@@ -92,9 +92,11 @@ class HostListener:
         """Listen until the connection breaks, or the server ends."""
         url = sa.make_url(self.database.url).set(drivername="postgresql")
         address = url.render_as_string(hide_password=False)
-        options = {"connect_timeout": 5, "application_name": f"tasuki {self.database.host} listens"}
-        keepalive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-        with psycopg.connect(address, autocommit=True, **options, **keepalive) as connection:
+        with psycopg.connect(
+            address, autocommit=True, connect_timeout=5, keepalives_idle=10,
+            keepalives_interval=5, keepalives_count=3,
+            application_name=f"tasuki {self.database.host} listens",
+        ) as connection:  # fmt: skip
             for channel in (LOG_CHANNEL, build_host_channel(self.database.host)):
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             self._read_all()

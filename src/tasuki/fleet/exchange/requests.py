@@ -45,7 +45,7 @@ RequestHandler = Callable[[Mapping[str, Any]], Any]
 class HostRequests:
     """Asks other hosts, and answers them by `handlers`, whose answers are JSON values."""
 
-    def __init__(self, database: FleetDatabase, handlers: Mapping[str, RequestHandler]) -> None:
+    def __init__(self, database: FleetDatabase, handlers: dict[str, RequestHandler]) -> None:
         self.database = database
         self.handlers = handlers
         self._waiting: dict[str, threading.Event] = {}

@@ -3,7 +3,7 @@
 A function with a `source` reads in a transaction of the database, or in the caller's.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 
@@ -442,7 +442,7 @@ def _select_columns(kind: type[Struct], table: sa.Table) -> "sa.Select[Any]":
     return sa.select(*(table.c[name] for name in kind.__struct_fields__))
 
 
-def _parse_columns(kind: type[S], row: sa.Row[Any]) -> S:
+def _parse_columns(kind: type[S], row: Sequence[Any]) -> S:
     """Parse a row of such a query into its struct."""
     return msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
 

@@ -13,7 +13,8 @@ from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
 from tasuki.fleet.hooks.correlator import find_caller
-from tasuki.fleet.service import Fleet, HandoffOrder
+from tasuki.fleet.local_orders import HandoffOrder
+from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import HandoffState, Persona, PersonaLesson
 from tasuki.fleet.store.queries import GREATEST_ID

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
-from tasuki.fleet.service import Fleet, HandoffOrder
+from tasuki.fleet.local_orders import HandoffOrder
+from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, StepFailure, StepRun
 from tasuki.harness import registry as harnesses
