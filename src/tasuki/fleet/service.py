@@ -35,6 +35,10 @@ from tasuki.fleet.handoff.workflow import StepLimits
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake
 from tasuki.fleet.hosts import check_host, identify_host, settle_hosts
+from tasuki.fleet.membership import roles
+from tasuki.fleet.membership.retirement import check_retired
+from tasuki.fleet.membership.tokens import tidy_tokens
+from tasuki.fleet.membership.urls import describe_unverified
 from tasuki.fleet.server_locks import build_claim
 from tasuki.fleet.store import log, queries, schema
 from tasuki.fleet.store.database import (
@@ -142,12 +146,14 @@ class Fleet:
             self.claim.take()
             check_file(self.database.engine)
             make_shrinkable(self.database.engine)
-            with self.claim.hold_start_lock():
+            with self.claim.hold_start_lock(), roles.explain_missing_rights(self.database):
                 schema.upgrade_tables(self.database)
+                check_retired(self.database, self.host)
                 former_hosts = settle_hosts(
                     self.database, self.host_record, build_queue_name(self.host), self.claim.is_running,
                     moved=self.moved,
                 )  # fmt: skip
+                roles.record_role(self.database, self.host)
                 if get_script_path(self.data).exists():
                     # The script of an older tasuki may not know this server's address.
                     write_hook_script(self.data)
@@ -155,6 +161,7 @@ class Fleet:
                 self.intake.start()
                 with explain_errors(self.engine.url, "workflows"):
                     self.engine.launch(former_hosts)
+            tidy_tokens(self.database)
             self.lifecycle.resume_starts()
             self._start_missing()
             self.limit_handoffs.begin_all()
@@ -162,6 +169,8 @@ class Fleet:
         self.watch.start()
         self.pruner.start()
         self._launched = True
+        if warning := describe_unverified(self.database.url):
+            logger.warning(warning)
 
     def _handle_loss(self, why: str) -> None:
         """Stop all work: another server has taken this one's place."""
