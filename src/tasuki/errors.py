@@ -13,6 +13,7 @@ TasukiError                 base; `exit_code` 1
 ├── HandoffNotFound         no stored handoff matches
 ├── AgentNotFound           no agent of the fleet matches
 ├── PersonaNotFound         no persona matches
+├── HostNotFound            no host of the fleet matches, or several do
 ├── NotPossible             it cannot be done to an agent, persona or handoff in its state
 ├── AlreadyUnderWay         it is being done, or was done, already
 ├── HostNotFound            no host of the fleet matches
@@ -96,6 +97,10 @@ class AgentNotFound(TasukiError):
 
 class PersonaNotFound(TasukiError):
     """No persona matches what was asked for."""
+
+
+class HostNotFound(TasukiError):
+    """No host of the fleet matches what was asked for, or several do."""
 
 
 class NotPossible(TasukiError):

@@ -4,6 +4,7 @@ import os
 import pwd
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,29 +33,43 @@ def missing() -> str:
 class Postgres:
     """A PostgreSQL server that listens on a socket in its own folder alone, and syncs nothing."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int = 0) -> None:
         self.folder = folder
         self.data = folder / "data"
+        self.port = port
+        """Where it listens on loopback, with TLS and passwords; 0 for nowhere."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, name: str) -> str:
         """The URL of one of its databases."""
-        return f"postgresql://postgres@/{name}?host={self.folder}"
+        port = f"&port={self.port}" if self.port else ""
+        return f"postgresql://postgres@/{name}?host={self.folder}{port}"
+
+    def make_owned(self, rights: str = "CREATEROLE") -> str:
+        """Make an empty database that a role of its own owns; the role's URL, on loopback."""
+        name, password = f"t_{secrets.token_hex(6)}", secrets.token_hex(8)
+        self.tell(f"CREATE ROLE {name}_owner LOGIN {rights} PASSWORD '{password}'")
+        self.tell(f"CREATE DATABASE {name} OWNER {name}_owner")
+        return f"postgresql://{name}_owner:{password}@127.0.0.1:{self.port}/{name}"
 
     def make(self, name: str = "", template: str = TEMPLATE) -> str:
         """Make a database; its URL."""
         name = name or f"t_{secrets.token_hex(6)}"
-        self._tell(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        self.tell(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url(name)
 
     def drop(self, url: str) -> None:
         """Take a database away, with whoever is connected to it."""
         name = url.partition("@/")[2].partition("?")[0]
-        self._tell(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        self.tell(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        settings = [word for setting in (*FAST, f"unix_socket_directories={self.folder}") for word in ("-c", setting)]  # fmt: skip
+        given = [*FAST, f"unix_socket_directories={self.folder}"]
+        if self.port:
+            given += ["listen_addresses=127.0.0.1", f"port={self.port}", "ssl=on", "log_statement=all",
+                      f"ssl_cert_file={self.folder}/server.pem", f"ssl_key_file={self.folder}/server.key"]  # fmt: skip
+        settings = [word for setting in given for word in ("-c", setting)]
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*_as_nobody(), _program("postgres"), "-D", str(self.data), *settings],
@@ -74,17 +89,18 @@ class Postgres:
 
     def _answers(self) -> bool:
         try:
-            self._tell("SELECT 1")
+            self.tell("SELECT 1")
         except psycopg.OperationalError:
             assert self._process, "it was not started"
             assert self._process.poll() is None, (self.folder / "log").read_text()
             return False
         return True
 
-    def _tell(self, statement: str) -> None:
+    def tell(self, statement: str, database: str = "postgres") -> None:
+        """Execute a statement as superuser."""
         with psycopg.connect(
-            dbname="postgres", user="postgres", host=str(self.folder), autocommit=True
-        ) as connection:
+            dbname=database, user="postgres", host=str(self.folder), port=self.port or None, autocommit=True,
+        ) as connection:  # fmt: skip
             connection.execute(statement.encode())
 
 
@@ -95,11 +111,44 @@ def make_tables(url: str) -> None:
     database.close()
 
 
+GUARD = """\
+local   all postgres                 trust
+local   all all                      scram-sha-256
+host    all all 127.0.0.1/32         scram-sha-256
+"""
+"""pg_hba.conf of a server with passwords."""
+
+
+def make_certificates(folder: Path) -> None:
+    """An authority of the test's own, `ca.pem`, and a certificate of it for `localhost`."""
+    new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    (folder / "names").write_text("subjectAltName=DNS:localhost")
+    for words in (
+        [*new, "-x509", "-days", "2", "-subj", "/CN=tests", "-keyout", "ca.key", "-out", "ca.pem"],
+        [*new, "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr"],
+        ["openssl", "x509", "-req", "-days", "2", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+         "-CAcreateserial", "-extfile", "names", "-out", "server.pem"],
+    ):  # fmt: skip
+        subprocess.run(words, cwd=folder, check=True, capture_output=True, timeout=60)
+    (folder / "server.key").chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(folder / "server.key", _user().pw_uid, -1)
+
+
+def _find_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @contextmanager
-def postgres() -> Iterator[Postgres]:
-    """A server, with a template that holds the fleet's tables; ended and taken away behind it."""
+def postgres(*, guarded: bool = False) -> Iterator[Postgres]:
+    """A server, with a template that holds the fleet's tables; ended and taken away behind it.
+
+    `guarded`: it listens on loopback too, with TLS, and lets in by passwords alone.
+    """
     folder = Path(tempfile.mkdtemp(prefix="tasuki-pg-", dir="/tmp"))  # a socket's path is short
-    server = Postgres(folder)
+    server = Postgres(folder, _find_port() if guarded else 0)
     try:
         if os.geteuid() == 0:
             os.chown(folder, _user().pw_uid, -1)
@@ -108,6 +157,9 @@ def postgres() -> Iterator[Postgres]:
              "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
             stdout=subprocess.DEVNULL, cwd="/", check=True, timeout=120,
         )  # fmt: skip
+        if guarded:
+            make_certificates(folder)
+            (server.data / "pg_hba.conf").write_text(GUARD)
         server.start()
         make_tables(server.make(TEMPLATE, "template1"))
         yield server

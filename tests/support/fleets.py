@@ -88,9 +88,11 @@ class World:
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
         (self.folder / "config.toml").write_text("\n".join(lines) + "\n")
 
-    def tasuki(self, *arguments: str, code: int | None = 0, cwd: Path | None = None) -> str:
+    def tasuki(
+        self, *arguments: str, code: int | None = 0, cwd: Path | None = None, input: str = ""
+    ) -> str:
         """Run tasuki; what it prints."""
-        done = run_tasuki(arguments, env=self.env, cwd=cwd or self.work)
+        done = run_tasuki(arguments, env=self.env, cwd=cwd or self.work, input=input)
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
 

@@ -99,10 +99,10 @@ def guarded() -> Iterator[Postgres]:
     if reason := missing():
         pytest.skip(reason)
     with postgres() as made:
-        made._tell("CREATE ROLE me LOGIN PASSWORD 'right'")
+        made.tell("CREATE ROLE me LOGIN PASSWORD 'right'")
         rules = made.data / "pg_hba.conf"
         rules.write_text("local all me scram-sha-256\n" + rules.read_text())
-        made._tell("SELECT pg_reload_conf()")
+        made.tell("SELECT pg_reload_conf()")
         yield made
 
 

@@ -76,6 +76,7 @@ COMMANDS = {
         "tasuki.cli.fleet.agent:agent",
         "Start agents of the fleet, talk to them, hand them off.",
     ),
+    "host": ("tasuki.cli.fleet.host:host", "Add hosts to the fleet, join it, retire hosts."),
     "docs": ("tasuki.cli.main:docs", "Print a page of the documentation, or list them."),
     "config": (
         "tasuki.cli.setup.reports:config",

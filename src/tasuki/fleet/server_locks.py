@@ -43,7 +43,7 @@ _SETTINGS = (
 )  # fmt: skip
 """With these PostgreSQL notices a vanished machine within half a minute, and frees its lock."""
 _HOLDER = sa.text(
-    "SELECT a.pid, a.application_name, a.client_addr, a.backend_start FROM pg_locks l "
+    "SELECT a.pid, a.usename, a.application_name, a.client_addr, a.backend_start FROM pg_locks l "
     "JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted "
     "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     "AND l.classid = :high AND l.objid = :low AND l.objsubid = 1"
@@ -312,8 +312,7 @@ class AdvisoryClaim:
         details = ""
         with suppress(DBAPIError), self._engine.connect() as connection:
             if holder := self._find_holder(connection, compute_lock_number(self.host.id) or 0):
-                place = f"from {holder.client_addr}" if holder.client_addr else "from this machine"
-                details = f", {place}, since {holder.backend_start:%Y-%m-%d %H:%M}"
+                details = _describe_holder(holder)
         return (
             f"A server of this host ({self.host.id}) has this database already{details}. Use that one, or end "
             f"it first. If this data folder is a copy of another one that is in use: remove {HOSTS_FILE} from "
@@ -349,6 +348,13 @@ class AdvisoryClaim:
                 self._connection.invalidate()
                 self._connection.close()
             self._connection = None
+
+
+def _describe_holder(holder: Any) -> str:
+    if holder.backend_start is None:  # PostgreSQL hides this of other roles
+        return f", with the role {holder.usename}"
+    place = f"from {holder.client_addr}" if holder.client_addr else "from this machine"
+    return f", {place}, since {holder.backend_start:%Y-%m-%d %H:%M}"
 
 
 def compute_lock_number(host: str) -> int | None:

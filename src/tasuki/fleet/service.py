@@ -41,6 +41,10 @@ from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake
 from tasuki.fleet.hosts import identify_host, settle_hosts
 from tasuki.fleet.local_orders import HandoffOrder, LocalOrders
+from tasuki.fleet.membership import roles
+from tasuki.fleet.membership.retirement import check_retired
+from tasuki.fleet.membership.tokens import tidy_tokens
+from tasuki.fleet.membership.urls import describe_unverified
 from tasuki.fleet.server_locks import build_claim
 from tasuki.fleet.store import log, queries, schema
 from tasuki.fleet.store.database import (
@@ -156,12 +160,14 @@ class Fleet:
             self.claim.take()
             check_file(self.database.engine)
             make_shrinkable(self.database.engine)
-            with self.claim.hold_start_lock():
+            with self.claim.hold_start_lock(), roles.explain_missing_rights(self.database):
                 schema.upgrade_tables(self.database)
+                check_retired(self.database, self.host)
                 former_hosts = settle_hosts(
                     self.database, self.host_record, build_queue_name(self.host), self.claim.is_running,
                     moved=self.moved,
                 )  # fmt: skip
+                roles.record_role(self.database, self.host)
                 if get_script_path(self.data).exists():
                     # The script of an older tasuki may not know this server's address.
                     write_hook_script(self.data)
@@ -170,6 +176,7 @@ class Fleet:
                 self.intake.start()
                 with explain_errors(self.engine.url, "workflows"):
                     self.engine.launch(former_hosts)
+            tidy_tokens(self.database)
             self.lifecycle.resume_starts()
             self._start_missing()
             self.limit_handoffs.begin_all()
@@ -178,6 +185,8 @@ class Fleet:
         self.watch.start()
         self.pruner.start()
         self._launched = True
+        if warning := describe_unverified(self.database.url):
+            logger.warning(warning)
 
     def _handle_loss(self, why: str) -> None:
         """Stop all work: another server has taken this one's place."""
@@ -371,9 +380,11 @@ class Fleet:
 
     def _find_carrier(self, agent_id: int, move: MoveRequest | None) -> str:
         """Find the host that begins a handoff: the agent's; the new one where that is gone."""
-        own = load_host(self.database, self._find_host(agent_id))
-        if move is None or own.state not in ("given up", "retired"):
-            return own.id
+        host = self._find_host(agent_id)
+        if move is None or host == self.host:
+            return host
+        if load_host(self.database, host).state not in ("given up", "retired"):
+            return host
         return find_host(self.database, move.host).id
 
     def fork_agent(self, agent_id: int, request: ForkRequest) -> FleetHandoff:

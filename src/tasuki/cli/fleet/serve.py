@@ -29,7 +29,7 @@ NEEDED_MODULES = (
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True,
               help="Where to listen; 0 takes a free one.")  # fmt: skip
 @click.option("--database-url", default="", metavar="URL", envvar="TASUKI_DATABASE_URL",
-              help="postgresql://USER@HOST/NAME; without it a file of SQLite. "
+              help="postgresql://USER@HOST/NAME; without it that of tasuki host join, else a file of SQLite. "
               "A URL with a password belongs in TASUKI_DATABASE_URL.")  # fmt: skip
 @click.option(
     "--allow-remote", is_flag=True, help="Listen where other machines can reach it, unencrypted."
@@ -48,14 +48,17 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bo
     from tasuki.files import require_text_path
 
     with need_extra("server", "The server", *NEEDED_MODULES):
+        from tasuki.fleet.membership.urls import read_url
         from tasuki.web.server import serve as run
     # agents inherit the environment, and the URL may have a password
     os.environ.pop("TASUKI_DATABASE_URL", None)
+    folder = require_text_path() / "fleet"
+    database_url = database_url or read_url(folder)
     configuration = load_with_sources(Path.cwd())
     for problem in configuration.problems:
         click.echo(f"tasuki: {problem}", err=True)
     run(
-        require_text_path() / "fleet", configuration, host=host, port=port, database_url=database_url,
+        folder, configuration, host=host, port=port, database_url=database_url,
         print_line=click.echo, allow_remote=allow_remote, moved=moved, shows_link=sys.stdout.isatty(),
     )  # fmt: skip
 

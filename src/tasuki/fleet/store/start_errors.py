@@ -14,6 +14,8 @@ from tasuki.errors import ServerFailed
 from tasuki.files import FULL, explain_error
 from tasuki.text_safety import shorten_to_line
 
+HOST_ROLE_PREFIX = "tasuki_host_"
+"""Begins the name of the role with which a host that joined works."""
 URL_SOURCES = "--database-url, or TASUKI_DATABASE_URL"
 _STATE_REMEDIES = {
     "28": "It refuses the user or the password. Fix the URL: {name}.",
@@ -25,6 +27,10 @@ _STATE_REMEDIES = {
     "25006": "It takes no writes: it is a replica, or set to read only. Name the primary: {name}.",
 }
 """Remedies of PostgreSQL's errors, by how the SQLSTATE begins; the first match counts."""
+_GONE_ROLE_REMEDY = (
+    "This host was retired, or joined again with another copy of its data folder. To use it, join again: tasuki host add, "
+    "on a host of the fleet, prints how."
+)
 _AWAY_REMEDY = "It does not answer. Start it, or fix the URL: {name}."
 _UNREADABLE_REMEDY = "Fix the URL: {name}."
 _CAUSES = (
@@ -108,8 +114,11 @@ def describe_database_error(error: BaseException, url: str, kind: str = "fleet")
     address = re.sub(r"\?.*", "", make_url(url).render_as_string(hide_password=True))
     state = getattr(origin, "sqlstate", None) or ""
     remedy = next((text for begin, text in _STATE_REMEDIES.items() if state.startswith(begin)), "")
-    message = _extract_reason(str(origin))
-    if not state and "password" in message:
+    message = extract_reason(str(origin))
+    is_host_role = (make_url(url).username or "").startswith(HOST_ROLE_PREFIX)
+    if is_host_role and (state.startswith("28") or (not state and _is_refused_role(message))):
+        remedy = _GONE_ROLE_REMEDY
+    elif not state and "password" in message:
         remedy = _STATE_REMEDIES["28"]
     elif not state and "does not exist" in message:
         remedy = _STATE_REMEDIES["3D000" if "database" in message else "28"]
@@ -118,6 +127,11 @@ def describe_database_error(error: BaseException, url: str, kind: str = "fleet")
     elif not state:
         remedy = _AWAY_REMEDY
     return f"The database {address} cannot be used: {message}. {remedy.format(name=URL_SOURCES)}".rstrip()
+
+
+def _is_refused_role(message: str) -> bool:
+    words = ("password authentication failed", "not permitted to log in", "does not exist")
+    return any(word in message for word in words) and "database" not in message
 
 
 def describe_os_error(error: OSError) -> str:
@@ -129,7 +143,7 @@ def describe_os_error(error: OSError) -> str:
     return f"The server cannot use its data folder{place}: {explain_error(error)}. {remedy}, then start again."
 
 
-def _extract_reason(text: str) -> str:
+def extract_reason(text: str) -> str:
     """Extract the line of libpq's report that gives the reason.
 
     The report repeats itself for each address.

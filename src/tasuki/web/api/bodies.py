@@ -145,6 +145,19 @@ class Recovery(_RequestBody, frozen=True):
     reason: ReasonText = "it was lost"
 
 
+class NewHostToken(_RequestBody, frozen=True):
+    """A token with which a host joins.
+
+    `label` is the name that the host gets, `database_host` where it reaches PostgreSQL, `HOST` or
+    `HOST:PORT`; without one it is where this server does. `unverified`: its URL may lead to a
+    server whose certificate is not checked.
+    """
+
+    label: Annotated[str, Meta(max_length=100)] = ""
+    database_host: ShortText = ""
+    unverified: bool = False
+
+
 class NewFork(_RequestBody, frozen=True):
     """A fork of an agent: a second one that begins from its thread.
 

@@ -1,0 +1,172 @@
+"""`tasuki host`: the hosts of the fleet, which share one PostgreSQL."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tasuki.cli.output import need_extra, print_json
+from tasuki.errors import UsageError
+from tasuki.text_safety import clean_for_display
+
+if TYPE_CHECKING:
+    from tasuki.cli.fleet.client import FleetClient
+
+UNVERIFIED_FLAG = "--allow-unverified-server"
+MOST_INPUT_BYTES = 512 << 10
+"""A URL and certificates on standard input."""
+NEXT_STEPS = (
+    "Next: tasuki install claude --fleet (or another harness), then tasuki serve. "
+    "All hosts of the fleet may type into each other's panes."
+)
+JSON_OPTION = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on standard output."
+)
+UNVERIFIED_OPTION = click.option(
+    UNVERIFIED_FLAG, "allow_unverified", is_flag=True,
+    help="Connect to PostgreSQL without a check of its certificate: whoever is in between can read and change everything.",
+)  # fmt: skip
+
+
+def create_client() -> "FleetClient":
+    """Create a client of the fleet's server."""
+    from tasuki.cli.fleet.client import FleetClient
+
+    return FleetClient()
+
+
+@click.group()
+def host() -> None:
+    """Add hosts to the fleet, join it, and retire hosts.
+
+    Each host runs its own server with its own agents; all share one PostgreSQL. HOST is an id, a
+    label, or the beginning of either. What PostgreSQL needs: tasuki docs machines
+    """
+
+
+@host.command()
+@click.argument("target", required=False, metavar="[USER@BOX]")
+@click.option("--label", default="", metavar="NAME", help="How the host is called in the fleet.")
+@click.option("--database-host", default="", metavar="HOST[:PORT]",
+              help="Where the other host reaches PostgreSQL, if not where this server does.")  # fmt: skip
+@click.option("--ssh-option", "ssh_options", multiple=True, metavar="OPTION",
+              help="An option of ssh, such as --ssh-option=-p2222. May be repeated.")  # fmt: skip
+@UNVERIFIED_OPTION
+@JSON_OPTION
+def add(
+    target: str | None, label: str, database_host: str, ssh_options: tuple[str, ...],
+    allow_unverified: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Let another host join: print the command to run there, or run it over ssh.
+
+    The command holds a token, which is valid once, for 15 minutes. With USER@BOX it is run there;
+    tasuki must be installed on it. Needs the server, on the host whose role of PostgreSQL made the
+    tables.
+    """
+    if target is not None:
+        from tasuki.cli.fleet import ssh
+
+        remote = ssh.RemoteHost(target, ssh_options)
+        for line in remote.check():
+            click.echo(line, err=True)
+    elif ssh_options:
+        raise UsageError("--ssh-option needs a host to connect to: tasuki host add USER@BOX")
+    body = {"label": label, "database_host": database_host, "unverified": allow_unverified}
+    token = create_client().post("hosts", "tokens", body=body)
+    if target is not None:
+        click.echo(remote.join(token, allow_unverified=allow_unverified))
+    elif as_json:
+        print_json({"token": token})
+    else:
+        _print_token(token, allow_unverified=allow_unverified)
+
+
+def _print_token(token: dict[str, Any], *, allow_unverified: bool) -> None:
+    words = ["tasuki", "host", "join", token["url"]]
+    if allow_unverified:
+        words.append(UNVERIFIED_FLAG)
+    minutes = round(token["seconds"] / 60)
+    until = time.strftime("%H:%M", time.localtime(time.time() + token["seconds"]))
+    click.echo(f"Run this on the other host within {minutes} minutes (until {until}). It works once.", err=True)  # fmt: skip
+    click.echo(clean_for_display(shlex.join(words)))
+    if token["certificates"]:
+        click.echo(
+            "PostgreSQL's certificate is verified by a file on this host. Copy that file there, and add: --ca FILE",
+            err=True,
+        )
+
+
+@host.command()
+@click.argument("url", metavar="URL|-")
+@click.option("--label", default="", metavar="NAME", help="How this host is called in the fleet.")
+@click.option("--ca", "certificate_file", metavar="FILE",
+              help="Certificates (PEM) of the authority that signed PostgreSQL's.")  # fmt: skip
+@click.option("--leave-agents", is_flag=True,
+              help="Join although agents of this host's own fleet have not ended; nothing manages them then.")  # fmt: skip
+@UNVERIFIED_OPTION
+@JSON_OPTION
+def join(
+    url: str, label: str, certificate_file: str | None, leave_agents: bool, allow_unverified: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Join a fleet with this host, by the URL that `tasuki host add` printed.
+
+    - reads the URL from standard input, so that no list of processes shows it. This host gets a
+    role of PostgreSQL of its own, whose URL is kept in `<data>/fleet/database-url` for
+    tasuki serve. If that was interrupted: join again, with a new token.
+    """
+    from tasuki.files import require_text_path
+
+    with need_extra("server", "Joining a fleet", "dbos", "psycopg", "sqlalchemy"):
+        from tasuki.fleet.membership.join import join_fleet
+    certificates = _read_certificates(certificate_file) if certificate_file else b""
+    if url == "-":
+        content = sys.stdin.buffer.read(MOST_INPUT_BYTES)
+        first, _, rest = content.partition(b"\n")
+        url, certificates = first.decode("utf-8", "replace"), certificates or rest.strip()
+    if len(label) > 100:
+        raise UsageError("The label has more than 100 characters.")
+    joined = join_fleet(
+        url, require_text_path(), label, certificates=certificates,
+        allow_unverified=allow_unverified, leave_agents=leave_agents,
+    )  # fmt: skip
+    if as_json:
+        print_json({"host": joined.id, "role": joined.role, "file": str(joined.file)})
+        return
+    click.echo(f"This host ({joined.id}) joined the fleet in {clean_for_display(joined.place)}.")
+    click.echo(f"Its own URL, with its password, is in {clean_for_display(str(joined.file))}.")
+    click.echo(NEXT_STEPS, err=True)
+
+
+def _read_certificates(path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(MOST_INPUT_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+@host.command()
+@click.argument("name", metavar="HOST")
+@JSON_OPTION
+def retire(name: str, as_json: bool) -> None:
+    """Take a host out of the fleet: its server starts no more, its role is taken away.
+
+    Refused while agents of it have not ended. It may join again later.
+    """
+    retired = create_client().post("hosts", name, "retire")
+    if as_json:
+        print_json({"host": retired})
+        return
+    label = clean_for_display(retired["label"])
+    click.echo(f"{label} ({retired['id']}) is retired.")
+    if retired["role"] == "shared":
+        click.echo(
+            f"It used a role of PostgreSQL that is not its own: change that role's password if {label} should not get in.",
+            err=True,
+        )
+    elif retired["role"] == "disabled":
+        click.echo("Its role may not log in any more, but still owns something: the server's log names it.", err=True)  # fmt: skip

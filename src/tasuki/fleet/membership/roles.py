@@ -1,0 +1,264 @@
+"""What the hosts of one PostgreSQL may do: two groups of roles for each fleet.
+
+Roles belong to the whole server, so their names hold the number of the fleet's database. A host's
+role is in the group of the hosts: it reads and writes the rows of the fleet and of the engine, and
+changes no table. A token's role is in the group of those that join: it calls one function.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from msgspec import Struct
+from psycopg import sql
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.errors import NotPossible, ServerFailed
+from tasuki.fleet.handoff.engine import SCHEMA
+from tasuki.fleet.membership.join_function import build_join_function, run_statement
+from tasuki.fleet.store import schema, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.start_errors import HOST_ROLE_PREFIX
+
+HOSTS_PREFIX = "tasuki_hosts_"
+JOIN_GROUP_PREFIX = "tasuki_joining_"
+DENIED = "42501"
+"""The SQLSTATE of a missing right."""
+READ_ONLY = ("fleet_schema", "join_tokens")
+"""Tables of the fleet that only their owner changes."""
+ONE_HOST = (
+    "This fleet is kept in a file, which one host uses: no other can join. Move to PostgreSQL: end the server, "
+    "make a database (createdb fleet), and start with tasuki serve --database-url postgresql://USER@HOST/fleet. "
+    "Its agents and handoffs are not taken along: tasuki docs machines"
+)
+
+_RIGHTS = sa.text(
+    "SELECT current_user AS name, r.rolsuper AS is_super, r.rolcreaterole AS creates_roles, n.nspname AS schema, "
+    "o.rolname AS owner, pg_has_role(current_user, c.relowner, 'USAGE') AS owns, d.oid AS number, d.datname AS database, "
+    "current_setting('server_version_num')::int AS version, pg_has_role(current_user, n.nspowner, 'USAGE') AS owns_schema "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles o ON o.oid = c.relowner "
+    "JOIN pg_roles r ON r.rolname = current_user JOIN pg_database d ON d.datname = current_database() "
+    "WHERE c.oid = to_regclass(:table)"
+)
+_RELATIONS = sa.text(
+    "SELECT c.relname, c.relkind FROM pg_class c WHERE c.relnamespace = to_regnamespace(quote_ident(:schema)) "
+    "AND (c.relkind IN ('r', 'p', 'v') AND (:any OR c.relname = ANY(:own)) OR c.relkind = 'S' AND (:any OR EXISTS ("
+    "SELECT FROM pg_depend d JOIN pg_class t ON t.oid = d.refobjid WHERE d.objid = c.oid AND d.deptype IN ('a', 'i') "
+    "AND t.relname = ANY(:own))))"
+)
+"""Tables and sequences of a schema: any, or the `own` ones."""
+
+
+class RoleRights(Struct, frozen=True):
+    """What the role of a connection may do to the fleet's tables, and where they are."""
+
+    name: str
+    is_super: bool
+    creates_roles: bool
+    schema: str
+    owner: str
+    """The role that the tables belong to."""
+    owns: bool
+    number: int
+    """Of the database."""
+    database: str
+    version: int
+    """Of PostgreSQL: 150000 is 15.0."""
+    owns_schema: bool
+
+    @property
+    def hosts_group(self) -> str:
+        """The group of the hosts' roles."""
+        return f"{HOSTS_PREFIX}{self.number}"
+
+    @property
+    def join_group(self) -> str:
+        """The group of the tokens' roles."""
+        return f"{JOIN_GROUP_PREFIX}{self.number}"
+
+
+def read_rights(connection: sa.Connection, table: str = schema.VERSION_TABLE) -> RoleRights | None:
+    """Read what the connection's role may do; None before there are tables."""
+    row = connection.execute(_RIGHTS, {"table": table}).mappings().first()
+    return RoleRights(**row) if row else None
+
+
+def build_role_name(host_id: str) -> str:
+    """Return the name of a host's role; the table of the hosts is not asked: hosts write to it."""
+    return f"{HOST_ROLE_PREFIX}{host_id[1:]}"
+
+
+def execute(connection: sa.Connection, statement: str, *names: str) -> None:
+    """Execute a statement in which each `{}` is a name."""
+    run_statement(connection, sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def require_owner(connection: sa.Connection) -> RoleRights:
+    """Return the rights of a role that can make other roles and give them rights.
+
+    Raises NotPossible with what to do, or on which host to do it.
+    """
+    if connection.dialect.name == "sqlite":
+        raise NotPossible(ONE_HOST)
+    rights = read_rights(connection)
+    if rights is None:
+        raise NotPossible(
+            "The database has no tables of a fleet yet. Start its server: tasuki serve"
+        )
+    if not rights.owns and not rights.is_super:
+        raise NotPossible(
+            f"The fleet's tables belong to the role {rights.owner}, and this server's role {rights.name} may not let "
+            f"hosts join or leave. Do it {_describe_owner_host(connection, rights)}."
+        )
+    if not rights.is_super and not rights.creates_roles:
+        raise NotPossible(
+            f"The role {rights.name} may not make roles for other hosts. Let it, once, as a superuser of PostgreSQL: "
+            f"{_compose(connection, 'ALTER ROLE {} CREATEROLE;', rights.name)}"
+        )
+    for group in (rights.hosts_group, rights.join_group):
+        _check_group(connection, rights, group)
+    return rights
+
+
+def _check_group(connection: sa.Connection, rights: RoleRights, group: str) -> None:
+    """From PostgreSQL 16 on only who has a group's ADMIN option makes others its members."""
+    query = sa.text(
+        "SELECT pg_has_role(current_user, oid, 'MEMBER WITH ADMIN OPTION') FROM pg_roles WHERE rolname = :name"
+    )
+    is_admin = connection.execute(query, {"name": group}).scalar()
+    if is_admin is False and rights.version >= 160000 and not rights.is_super:
+        raise NotPossible(
+            f"The role {rights.name} may not add members to {group}, which another role made. Let it, once, as a "
+            f"superuser of PostgreSQL: {_compose(connection, 'GRANT {} TO {} WITH ADMIN OPTION;', group, rights.name)}"
+        )
+
+
+def _compose(connection: sa.Connection, statement: str, *names: str) -> str:
+    raw = connection.connection.driver_connection
+    return sql.SQL(statement).format(*map(sql.Identifier, names)).as_string(raw)
+
+
+def _describe_owner_host(connection: sa.Connection, rights: RoleRights) -> str:
+    hosts = tables.hosts.c
+    name = sa.func.coalesce(sa.func.nullif(hosts.given_label, ""), hosts.label)
+    query = sa.select(name).where(hosts.role == rights.owner).order_by(hosts.started_at.desc())
+    labels = list(connection.execute(query).scalars())
+    return f"on {' or '.join(labels)}" if labels else f"on a host whose server uses {rights.owner}"
+
+
+def prepare_roles(database: FleetDatabase) -> RoleRights:
+    """Make the two groups, or bring what they may do up to date.
+
+    Raises NotPossible on SQLite, and where the server's role may not do that.
+    """
+    with database.write() as connection:
+        return _prepare_groups(connection)
+
+
+def _prepare_groups(connection: sa.Connection) -> RoleRights:
+    rights = require_owner(connection)
+    query = sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name")
+    for group in (rights.hosts_group, rights.join_group):
+        if not connection.execute(query, {"name": group}).scalar():
+            execute(connection, "CREATE ROLE {} NOLOGIN", group)
+        _allow_connecting(connection, rights, group)
+        execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", rights.schema, group)
+    _allow_rows(connection, rights, rights.schema)
+    for name in READ_ONLY:
+        execute(connection, "REVOKE ALL ON {}.{} FROM {}", rights.schema, name, rights.hosts_group)
+        execute(connection, "GRANT SELECT ON {}.{} TO {}", rights.schema, name, rights.hosts_group)
+    if read_rights(connection, f"{SCHEMA}.dbos_migrations"):
+        _allow_engine(connection, rights)
+    if rights.owns_schema or rights.is_super:
+        execute(connection, "REVOKE CREATE ON SCHEMA {} FROM PUBLIC", rights.schema)
+    build_join_function(connection, rights.schema, rights.hosts_group, rights.join_group)
+    return rights
+
+
+def _allow_connecting(connection: sa.Connection, rights: RoleRights, group: str) -> None:
+    query = sa.text("SELECT has_database_privilege(:name, current_database(), 'CONNECT')")
+    if not connection.execute(query, {"name": group}).scalar():
+        execute(connection, "GRANT CONNECT ON DATABASE {} TO {}", rights.database, group)
+
+
+def _allow_rows(connection: sa.Connection, rights: RoleRights, schema_name: str) -> None:
+    """Let hosts read and write the rows of every table of tasuki's own in a schema.
+
+    Tables that the same role makes there later are included. The fleet's schema may hold tables of
+    other programs: they are not.
+    """
+    group = rights.hosts_group
+    own = [*tables.metadata.tables, schema.VERSION_TABLE] if schema_name == rights.schema else []
+    parameters = {"schema": schema_name, "own": own, "any": not own}
+    for name, kind in connection.execute(_RELATIONS, parameters).all():
+        what = "USAGE, SELECT ON SEQUENCE" if kind == "S" else "SELECT, INSERT, UPDATE, DELETE ON"
+        execute(connection, f"GRANT {what} {{}}.{{}} TO {{}}", schema_name, name, group)
+    for what in ("SELECT, INSERT, UPDATE, DELETE ON TABLES", "USAGE, SELECT ON SEQUENCES"):
+        statement = f"ALTER DEFAULT PRIVILEGES IN SCHEMA {{}} GRANT {what} TO {{}}"
+        execute(connection, statement, schema_name, group)
+
+
+def _allow_engine(connection: sa.Connection, rights: RoleRights) -> None:
+    execute(connection, "GRANT USAGE ON SCHEMA {} TO {}", SCHEMA, rights.hosts_group)
+    _allow_rows(connection, rights, SCHEMA)
+    migrations = (SCHEMA, "dbos_migrations", rights.hosts_group)
+    execute(connection, "REVOKE INSERT, UPDATE, DELETE ON {}.{} FROM {}", *migrations)
+    for statement in (
+        "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {} TO {}",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA {} GRANT EXECUTE ON FUNCTIONS TO {}",
+    ):
+        execute(connection, statement, SCHEMA, rights.hosts_group)
+
+
+# -- at a server's start ---------------------------------------------------------------
+
+
+def record_role(database: FleetDatabase, host_id: str) -> None:
+    """Record with which role of PostgreSQL a host works; nothing on SQLite."""
+    if database.is_sqlite:
+        return
+    hosts = tables.hosts
+    with database.write() as connection:
+        role = sa.cast(sa.func.current_user(), sa.Text)
+        connection.execute(sa.update(hosts).where(hosts.c.id == host_id).values(role=role))
+
+
+@contextmanager
+def explain_missing_rights(database: FleetDatabase) -> Iterator[None]:
+    """Raise ServerFailed with what to do where a host's role would have to change tables.
+
+    That is where the host's tasuki, or its engine, is newer than the tables.
+    """
+    try:
+        yield
+    except (DBAPIError, ServerFailed) as error:
+        cause = error if isinstance(error, DBAPIError) else error.__cause__
+        if getattr(getattr(cause, "orig", None), "sqlstate", "") != DENIED:
+            raise
+        sentence = _describe_missing_rights(database)
+        if not sentence:
+            raise
+        raise ServerFailed(sentence) from error
+
+
+def _describe_missing_rights(database: FleetDatabase) -> str:
+    with database.read() as connection:
+        rights = read_rights(connection)
+        if rights is None or rights.owns or rights.is_super:
+            return ""
+        try:
+            with connection.begin_nested():
+                revision = schema.read_revision(connection)
+                where = _describe_owner_host(connection, rights)
+        except DBAPIError:
+            return (
+                f"The role {rights.name} may not read the fleet's tables, which belong to {rights.owner}. Join again: "
+                "tasuki host add, where the server of that role runs, prints how."
+            )
+    known = f"of revision {revision}"
+    if revision == schema.NEWEST:
+        known = "up to date, but those of its engine are not, or not yet its own to use"
+    return (
+        f"The fleet's tables are {known}; this tasuki works with revision {schema.NEWEST}, and the role {rights.name} may "
+        f"not change tables. Start the newer tasuki first {where}: its role {rights.owner} owns them."
+    )
