@@ -16,7 +16,6 @@ TasukiError                 base; `exit_code` 1
 ├── HostNotFound            no host of the fleet matches, or several do
 ├── NotPossible             it cannot be done to an agent, persona or handoff in its state
 ├── AlreadyUnderWay         it is being done, or was done, already
-├── HostNotFound            no host of the fleet matches
 ├── HostAway                the host of an agent does not answer
 ├── ServerAway              no server answers
 ├── ServerRuns              another server uses the data folder, or the database
@@ -113,10 +112,6 @@ class AlreadyUnderWay(TasukiError):
     def __init__(self, message: str, **details: str) -> None:
         super().__init__(message)
         self.details = {name: value for name, value in details.items() if value}
-
-
-class HostNotFound(TasukiError):
-    """No host of the fleet matches what was asked for."""
 
 
 class HostAway(TasukiError):

@@ -104,6 +104,13 @@ def named() -> None:
         socket.gethostname = lambda: name
 
 
+def clocked() -> None:
+    """Run on a machine whose clock is off by some seconds."""
+    if seconds := float(os.environ.get("FLEET_CLOCK") or 0):
+        real = time.time
+        time.time = lambda: real() + seconds
+
+
 def upgraded() -> None:
     """Be a later version of tasuki: another number, another code of the workflow."""
     if os.environ.get("FLEET_LATER"):
@@ -124,6 +131,7 @@ if __name__ == "__main__":
         points()
         limits()
         named()
+        clocked()
         upgraded()
     from tasuki.cli.main import main
 

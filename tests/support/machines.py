@@ -39,9 +39,6 @@ class Machines:
         world = self.make(name)
         world.serve(limits=limits)
         world.install()
-        world.script(
-            document=[["document", "{path}"], ["say", "written"]], prompt=[["say", "handoff {short}"]]
-        )
         return world
 
     def close(self) -> None:
@@ -99,5 +96,7 @@ def make_origin(folder: Path) -> Path:
 
 def clone(origin: Path, folder: Path) -> Path:
     """A checkout of an origin in a folder."""
-    subprocess.run(["git", "clone", "-q", str(origin), str(folder)], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "clone", "-q", str(origin), str(folder)], check=True, capture_output=True
+    )
     return folder

@@ -29,6 +29,7 @@ from tasuki.fleet.exchange.listener import HostListener
 from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
 from tasuki.fleet.exchange.requests import HostRequests, RequestHandler
 from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.exchange.thread_keeper import ThreadKeeper
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
 from tasuki.fleet.handoff.forks import ForkRequest
@@ -129,6 +130,7 @@ class Fleet:
             lambda: self.heartbeat.others > 0,
         )  # fmt: skip
         self.changes.on_log(self.listener.announce_log)
+        self.keeper = ThreadKeeper(self.database, lambda: settings.keep_threads == "all")
         self.intake = EventIntake(
             self.database, self.changes, self.host, read_skill=self._read_skill, threshold=self.threshold,
             on_commit=self._follow_events, socket=self.panes.find_socket_path,
@@ -182,6 +184,7 @@ class Fleet:
             self.limit_handoffs.begin_all()
         self.claim.watch(self._handle_loss)
         self.listener.start()
+        self.keeper.start()
         self.watch.start()
         self.pruner.start()
         self._launched = True
@@ -211,6 +214,7 @@ class Fleet:
             self.heartbeat.close(seconds / 4)
             self.listener.close(seconds / 4)
             self.requests.close()
+            self.keeper.close(seconds / 4)
             self.pruner.close(seconds / 2)
             self.watch.close(seconds / 2)
             self.intake.close(seconds / 2)
@@ -517,6 +521,7 @@ class Fleet:
     def _follow_events(self, unmeasured: set[int], idle: set[int], limited: set[int]) -> None:
         """Follow up on events, outside of their transaction; in the intake's thread."""
         self.watch.queue_context(unmeasured)
+        self.keeper.queue(idle)
         self._hand_off_full(idle)
         self.limit_handoffs.begin(limited)
 

@@ -10,7 +10,7 @@ import click
 
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import format_age, format_table, print_json, shorten_folder
-from tasuki.errors import NotPossible, Refused, ServerAway
+from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
 from tasuki.harness.reading.usage_limits import describe_reset
 from tasuki.text_safety import shorten_to_line
 
@@ -40,19 +40,24 @@ def agent() -> None:
     "--permission", default="", metavar="MODE", help="Permission mode, as the harness names it."
 )
 @click.option("--goal", default="", metavar="TEXT", help="Its first prompt.")
+@click.option("--on", "on_host", default="", metavar="HOST",
+              help="Host to run on; default: this one. --cwd is then a folder there.")  # fmt: skip
 @JSON_OPTION
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 def start(
-    persona: str, harness: str, cwd: str, model: str, permission: str, goal: str, as_json: bool,
-    arguments: tuple[str, ...],
+    persona: str, harness: str, cwd: str, model: str, permission: str, goal: str, on_host: str,
+    as_json: bool, arguments: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Start an agent in a new window of the tmux session `tasuki`.
 
     ARGS go to the harness's program as they are.
     """
-    folder = os.path.abspath(cwd or os.getcwd())
+    if on_host and not os.path.isabs(cwd):
+        raise UsageError("Name a folder of that host, whole path: --cwd")
+    folder = cwd if on_host else os.path.abspath(cwd or os.getcwd())
     body = {"persona": persona, "harness": harness, "cwd": folder, "model": model,
-            "permission": permission, "goal": goal, "arguments": list(arguments)}  # fmt: skip
+            "permission": permission, "goal": goal, "arguments": list(arguments),
+            "host": on_host}  # fmt: skip
     started = create_client().post("agents", body=body)
     if as_json:
         print_json({"agent": started})
@@ -66,24 +71,39 @@ def start(
 @agent.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also those that ended.")
 @click.option("--persona", default="", metavar="SLUG", help="Only those of one persona.")
+@click.option("--host", default="", metavar="HOST", help="Only those of one host.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many."
 )
 @JSON_OPTION
-def list_agents(everything: bool, persona: str, limit: int, as_json: bool) -> None:
-    """List the agents, the newest first."""
+def list_agents(everything: bool, persona: str, host: str, limit: int, as_json: bool) -> None:
+    """List the agents of every host, the newest first."""
     ended = None if everything else False
-    records = create_client().get_pages("agents", limit, ended=ended, persona=persona or None)
+    server = create_client()
+    records = server.get_pages(
+        "agents", limit, ended=ended, persona=persona or None, host=host or None
+    )
     if as_json:
         print_json({"agents": records})
     elif not records:
         more = "" if everything else " (Those that ended: tasuki agent list --all.)"
         click.echo(f"No agents.{more} Start one: tasuki agent start --persona SLUG", err=True)
     else:
-        titles = ("id", "state", "since", "persona", "harness", "context", "pane", "folder")
-        click.echo(
-            "\n".join(format_table(titles, [_build_row(one) for one in records], right=(0, 2, 5)))
-        )
+        hosts = _name_hosts(server, records)
+        titles = ("id", "state", "since", "persona", "harness", "context", "host", "pane", "folder")
+        rows = [_build_row(one, hosts.get(one["host"], "")) for one in records]
+        click.echo("\n".join(format_table(titles, rows, right=(0, 2, 5))))
+
+
+def _name_hosts(server: "FleetClient", records: list[dict[str, Any]]) -> dict[str, str]:
+    """Return what to show of each host by its id; nothing where all agents are on one."""
+    hosts = server.get("hosts")["hosts"]
+    if len(hosts) < 2 and len({one["host"] for one in records}) < 2:
+        return {}
+    away = {
+        one["id"]: f" ({one['state']})" for one in hosts if one["state"] not in ("here", "alive")
+    }
+    return {one["id"]: _clean_line(one["label"]) + away.get(one["id"], "") for one in hosts}
 
 
 @agent.command()
@@ -106,6 +126,7 @@ def show(id: int, as_json: bool) -> None:
         ("stuck", _clean_line(record["stuck_with"]) if record["state"] == "stuck" else ""),
         ("context", f"{_format_context(record)}{source}" if _format_context(record) else ""),
         ("running", "; ".join(map(_clean_line, record["children"]))),
+        ("host", _clean_line(record["host_label"]) if record["elsewhere"] else ""),
         ("folder", _clean_line(record["cwd"])), ("model", _clean_line(record["model"])),
         ("permission", _clean_line(record["permission"])), ("goal", _clean_line(record["goal"])),
         ("pane", f"{_format_pane(record)} in {_clean_line(record['window']) or 'tmux'}" if _format_pane(record) else ""),
@@ -247,6 +268,16 @@ def adopt(pane: str, harness: str, persona: str, session: str, as_json: bool) ->
               help="Write the document from its thread, for an agent that is dead or out of quota.")  # fmt: skip
 @click.option("--to", default="", metavar="H",
               help="Harness of its successor. Default: its own.")  # fmt: skip
+@click.option("--to-host", default="", metavar="HOST",
+              help="Host of its successor: its uncommitted work, its thread and the document travel there.")  # fmt: skip
+@click.option("--to-cwd", default="", metavar="DIR",
+              help="Checkout of its repository on that host. Default: one that is found there.")  # fmt: skip
+@click.option("--worktree", default="", metavar="DIR",
+              help="Folder of the worktree that is made there, where no clean checkout can be used.")  # fmt: skip
+@click.option("--with-secrets", is_flag=True,
+              help="Let uncommitted work travel although it holds what looks like a secret.")  # fmt: skip
+@click.option("--dry-run", is_flag=True,
+              help="With --to-host: only say what would happen, and every obstacle; exit code 3 if it cannot begin.")  # fmt: skip
 @click.option(
     "--watch", is_flag=True, help="Show the steps until the end; exit code 1 on a failure."
 )
@@ -258,26 +289,58 @@ def handoff(
     force: bool,
     from_thread: bool,
     to: str,
+    to_host: str,
+    to_cwd: str,
+    worktree: str,
+    with_secrets: bool,
+    dry_run: bool,
     watch: bool,
     as_json: bool,
 ) -> int:
-    """Hand an agent off to a fresh one of its persona.
+    """Hand an agent off to a fresh one of its persona, also on another host.
 
     It is asked to write a handoff document, ends, and its successor continues with it. Of an agent at a
     usage limit the document is written from its thread. Exit code 3 while sub-agents or background
     commands run, or it compacts its context; --force proceeds anyway.
     """
     server = create_client()
-    if not (force or from_thread):
+    if not (force or from_thread or dry_run):
         _refuse_if_busy(server.get("agents", id))
     body = {"reason": reason, "context": context, "force": force,
-            "from": "thread" if from_thread else "agent", "to": to}  # fmt: skip
+            "from": "thread" if from_thread else "agent", "to": to, "to_host": to_host, "to_cwd": to_cwd,
+            "worktree": worktree, "with_secrets": with_secrets}  # fmt: skip
+    if dry_run:
+        preview = server.post("agents", id, "handoff", body={**body, "dry_run": True})
+        return _print_preview(id, preview, as_json=as_json)
     begun_handoff = server.post("agents", id, "handoff", body=body)
     if not as_json:
         click.echo(
             f"Handoff {begun_handoff['id'][:8]} of agent {id} ({_format_name(begun_handoff)}) begins."
         )
     return _finish_start(server, begun_handoff, watch=watch, as_json=as_json)
+
+
+def _print_preview(id: int, preview: dict[str, Any], *, as_json: bool) -> int:
+    """Print what a move would do; return 3 where it cannot begin."""
+    plan, obstacles = preview["plan"], preview["obstacles"]
+    is_refused = any(one["blocks"] for one in obstacles)
+    if as_json:
+        print_json({"move": preview})
+        return 3 if is_refused else 0
+    label = _clean_line(preview["label"])
+    for one in sorted(obstacles, key=lambda one: not one["blocks"]):
+        click.echo(f"{'obstacle' if one['blocks'] else 'note':<9} {_clean_line(one['text'])}")
+    if is_refused:
+        click.echo(f"Agent {id} cannot move to {label} now. Nothing was done.", err=True)
+        return 3
+    where = (
+        "in place" if plan["in_place"] else f"on the new branch {_clean_line(plan['place_branch'])}"
+    )
+    folder = _clean_line(plan["folder"])
+    click.echo(
+        f"Agent {id} can move to {label}: {folder}{f', {where}' if plan['checkout'] else ''}."
+    )
+    return 0
 
 
 @agent.command()
@@ -419,12 +482,12 @@ def skip(id: str) -> None:
 # -- formatting ------------------------------------------------------------------------
 
 
-def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
+def _build_row(record: dict[str, Any], host: str) -> tuple[str, ...]:
     origin = f" (fork of {record['forked_from']})" if record["forked_from"] is not None else ""
     name = f"{_clean_line(record['persona'] or '-')}{origin}"
     return (
         str(record["id"]), _format_state(record), _format_age(record["state_at"]), name,
-        _clean_line(record["harness"]), _format_context(record), _format_pane(record), shorten_folder(_clean_line(record["cwd"])),
+        _clean_line(record["harness"]), _format_context(record), host, _format_pane(record), shorten_folder(_clean_line(record["cwd"])),
     )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tasuki.cli.fleet.client import FleetClient
 
 UNVERIFIED_FLAG = "--allow-unverified-server"
+MOST_CLOCK_OFFSET = 5.0
+"""Seconds by which a clock may differ from PostgreSQL's before that is shown."""
 MOST_INPUT_BYTES = 512 << 10
 """A URL and certificates on standard input."""
 NEXT_STEPS = (
@@ -40,11 +42,85 @@ def create_client() -> "FleetClient":
 
 @click.group()
 def host() -> None:
-    """Add hosts to the fleet, join it, and retire hosts.
+    """List the hosts of the fleet, add hosts, join it, and retire hosts.
 
     Each host runs its own server with its own agents; all share one PostgreSQL. HOST is an id, a
     label, or the beginning of either. What PostgreSQL needs: tasuki docs machines
     """
+
+
+@host.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also those that were retired.")
+@JSON_OPTION
+def list_hosts(everything: bool, as_json: bool) -> None:
+    """List the hosts of the fleet: whether they live, their agents, their load.
+
+    A host that was not seen for a minute is away: its agents are kept, and go on when it is back.
+    """
+    from tasuki.cli.output import format_table
+
+    listed = create_client().get("hosts", retired=everything or None)["hosts"]
+    if as_json:
+        print_json({"hosts": listed})
+        return
+    titles = ("host", "state", "agents", "load", "tasuki", "harnesses", "id")
+    for line in format_table(titles, [_build_row(one) for one in listed], right=(2, 3)):
+        click.echo(line)
+
+
+def _build_row(record: dict[str, Any]) -> tuple[str, ...]:
+    details = record["details"]
+    usable = [one["name"] for one in details["harnesses"] if one["program"] and one["hooks"]]
+    load = f"{details['load']:.1f}/{details['processors']}" if details["processors"] else ""
+    return (
+        clean_for_display(record["label"]), _format_state(record), str(record["agents"]), load,
+        clean_for_display(record["version"]), ", ".join(usable) or "none ready", record["id"],
+    )  # fmt: skip
+
+
+def _format_state(record: dict[str, Any]) -> str:
+    """Format a state: since when a host is away, and a clock that is off."""
+    from tasuki.cli.output import format_age
+
+    state, offset = str(record["state"]), record["details"]["clock_offset"]
+    if state == "away" and record["seen_seconds"] is not None:
+        state = f"away for {format_age(record['seen_seconds'])}"
+    if abs(offset) >= MOST_CLOCK_OFFSET:
+        state += f", clock {format_age(abs(offset))} {'fast' if offset > 0 else 'slow'}"
+    return state
+
+
+@host.command()
+@click.argument("name", metavar="HOST")
+@click.argument("label")
+def label(name: str, label: str) -> None:
+    """Give a host another name; with '' it gets that of its machine back."""
+    record = create_client().patch("hosts", name, body={"label": label})
+    click.echo(f"{record['id']} is called {clean_for_display(record['label'])}.")
+
+
+@host.command("give-up")
+@click.argument("name", metavar="HOST")
+@JSON_OPTION
+def give_up(name: str, as_json: bool) -> None:
+    """Give a host up that is away for good: its agents count as lost.
+
+    Refused while it is alive. Each agent whose thread is in the database can be handed off to another
+    host; what it had not pushed is gone. A host that comes back later says so, and starts nothing twice.
+    """
+    answer = create_client().post("hosts", name, "give-up")
+    if as_json:
+        print_json(answer)
+        return
+    agents = answer["agents"]
+    label = clean_for_display(answer["host"]["label"])
+    click.echo(f"{label} is given up. {len(agents)} agents are lost.")
+    for one in agents:
+        id, persona = one["agent"]["id"], clean_for_display(one["agent"]["persona"] or "-")
+        if one["has_thread"]:
+            click.echo(f"  agent {id} ({persona}): tasuki agent handoff {id} --reason 'its host is gone' --to-host HOST")  # fmt: skip
+        else:
+            click.echo(f"  agent {id} ({persona}): its thread is not in the database (setting keep_threads)")  # fmt: skip
 
 
 @host.command()

@@ -27,8 +27,8 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.harness import registry as harnesses
 
 BEAT_SECONDS = 10.0
-LOOK_SECONDS = 60.0
-"""How often the harnesses of this host are looked at."""
+RECENT_SECONDS = 60.0
+"""Another host that was seen within this time may be listening."""
 
 logger = logging.getLogger("tasuki.fleet")
 
@@ -47,8 +47,6 @@ class HostHeartbeat:
         self.on_retired = on_retired
         self.others = 0
         """Other hosts of the fleet that were seen lately."""
-        self._harnesses: tuple[HostHarness, ...] = ()
-        self._looked_at = float("-inf")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -94,13 +92,10 @@ class HostHeartbeat:
             self._return_from_given_up()
 
     def _describe(self) -> HostDetails:
-        now = time.monotonic()
-        if now - self._looked_at > LOOK_SECONDS:
-            self._harnesses, self._looked_at = tuple(list_harnesses(self.data)), now
         return HostDetails(
             load=round(os.getloadavg()[0], 2), processors=os.cpu_count() or 0,
             platform=platform.system(), tmux=shutil.which("tmux") is not None,
-            harnesses=self._harnesses,
+            harnesses=tuple(list_harnesses(self.data)),
         )  # fmt: skip
 
     def _write(self, details: HostDetails) -> "sa.Row[tuple[float | None, float | None]] | None":
@@ -117,7 +112,7 @@ class HostHeartbeat:
             columns = (hosts.c.retired_at, hosts.c.given_up_at)
             row = connection.execute(query.returning(*columns)).first()
             recent = sa.select(sa.func.count()).where(
-                hosts.c.id != self.database.host, hosts.c.last_seen > moment - LOOK_SECONDS
+                hosts.c.id != self.database.host, hosts.c.last_seen > moment - RECENT_SECONDS
             )
             self.others = int(connection.execute(recent).scalar_one())
         return row

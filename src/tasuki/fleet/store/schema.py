@@ -49,7 +49,7 @@ def upgrade_tables(database: FleetDatabase) -> None:
         with database.read() as connection:
             _refuse_newer(connection, config)
         _keep_copy(database, before)
-    with database.write() as connection:
+    with database.write(alone=True) as connection:
         _refuse_newer(connection, config)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -18,6 +18,7 @@ from tasuki.errors import UsageError
 from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.handoff.commands import HandoffRequest
 from tasuki.fleet.handoff.forks import ForkRequest
+from tasuki.fleet.handoff.moves import MoveRequest
 from tasuki.fleet.hooks.intake import IntakeOverloaded
 from tasuki.fleet.store.database import is_temporary
 from tasuki.fleet.store.failures import StepFailed
@@ -71,9 +72,13 @@ class LessonOrder(_RequestBody, frozen=True):
 
 
 class NewAgent(_RequestBody, frozen=True):
-    """An agent to start. `cwd` is a whole path; `arguments` go to the program as they are."""
+    """An agent to start. `cwd` is a whole path; `arguments` go to the program as they are.
+
+    `host` is the id or the label of the host that starts it; empty for that of the server.
+    """
 
     cwd: PathText
+    host: ShortText = ""
     persona: ShortText = ""
     harness: ShortText = ""
     model: ShortText = ""
@@ -85,16 +90,22 @@ class NewAgent(_RequestBody, frozen=True):
 
     def build_request(self) -> StartRequest:
         """Build the fleet's own request."""
-        return StartRequest(**asdict(self))
+        values = asdict(self)
+        values.pop("host")
+        return StartRequest(**values)
 
 
 class Adoption(_RequestBody, frozen=True):
-    """An agent that is already running in a pane. `pane` is tmux's id of the pane, `%3`."""
+    """An agent that is already running in a pane. `pane` is tmux's id of the pane, `%3`.
+
+    `host` is where that pane is; empty for the host of the server.
+    """
 
     pane: ShortText
     harness: ShortText
     persona: ShortText = ""
     session: ShortText = ""
+    host: ShortText = ""
 
 
 class AgentMessage(_RequestBody, frozen=True):
@@ -145,6 +156,12 @@ class Recovery(_RequestBody, frozen=True):
     reason: ReasonText = "it was lost"
 
 
+class HostLabel(_RequestBody, frozen=True):
+    """The name of a host for people; empty for its machine's own."""
+
+    label: Annotated[str, Meta(max_length=100)]
+
+
 class NewHostToken(_RequestBody, frozen=True):
     """A token with which a host joins.
 
@@ -184,6 +201,11 @@ class NewHandoff(_RequestBody, frozen=True, rename={"source": "from"}):
     the document is written from the agent's thread, for an agent that is dead, has no pane or
     is out of its quota; one at a usage limit is always handed off so. `to` is the harness of the
     successor; without one it is the agent's.
+
+    `to_host`: the successor works on that host. `to_cwd` is a checkout there, whole path; without
+    one it is found. `worktree` is the folder of the worktree that may be made there, whole path.
+    `with_secrets`: uncommitted work travels although it holds what looks like a secret. With
+    `dry_run` nothing begins; the answer is what would happen, and every obstacle.
     """
 
     reason: ReasonText
@@ -192,6 +214,22 @@ class NewHandoff(_RequestBody, frozen=True, rename={"source": "from"}):
     force: bool = False
     source: Literal["agent", "thread"] = "agent"
     to: ShortText = ""
+    to_host: ShortText = ""
+    to_cwd: PathText = ""
+    worktree: PathText = ""
+    with_secrets: bool = False
+    dry_run: bool = False
+
+    def build_move(self) -> MoveRequest | None:
+        """Build the request for another host; None where it stays on its own."""
+        if not self.to_host:
+            if self.to_cwd or self.worktree or self.with_secrets or self.dry_run:
+                raise UsageError("That is for a handoff to another host. Name the host: --to-host")
+            return None
+        for folder in (self.to_cwd, self.worktree):
+            if folder and not folder.startswith("/"):
+                raise UsageError(f"{folder} is no whole path on the other host.")
+        return MoveRequest(self.to_host, self.to_cwd, self.worktree, self.to, self.with_secrets)
 
     def build_request(self) -> HandoffRequest:
         """Build the fleet's own request."""

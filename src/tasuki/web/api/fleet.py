@@ -12,6 +12,8 @@ from msgspec import UNSET
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
+from tasuki.fleet.exchange.host_list import find_host, read_labels
+from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.hooks.correlator import find_caller
 from tasuki.fleet.local_orders import HandoffOrder
 from tasuki.fleet.service import Fleet
@@ -45,18 +47,26 @@ def list_agents(
     fleet: NamedDependency[Fleet],
     ended: FromQuery[bool | None] = None,
     persona: FromQuery[str] = "",
+    host: FromQuery[str] = "",
     limit: LimitQuery = 200,
     before: AgentIdQuery = None,
 ) -> dict[str, Any]:
-    """List agents, newest first; `ended=false` for those that run.
+    """List agents of every host, newest first; `ended=false` for those that run.
 
-    Where there are more, `next` is the `before` of the next page, else null.
+    `host`: only those of one. Where there are more, `next` is the `before` of the next page, else
+    null. `hosts` are the names of the hosts by their ids.
     """
+    host_id = find_host(fleet.database, host).id if host else ""
     agents = queries.list_agents(
-        fleet.database, ended=ended, persona=persona, limit=limit + 1, before=before or 0
-    )
+        fleet.database, ended=ended, persona=persona, host=host_id, limit=limit + 1,
+        before=before or 0,
+    )  # fmt: skip
     next_id = agents[limit - 1].id if len(agents) > limit else None
-    return {"agents": list(map(display.redact_agent, agents[:limit])), "next": next_id}
+    return {
+        "agents": list(map(display.redact_agent, agents[:limit])),
+        "next": next_id,
+        "hosts": read_labels(fleet.database),
+    }
 
 
 @get("/agents/{id:int}", sync_to_thread=True)
@@ -73,21 +83,23 @@ def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, An
         "handoffs": list(map(display.redact_handoff, handoffs)),
         "tmux": fleet.panes.find_socket_path() if agent.pane else "",
         "elsewhere": fleet.describe_other_host(id),
+        "host_label": read_labels(fleet.database, [agent.host]).get(agent.host, ""),
     }
 
 
 @post("/agents", status_code=200, sync_to_thread=True)
 def start_agent(fleet: NamedDependency[Fleet], data: JSONBody[NewAgent]) -> dict[str, Any]:
-    """Start an agent in a tmux window; answers once its program runs."""
-    return display.redact_agent(fleet.start_agent(data.build_request()))
+    """Start an agent in a tmux window, on any host; answers once its program runs."""
+    return display.redact_agent(fleet.start_agent(data.build_request(), data.host))
 
 
 @post("/agents/adopt", status_code=200, sync_to_thread=True)
 def adopt_agent(fleet: NamedDependency[Fleet], data: JSONBody[Adoption]) -> dict[str, Any]:
     """Adopt an agent that is already running in a pane."""
     agent = fleet.adopt_agent(
-        pane=data.pane, harness=data.harness, persona=data.persona, session=data.session
-    )
+        pane=data.pane, harness=data.harness, persona=data.persona, session=data.session,
+        host=data.host,
+    )  # fmt: skip
     return display.redact_agent(agent)
 
 
@@ -176,9 +188,14 @@ def hand_off(
     """Hand an agent off to a fresh one of its persona; answers at once, while the handoff continues.
 
     409 while one is under way or recorded. One that failed before its record may be requested
-    again here; one that failed after it is continued by `/api/handoffs/{id}/retry`.
+    again here; one that failed after it is continued by `/api/handoffs/{id}/retry`. With `to_host`
+    the successor works on another host; with `dry_run` the answer says what that would do.
     """
-    handoff = fleet.hand_off(id, data.build_request())
+    move = data.build_move()
+    if data.dry_run and move:
+        preview = fleet.preview_move(id, move)
+        return {"status": "previewed", **msgspec.to_builtins(preview)}
+    handoff = fleet.hand_off(id, data.build_request(), move=move)
     return {"status": "initiated", **display.redact_handoff(handoff)}
 
 
@@ -227,7 +244,7 @@ def show_handoff(fleet: NamedDependency[Fleet], id: FromPath[str]) -> dict[str, 
     return {
         **display.redact_handoff(handoff),
         "steps": queries.list_steps(fleet.database, handoff.id),
-        "document": display.read_document(handoff.file_path),
+        "document": display.read_shared_document(fleet.database, handoff),
     }
 
 
@@ -256,6 +273,7 @@ def list_personas(
 def show_persona(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str, Any]:
     """Show a persona, its skill, and the agents that work as it."""
     persona = queries.load_persona(fleet.database, slug)
+    share_persona(fleet.database, fleet.root, slug)
     working = queries.list_agents(fleet.database, ended=False, persona=slug)
     return {
         **msgspec.to_builtins(persona),
@@ -272,6 +290,7 @@ def add_persona(fleet: NamedDependency[Fleet], data: JSONBody[NewPersona]) -> Pe
         harness=data.harness, model=data.model, threshold=data.threshold, automatic=data.automatic,
         on_limit=data.on_limit,
     )  # fmt: skip
+    share_persona(fleet.database, fleet.root, persona.slug)
     fleet.changes.notify()
     return persona
 
@@ -286,7 +305,9 @@ def edit_persona(
         for name in data.__struct_fields__
         if (value := getattr(data, name)) is not UNSET
     }
+    share_persona(fleet.database, fleet.root, slug)
     changed = personas.edit_persona(fleet.database, fleet.root, slug, **changes)
+    share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
     return changed
 
@@ -312,7 +333,9 @@ def decide_persona_lessons(
     fleet: NamedDependency[Fleet], slug: FromPath[str], data: JSONBody[LessonOrder]
 ) -> dict[str, list[PersonaLesson]]:
     """Accept proposed lessons, which adds them to `experience.md`, or drop them."""
+    share_persona(fleet.database, fleet.root, slug)
     decided = decide_lessons(fleet.database, fleet.root, slug, data.order, data.ids)
+    share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
     return {"lessons": decided}
 

@@ -1,17 +1,70 @@
-"""`/api/hosts`: hosts join the fleet, and leave it."""
+"""`/api/hosts`: the hosts of the fleet; how they join it, and leave it."""
 
 from typing import Any
 
 import msgspec
-from litestar import Router, post
+from litestar import Router, get, patch, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 
+from tasuki.fleet.exchange import giving_up, host_list
 from tasuki.fleet.membership import retirement, tokens
 from tasuki.fleet.service import Fleet
-from tasuki.web.api.bodies import NewHostToken
+from tasuki.fleet.store import queries
+from tasuki.web.api.bodies import HostLabel, NewHostToken
 from tasuki.web.security.access import require_operator
+from tasuki.web.views import display
+
+
+@get("/hosts", sync_to_thread=True)
+def list_hosts(fleet: NamedDependency[Fleet], retired: FromQuery[bool] = False) -> dict[str, Any]:
+    """List the hosts of the fleet by label, with their state and what they report of themselves.
+
+    `here` is the host that answers; `alive` was seen within a minute, `away` was not; `off`: its
+    server was stopped. `seen_seconds` is the age of its last sign of life.
+    """
+    listed = host_list.list_hosts(fleet.database, retired=retired)
+    return {"hosts": msgspec.to_builtins(listed)}
+
+
+@get("/hosts/{name:str}", sync_to_thread=True)
+def show_host(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str, Any]:
+    """Show a host, by its id, its label or the beginning of either, and its agents."""
+    host = host_list.find_host(fleet.database, name)
+    agents = queries.list_agents(fleet.database, ended=False, host=host.id)
+    shown: dict[str, Any] = msgspec.to_builtins(host)
+    return {**shown, "agents": list(map(display.redact_agent, agents))}
+
+
+@patch("/hosts/{name:str}", sync_to_thread=True)
+def label_host(
+    fleet: NamedDependency[Fleet], name: FromPath[str], data: JSONBody[HostLabel]
+) -> dict[str, Any]:
+    """Give a host a name, which it keeps; an empty one is that of its machine."""
+    host = host_list.find_host(fleet.database, name)
+    labelled = host_list.label_host(fleet.database, host.id, data.label)
+    fleet.changes.notify()
+    answer: dict[str, Any] = msgspec.to_builtins(labelled)
+    return answer
+
+
+@post("/hosts/{name:str}/give-up", status_code=200, sync_to_thread=True)
+def give_host_up(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str, Any]:
+    """Give a host up that is away for good: its agents are lost, and can be handed off elsewhere.
+
+    400 while it is alive. `agents` are those that were lost by it, each with whether its thread is
+    in the database; hand one off with `to_host`.
+    """
+    given_up = giving_up.give_host_up(fleet.database, name)
+    fleet.changes.notify(agent.id for agent, _ in given_up.agents)
+    return {
+        "host": msgspec.to_builtins(given_up.host),
+        "agents": [
+            {"agent": display.redact_agent(agent), "has_thread": has_thread}
+            for agent, has_thread in given_up.agents
+        ],
+    }
 
 
 @post("/hosts/tokens", status_code=200, sync_to_thread=True)
@@ -44,7 +97,9 @@ def retire_host(fleet: NamedDependency[Fleet], name: FromPath[str]) -> dict[str,
     return retired
 
 
-HANDLERS: dict[str, list[HTTPRouteHandler]] = {"hosts": [create_token, retire_host]}
+HANDLERS: dict[str, list[HTTPRouteHandler]] = {
+    "hosts": [list_hosts, show_host, label_host, give_host_up, create_token, retire_host]
+}
 ROUTERS = [
     Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
     for tag, handlers in HANDLERS.items()

@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.agents.agent_ends import LostAgent
+from tasuki.fleet.exchange.shared_files import load_document
+from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.fleet.store.queries import LineageChain
 from tasuki.harness.reading.usage_limits import describe_reset
@@ -69,6 +71,16 @@ STEP_WORDS = {
     ),
     "record": ("Recording", "Path and prompt are recorded"),
     "shut_down": ("Shutting down", "/exit first, signals only where it does not answer"),
+    "restore": (
+        "Fetching the thread",
+        "The agent's host is gone: its thread comes from the database",
+    ),
+    "pack": ("Packing its work", "Uncommitted work and the thread, for the other host"),
+    "unpack": ("Unpacking its work", "On the other host: a clean checkout, or a new worktree"),
+    "fetch": (
+        "Fetching the document",
+        "On the other host: document, thread and brief as they are now",
+    ),
     "create": ("Creating the successor", "A window is opened, the program started"),
     "register": ("Waiting for its registration", "Its session begins"),
     "skill": ("Giving the skill", "It gets the skill of its persona"),
@@ -162,6 +174,15 @@ def read_document(path: str) -> str | None:
     except OSError:
         return None
     return Redactor().redact(content.decode("utf-8", "replace"))
+
+
+def read_shared_document(database: FleetDatabase, handoff: FleetHandoff) -> str | None:
+    """Read the document of a handoff, of whatever host, without secrets; None where there is none."""
+    here = read_document(handoff.file_path)
+    if here is not None or database.is_sqlite:
+        return here
+    content = load_document(database, handoff.id)
+    return None if content is None else Redactor().redact(content)
 
 
 def _redact_fields(row: msgspec.Struct, fields: tuple[str, ...]) -> dict[str, Any]:
