@@ -443,8 +443,8 @@ def test_clocks_that_differ_do_not_make_a_host_away(fleet: Machines) -> None:
     listed = one.tasuki("host", "list")
 
     assert "proven" == sent["state"]
-    assert "clock 5m fast" in listed
-    assert "clock 5m slow" in listed
+    assert "clock 300 s fast" in listed
+    assert "clock 300 s slow" in listed
 
 
 def test_nothing_is_refused_without_a_reason(fleet: Machines) -> None:

@@ -86,7 +86,7 @@ def _format_state(record: dict[str, Any]) -> str:
     if state == "away" and record["seen_seconds"] is not None:
         state = f"away for {format_age(record['seen_seconds'])}"
     if abs(offset) >= MOST_CLOCK_OFFSET:
-        state += f", clock {format_age(abs(offset))} {'fast' if offset > 0 else 'slow'}"
+        state += f", clock {abs(offset):.0f} s {'fast' if offset > 0 else 'slow'}"
     return state
 
 

@@ -21,7 +21,6 @@ from tasuki.errors import KeptCopyDamaged, ThreadNotFound
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent
-from tasuki.harness import registry as harnesses
 from tasuki.harness.parts import find_file, list_parts
 from tasuki.threads import catalog
 from tasuki.threads.kept.copies import KeptPart, KeptRecord, OpenedPart, open_parts
@@ -154,7 +153,7 @@ def load_stored(database: FleetDatabase, agent_id: int) -> StoredThread | None:
 
 
 def restore_thread(database: FleetDatabase, agent: FleetAgent) -> str:
-    """Write an agent's thread into the kept copies of this host, where its file is not here.
+    """Write an agent's thread into the kept copies of this host.
 
     Return a note. Raises ThreadNotFound where the database has none, KeptCopyDamaged, OSError.
     """
@@ -163,10 +162,6 @@ def restore_thread(database: FleetDatabase, agent: FleetAgent) -> str:
         raise ThreadNotFound(
             f"The thread of agent {agent.id} is not in the database: its host stored none (setting keep_threads)."
         )
-    path = Path(stored.record.path)
-    with suppress(OSError):
-        if find_file(harnesses.get_harness(agent.harness), path) is not None:
-            return f"{path} is on this host, too"
     with database.read() as connection:
         parts = [
             _open_stored(connection, agent.id, number, part)

@@ -119,7 +119,7 @@ def _build_frame_context(request: AnyRequest) -> dict[str, Any]:
     state = request.app.state
     unseen, newest_known = alerts.find_unseen_and_newest(state.fleet.database)
     return {
-        "path": request.url.path, "bare": False, "live": "", "newest": state.live.position,
+        "path": request.url.path, "bare": False, "live": "", "newest": state.live.position.id,
         "unseen": unseen, "newest_known": newest_known,
     }  # fmt: skip
 
