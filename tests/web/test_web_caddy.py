@@ -3,7 +3,9 @@
 import base64
 import http.client
 import json
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,58 @@ def test_live_events_arrive_at_once(folder: Path, site: str) -> None:
     assert all(line.startswith(b"retry:") for line in begun)
     assert found[0] == b"data: for the page\n"
     assert json.loads(found[1][6:])["text"] == "for the log"
+
+
+AUTHORIZING = """	route {{
+		request_header -Remote-User
+		forward_auth 127.0.0.1:{port} {{
+			uri /who
+			copy_headers Remote-User
+		}}
+		reverse_proxy UPSTREAM
+	}}"""
+
+
+class _Authorizing(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        user = (self.headers["cookie"] or "").partition("who=")[2]
+        self.send_response(200 if user else 403)
+        if user and user != "unnamed":
+            self.send_header("Remote-User", user)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def authority() -> Iterator[int]:
+    """The port of a program that knows a user by a cookie, and lets one in whom it does not name."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Authorizing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def test_another_program_names_the_user(folder: Path, authority: int) -> None:
+    """With forward_auth, as the docs have it: what a browser claims never arrives."""
+    site = AUTHORIZING.format(port=authority)
+    settings = {"proxy": f"user:{get_account()}", "proxy_user_header": "Remote-User", "proxy_users": "ann"}  # fmt: skip
+    with behind_caddy(folder, site, **settings) as (_, proxy):
+        ann = proxy.ask("GET", "/settings", Cookie="who=ann")
+        statuses = [
+            proxy.ask("GET", "/", Remote_User="ann")[0],
+            proxy.ask("GET", "/", Cookie="who=bob", Remote_User="ann")[0],
+            proxy.ask("GET", "/", Cookie="who=unnamed", Remote_User="ann")[0],
+        ]
+
+    assert (ann[0], "Signed in as <b>ann</b> by the proxy." in ann[2]) == (200, True)
+    assert statuses == [403, 401, 401]
 
 
 @pytest.mark.long
