@@ -18,6 +18,7 @@ _LOOPBACK: tuple[Network, ...] = tuple(
     ipaddress.ip_network(text)
     for text in ("127.0.0.0/8", "0.0.0.0/32", "::1/128", "::/128", "::ffff:0:0/96")
 )
+_LINK_LOCAL = ipaddress.ip_network("fe80::/10")
 _HOST_NAME = compile_pattern(
     r"(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
 )
@@ -107,6 +108,11 @@ def parse_proxy(text: str) -> str | Network:
         raise ValueError(
             "must not contain an address of this machine: every program and every user here could "
             "send the header. Name the system user under which the proxy runs: user:caddy."
+        )
+    if network.version == _LINK_LOCAL.version and network.overlaps(_LINK_LOCAL):
+        raise ValueError(
+            "must not contain an address of one link (fe80::/10): each link has its own machine of that "
+            "address. Give one of a network, such as fd00::7."
         )
     return network
 

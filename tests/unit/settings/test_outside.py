@@ -89,6 +89,8 @@ def test_another_public_url_is_refused(own_file: Path, url: str, sentence: str) 
         ("::/0", "must not contain an address of this machine"),
         ("::ffff:127.0.0.1", "must not contain an address of this machine"),
         ("0.0.0.0", "must not contain an address of this machine"),
+        ("fe80::7", "must not contain an address of one link"),
+        ("fe80::/9", "must not contain an address of one link"),
         ("localhost", "must be user:NAME"),
         ("proxy.example.com", "must be user:NAME"),
         ("10.0.0.7/8", "must be user:NAME"),

@@ -68,24 +68,25 @@ class ConnectionPeer:
 
     def __init__(self, transport: asyncio.BaseTransport) -> None:
         self._socket = transport.get_extra_info("socket")
-        self._answers: dict[object, bool] = {}
+        self._uid: int | None = None
+        self._is_in: bool | None = None
 
     async def is_account(self, uid: int) -> bool:
         """Whether a program of this system user on this machine has the other end."""
-        if uid not in self._answers:
-            self._answers[uid] = await asyncio.to_thread(self._find_uid) == uid
-        return self._answers[uid]
+        if self._uid is None:
+            self._uid = await asyncio.to_thread(self._find_uid)
+        return self._uid == uid
 
     def is_in(self, network: Network) -> bool:
-        """Whether the other end is another machine of this network."""
-        if network not in self._answers:
+        """Whether the other end is another machine of this network, always the same one."""
+        if self._is_in is None:
             address = self._get_ends()[1][0]
-            self._answers[network] = (
+            self._is_in = (
                 bool(address)
                 and ipaddress.ip_address(address) in network
                 and not _is_own_address(address)
             )
-        return self._answers[network]
+        return self._is_in
 
     def _find_uid(self) -> int | None:
         """Find the owner of the other end; None where it is not of this machine, or closed.
@@ -112,9 +113,15 @@ class ConnectionPeer:
 
 
 def _read_sockets(ends: set[Endpoint]) -> Iterator[SocketRow]:
-    """Read the open connections between two endpoints; a socket that was closed has no owner."""
+    """Read the open connections between two endpoints; a socket that was closed has no owner.
+
+    Both ends have a row each; the tables after that are not read.
+    """
+    found = 0
     ports = {f"{port:04X}" for _, port in ends}
     for table in SOCKET_TABLES:
+        if found == len(ends):
+            return
         try:
             lines = Path(table).read_text("ascii").splitlines()[1:]
         except FileNotFoundError:  # a kernel without IPv6
@@ -127,6 +134,7 @@ def _read_sockets(ends: set[Endpoint]) -> Iterator[SocketRow]:
                 _parse_endpoint(words[1]), _parse_endpoint(words[2]), words[3], int(words[7]), int(words[9]),
             )  # fmt: skip
             if row.inode and {row.local, row.remote} == ends:
+                found += 1
                 yield row
 
 
