@@ -101,7 +101,7 @@ def dashboard(opens: bool, lists: bool, sign_out: str | None, local: bool, as_js
         _explain_name(link)
 
 
-def _open_dashboard(server: "FleetClient", *, local: bool) -> None:
+def _open_dashboard(server: "FleetClient", *, local: bool = False) -> None:
     """Open a private file that leads to the dashboard, so no command line has the link."""
     login = server.post("login")
     with _write_private_page(server.folder, login["local_link" if local else "link"]) as page:
