@@ -48,6 +48,22 @@ has_chromium() {
   return 1
 }
 
+# The same places as in tests/support/caddy.py.
+has_caddy() {
+  command -v caddy >/dev/null 2>&1 || [ -x "${TASUKI_CACHE:-.cache}/caddy/usr/bin/caddy" ]
+}
+
+# Debian's package would start a web server on port 80. Only its program is taken, 36 MB.
+take_caddy() {
+  has_caddy && return 0
+  if command -v apt-get >/dev/null 2>&1; then
+    folder="${TASUKI_CACHE:-.cache}/caddy"
+    (mkdir -p "$folder" && cd "$folder" && apt-get download -qq caddy && dpkg-deb -x caddy_*.deb . && rm -f caddy_*.deb) >&2 || true
+  elif command -v brew >/dev/null 2>&1; then
+    brew install caddy >&2 || true
+  fi
+}
+
 # A line for each program that tests need and that is missing: DEBIAN_PACKAGE BREW_PACKAGE WHAT_IS_SKIPPED
 list_missing() {
   command -v git >/dev/null 2>&1 || echo "git git what reads a repository"
@@ -57,7 +73,7 @@ list_missing() {
   has_chromium || echo "chromium chromium the pages in a browser"
 }
 
-# Install what list_missing lists, where that is possible; in CI also the Chromium that costs the pages' tests a third less.
+# Install what list_missing lists, where that is possible, and Caddy; in CI also the Chromium that costs the pages' tests a third less.
 install_missing() {
   missing="$(list_missing)"
   if [ -n "$missing" ]; then
@@ -65,12 +81,14 @@ install_missing() {
     say "Installing $debian…"
     install_packages "$debian" "$(printf '%s\n' "$missing" | cut -d' ' -f2 | tr '\n' ' ')"
   fi
+  take_caddy
   [ "${CI:-}" != true ] || need_program chromium-headless-shell chromium-headless-shell chromium || true
 }
 
 # Say what is missing and what it costs; fail if anything is.
 report_missing() {
   missing="$(list_missing)"
+  has_caddy || say "caddy is missing. Not tested: the dashboard behind a real TLS proxy."
   [ -n "$missing" ] || return 0
   printf '%s\n' "$missing" | while read -r package _ skipped; do say "$package is missing. Not tested: $skipped."; done
   say "scripts/setup installs it."

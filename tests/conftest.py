@@ -36,6 +36,8 @@ TOGETHER = (
     "tests/web/test_web_api.py",
     "tests/web/test_web_auth.py",
     "tests/web/test_web_hooks.py",
+    "tests/web/test_web_outside.py",
+    "tests/web/test_web_proxy.py",
 )
 """Files that one worker runs whole: what their tests share is costly, or is there for one at a time."""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -59,7 +59,7 @@ def test_a_chain_of_200_agents_opens_at_its_newest_end(page: Page, served: Serve
     chain(served.fleet.database, [float(20 + n % 75) for n in range(200)])
     served.fleet.changes.notify()
     newest = find_newest_event(served.fleet.database)
-    retry_until(lambda: served.live.position == newest)
+    retry_until(lambda: served.live.position.id == newest)
     page.goto("/lineage")
 
     expect(page.get_by_role("link", name="Thread 200 of 200")).to_be_in_viewport()

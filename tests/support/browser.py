@@ -82,15 +82,18 @@ class Browsing:
         scheme: Scheme = "light",
         javascript: bool = True,
         still: bool = False,
+        own_authority: bool = False,
     ) -> Page:
         """An empty page in a browser of its own: without the cookies of the others.
 
         `origin` is the server's, `http://127.0.0.1:4720`: what `page.goto("/personas")` is asked
         of, and the only one that may be asked. `still` is what people set who want no movement.
+        `own_authority`: the certificate is one that no browser knows.
         """
         context = self.browser.new_context(
             base_url=origin,
             color_scheme=scheme,
+            ignore_https_errors=own_authority,
             java_script_enabled=javascript,
             locale="en-GB",
             reduced_motion="reduce" if still else "no-preference",

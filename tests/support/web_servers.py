@@ -20,6 +20,7 @@ from tasuki.web.connections import ConnectionLimits, limit_protocol
 from tasuki.web.live import LogStreams
 from tasuki.web.security.access import ServerTokens, load_tokens
 from tasuki.web.security.sessions import BrowserSessions
+from tasuki.web.server import listen
 
 
 class Answer:
@@ -122,30 +123,33 @@ def be_host(data: Path, id: str = "h") -> None:
 
 
 @contextmanager
-def serving(folder: Path, url: str = "", host: str = "127.0.0.1") -> Iterator[Served]:
+def serving(
+    folder: Path, url: str = "", host: str = "127.0.0.1", settings: Settings | None = None
+) -> Iterator[Served]:
     """A fleet whose tables are there and whose hooks are taken in; no handoff is carried out."""
     be_host(folder / "fleet")
-    fleet = open_fleet(folder / "fleet", url, LoadedSettings(Settings()))
+    fleet = open_fleet(folder / "fleet", url, LoadedSettings(settings or Settings()))
     schema.upgrade_tables(fleet.database)
     fleet.intake.start()
     secrets = load_tokens(folder / "fleet")
     app = create_application(fleet, secrets, host)
     protocol = limit_protocol(ConnectionLimits())
     config = uvicorn.Config(
-        app, port=0, log_config=None, timeout_graceful_shutdown=1, http=protocol
+        app, log_config=None, timeout_graceful_shutdown=1, http=protocol, proxy_headers=False
     )
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    retry_until(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        served = Served(fleet, secrets, app.state.live, port, app.state.sessions)
-        served.pages = app.state.live_pages
-        yield served
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        fleet.changes.close()
-        fleet.intake.close(5)
-        fleet.database.close()
+    with listen(host, 0) as sockets:
+        thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
+        thread.start()
+        retry_until(lambda: server.started)
+        port = sockets[0].getsockname()[1]
+        try:
+            served = Served(fleet, secrets, app.state.live, port, app.state.sessions)
+            served.pages = app.state.live_pages
+            yield served
+        finally:
+            server.should_exit = True
+            thread.join(10)
+            fleet.changes.close()
+            fleet.intake.close(5)
+            fleet.database.close()

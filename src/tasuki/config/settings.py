@@ -103,6 +103,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Folder that holds `data/personas/`; empty for tasuki's data folder."""
     fleet_tmux: str = "default"
     """Name of the tmux server (`tmux -L`) that agents of the fleet run in."""
+    public_url: str = ""
+    """Address under which a TLS proxy shows the dashboard: `https://NAME`, with a port or without."""
+    proxy: str = ""
+    """Whose `proxy_user_header` is believed: `user:NAME` of this machine, or another one's address."""
+    proxy_user_header: str = ""
+    """Header in which that proxy names the user whom it signed in."""
+    proxy_users: str = ""
+    """The users that it may sign in, in words; empty for nobody."""
     compaction: Literal["off", "restore", "replace"] = "restore"
     """What happens at a harness's own compaction, once `tasuki install --keep` was run.
 
@@ -173,7 +181,8 @@ class SettingsSource(Struct, frozen=True):
 USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
     "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "stuck_minutes", "keep_days",
-    "keep_threads", "keep_threads_days", "keep_threads_bytes", "fleet_root", "fleet_tmux", "compaction",
+    "keep_threads", "keep_threads_days", "keep_threads_bytes", "fleet_root", "fleet_tmux", "public_url", "proxy",
+    "proxy_user_header", "proxy_users", "compaction",
 })  # fmt: skip
 """Settings that a repository cannot set.
 
@@ -263,6 +272,7 @@ def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> Load
                 values[name], sources[name] = value, source.describe_origin(name)
     settings = _validate(_apply_own_model(Settings(**values), choices, sources), sources)
     problems += _find_open_addresses(settings, sources)
+    problems += _find_outside_problems(settings)
     return LoadedSettings(settings, sources, tuple(problems), tuple(choices), tuple(files))
 
 
@@ -406,6 +416,7 @@ def _validate(settings: Settings, sources: Mapping[str, str]) -> Settings:
             f"{sources['notify_about']}: notify_about knows no {validation.format_value(other[0])}. "
             f"Words: {' '.join((ALL, *ALERTS))}."
         )
+    _check_outside(settings, sources)
     for name, kind in _KINDS.items():
         if kind is not int:
             continue
@@ -421,6 +432,24 @@ def _validate(settings: Settings, sources: Mapping[str, str]) -> Settings:
                 f"{_format_setting(sources[name], name)} must be at most {most} {unit}; it is {value}."
             )
     return settings
+
+
+def _check_outside(settings: Settings, sources: Mapping[str, str]) -> None:
+    if not (settings.public_url or settings.proxy or settings.proxy_user_header):
+        return
+    from tasuki.config.outside import CHECKS
+
+    for name, find_problem in CHECKS.items():
+        if problem := find_problem(getattr(settings, name)):
+            raise ConfigInvalid(f"{_format_setting(sources[name], name)} {problem}")
+
+
+def _find_outside_problems(settings: Settings) -> Iterator[str]:
+    given = (settings.proxy, settings.proxy_user_header, settings.proxy_users)
+    if any(given):
+        from tasuki.config.outside import find_problems
+
+        yield from find_problems(settings.public_url, *given)
 
 
 def _format_setting(source: str, name: str) -> str:

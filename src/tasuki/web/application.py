@@ -15,6 +15,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
 from tasuki import __version__
+from tasuki.config.outside import parse_public_url
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.web.api import fleet as fleet_api
@@ -33,6 +34,7 @@ from tasuki.web.pages import login as pages_login
 from tasuki.web.pages import routes
 from tasuki.web.pages.fleet import live as pages_live
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
+from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
 
 LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
@@ -70,7 +72,10 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
             live_pages.close()
             await live.close()
 
-    hosts = ServerHosts(host, tokens.dashboard_host)
+    public_url = fleet.loaded.settings.public_url
+    public = parse_public_url(public_url) if public_url else None
+    hosts = ServerHosts(host, tokens.dashboard_host, public)
+    gate = partial(RequestGate, hosts=hosts, proxy=open_proxy(fleet.loaded.settings))
     sessions = BrowserSessions(fleet.database, tokens, fleet.host)
     sessions.load()
     dependencies = {"fleet": fleet, "live": live, "metrics": metrics}
@@ -84,7 +89,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         exception_handlers={**EXCEPTION_HANDLERS, HTTPException: pages_login.handle_anywhere},
         lifespan=[run_live],
         logging_config=None,
-        middleware=[partial(RequestGate, hosts=hosts)],
+        middleware=[gate],
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({

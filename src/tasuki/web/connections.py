@@ -18,6 +18,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tasuki.errors import ServerFailed
+from tasuki.web.security.proxy import PEER_KEY, ConnectionPeer
 
 HEAD_SECONDS = 10.0
 """Time limit for the head of a request."""
@@ -141,6 +142,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.other_end = ConnectionPeer(transport)
         self.peer = _get_remote_peer(self.client)
         if not self.waiting.admit(self, len(self.connections)):
             transport.write(_BUSY_ANSWER)
@@ -168,6 +170,10 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self._head_bytes == HEAD_ENDED:
             self._head_bytes = BODY_AWAITED
             self._set_timer(BODY_SECONDS)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"][PEER_KEY] = self.other_end
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()

@@ -35,11 +35,14 @@ from tasuki.web.connections import limit_protocol, set_file_limit
 from tasuki.web.live import LogStreams, PageStreams
 from tasuki.web.security import single_server
 from tasuki.web.security.access import ANY_ADDRESS, TOKEN_FILE, is_loopback, load_tokens
+from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import build_sign_in_link
 
 GRACE_SECONDS = 2
 """How long to wait at the end for answers under way."""
 CLOSING_SECONDS = 2.0
+IDLE_SECONDS, PROXY_IDLE_SECONDS = 5, 150
+"""How long a connection may wait for its next request. Proxies use theirs again for 90 or 120 s."""
 WORKER_THREADS = 32
 """Requests that can wait for a database, or for tmux, at once."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -73,13 +76,15 @@ def serve(
             f"{host} can be reached from other machines, and what is sent is not encrypted. "
             "Listen on 127.0.0.1, or say --allow-remote if you mean that."
         )
+    open_proxy(loaded.settings)  # a wrong one is told before anything starts
+    public_url = loaded.settings.public_url
     limits = set_file_limit()
     log_to(sys.stderr)
     set_asyncio_executor(ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="api"))
     with single_server.hold_lock(folder) as lock, listen(host, port) as listeners:
         address = build_address(host, listeners[0])
         with _convert_os_errors():
-            single_server.write_holder(lock, f"process {os.getpid()}, http://{address}")
+            single_server.write_holder(lock, single_server.format_holder(address, public_url))
             secrets = load_tokens(folder)
             fleet = open_fleet(folder, database_url, loaded, moved=moved)
         try:
@@ -92,7 +97,7 @@ def serve(
             config = uvicorn.Config(
                 app, access_log=False, log_config=None, lifespan="on", ws="none", backlog=BACKLOG,
                 server_header=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_SECONDS,
-                http=limit_protocol(limits),
+                http=limit_protocol(limits), timeout_keep_alive=PROXY_IDLE_SECONDS if public_url else IDLE_SECONDS,
             )  # fmt: skip
             address_file = single_server.publish_address(folder, address, secrets.proof)
 

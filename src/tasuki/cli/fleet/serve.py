@@ -79,11 +79,13 @@ PAGE_TEMPLATE = """<!doctype html>
 @click.option("--open", "opens", is_flag=True, help="Open it in your browser.")
 @click.option("--sessions", "lists", is_flag=True, help="List the browsers that are signed in.")
 @click.option("--sign-out", metavar="ID|all", help="Sign a browser out, or every one.")
+@click.option("--local", is_flag=True,
+              help="The link for a browser on this machine, also where public_url is set.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --sessions: print JSON.")
-def dashboard(opens: bool, lists: bool, sign_out: str | None, as_json: bool) -> None:
+def dashboard(opens: bool, lists: bool, sign_out: str | None, local: bool, as_json: bool) -> None:
     """Print a link that opens the dashboard of the running server.
 
-    It signs one browser in, once, within a minute. The browser stays signed in for 30 days, or 7
+    It leads to the address that the setting public_url names, else to this machine. It signs one browser in, once, within a minute. The browser stays signed in for 30 days, or 7
     without a visit, unless you sign it out. --open needs no link: other users of this machine can
     read none from the command line of the browser.
     """
@@ -95,17 +97,17 @@ def dashboard(opens: bool, lists: bool, sign_out: str | None, as_json: bool) -> 
     elif lists:
         _print_sessions(server, as_json=as_json)
     elif opens:
-        _open_dashboard(server)
+        _open_dashboard(server, local=local)
     else:
-        login = server.post("login")
-        click.echo(login["link"])
-        _explain_name(login["link"])
+        link = server.post("login")["local_link" if local else "link"]
+        click.echo(link)
+        _explain_name(link)
 
 
-def _open_dashboard(server: "FleetClient") -> None:
+def _open_dashboard(server: "FleetClient", *, local: bool = False) -> None:
     """Open a private file that leads to the dashboard, so no command line has the link."""
     login = server.post("login")
-    with _write_private_page(server.folder, login["link"]) as page:
+    with _write_private_page(server.folder, login["local_link" if local else "link"]) as page:
         if not click.launch(page.as_uri()) and _await_use(server, login["id"]):
             return
     raise click.ClickException(

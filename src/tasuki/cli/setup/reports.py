@@ -18,6 +18,7 @@ from tasuki.config.settings import (
     Provider,
     Settings,
     format_path,
+    load_settings,
     load_with_sources,
 )
 from tasuki.doctor import (
@@ -29,7 +30,8 @@ from tasuki.doctor import (
     inspect_harnesses,
 )
 from tasuki.draft.models import providers
-from tasuki.errors import ModelUnavailable
+from tasuki.errors import ModelUnavailable, TasukiError
+from tasuki.files import get_data_folder
 from tasuki.text_safety import clean_for_display, format_size
 from tasuki.threads.kept.summary import KeptSummary
 
@@ -162,18 +164,43 @@ def doctor(names: tuple[str, ...], as_json: bool) -> int:
     """Check what works with each harness here, and print the one line that fixes what does not.
 
     Looks for the program, its version and threads, for what `tasuki install` added, and for tmux.
-    Where agents run in a fleet: for their hooks, the script that these run, and curl.
+    Where agents run in a fleet: for their hooks, the script that these run, and curl. Where
+    public_url is set: whether the running server has it, and whether the proxy can be known.
     Starts nothing but the programs' own --version. The exit code is 1 if something is broken.
     """
     report = inspect_harnesses(names)
+    problems = (*report.problems, *_find_outside_problems())
+    report = msgspec.structs.replace(report, problems=problems)
     if as_json:
-        import msgspec
-
         print_json({"broken": report.is_broken, **msgspec.to_builtins(report)})
     else:
         for line in _format_report(report, show_all=bool(names)):
             click.echo(clean_for_display(line))
     return int(report.is_broken)
+
+
+def _find_outside_problems() -> Iterator[DiagnosedProblem]:
+    """Find what is wrong with access from outside, where `public_url` is set."""
+    try:
+        settings = load_settings(Path.cwd())
+    except TasukiError:  # reported with the settings
+        return
+    if not settings.public_url:
+        return
+    from tasuki.web.security.proxy import open_proxy
+    from tasuki.web.security.single_server import find_served_url
+
+    served = find_served_url(get_data_folder() / "fleet")
+    if served not in (None, settings.public_url):
+        yield DiagnosedProblem(
+            f"The running server was started {f'with public_url {served}' if served else 'without public_url'}; "
+            f"the setting is {settings.public_url}.",
+            "restart tasuki serve",
+        )  # fmt: skip
+    try:
+        open_proxy(settings)
+    except TasukiError as error:
+        yield DiagnosedProblem(str(error), "tasuki config")
 
 
 def _format_report(report: DoctorReport, *, show_all: bool) -> Iterator[str]:

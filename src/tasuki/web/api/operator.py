@@ -24,7 +24,12 @@ from tasuki.web.api.bodies import SeenAlerts, SettingsChange
 from tasuki.web.api.fleet import AgentIdQuery, LimitQuery
 from tasuki.web.live import STREAM_HEADERS, LogStreams, parse_last_id
 from tasuki.web.security.access import require_operator
-from tasuki.web.security.sessions import KEY_SECONDS, build_sign_in_link, describe_sessions
+from tasuki.web.security.sessions import (
+    KEY_SECONDS,
+    build_local_link,
+    build_sign_in_link,
+    describe_sessions,
+)
 
 AfterQuery = Annotated[int, QueryParameter(ge=0)]
 
@@ -90,11 +95,17 @@ def describe_settings(fleet: Fleet) -> dict[str, Any]:
 def make_link(request: Request[Any, Any, Any], state: State) -> dict[str, Any]:
     """Make a link that signs one browser in, once, within `seconds`.
 
-    `id` is what `/api/login/ID` takes.
+    `id` is what `/api/login/ID` takes. `local_link` is the same key, for a browser on this machine.
     """
-    key = state.sessions.keys.make_key()
-    link = build_sign_in_link(state.hosts, request.headers.get("host", ""), key.key)
-    return {"id": key.id, "link": link, "seconds": int(KEY_SECONDS)}
+    key, host = state.sessions.keys.make_key(), request.headers.get("host", "")
+    if state.hosts.is_public(host) and (server := request.scope["server"]):
+        host = f":{server[1]}"
+    return {
+        "id": key.id,
+        "link": build_sign_in_link(state.hosts, host, key.key),
+        "local_link": build_local_link(state.hosts, host, key.key),
+        "seconds": int(KEY_SECONDS),
+    }
 
 
 @get("/login/{id:str}", sync_to_thread=False)

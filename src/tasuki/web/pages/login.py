@@ -10,10 +10,15 @@ from litestar.params import FromQuery
 from tasuki.errors import TasukiError
 from tasuki.web.api import bodies
 from tasuki.web.security.access import API_PREFIX
+from tasuki.web.security.proxy import ProxyUser
 from tasuki.web.security.sessions import (
     BrowserSessions,
     build_cookie,
+    comes_from_elsewhere,
     find_current_session,
+    find_named_user,
+    find_proxy_user,
+    is_signed_in,
     require_session,
 )
 from tasuki.web.views import templates
@@ -25,6 +30,11 @@ OTHER_NAME_MESSAGE = (
     "Pages are opened under the host name of the link alone: cookies of 127.0.0.1 and localhost "
     "would go to every other program that this browser opens there."
 )
+STRANGER_MESSAGE = (
+    "The proxy signed you in as {name}, who may not use this dashboard: the setting proxy_users does "
+    "not have that name."
+)
+PROXY_MESSAGE = "You are signed in as {name} by the proxy. Sign out there."
 
 
 @get("/login", sync_to_thread=True, include_in_schema=False)
@@ -37,11 +47,13 @@ def sign_browser_in(request: AnyRequest, state: State, key: FromQuery[str] = "")
     sessions: BrowserSessions = state.sessions
     if not state.hosts.has_pages(request.headers.get("host", "")):
         return render_sign_in(request)
+    if not key and find_proxy_user(request):
+        return templates.render_page(request, "signed_in.html", bare=True, to="/")
     if not key or not sessions.keys.use_key(key):
         return render_sign_in(request, USED_MESSAGE if key else "")
-    answer = templates.render_page(request, "signed_in.html", bare=True)
+    answer = templates.render_page(request, "signed_in.html", bare=True, to="/")
     value = sessions.sign_in(request.headers.get("user-agent", ""))
-    answer.headers["Set-Cookie"] = build_cookie(sessions, value)
+    answer.headers["Set-Cookie"] = build_cookie(request, value)
     return answer
 
 
@@ -50,13 +62,26 @@ def sign_browser_out(request: AnyRequest, state: State) -> PageResponse:
     """End this browser's session."""
     if session := find_current_session(request):
         state.sessions.end_session(session.id)
-    answer = render_sign_in(request, "You are signed out.", status=200)
-    answer.headers["Set-Cookie"] = build_cookie(state.sessions, "", 0)
+    message = describe_signed_out(request, "You are signed out.")
+    answer = render_sign_in(request, message, status=200)
+    answer.headers["Set-Cookie"] = build_cookie(request, "", 0)
     return answer
 
 
+def describe_signed_out(request: AnyRequest, message: str) -> str:
+    """Describe the end of a session; the proxy's user stays signed in without one."""
+    user = find_proxy_user(request)
+    return PROXY_MESSAGE.format(name=user.name) if user else message
+
+
 def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) -> PageResponse:
-    """Render the page that says how to sign in."""
+    """Render the page that says how to sign in, or the next one of a user whom the proxy names."""
+    user = find_named_user(request)
+    if status == 401 and user and _can_continue(request, user):
+        path = templates.get_own_path(request)
+        return templates.render_page(request, "signed_in.html", bare=True, to=path)
+    if status == 401 and user and not user.is_allowed:
+        message = message or STRANGER_MESSAGE.format(name=user.name)
     reload_path = (
         templates.get_own_path(request) if status == 401 and request.url.path != "/login" else ""
     )
@@ -71,6 +96,15 @@ def render_sign_in(request: AnyRequest, message: str = "", status: int = 401) ->
         hint=SIGN_IN_HINT,
         again=reload_path,
     )
+
+
+def _can_continue(request: AnyRequest, user: ProxyUser) -> bool:
+    """Whether a user came by a link of another site: the page continues as one of its own.
+
+    So the other site learns nothing from how long the page takes.
+    """
+    is_visit = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
+    return user.is_allowed and is_visit and comes_from_elsewhere(request)
 
 
 TITLES = {
@@ -96,12 +130,12 @@ def render_error(request: AnyRequest, error: Exception) -> PageResponse:
         return templates.build_html_response(
             request, templates.render_macro("macros.html", "refused", content["error"]), status
         )
-    is_signed_in = find_current_session(request) is not None
+    is_known = is_signed_in(request)
     reload_path = (
         templates.get_own_path(request) if status != 404 and request.method == "GET" else ""
     )
     return templates.render_page(
-        request, "error.html", status, title=title, sentence=content["error"], bare=not is_signed_in, again=reload_path,
+        request, "error.html", status, title=title, sentence=content["error"], bare=not is_known, again=reload_path,
     )  # fmt: skip
 
 

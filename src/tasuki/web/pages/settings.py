@@ -21,7 +21,12 @@ from tasuki.web.api import bodies
 from tasuki.web.api.bodies import SettingsChange
 from tasuki.web.api.operator import collect_changes
 from tasuki.web.pages import login
-from tasuki.web.security.sessions import BrowserSessions, find_current_session
+from tasuki.web.security.sessions import (
+    BrowserSessions,
+    find_current_session,
+    find_proxy_user,
+    is_signed_in,
+)
 from tasuki.web.views import display, templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
@@ -70,7 +75,7 @@ def _render_settings(
         kinds=[(key, display.ALERT_SHAPES[key], meaning) for key, meaning in ALERT_MEANINGS.items()],
         problem=notifier.problem, hooks=[_check_hooks(fleet, *found) for found in bodies.list_startable_harnesses()], file=_describe_file(),
         facts=_build_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
-        session=find_current_session(request),
+        session=find_current_session(request), proxy_user=find_proxy_user(request),
     )  # fmt: skip
 
 
@@ -167,12 +172,13 @@ def end_session(
     sessions: BrowserSessions = request.app.state.sessions
     if form.get("id") == "all":
         sessions.end_all()
-        return login.render_sign_in(request, "Every browser is signed out.", status=200)
+        message = login.describe_signed_out(request, "Every browser is signed out.")
+        return login.render_sign_in(request, message, status=200)
     try:
         sessions.end_session(bodies.parse_number(form.get("id", "")))
     except TasukiError as error:
         return _render_settings(request, fleet, section="sessions", message=str(error), is_success=False, status=bodies.get_status(error))  # fmt: skip
-    if find_current_session(request) is None:
+    if not is_signed_in(request):
         return login.render_sign_in(request, "You are signed out.", status=200)
     return _render_settings(
         request, fleet, section="sessions", message="That browser is signed out."

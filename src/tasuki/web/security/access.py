@@ -27,12 +27,12 @@ from litestar.handlers.base import BaseRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from msgspec import Struct
 
+from tasuki.config.outside import SHARED_NAMES, PublicAddress
 from tasuki.errors import StoreFailed
 from tasuki.files import explain_error
+from tasuki.web.security.proxy import TrustedProxy, note_user
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-SHARED_NAMES = LOOPBACK | {"tasuki.localhost"}
-"""Names of this machine that every program on it can be opened by."""
 ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 compared with, not listened on
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _FORM = b"application/x-www-form-urlencoded"
@@ -44,36 +44,44 @@ HOOKS_PREFIX = "/api/hooks/"
 class RequestGate:
     """Passes requests to one of `hosts`, of no foreign origin, with a body of the right type.
 
-    That is JSON for the API, and a form for a page, whose origin `sessions.py` checks too.
+    That is JSON for the API, and a form for a page, whose origin `sessions.py` checks too. Under
+    the public name it notes the user whom `proxy` names.
     """
 
-    def __init__(self, app: ASGIApp, hosts: "ServerHosts") -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: "ServerHosts", proxy: TrustedProxy | None = None
+    ) -> None:
         self.app = app
         self.hosts = hosts
+        self.proxy = proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == ScopeType.HTTP and (refusal := self._find_refusal(scope)):
-            await _refuse(send, *refusal)
-            return
+        if scope["type"] == ScopeType.HTTP:
+            if refusal := self._find_refusal(scope):
+                await _refuse(send, *refusal)
+                return
+            if self.proxy and self.hosts.is_public(_get_host(scope)):
+                note_user(scope, await self.proxy.find_user(scope))
         await self.app(scope, receive, send)
 
     def _find_refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
         host = origin = content = length = b""
+        host_count = 0
         for name, value in scope["headers"]:
             if name == b"host":
-                host = value
+                host, host_count = value, host_count + 1
             elif name == b"origin":
                 origin = value
             elif name == b"content-type":
                 content = value
             elif name in (b"content-length", b"transfer-encoding"):
                 length = value
-        if not self.hosts.has_name(host.decode("latin-1")):
-            return (
-                421,
-                "This server is not known by the name in `Host`. Use 127.0.0.1 or localhost.",
-            )
-        if origin and origin.lower() != b"http://" + host.lower():
+        if host_count > 1:
+            return 400, "A request has one `Host`."
+        host_name = host.decode("latin-1")
+        if not self.hosts.has_name(host_name):
+            return 421, self.hosts.explain_unknown()
+        if origin and origin.decode("latin-1").lower() != self.hosts.build_origin(host_name):
             return 403, "Pages of another origin may not ask this server."
         if scope["method"] not in _WITH_BODY or scope["path"].startswith(HOOKS_PREFIX):
             return None
@@ -90,10 +98,11 @@ class ServerHosts:
 
     `dashboard` is the one under which its pages are opened. No pages are shown under names that
     programs on other ports share with it (`SHARED_NAMES`): a browser would send their cookies
-    to those programs.
+    to those programs. `public` is where a proxy shows them with TLS.
     """
 
-    def __init__(self, host: str, dashboard: str = "") -> None:
+    def __init__(self, host: str, dashboard: str = "", public: PublicAddress | None = None) -> None:
+        self.public = public
         self.names = {*SHARED_NAMES, host.lower().strip("[]")}
         self.dashboard = dashboard if dashboard and host.lower() in ANY_ADDRESS | LOOPBACK else host
         if dashboard:
@@ -112,13 +121,41 @@ class ServerHosts:
         if header in self._known_headers:
             return True
         name = _parse_name(header)
-        is_known = name in self.names or (self.is_everywhere and _is_address(name))
+        is_known = (
+            name in self.names
+            or (self.is_everywhere and _is_address(name))
+            or self.is_public(header)
+        )
         if is_known and len(self._known_headers) < 32:
             self._known_headers.add(header)
         return is_known
 
+    def is_public(self, header: str) -> bool:
+        """Whether a `Host` header is that of the public address."""
+        return self.public is not None and self.public.is_host(header)
+
+    def build_origin(self, header: str) -> str:
+        """Build the origin of the pages that are opened under a `Host` header, in lower case."""
+        if self.public and self.public.is_host(header):
+            return self.public.origin
+        return f"http://{header.lower()}"
+
+    def explain_unknown(self) -> str:
+        """Explain what to do where a `Host` header has none of the names."""
+        behind = (
+            "a proxy must pass on the `Host` of public_url, with its port"
+            if self.public
+            else "behind a proxy set public_url"
+        )
+        return (
+            "This server is not known by the name in `Host`. Use 127.0.0.1 or localhost; "
+            f"{behind}, and restart the server."
+        )
+
     def has_pages(self, header: str) -> bool:
         """Whether pages are opened under the name in a `Host` header."""
+        if self.is_public(header):
+            return True
         name = _parse_name(header)
         is_shared = name in SHARED_NAMES or (
             _is_address(name) and ipaddress.ip_address(name).is_loopback
@@ -152,6 +189,11 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _get_host(scope: HTTPScope) -> str:
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    return host.decode("latin-1")
 
 
 async def _refuse(send: Send, status: int, sentence: str) -> None:

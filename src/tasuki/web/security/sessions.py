@@ -23,6 +23,7 @@ from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import shorten_to_line
 from tasuki.web.security.access import ServerHosts, ServerTokens, split_port
+from tasuki.web.security.proxy import USER_KEY, ProxyUser
 
 KEY_SECONDS = 60.0
 """How long a link can be used."""
@@ -98,7 +99,11 @@ NOTED_SECONDS = 60.0
 MOST_SESSIONS = 100
 """Browsers that are signed in at once; the one that was unused for longest goes first."""
 USER_AGENT_WIDTH = 200
+SECURE_PREFIX = "__Host-"
+"""Browsers take a cookie of this name only with `Secure`, for the whole host, and from it alone."""
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_ELSEWHERE = frozenset({"cross-site", "same-site"})
+AnyConnection = ASGIConnection[Any, Any, Any, Any]
 
 logger = logging.getLogger("tasuki.web")
 
@@ -225,40 +230,87 @@ class BrowserSessions:
 
 
 def build_sign_in_link(hosts: ServerHosts, request_host: str, key: str) -> str:
-    """Build the link with which a browser signs in, on the port of the request."""
+    """Build the link with which a browser signs in: under the public name, where there is one."""
+    if hosts.public:
+        return f"{hosts.public.origin}/login?key={key}"
+    return build_local_link(hosts, request_host, key)
+
+
+def build_local_link(hosts: ServerHosts, request_host: str, key: str) -> str:
+    """Build the link for a browser on this machine, on the port of the request."""
     return f"http://{hosts.dashboard}{split_port(request_host)}/login?key={key}"
 
 
-def build_cookie(sessions: BrowserSessions, value: str, seconds: float = SESSION_SECONDS) -> str:
-    """Build a `Set-Cookie` header: no script reads it, no other site or host gets it."""
-    return (
-        f"{sessions.cookie_name}={value}; Path=/; Max-Age={seconds:.0f}; HttpOnly; SameSite=Strict"
-    )
+def build_cookie(connection: AnyConnection, value: str, seconds: float = SESSION_SECONDS) -> str:
+    """Build a `Set-Cookie` header: no script reads it, no other site or host gets it.
+
+    Under the public name no unencrypted request gets it, and no other host can set one like it.
+    """
+    name = _get_cookie_name(connection)
+    secure = "; Secure" if name.startswith(SECURE_PREFIX) else ""
+    return f"{name}={value}; Path=/; Max-Age={seconds:.0f}; HttpOnly; SameSite=Strict{secure}"
 
 
-def find_current_session(connection: ASGIConnection[Any, Any, Any, Any]) -> BrowserSession | None:
+def _get_cookie_name(connection: AnyConnection) -> str:
+    state = connection.app.state
+    prefix = SECURE_PREFIX if state.hosts.is_public(connection.headers.get("host", "")) else ""
+    return f"{prefix}{state.sessions.cookie_name}"
+
+
+def find_current_session(connection: AnyConnection) -> BrowserSession | None:
     """Find the session of a request; None on a host name that programs of other ports share."""
     state = connection.app.state
     sessions: BrowserSessions = state.sessions
     if not state.hosts.has_pages(connection.headers.get("host", "")):
         return None
-    return sessions.find_session(_read_cookie(connection.scope["headers"], sessions.cookie_name))
+    cookie = _read_cookie(connection.scope["headers"], _get_cookie_name(connection))
+    return sessions.find_session(cookie)
 
 
-async def require_session(
-    connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler
-) -> None:
-    """Require a session, as a guard of pages; for a change also the page's origin.
+def find_named_user(connection: AnyConnection) -> ProxyUser | None:
+    """Find the user whom the trusted proxy names for a request, allowed or not."""
+    user: ProxyUser | None = connection.scope["state"].get(USER_KEY)
+    return user
+
+
+def find_proxy_user(connection: AnyConnection) -> ProxyUser | None:
+    """Find the allowed user whom the trusted proxy names, where no other site is behind the request.
+
+    A proxy signs in every request of its browser, those too that a page of another site begins.
+    As for a strict cookie, they count as signed out.
+    """
+    user = find_named_user(connection)
+    if user is None or not user.is_allowed or comes_from_elsewhere(connection):
+        return None
+    return user
+
+
+def comes_from_elsewhere(connection: AnyConnection) -> bool:
+    """Whether a browser says that another site began the request."""
+    return connection.headers.get("sec-fetch-site", "") in _ELSEWHERE
+
+
+def is_signed_in(connection: AnyConnection) -> bool:
+    """Whether a request is of a browser that is signed in, by a session or by the proxy."""
+    return bool(find_proxy_user(connection) or find_current_session(connection))
+
+
+async def require_session(connection: AnyConnection, _: BaseRouteHandler) -> None:
+    """Require a session or the proxy's user, as a guard; for a change also the page's origin.
 
     Every browser sends the origin of a form, and `access.py` rejects any other origin. Raises
     NotAuthorizedException, PermissionDeniedException.
     """
-    session = find_current_session(connection)
-    if session is None:
+    user, session = find_proxy_user(connection), find_current_session(connection)
+    if not user and not session:
         raise NotAuthorizedException("This browser is not signed in.")
-    if getattr(connection, "method", "GET") not in _READS and "origin" not in connection.headers:
+    method = getattr(connection, "method", "GET")
+    if method not in _READS and "origin" not in connection.headers:
         raise PermissionDeniedException("The browser does not say which page this comes from.")
-    connection.app.state.sessions.note_use(session)
+    if session:
+        connection.app.state.sessions.note_use(session)
+    if user and method not in _READS:
+        logger.info("%s %s by %s.", method, connection.url.path, user.name)
 
 
 def describe_sessions(sessions: BrowserSessions) -> list[dict[str, Any]]:

@@ -64,6 +64,24 @@ def _describe_unwritten(path: Path, error: OSError) -> str:
     return f"The lock {path} cannot be created: {explain_error(error)}. Fix that, or name another data folder: TASUKI_DATA"
 
 
+def format_holder(address: str, public_url: str) -> str:
+    """Format what the lock says of a server: its process, its address, its public one."""
+    addresses = [f"http://{address}", *([public_url] if public_url else [])]
+    return f"process {os.getpid()}, {', '.join(addresses)}"
+
+
+def find_served_url(folder: Path) -> str | None:
+    """Find the public address of the server that runs, empty without one; None where none runs."""
+    try:
+        address = (folder / ADDRESS_FILE).read_text("ascii")
+        holder = (folder / LOCK_FILE).read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    if is_stale(address) or not holder:
+        return None
+    return next((word for word in holder.split(", ") if word.startswith("https://")), "")
+
+
 def _build_server_runs(data: Path, holder: str) -> ServerRuns:
     pid = holder.removeprefix("process ").partition(",")[0]
     end = (

@@ -16,7 +16,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.web.live import STREAM_HEADERS, ChangedIds, PagePiece, PageStreams, parse_last_id
 from tasuki.web.pages.fleet import cards, handoffs
 from tasuki.web.pages.fleet.routes import SENT_WORDS
-from tasuki.web.security.sessions import find_current_session
+from tasuki.web.security.sessions import is_signed_in
 from tasuki.web.views import display
 from tasuki.web.views.templates import AnyRequest, render_macro
 
@@ -42,10 +42,10 @@ async def stream_page(
 async def _stream_while_signed_in(
     request: AnyRequest, pieces: AsyncGenerator[bytes]
 ) -> AsyncIterator[bytes]:
-    """Yield the pieces until the session of the request ends."""
+    """Yield the pieces until its browser is signed out."""
     async with aclosing(pieces):
         async for part in pieces:
-            if find_current_session(request) is None:
+            if not is_signed_in(request):
                 return
             yield part
 
