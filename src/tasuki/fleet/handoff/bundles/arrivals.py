@@ -170,17 +170,16 @@ def _receive(repository: Repository, packed: PackedWork, id: str) -> None:
     """Bring the commits of packed work into the repository's objects; no branch changes."""
     with open_private_folder(repository) as private:
         _copy_references(repository, private)
-        git = private.change(("transfer.fsckObjects", "true"), ("fetch.unpackLimit", "1"))
         if packed.bundle:
-            _receive_bundle(repository, git, packed, name_pack(id))
-        elif not _has_commit(git, packed.commit):
+            _receive_bundle(repository, private, packed, name_pack(id))
+        elif not _has_commit(private, packed.commit):
             _fetch_origin(repository, private)
-        if not _has_commit(git, packed.last_commit):
+        if not _has_commit(private, packed.last_commit):
             raise NotPossible(
                 f"The commit {packed.commit[:12]} is not in {repository.top}, and its origin does not have it. "
                 "Push it from where the work comes from."
             )
-        _check_commits(git, packed)
+        _check_commits(private, packed)
 
 
 def _copy_references(repository: Repository, private: Git) -> None:
@@ -198,6 +197,7 @@ def _has_commit(git: Git, commit: str) -> bool:
 
 
 def _receive_bundle(repository: Repository, git: Git, packed: PackedWork, name: str) -> None:
+    """Store the objects of a bundle, which must hold one reference alone and pass git's own checks."""
     path = Path(git.variables["GIT_DIR"], "bundle")
     path.write_bytes(packed.bundle)
     try:
@@ -211,16 +211,16 @@ def _receive_bundle(repository: Repository, git: Git, packed: PackedWork, name: 
             f"The bundle holds other references than {name} alone. Pack the work again."
         )
     if not git.succeeds("bundle", "verify", "-q", str(path)):
-        _fetch_origin(repository, git.change(("transfer.fsckObjects", "false")))
+        _fetch_origin(repository, git)
         try:
             git.run("bundle", "verify", "-q", str(path))
         except GitFailed as error:
             raise NotPossible(
                 f"The work rests on commits that neither {repository.top} nor its origin has: {error}"
             ) from error
-    fetch = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-    own = git.change(GIT_ALLOW_PROTOCOL="file")
-    own.run(*fetch, str(path), f"+{name}:{name}", seconds=WRITE_SECONDS)
+    _, _, objects = packed.bundle.partition(b"\n\n")
+    store = ("index-pack", "--strict", "--fix-thin", "--stdin")
+    git.run(*store, input=objects, seconds=WRITE_SECONDS)
 
 
 def _fetch_origin(repository: Repository, private: Git) -> None:
