@@ -166,16 +166,16 @@ def test_a_damaged_bundle_is_refused(pair: Pair, kind: str) -> None:
     assert read_state(pair.target) == read_state(pair.source)
 
 
-@pytest.mark.parametrize("field", ["commit", "index_commit", "work_commit"])
-@pytest.mark.parametrize("value", ["", "HEAD", "--help", "0" * 40, "f" * 39, "refs/heads/main"])
-def test_fields_that_do_not_fit_the_bundle_are_refused(pair: Pair, field: str, value: str) -> None:
+def test_fields_that_do_not_fit_the_bundle_are_refused(pair: Pair) -> None:
     """Each hash must be one, and they must rest on one another."""
     change_files(pair.source)
     packed = pack_work(str(pair.source), ID)
     place = pair.plan(packed)
     before = read_state(pair.target)
-    with pytest.raises(StepFailed):
-        unpack_work(str(pair.target), place, structs.replace(packed, **{field: value}), ID)
+    for field in ("commit", "index_commit", "work_commit"):
+        for value in ("", "HEAD", "--help", "0" * 40, "f" * 39, "refs/heads/main"):
+            with pytest.raises(StepFailed):
+                unpack_work(str(pair.target), place, structs.replace(packed, **{field: value}), ID)
 
     assert read_state(pair.target) == before
 
@@ -324,11 +324,17 @@ def test_addresses_of_one_repository_are_the_same() -> None:
     assert is_same_origin("ssh://a@[fe80::1]:2222/x", "ssh://b@[fe80::1]:2222/x.git")
 
 
-@pytest.mark.parametrize("address", [*SAME[:-1], "ssh://e.com:2222/x/y", "ssh://[fe80::1]/x", "[fe80::1]:x", "/srv/x.git", "file:///srv/x"])  # fmt: skip
-def test_what_a_host_says_of_its_origin_is_the_same(pair: Pair, address: str) -> None:
+def test_what_a_host_says_of_its_origin_is_the_same(pair: Pair) -> None:
     """And holds no token."""
-    git(pair.source, "config", "remote.origin.url", address)
-    origin = describe_repository(str(pair.source)).origin
-
-    assert is_same_origin(origin, address)
-    assert "token" not in origin
+    more = [
+        "ssh://e.com:2222/x/y",
+        "ssh://[fe80::1]/x",
+        "[fe80::1]:x",
+        "/srv/x.git",
+        "file:///srv/x",
+    ]
+    for address in (*SAME[:-1], *more):
+        git(pair.source, "config", "remote.origin.url", address)
+        origin = describe_repository(str(pair.source)).origin
+        assert is_same_origin(origin, address)
+        assert "token" not in origin

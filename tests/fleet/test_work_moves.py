@@ -15,6 +15,7 @@ from tasuki.fleet.handoff.bundles import (
     describe_repository,
     pack_work,
     plan_place,
+    remove_arrival,
     remove_pack,
     undo_unpack,
     unpack_work,
@@ -177,6 +178,30 @@ def test_names_are_free(pair: Pair) -> None:
     _, place = move(pair)
 
     assert place == WorkPlace(f"{pair.target}-dev-1-2", "move/dev-1-2", False)
+
+
+def test_a_branch_may_be_named_move(pair: Pair) -> None:
+    """Then no branch can be in a folder of that name."""
+    git(pair.target, "checkout", "-q", "-b", "move")
+    change_files(pair.source)
+    _, place = move(pair)
+
+    assert place.branch == "move-dev-1"
+    assert read_state(Path(place.folder)) == read_state(pair.source)
+
+
+def test_what_is_remembered_can_be_removed(pair: Pair) -> None:
+    """The work stays, and a call by mistake overwrites nothing."""
+    change_files(pair.source)
+    packed, place = move(pair)
+    remove_arrival(str(pair.target), ID)
+    remove_arrival(str(pair.target), ID)
+
+    assert git(pair.target, "for-each-ref", "refs/tasuki") == ""
+    assert undo_unpack(str(pair.target), place, ID) == "Nothing was unpacked."
+    with pytest.raises(StepFailed, match="changed files by now"):
+        unpack_work(str(pair.target), place, packed, ID)
+    assert read_state(pair.target) == read_state(pair.source)
 
 
 def test_a_second_call_finds_that_it_is_done(pair: Pair) -> None:
@@ -374,6 +399,37 @@ def test_a_shallow_clone_is_a_source(pair: Pair, tmp_path: Path) -> None:
         pack_work(str(shallow), "move-2")
 
 
+def test_a_partial_clone_is_a_source_and_a_target(pair: Pair, tmp_path: Path) -> None:
+    """Without the contents of older commits."""
+    (pair.source / "README").write_text("second\n")
+    commit_all(pair.source, "second")
+    git(pair.source, "push", "-q")
+    git(pair.origin, "config", "uploadpack.allowFilter", "true")
+    clones = [tmp_path / "one", tmp_path / "two"]
+    for clone in clones:
+        subprocess.run(
+            ["git", "clone", "-q", "--filter=blob:none", f"file://{pair.origin}", str(clone)],
+            check=True,
+        )
+    change_files(clones[0])
+    _, place = move(Pair(pair.origin, *clones))
+
+    assert place.in_place
+    assert read_state(clones[1]) == read_state(clones[0])
+
+
+def test_hashes_may_be_longer(tmp_path: Path) -> None:
+    """In repositories of SHA-256."""
+    pair = make_pair(tmp_path, "sha256")
+    change_files(pair.source)
+    commit_all(pair.source, "more")
+    (pair.source / "README").write_text("again\n")
+    packed, place = move(pair)
+
+    assert len(packed.work_commit) == 64
+    assert read_state(Path(place.folder)) == read_state(pair.source)
+
+
 def test_what_does_not_travel_is_named(pair: Pair) -> None:
     """Repositories within, files that git was told to call unchanged, ignored ones."""
     git(pair.source, "init", "-q", "nested")
@@ -538,7 +594,9 @@ def test_changes_made_after_the_plan_are_kept(pair: Pair, when: str) -> None:
 # ---- any work --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 40))]
+)
 def test_any_work_arrives_as_it_was(pair: Pair, seed: int) -> None:
     """Random changes to random files, staged or not, in place or beside, and back again."""
     chance = random.Random(seed)

@@ -48,6 +48,8 @@ _SETTINGS = (
     ("submodule.recurse", "false"),
 )
 """Each overrides one with which a repository could name a program to run."""
+NETWORK = "file:git:http:https:ssh"
+"""Transports with which commits may be fetched; a repository could name others, which are programs."""
 _FILTER_KEYS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 
 

@@ -27,14 +27,13 @@ from tasuki.fleet.handoff.bundles.repositories import (
     open_repository,
     read_status,
 )
-from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git, GitFailed
+from tasuki.fleet.handoff.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.handoff.worktrees import WorktreePlan, has_branch, make_worktree
 from tasuki.fleet.store.failures import StepFailed
 
 FETCH_SECONDS = 120.0
 """How long commits may take to come from the origin."""
 _CODE = "work_not_unpacked"
-_NETWORK = "file:git:http:https:ssh"
 
 
 class _Marks:
@@ -231,7 +230,7 @@ def _fetch_origin(repository: Repository, private: Git) -> None:
     url = repository.git.read_or_empty("config", "--get", "remote.origin.url")
     fetch = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
     safe = ("--upload-pack", "git-upload-pack")
-    git = private.change(GIT_ALLOW_PROTOCOL=_NETWORK)
+    git = private.change(GIT_ALLOW_PROTOCOL=NETWORK)
     try:
         git.run(*fetch, *safe, "--", url, "+refs/heads/*:refs/fetched/*", seconds=FETCH_SECONDS)
     except GitFailed as error:
@@ -284,6 +283,17 @@ def _open_place(
     plan = WorktreePlan(place.folder, place.branch)
     whole = repository.git.change(("core.sparseCheckout", "false"))
     make_worktree(repository.top, plan, packed.commit, whole)
+
+
+def remove_arrival(cwd: str, reference_id: str) -> None:
+    """Remove what is remembered of an arrival, once the move is over; the work stays in its place.
+
+    It cannot be taken back any more. Raises StepFailed (`work_not_unpacked`).
+    """
+    with _name_failures():
+        id = check_id(reference_id)
+        with lock_repository(open_repository(cwd)) as repository:
+            _Marks(repository, id).remove()
 
 
 # ---- back --------------------------------------------------------------------------------------
