@@ -45,10 +45,9 @@ def make_pair(folder: Path, hashes: str = "sha1") -> Pair:
         ["git", "init", "-q", "--bare", "-b", "main", f"--object-format={hashes}", str(origin)],
         check=True,
     )
-    subprocess.run(
-        ["git", "clone", "-q", str(origin), str(source)], check=True, capture_output=True
-    )
-    git(source, "checkout", "-q", "-b", "main")
+    source.mkdir()
+    git(source, "init", "-q", "-b", "main", f"--object-format={hashes}")
+    git(source, "remote", "add", "origin", str(origin))
     (source / "src").mkdir()
     (source / "src" / "upload.py").write_text("LIMIT = 1\n")
     (source / "src" / "client.py").write_text("import upload\n")
