@@ -68,6 +68,7 @@ class Move(Struct, frozen=True):
         assert (
             git(self.pair.target, "rev-parse", f"refs/tasuki/moved/{ID}") == self.packed.last_commit
         )
+        assert not (self.pair.target / ".git" / "tasuki-private").exists()
 
     def check_undone(self, original: object) -> None:
         """Assert that the target is as it was."""

@@ -97,6 +97,16 @@ def test_it_is_bounded(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("took too long" in s for s in find_secrets_in_work(str(pair.source)))
 
 
+def test_a_repository_that_git_cannot_read_is_not_called_clean(pair: Pair) -> None:
+    """A damaged object within a commit that would travel."""
+    (pair.source / "README").write_text("second\n")
+    commit_all(pair.source, "second")
+    blob = git(pair.source, "rev-parse", "HEAD:README")
+    (pair.source / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(NotPossible, match="git log failed"):
+        find_secrets_in_work(str(pair.source))
+
+
 def test_no_repository_has_no_work(tmp_path: Path) -> None:
     """It is said."""
     with pytest.raises(NotPossible, match="no git repository"):

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -302,19 +301,14 @@ def open_private_folder(repository: Repository) -> Iterator[Git]:
     """Give a git folder of our own that uses the objects of a repository, and nothing else of it.
 
     No configuration, hook, filter or attribute of the repository holds in it: contents of files
-    are read and written byte for byte. New objects land in the repository's store. It is removed
-    afterwards.
+    are read and written byte for byte. New objects land in the repository's store. It is
+    `tasuki-private` in the repository's git folder, which must be locked (`lock_repository`);
+    what a killed process left there is removed.
     """
-    with tempfile.TemporaryDirectory(prefix="tasuki-move-") as name:
-        folder = Path(name, "git")
-        for part in ("info", "objects", "refs"):
-            (folder / part).mkdir(parents=True)
-        (folder / "info" / "attributes").write_text(_RAW)
-        (folder / "HEAD").write_text("ref: refs/heads/none\n")
-        (folder / "config").write_text(_PRIVATE[len(repository.head) == 64])
-        shallow = Path(repository.common, "shallow")
-        if shallow.exists():
-            shutil.copy(shallow, folder / "shallow")
+    folder = Path(repository.common, "tasuki-private")
+    _remove_folder(folder)
+    try:
+        _make_private_folder(repository, folder)
         lines = repository.git.read_or_empty("config", "-z", "--get-regexp", _COPIED).split("\0")
         pairs = (line.partition("\n") for line in lines if "\n" in line)
         yield Git(
@@ -326,3 +320,24 @@ def open_private_folder(repository: Repository) -> Iterator[Git]:
             GIT_OBJECT_DIRECTORY=repository.objects,
             GIT_INDEX_FILE=str(folder / "work-index"),
         )
+    finally:
+        _remove_folder(folder)
+
+
+def _remove_folder(folder: Path) -> None:
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.is_dir():
+        shutil.rmtree(folder)
+
+
+def _make_private_folder(repository: Repository, folder: Path) -> None:
+    folder.mkdir(0o700)
+    for part in ("info", "objects", "refs"):
+        (folder / part).mkdir()
+    (folder / "info" / "attributes").write_text(_RAW)
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
+    (folder / "config").write_text(_PRIVATE[len(repository.head) == 64])
+    shallow = Path(repository.common, "shallow")
+    if shallow.exists():
+        shutil.copy(shallow, folder / "shallow")

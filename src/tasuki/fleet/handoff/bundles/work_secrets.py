@@ -99,9 +99,8 @@ def _list_added(repository: Repository) -> Iterator[_Added]:
             yield from _read_diff(repository, "diff", *_DIFF, "HEAD")
             yield from _read_diff(repository, "diff", *_DIFF, "--cached", "HEAD")
         limits = [f"^{commit}" for commit in repository.list_published()]
-        if limits:
-            show = ("log", "-m", "--format=", "--no-show-signature", "-p", *_DIFF, "HEAD", *limits)
-            yield from _read_diff(repository, *show)
+        show = ("log", "-m", "--format=", "--no-show-signature", "-p", *_DIFF, "HEAD", *limits)
+        yield from _read_diff(repository, *show)
     yield from _read_untracked(repository, [e.path for e in entries if e.states == "??"])
 
 
