@@ -200,6 +200,28 @@ def test_git_is_killed_while_it_writes_files(
     assert read_state(Path(place.folder)) == read_state(pair.source)
 
 
+@pytest.mark.parametrize("call", ["index-pack", "checkout-index", "read-tree --reset", "update-ref --stdin", "worktree add"])  # fmt: skip
+def test_a_git_that_outlives_its_server_is_waited_for(
+    move: Move, call: str, tmp_path: Path
+) -> None:
+    """The server is killed as git begins, which goes on; the second call begins at once and makes it whole."""
+    if call == "worktree add" and move.place.in_place:
+        pytest.skip("no worktree is made in place")
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        f'#!/bin/sh\ncase "$*" in *"{call}"*) if mkdir {tmp_path}/once 2>/dev/null; then '
+        f'kill -9 $PPID; sleep 0.5; fi;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+        assert move.run("unpack", 0) == 0
+    assert (tmp_path / "once").exists()
+    move.unpack()
+    move.check_whole()
+
+
 def test_two_at_once_give_one(move: Move) -> None:
     """The second waits for the first and finds that it is done."""
     place = msgspec.json.encode(move.place).decode()
