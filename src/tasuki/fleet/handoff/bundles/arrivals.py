@@ -314,7 +314,11 @@ def undo_unpack(cwd: str, place: WorkPlace, reference_id: str) -> str:
             if not marks.read("before"):
                 marks.remove()
                 return "Nothing was unpacked."
-            if changed := _take_back(repository, place, marks, id):
+            try:
+                changed = _take_back(repository, place, marks, id)
+            except (NotPossible, WorkChanged) as error:
+                changed = str(error)
+            if changed:
                 return f"{place.folder} was left as it is: {changed}"
             marks.remove()
             where = "is as it was before" if place.in_place else "was removed"
@@ -331,10 +335,7 @@ def _take_back(repository: Repository, place: WorkPlace, marks: _Marks, id: str)
                 return changed
             marks.set("undoing", before)
         shape = _get_shape(marks.read("commit"), marks.read("work"), target.git)
-        try:
-            change_shape(target, shape, WorkShape(before, before, before), id)
-        except WorkChanged as error:
-            return str(error)
+        change_shape(target, shape, WorkShape(before, before, before), id)
         if not place.in_place and read_status(target):
             return "other files are in it."
     if not place.in_place:

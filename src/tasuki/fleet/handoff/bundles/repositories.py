@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.handoff.git_commands import Git, GitFailed, mute_filters
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 MOST_DIRTY = 20
@@ -243,7 +244,7 @@ def show_path(path: bytes) -> str:
 
 # ---- origins -----------------------------------------------------------------------------------
 
-_SHORT = re.compile(r"(?:[^@/:\s]+@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:\s\[]+):(?!//)(?P<path>.+)", re.DOTALL)  # fmt: skip
+_SHORT = compile_pattern(r"(?:[^@/:\s]+@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:\s\[]+):(?!//)(?P<path>.+)", re.DOTALL)  # fmt: skip
 
 
 def read_origin(repository: Repository) -> str:
