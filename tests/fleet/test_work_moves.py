@@ -303,6 +303,30 @@ def test_line_ends_travel_byte_for_byte(pair: Pair) -> None:
     assert (Path(place.folder) / "README").read_bytes() == b"read me\r\n"
 
 
+def test_filters_of_the_user_hold(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Git LFS installs one: changed files travel byte for byte, unchanged and staged ones as git writes them there."""
+    settings = tmp_path / "settings"
+    settings.write_text(
+        '[filter "loud"]\n\tclean = tr A-Z a-z\n\tsmudge = tr a-z A-Z\n\trequired = true\n'
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    (pair.source / ".gitattributes").write_text("*.txt filter=loud\n")
+    for name in ("same", "changed", "staged"):
+        (pair.source / f"{name}.txt").write_text(f"{name.upper()}\n")
+    commit_all(pair.source, "loud")
+    git(pair.source, "push", "-q")
+    (pair.source / "changed.txt").write_text("Mixed, And New\n")
+    (pair.source / "staged.txt").write_text("NEXT\n")
+    git(pair.source, "add", "staged.txt")
+    (pair.source / "new.txt").write_text("New\n")
+    _, place = move(pair)
+
+    assert git(Path(place.folder), "cat-file", "-p", "HEAD:same.txt") == "same"
+    assert read_state(Path(place.folder)) == read_state(pair.source)
+
+
 def test_files_become_folders_and_folders_files(pair: Pair) -> None:
     """Also links that become folders."""
     (pair.source / "README").unlink()
