@@ -160,7 +160,7 @@ def make_commits(
         private.run(*update, input=_join(present), seconds=WRITE_SECONDS)
     work_tree = private.read("write-tree")
     maker = private.change(**_IDENTITY)
-    intents = "".join(f"{INTENT}{e.path.hex()}\n" for e in entries if e.states == ".A")
+    intents = "".join(f"{INTENT}{e.path.hex()}\n" for e in entries if e.states[1] == "A")
     index = _commit(maker, index_tree, repository.head, f"index of {name}\n\n{intents}")
     return index, _commit(maker, work_tree, index, f"files of {name}\n")
 
