@@ -38,14 +38,16 @@ class Pair(Struct, frozen=True):
         return plan_place(cwd, origin, packed.branch, packed.commit, slug, wanted)
 
 
-def make_pair(folder: Path) -> Pair:
+def make_pair(folder: Path, hashes: str = "sha1") -> Pair:
     """An origin with a few files on main, cloned twice."""
     origin, source, target = folder / "origin.git", folder / "source", folder / "target"
-    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(origin)], check=True)
     subprocess.run(
-        ["git", "clone", "-q", str(origin), str(source)], check=True, capture_output=True
+        ["git", "init", "-q", "--bare", "-b", "main", f"--object-format={hashes}", str(origin)],
+        check=True,
     )
-    git(source, "checkout", "-q", "-b", "main")
+    source.mkdir()
+    git(source, "init", "-q", "-b", "main", f"--object-format={hashes}")
+    git(source, "remote", "add", "origin", str(origin))
     (source / "src").mkdir()
     (source / "src" / "upload.py").write_text("LIMIT = 1\n")
     (source / "src" / "client.py").write_text("import upload\n")

@@ -48,6 +48,8 @@ _SETTINGS = (
     ("submodule.recurse", "false"),
 )
 """Each overrides one with which a repository could name a program to run."""
+NETWORK = "file:git:http:https:ssh"
+"""Transports with which commits may be fetched; a repository could name others, which are programs."""
 _FILTER_KEYS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 
 
@@ -103,8 +105,11 @@ class Git:
             raise GitFailed(f"git could not be run in {self.cwd}: {error}") from error
         try:
             if most >= 0:
-                return _read_beginning(process, most, seconds)
-            output, words = process.communicate(input, timeout=seconds)
+                output, words = _read_beginning(process, most, seconds), b""
+                if len(output) == most:
+                    return output
+            else:
+                output, words = process.communicate(input, timeout=seconds)
         except subprocess.TimeoutExpired as error:
             raise GitFailed(
                 f"git {arguments[0]} took longer than {seconds:.0f} seconds in {self.cwd}."
@@ -148,15 +153,17 @@ class Git:
 
 
 def _read_beginning(process: subprocess.Popen[bytes], most: int, seconds: float) -> bytes:
-    """Return the first bytes of what a program says within a time, which is ended then."""
+    """Return the first bytes of what a program says, which is ended then, or after a time."""
     assert process.stdin
     assert process.stdout
     process.stdin.close()
     timer = Timer(seconds, _end_group, (process,))
     timer.start()
     output = process.stdout.read(most)
+    if len(output) == most:
+        _end_group(process)
+    process.wait()
     timer.cancel()
-    _end_group(process)
     process.stdout.close()
     return output
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tasuki.draft.facts.git import GitProbe, run_git
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git, GitFailed
+from tasuki.fleet.handoff.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.store.failures import StepFailed
 
 MOST_NAMED = 20
@@ -71,9 +71,10 @@ def make_worktree(
 ) -> str:
     """Make a worktree at a commit, unless it is there; return a note. Raises StepFailed.
 
-    One that a killed git left half made is removed first.
+    One that a killed git left half made is removed first. Without a `git`, filters run as the
+    repository says, and a partial clone may fetch what it lacks.
     """
-    git = git or Git(cwd)
+    git = git or Git(cwd, GIT_ALLOW_PROTOCOL=NETWORK, GIT_NO_LAZY_FETCH="0")
     existing = next((w for w in _list_worktrees(cwd) if _is_planned(w, plan)), None)
     if existing and "locked initializing" not in existing:
         return f"{plan.folder} is there"

@@ -1,6 +1,6 @@
 """Uncommitted work that travels from one host to another as a git bundle: functions on folders."""
 
-from tasuki.fleet.handoff.bundles.arrivals import undo_unpack, unpack_work
+from tasuki.fleet.handoff.bundles.arrivals import remove_arrival, undo_unpack, unpack_work
 from tasuki.fleet.handoff.bundles.packs import (
     MOST_BUNDLE_BYTES,
     PackedWork,
@@ -25,6 +25,7 @@ __all__ = [
     "is_same_origin",
     "pack_work",
     "plan_place",
+    "remove_arrival",
     "remove_pack",
     "undo_unpack",
     "unpack_work",

@@ -27,14 +27,13 @@ from tasuki.fleet.handoff.bundles.repositories import (
     open_repository,
     read_status,
 )
-from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git, GitFailed
+from tasuki.fleet.handoff.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.handoff.worktrees import WorktreePlan, has_branch, make_worktree
 from tasuki.fleet.store.failures import StepFailed
 
 FETCH_SECONDS = 120.0
 """How long commits may take to come from the origin."""
 _CODE = "work_not_unpacked"
-_NETWORK = "file:git:http:https:ssh"
 
 
 class _Marks:
@@ -170,17 +169,16 @@ def _receive(repository: Repository, packed: PackedWork, id: str) -> None:
     """Bring the commits of packed work into the repository's objects; no branch changes."""
     with open_private_folder(repository) as private:
         _copy_references(repository, private)
-        git = private.change(("transfer.fsckObjects", "true"), ("fetch.unpackLimit", "1"))
         if packed.bundle:
-            _receive_bundle(repository, git, packed, name_pack(id))
-        elif not _has_commit(git, packed.commit):
+            _receive_bundle(repository, private, packed, name_pack(id))
+        elif not _has_commit(private, packed.commit):
             _fetch_origin(repository, private)
-        if not _has_commit(git, packed.last_commit):
+        if not _has_commit(private, packed.last_commit):
             raise NotPossible(
                 f"The commit {packed.commit[:12]} is not in {repository.top}, and its origin does not have it. "
                 "Push it from where the work comes from."
             )
-        _check_commits(git, packed)
+        _check_commits(private, packed)
 
 
 def _copy_references(repository: Repository, private: Git) -> None:
@@ -198,6 +196,7 @@ def _has_commit(git: Git, commit: str) -> bool:
 
 
 def _receive_bundle(repository: Repository, git: Git, packed: PackedWork, name: str) -> None:
+    """Store the objects of a bundle, which must hold one reference alone and pass git's own checks."""
     path = Path(git.variables["GIT_DIR"], "bundle")
     path.write_bytes(packed.bundle)
     try:
@@ -211,16 +210,16 @@ def _receive_bundle(repository: Repository, git: Git, packed: PackedWork, name: 
             f"The bundle holds other references than {name} alone. Pack the work again."
         )
     if not git.succeeds("bundle", "verify", "-q", str(path)):
-        _fetch_origin(repository, git.change(("transfer.fsckObjects", "false")))
+        _fetch_origin(repository, git)
         try:
             git.run("bundle", "verify", "-q", str(path))
         except GitFailed as error:
             raise NotPossible(
                 f"The work rests on commits that neither {repository.top} nor its origin has: {error}"
             ) from error
-    fetch = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-    own = git.change(GIT_ALLOW_PROTOCOL="file")
-    own.run(*fetch, str(path), f"+{name}:{name}", seconds=WRITE_SECONDS)
+    _, _, objects = packed.bundle.partition(b"\n\n")
+    store = ("index-pack", "--strict", "--fix-thin", "--stdin")
+    git.run(*store, input=objects, seconds=WRITE_SECONDS)
 
 
 def _fetch_origin(repository: Repository, private: Git) -> None:
@@ -231,7 +230,7 @@ def _fetch_origin(repository: Repository, private: Git) -> None:
     url = repository.git.read_or_empty("config", "--get", "remote.origin.url")
     fetch = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
     safe = ("--upload-pack", "git-upload-pack")
-    git = private.change(GIT_ALLOW_PROTOCOL=_NETWORK)
+    git = private.change(GIT_ALLOW_PROTOCOL=NETWORK)
     try:
         git.run(*fetch, *safe, "--", url, "+refs/heads/*:refs/fetched/*", seconds=FETCH_SECONDS)
     except GitFailed as error:
@@ -286,6 +285,17 @@ def _open_place(
     make_worktree(repository.top, plan, packed.commit, whole)
 
 
+def remove_arrival(cwd: str, reference_id: str) -> None:
+    """Remove what is remembered of an arrival, once the move is over; the work stays in its place.
+
+    It cannot be taken back any more. Raises StepFailed (`work_not_unpacked`).
+    """
+    with _name_failures():
+        id = check_id(reference_id)
+        with lock_repository(open_repository(cwd)) as repository:
+            _Marks(repository, id).remove()
+
+
 # ---- back --------------------------------------------------------------------------------------
 
 
@@ -304,7 +314,11 @@ def undo_unpack(cwd: str, place: WorkPlace, reference_id: str) -> str:
             if not marks.read("before"):
                 marks.remove()
                 return "Nothing was unpacked."
-            if changed := _take_back(repository, place, marks, id):
+            try:
+                changed = _take_back(repository, place, marks, id)
+            except (NotPossible, WorkChanged) as error:
+                changed = str(error)
+            if changed:
                 return f"{place.folder} was left as it is: {changed}"
             marks.remove()
             where = "is as it was before" if place.in_place else "was removed"
@@ -321,10 +335,7 @@ def _take_back(repository: Repository, place: WorkPlace, marks: _Marks, id: str)
                 return changed
             marks.set("undoing", before)
         shape = _get_shape(marks.read("commit"), marks.read("work"), target.git)
-        try:
-            change_shape(target, shape, WorkShape(before, before, before), id)
-        except WorkChanged as error:
-            return str(error)
+        change_shape(target, shape, WorkShape(before, before, before), id)
         if not place.in_place and read_status(target):
             return "other files are in it."
     if not place.in_place:

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import NotPossible
+from tasuki.fleet.handoff.bundles.places import lock_repository
 from tasuki.fleet.handoff.bundles.repositories import (
     Repository,
     StatusEntry,
@@ -86,9 +87,10 @@ def pack_work(cwd: str, reference_id: str) -> PackedWork:
     Raises NotPossible where the work cannot travel, StepFailed (`work_not_packed`) where git fails.
     """
     reference = name_pack(reference_id)
-    repository = open_repository(cwd)
+    opened = open_repository(cwd)
     try:
-        return _pack(repository, reference)
+        with lock_repository(opened) as repository:
+            return _pack(repository, reference)
     except (GitFailed, OSError) as error:
         raise StepFailed("work_not_packed", str(error)) from error
 
@@ -158,7 +160,7 @@ def make_commits(
         private.run(*update, input=_join(present), seconds=WRITE_SECONDS)
     work_tree = private.read("write-tree")
     maker = private.change(**_IDENTITY)
-    intents = "".join(f"{INTENT}{e.path.hex()}\n" for e in entries if e.states == ".A")
+    intents = "".join(f"{INTENT}{e.path.hex()}\n" for e in entries if e.states[1] == "A")
     index = _commit(maker, index_tree, repository.head, f"index of {name}\n\n{intents}")
     return index, _commit(maker, work_tree, index, f"files of {name}\n")
 

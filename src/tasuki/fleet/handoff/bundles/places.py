@@ -19,7 +19,7 @@ from tasuki.fleet.handoff.bundles.repositories import (
     read_status,
 )
 from tasuki.fleet.handoff.git_commands import GitFailed
-from tasuki.fleet.handoff.worktrees import find_free_branch
+from tasuki.fleet.handoff.worktrees import find_free_branch, has_branch
 
 LOCK_SECONDS = 120.0
 """How long another move within the same repository is waited for."""
@@ -44,7 +44,8 @@ def plan_place(
 
     It lands in place only if that checkout is clean, whole (no sparse checkout), on the branch of
     the work, and can be fast-forwarded to `commit`, which it must know. Else in a worktree:
-    at `wanted`, a whole path, or next to the repository.
+    at `wanted`, a whole path, or next to the repository, on a new branch `move/SLUG` (`move-SLUG`
+    where a branch `move` is in the way).
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", slug):
         raise NotPossible(f"The name of a worktree has letters, digits and - alone, not {slug!r}.")
@@ -64,7 +65,8 @@ def plan_place(
     if clean and not wanted and not is_sparse(repository) and is_forward(repository, commit):
         return WorkPlace(state.top, state.branch, True)
     folder = _plan_folder(Path(state.top), slug, wanted)
-    return WorkPlace(folder, find_free_branch(state.top, f"move/{slug}"), False)
+    wanted_branch = f"move-{slug}" if has_branch(state.top, "move") else f"move/{slug}"
+    return WorkPlace(folder, find_free_branch(state.top, wanted_branch), False)
 
 
 def _plan_folder(top: Path, slug: str, wanted: str) -> str:

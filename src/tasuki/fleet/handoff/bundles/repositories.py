@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,6 +12,7 @@ from msgspec import Struct
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.handoff.git_commands import Git, GitFailed, mute_filters
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, shorten_to_line
 
 MOST_DIRTY = 20
@@ -29,8 +29,13 @@ _UNDER_WAY = {
     "BISECT_LOG": ("a bisection is", "git bisect reset"),
 }
 """Files of a git folder that say what is under way, and what ends it."""
-_COPIED = ("core.fileMode", "core.ignoreCase", "core.symlinks", "core.precomposeUnicode")
+_COPIED = r"^core\.(filemode|ignorecase|symlinks|precomposeunicode)$"
 """Settings that say what the file system can do."""
+_PRIVATE = (
+    "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+    "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectformat = sha256\n",
+)
+"""The configuration of a git folder of our own, for SHA-1 and for SHA-256."""
 _RAW = "* -text -eol -filter -ident -working-tree-encoding\n"
 
 
@@ -117,6 +122,28 @@ def open_repository(cwd: str) -> Repository:
     """Open the work tree of a folder. Raises NotPossible with what is wrong, and what to do."""
     if not os.path.isdir(cwd):
         raise NotPossible(f"There is no folder {cwd} on this host.")
+    top = _find_top(cwd)
+    if not os.path.lexists(os.path.join(top, ".git")):
+        raise NotPossible(
+            f"{cwd} belongs to a work tree {top} that is set elsewhere (core.worktree). "
+            "Only a folder with .git in it can be moved."
+        )
+    git = mute_filters(Git(top))
+    absolute = ("rev-parse", "--path-format=absolute")
+    try:
+        return Repository(
+            git,
+            top,
+            git.read("rev-parse", "--absolute-git-dir"),
+            git.read(*absolute, "--git-common-dir"),
+            git.read(*absolute, "--git-path", "objects"),
+            git.read_or_empty("rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
+        )
+    except GitFailed as error:
+        raise NotPossible(f"{error} tasuki needs git 2.31 or newer.") from error
+
+
+def _find_top(cwd: str) -> str:
     git = Git(cwd)
     words = ""
     try:
@@ -125,26 +152,12 @@ def open_repository(cwd: str) -> Repository:
         is_bare, words = False, str(error)
     if is_bare:
         raise NotPossible(f"{cwd} is a bare repository, without files. Name a checkout of it.")
-    if "dubious ownership" in words or "could not be run" in words:
+    if words and "not a git repository" not in words:
         raise NotPossible(words)
     top = git.read_or_empty("rev-parse", "--show-toplevel")
     if not top:
         raise NotPossible(f"{cwd} is in no git repository's work tree.")
-    if not os.path.lexists(os.path.join(top, ".git")):
-        raise NotPossible(
-            f"{cwd} belongs to a work tree {top} that is set elsewhere (core.worktree, GIT_DIR). "
-            "Only a folder with .git in it can be moved."
-        )
-    git = mute_filters(Git(top))
-    absolute = ("rev-parse", "--path-format=absolute")
-    return Repository(
-        git,
-        top,
-        git.read("rev-parse", "--absolute-git-dir"),
-        git.read(*absolute, "--git-common-dir"),
-        git.read(*absolute, "--git-path", "objects"),
-        git.read_or_empty("rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
-    )
+    return top
 
 
 def read_status(repository: Repository) -> list[StatusEntry]:
@@ -231,7 +244,7 @@ def show_path(path: bytes) -> str:
 
 # ---- origins -----------------------------------------------------------------------------------
 
-_SHORT = re.compile(r"(?:[^@/:\s]+@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:\s\[]+):(?!//)(?P<path>.+)", re.DOTALL)  # fmt: skip
+_SHORT = compile_pattern(r"(?:[^@/:\s]+@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:\s\[]+):(?!//)(?P<path>.+)", re.DOTALL)  # fmt: skip
 
 
 def read_origin(repository: Repository) -> str:
@@ -289,27 +302,43 @@ def open_private_folder(repository: Repository) -> Iterator[Git]:
     """Give a git folder of our own that uses the objects of a repository, and nothing else of it.
 
     No configuration, hook, filter or attribute of the repository holds in it: contents of files
-    are read and written byte for byte. New objects land in the repository's store. It is removed
-    afterwards.
+    are read and written byte for byte. New objects land in the repository's store. It is
+    `tasuki-private` in the repository's git folder, which must be locked (`lock_repository`);
+    what a killed process left there is removed.
     """
-    form = repository.git.read("rev-parse", "--show-object-format")
-    with tempfile.TemporaryDirectory(prefix="tasuki-move-") as name:
-        folder = os.path.join(name, "git")
-        Git(name).run("init", "-q", "--bare", "--template=", f"--object-format={form}", folder)
-        os.makedirs(os.path.join(folder, "info"), exist_ok=True)
-        Path(folder, "info", "attributes").write_text(_RAW)
-        shallow = os.path.join(repository.common, "shallow")
-        if os.path.exists(shallow):
-            shutil.copy(shallow, os.path.join(folder, "shallow"))
-        read = repository.git.read_or_empty
-        values = ((key, read("config", "--get", key)) for key in _COPIED)
-        settings = [("core.bare", "false"), *((k, v) for k, v in values if v)]
+    folder = Path(repository.common, "tasuki-private")
+    _remove_folder(folder)
+    try:
+        _make_private_folder(repository, folder)
+        lines = repository.git.read_or_empty("config", "-z", "--get-regexp", _COPIED).split("\0")
+        pairs = (line.partition("\n") for line in lines if "\n" in line)
         yield Git(
             repository.top,
-            settings=settings,
+            settings=[(key, value) for key, _, value in pairs],
             inherited=repository.git.inherited,
-            GIT_DIR=folder,
+            GIT_DIR=str(folder),
             GIT_WORK_TREE=repository.top,
             GIT_OBJECT_DIRECTORY=repository.objects,
-            GIT_INDEX_FILE=os.path.join(folder, "work-index"),
+            GIT_INDEX_FILE=str(folder / "work-index"),
         )
+    finally:
+        _remove_folder(folder)
+
+
+def _remove_folder(folder: Path) -> None:
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.is_dir():
+        shutil.rmtree(folder)
+
+
+def _make_private_folder(repository: Repository, folder: Path) -> None:
+    folder.mkdir(0o700)
+    for part in ("info", "objects", "refs"):
+        (folder / part).mkdir()
+    (folder / "info" / "attributes").write_text(_RAW)
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
+    (folder / "config").write_text(_PRIVATE[len(repository.head) == 64])
+    shallow = Path(repository.common, "shallow")
+    if shallow.exists():
+        shutil.copy(shallow, folder / "shallow")

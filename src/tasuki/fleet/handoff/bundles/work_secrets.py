@@ -18,6 +18,7 @@ from tasuki.fleet.handoff.bundles.repositories import (
     show_path,
 )
 from tasuki.fleet.handoff.git_commands import GitFailed
+from tasuki.patterns import compile_pattern
 
 MOST_SECONDS = 20.0
 """How long is looked for secrets."""
@@ -38,8 +39,8 @@ _DIFF = (
 )
 _BINARY = "is binary and was not looked through."
 _TOO_MUCH = "and what follows was not looked through: it is too much."
-_HUNK = re.compile(rb"@@ -\S+ \+(\d+)")
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_HUNK = compile_pattern(rb"@@ -\S+ \+(\d+)")
+_ESCAPE = compile_pattern(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}  # fmt: skip
 
 
@@ -99,9 +100,8 @@ def _list_added(repository: Repository) -> Iterator[_Added]:
             yield from _read_diff(repository, "diff", *_DIFF, "HEAD")
             yield from _read_diff(repository, "diff", *_DIFF, "--cached", "HEAD")
         limits = [f"^{commit}" for commit in repository.list_published()]
-        if limits:
-            show = ("log", "-m", "--format=", "--no-show-signature", "-p", *_DIFF, "HEAD", *limits)
-            yield from _read_diff(repository, *show)
+        show = ("log", "-m", "--format=", "--no-show-signature", "-p", *_DIFF, "HEAD", *limits)
+        yield from _read_diff(repository, *show)
     yield from _read_untracked(repository, [e.path for e in entries if e.states == "??"])
 
 
