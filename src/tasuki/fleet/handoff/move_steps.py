@@ -5,6 +5,7 @@ What fails before the old agent has ended is undone on the new host.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -45,6 +46,14 @@ def pack_work(context: StepContext, handoff: FleetHandoff) -> str:
         ),
     )  # fmt: skip
     return f"{len(packed.files)} uncommitted files, {len(packed.bundle) / 1024:.0f} KiB"
+
+
+def forget_pack(context: StepContext, handoff: FleetHandoff) -> None:
+    """Let git forget on the old host what travelled, once the agent has ended."""
+    agent = context.load_agent(handoff.agent_id)
+    if handoff.move and handoff.move.checkout:
+        with suppress(TasukiError, OSError):  # it costs some room in the repository, no more
+            bundles.remove_pack(agent.cwd, handoff.id)
 
 
 def restore_thread(context: StepContext, handoff: FleetHandoff) -> str:
@@ -118,6 +127,8 @@ def fetch_document(context: StepContext, handoff: FleetHandoff) -> str:
     prompt = prompts.render_injection(moved, agent, path, describe_place(context, handoff, plan))
     context.update_handoff(handoff, file_path=str(path), injection_prompt=prompt)
     shared_files.delete_parcels(context.database, handoff.id)
+    if plan.checkout:  # from here on nothing is undone
+        bundles.remove_arrival(plan.checkout, handoff.id)
     return " · ".join(filter(None, notes))
 
 

@@ -220,6 +220,7 @@ def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
         _share_document(context, handoff, path)
     if handoff.move:
         _store_thread(context, agent)
+        move_steps.forget_pack(context, handoff)
     _keep_thread(context, handoff, agent)
     return outcome
 
