@@ -265,9 +265,8 @@ def _describe_missing_rights(database: FleetDatabase) -> str:
         if rights is None or rights.owns or rights.is_super:
             return ""
         try:
-            with connection.begin_nested():
-                revision = schema.read_revision(connection)
-                where = _describe_owner_host(connection, rights)
+            revision = schema.read_revision(connection)
+            where = _describe_owner_host(connection, rights)
         except DBAPIError:
             return (
                 f"The role {rights.name} may not read the fleet's tables, which belong to {rights.owner}. Join again: "
