@@ -17,7 +17,7 @@ from fleets import TASUKI, World, once, refusal
 from waiting import retry_until
 
 from tasuki import __version__
-from tasuki.errors import NotPossible, Refused, ServerFailed
+from tasuki.errors import NotPossible, Refused, ServerFailed, StoreFailed
 from tasuki.fleet.hosts import FleetHost, identify_host, record_host
 from tasuki.fleet.membership import roles, tokens
 from tasuki.fleet.membership.join import JoinedHost, join_fleet
@@ -194,7 +194,7 @@ def test_a_guessed_token_is_refused(tmp_path: Path, owner: FleetDatabase) -> Non
     wrong = re.sub(r":[^:@/]+@", ":guess@", token.url)
     with pytest.raises(NotPossible, match="mistyped"):
         join_fleet(wrong, tmp_path)
-    with pytest.raises(NotPossible, match="no token"):
+    with pytest.raises(NotPossible, match="no URL of a token"):
         join_fleet(owner.url, tmp_path)
 
     assert not (tmp_path / "fleet" / URL_FILE).exists()
@@ -309,7 +309,7 @@ FORBIDDEN = [
     "CREATE TABLE public.mine (x int)", "CREATE SCHEMA mine", "DROP TABLE agents", "ALTER TABLE agents ADD COLUMN x int",
     "TRUNCATE events", "CREATE ROLE other", "ALTER ROLE CURRENT_USER CREATEROLE", "ALTER ROLE postgres PASSWORD 'x'",
     "SELECT * FROM pg_authid", "GRANT tasuki_owner_x TO CURRENT_USER", "UPDATE fleet_schema SET version_num = '0001'",
-    "UPDATE join_tokens SET used_at = NULL", "CREATE DATABASE other", "CREATE EXTENSION dblink",
+    "UPDATE join_tokens SET used_at = NULL", "CREATE DATABASE other", "CREATE PUBLICATION mine",
     "CREATE FUNCTION public.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'", "COPY agents TO PROGRAM 'id'",
     "COPY agents FROM '/etc/passwd'", "SELECT pg_read_file('/etc/passwd')", "SET ROLE postgres",
     "SELECT * FROM tasuki_join('h0000000000a1', '', '')", "SET SESSION AUTHORIZATION postgres",
@@ -409,6 +409,38 @@ def test_an_owner_without_createrole_is_told_the_statement(guarded: Postgres) ->
         assert token_for(database).role.startswith("tasuki_join_")
     finally:
         database.close()
+
+
+def test_groups_of_another_role_are_asked_for(
+    tmp_path: Path, owner: FleetDatabase, guarded: Postgres
+) -> None:
+    """From PostgreSQL 16 on the owner needs their ADMIN option: the statements are told, and then it works."""
+    groups = [f"{prefix}{_number(owner)}" for prefix in ("tasuki_hosts_", "tasuki_joining_")]
+    for group in groups:
+        guarded.tell(f"CREATE ROLE {group}")
+    (version,) = rows(owner, "SELECT current_setting('server_version_num')::int")[0]
+    for group in groups if int(str(version)) >= 160000 else ():
+        with pytest.raises(NotPossible, match="ADMIN OPTION") as refused:
+            token_for(owner)
+        (statement,) = re.findall(r"GRANT [^;]*;", str(refused.value))
+        assert group in statement
+        guarded.tell(statement)
+
+    assert join_at(tmp_path, owner).role.startswith("tasuki_host_")
+
+
+NO_TOKENS = ["", "\0", "sqlite:////x", "http://x/", "postgresql://", "postgresql://tasuki_join_1@h/x", "x" * 9000,
+             "postgresql://tasuki_join_1:p\0w@127.0.0.1/x", "postgresql://tasuki_join_1:p@127.0.0.1:port/x",
+             "postgresql://tasuki_join_1:p@127.0.0.1:1/x\nrm"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_TOKENS)
+def test_what_is_no_token_is_refused(tmp_path: Path, text: str) -> None:
+    """Whatever was pasted: a sentence, and nothing is written."""
+    with pytest.raises((NotPossible, StoreFailed)):
+        join_fleet(text, tmp_path)
+
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_a_file_takes_no_other_host(tmp_path: Path) -> None:
@@ -654,6 +686,28 @@ def test_retiring_a_host(
     assert "This host was retired on" in with_the_owners_role
 
 
+@pytest.mark.long
+def test_a_server_of_a_retired_host_ends(
+    tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
+) -> None:
+    """It says why, with exit code 1; a server that runs while its host joins is told of."""
+    one = world_at(worlds, tmp_path / "one", owner_url, "first")
+    two = world_at(worlds, tmp_path / "two", name="second")
+    one.serve()
+    two.serve()
+    command = printed_command(one, "--database-host", f"127.0.0.1:{guarded.port}")
+    said = two.tasuki(*command)
+    two.kill(15)
+    two.serve()
+    one.tasuki("host", "retire", "second")
+    assert two.server
+    code = two.server.wait(20)
+
+    assert "A server runs with what was there before" in said
+    assert 1 == code
+    assert "it was retired, or joined again elsewhere" in two.output.read_text()
+
+
 def test_a_host_whose_tasuki_is_newer_than_the_tables_says_where_to_start_first(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
@@ -711,6 +765,9 @@ def test_a_broken_lock_of_a_joined_host_is_taken_again(
 
         assert claim._connection is not forgotten
     finally:
+        assert forgotten
+        forgotten.invalidate()
+        forgotten.close()
         claim.release()
 
 
@@ -767,6 +824,7 @@ def test_a_host_of_another_fleet_is_not_moved_by_accident(
         other.close()
 
 
+@pytest.mark.long
 def test_a_server_warns_of_an_unverified_connection(
     tmp_path: Path, worlds: ExitStack, owner_url: str
 ) -> None:
@@ -867,6 +925,7 @@ def test_a_target_that_is_none_is_refused(tmp_path: Path, worlds: ExitStack, tar
     assert not (tmp_path / "called").exists()
 
 
+@pytest.mark.long
 def test_another_version_there_is_told(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
@@ -898,12 +957,13 @@ def test_the_command_needs_no_server_to_join(tmp_path: Path, owner: FleetDatabas
     assert [("laptop",)] == rows(owner, "SELECT given_label FROM hosts")
 
 
-def test_a_role_without_any_right_says_to_join_again(
-    tmp_path: Path, owner: FleetDatabase, guarded: Postgres
-) -> None:
+def test_a_role_without_any_right_says_to_join_again(tmp_path: Path, owner: FleetDatabase) -> None:
     """The owner's groups were lost, as after a restore of the database elsewhere."""
     joined = join_at(tmp_path, owner)
-    guarded.tell(f"REVOKE {'tasuki_hosts_'}{_number(owner)} FROM {joined.role}")
+    with owner.write() as connection:
+        roles.execute(
+            connection, "REVOKE {} FROM {}", f"tasuki_hosts_{_number(owner)}", joined.role
+        )
     database = FleetDatabase(read_url(tmp_path / "fleet"))
     try:
         with (

@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki.errors import ServerRuns, StoreFailed
 from tasuki.files import explain_error
 from tasuki.fleet.hosts import HOSTS_FILE, FleetHost
+from tasuki.fleet.store.start_errors import is_role_gone
 from tasuki.text_safety import shorten_to_line
 
 LOCK_SUFFIX = ".server"
@@ -228,7 +229,7 @@ class AdvisoryClaim:
     """An advisory lock of PostgreSQL, held by a connection for the life of the server."""
 
     def __init__(self, url: str, host: FleetHost) -> None:
-        self.host = host
+        self.host, self._url = host, url
         self.name = f"tasuki {host.id} {secrets.token_hex(8)}"
         """What the connection calls itself: by it a server knows its own one that broke."""
         self._engine = sa.create_engine(
@@ -333,7 +334,10 @@ class AdvisoryClaim:
                     continue
                 with self._engine.connect() as connection:
                     holder = self._find_holder(connection, compute_lock_number(self.host.id) or 0)
-            except DBAPIError:
+            except DBAPIError as error:
+                if is_role_gone(error, self._url):
+                    on_lost("PostgreSQL lets this host in no more: it was retired, or joined again elsewhere. This server ends.")  # fmt: skip
+                    return
                 continue  # the database is away: no server can take the lock
             if holder and holder.application_name != self.name:
                 on_lost(

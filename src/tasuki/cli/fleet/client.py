@@ -40,6 +40,13 @@ class FleetClient:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or get_data_folder() / "fleet"
 
+    def is_running(self) -> bool:
+        """Whether a server of this folder runs, as its address says."""
+        try:
+            return not is_stale(self._read_file("address"))
+        except ServerAway:
+            return False
+
     def get(self, *path: object, **query: object) -> JsonObject:
         """Send `GET /api/PATH`; query parameters that are None are left out."""
         parameters = {

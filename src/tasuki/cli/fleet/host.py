@@ -66,6 +66,8 @@ def add(
     tasuki must be installed on it. Needs the server, on the host whose role of PostgreSQL made the
     tables.
     """
+    if target is not None and as_json:
+        raise UsageError("--json is for the token, which USER@BOX gets at once. Leave one out.")
     if target is not None:
         from tasuki.cli.fleet import ssh
 
@@ -118,6 +120,7 @@ def join(
     role of PostgreSQL of its own, whose URL is kept in `<data>/fleet/database-url` for
     tasuki serve. If that was interrupted: join again, with a new token.
     """
+    from tasuki.cli.fleet.client import FleetClient
     from tasuki.files import require_text_path
 
     with need_extra("server", "Joining a fleet", "dbos", "psycopg", "sqlalchemy"):
@@ -138,6 +141,8 @@ def join(
         return
     click.echo(f"This host ({joined.id}) joined the fleet in {clean_for_display(joined.place)}.")
     click.echo(f"Its own URL, with its password, is in {clean_for_display(str(joined.file))}.")
+    if FleetClient(joined.file.parent).is_running():
+        click.echo("A server runs with what was there before: end it first.", err=True)
     click.echo(NEXT_STEPS, err=True)
 
 

@@ -18,6 +18,7 @@ from tasuki.fleet.membership.join_function import REFUSED
 from tasuki.fleet.membership.roles import build_role_name
 from tasuki.fleet.membership.tokens import TOKEN_PREFIX, compute_verifier
 from tasuki.fleet.membership.urls import (
+    MOST_BYTES,
     URL_FILE,
     check_verified,
     describe_place,
@@ -32,6 +33,9 @@ CERTIFICATES_FILE = "database-ca.pem"
 CONNECT_SECONDS = 10
 LEAVE_OPTION = "--leave-agents"
 _NEW_TOKEN = "Make a new one on a host of the fleet: tasuki host add"  # noqa: S105 a sentence
+_NO_TOKEN = (
+    "That is no URL of a token. tasuki host add, on a host of the fleet, prints the command."  # noqa: S105 a sentence
+)
 _CAUSES = (
     ("does not match host name", "The certificate is for another name. Use the name that is in it: tasuki host add --database-host NAME"),
     ("root certificate file", "Give the certificate of the authority that signed the server's: tasuki host join … --ca FILE"),
@@ -67,9 +71,12 @@ def join_fleet(
     Killed at any moment, it can be done again with a new token. Raises Refused, NotPossible where
     the token is refused, StoreFailed.
     """
-    folder, url = data / "fleet", parse_url(text.strip())
+    folder, text = data / "fleet", text.strip()
+    if not text.startswith("postgres") or not text.isprintable() or len(text) > MOST_BYTES:
+        raise NotPossible(_NO_TOKEN)
+    url = parse_url(text)
     if not (url.username or "").startswith(TOKEN_PREFIX) or not url.password:
-        raise NotPossible(f"That URL is no token. {_NEW_TOKEN}, prints the whole command.")
+        raise NotPossible(_NO_TOKEN)
     check_verified(url, allow_unverified=allow_unverified)
     if not leave_agents:
         _check_own_agents(data)

@@ -1,11 +1,14 @@
 """Tokens with which a host joins: roles of PostgreSQL that open one function, once, for 15 minutes."""
 
+import logging
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
 from msgspec import Struct
 from psycopg import sql
+from sqlalchemy.exc import DBAPIError
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.membership.join_function import run_statement
@@ -22,6 +25,7 @@ KEPT_SECONDS = 30 * 86400
 MOST_LABEL_CHARACTERS = 100
 SYSTEM_CERTIFICATES = "system"
 MOST_CERTIFICATE_BYTES = 256 << 10
+log = logging.getLogger("tasuki.fleet")
 _NOW = sa.text("SELECT extract(epoch FROM clock_timestamp())::float8")
 
 
@@ -128,11 +132,20 @@ def remove_old_tokens(database: FleetDatabase) -> int:
         is_over = sa.or_(tokens.c.used_at.is_not(None), tokens.c.ends_at < now)
         query = sa.select(tokens.c.role).where(is_over, tokens.c.role == roles.c.rolname)
         # Only the owner writes to this table, so a name in it is that of a token.
-        dropped = [name for name in connection.execute(query).scalars() if name.startswith(TOKEN_PREFIX)]  # fmt: skip
-        for name in dropped:
-            execute(connection, "DROP ROLE {}", name)
+        names = list(connection.execute(query).scalars())
+        dropped = sum(_drop_role(connection, x) for x in names if x.startswith(TOKEN_PREFIX))
         connection.execute(sa.delete(tokens).where(tokens.c.ends_at < now - KEPT_SECONDS))
-    return len(dropped)
+    return dropped
+
+
+def _drop_role(connection: sa.Connection, name: str) -> bool:
+    try:
+        with connection.begin_nested():
+            execute(connection, "DROP ROLE {}", name)
+    except DBAPIError as error:  # another role made it (PostgreSQL 16 and newer)
+        log.warning("The role %s of an old token cannot be dropped: %s", name, error.orig)
+        return False
+    return True
 
 
 def tidy_tokens(database: FleetDatabase) -> None:
@@ -145,4 +158,5 @@ def tidy_tokens(database: FleetDatabase) -> None:
             return
         if not connection.execute(sa.select(tables.join_tokens.c.role).limit(1)).first():
             return
-    remove_old_tokens(database)
+    with suppress(NotPossible):  # said where a token is made
+        remove_old_tokens(database)

@@ -56,7 +56,9 @@ def write_url(folder: Path, url: str) -> Path:
         create_private_folder(folder)
         replace_file(path, url.encode() + b"\n")
     except OSError as error:
-        raise StoreFailed(f"{path} cannot be written: {explain_error(error)}.") from error
+        raise StoreFailed(
+            f"{path} cannot be written: {explain_error(error)}. Fix that, then join again with a new token."
+        ) from error
     return path
 
 

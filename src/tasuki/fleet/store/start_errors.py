@@ -115,8 +115,7 @@ def describe_database_error(error: BaseException, url: str, kind: str = "fleet")
     state = getattr(origin, "sqlstate", None) or ""
     remedy = next((text for begin, text in _STATE_REMEDIES.items() if state.startswith(begin)), "")
     message = extract_reason(str(origin))
-    is_host_role = (make_url(url).username or "").startswith(HOST_ROLE_PREFIX)
-    if is_host_role and (state.startswith("28") or (not state and _is_refused_role(message))):
+    if is_role_gone(error, url):
         remedy = _GONE_ROLE_REMEDY
     elif not state and "password" in message:
         remedy = _STATE_REMEDIES["28"]
@@ -129,9 +128,17 @@ def describe_database_error(error: BaseException, url: str, kind: str = "fleet")
     return f"The database {address} cannot be used: {message}. {remedy.format(name=URL_SOURCES)}".rstrip()
 
 
-def _is_refused_role(message: str) -> bool:
-    words = ("password authentication failed", "not permitted to log in", "does not exist")
-    return any(word in message for word in words) and "database" not in message
+def is_role_gone(error: BaseException, url: str) -> bool:
+    """Whether PostgreSQL refuses the role of a host that joined, and not just this connection."""
+    if not (make_url(url).username or "").startswith(HOST_ROLE_PREFIX):
+        return False
+    message = extract_reason(str(getattr(error, "orig", None) or error))
+    words = (
+        "password authentication failed",
+        "not permitted to log in",
+        f'role "{HOST_ROLE_PREFIX}',
+    )
+    return any(word in message for word in words)
 
 
 def describe_os_error(error: OSError) -> str:
