@@ -40,9 +40,11 @@ def guarded() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def owner_url(guarded: Postgres) -> str:
+def owner_url(guarded: Postgres) -> Iterator[str]:
     """The URL of an empty database's owner, who may make roles and is no superuser."""
-    return guarded.make_owned()
+    made = guarded.make_owned()
+    yield made
+    guarded.drop(made)
 
 
 @pytest.fixture
@@ -120,6 +122,9 @@ def test_a_token_works_once(tmp_path: Path, owner: FleetDatabase) -> None:
 
     assert not (tmp_path / "two" / "fleet" / URL_FILE).exists()
     assert [(1,)] == rows(owner, "SELECT count(*) FROM hosts")
+    assert [(False,)] == rows(
+        owner, f"SELECT rolcanlogin FROM pg_roles WHERE rolname = '{token.role}'"
+    )
 
 
 def test_of_two_at_once_one_joins(tmp_path: Path, owner: FleetDatabase) -> None:

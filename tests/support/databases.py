@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import sqlalchemy as sa
 from waiting import retry_until
 
 from tasuki.fleet.store import schema
@@ -60,7 +61,7 @@ class Postgres:
 
     def drop(self, url: str) -> None:
         """Take a database away, with whoever is connected to it."""
-        name = url.partition("@/")[2].partition("?")[0]
+        name = sa.make_url(url).database
         self.tell(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def start(self) -> None:
