@@ -19,11 +19,11 @@ from waiting import retry_until
 from tasuki import __version__
 from tasuki.errors import NotPossible, Refused, ServerFailed, StoreFailed
 from tasuki.fleet.hosts import FleetHost, identify_host, record_host
-from tasuki.fleet.membership import roles, tokens
+from tasuki.fleet.membership import URL_FILE, roles, tokens
 from tasuki.fleet.membership.join import JoinedHost, join_fleet
 from tasuki.fleet.membership.retirement import retire_role
 from tasuki.fleet.membership.tokens import JoinToken, create_token, remove_old_tokens
-from tasuki.fleet.membership.urls import URL_FILE, read_url, render_url, set_place
+from tasuki.fleet.membership.urls import read_url, render_url, set_place
 from tasuki.fleet.server_locks import AdvisoryClaim
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, normalize_url
 
@@ -808,7 +808,10 @@ def test_a_host_with_agents_of_its_own_does_not_join(
     said = world.tasuki("host", "join", url, code=3)
     world.tasuki("host", "join", "-", "--leave-agents", input=f"{url}\n")
 
+    history = world.tasuki("handoffs", "prune", "--older-than", "0", "--yes", code=None)
+
     assert "1 agent that has not ended" in said
+    assert "in a database that its server must be asked for" in history
     assert "--leave-agents" in said
     assert read_url(world.data / "fleet").startswith("postgresql://tasuki_host_")
     assert [None] == [row["ended_at"] for row in world.agent_rows()]

@@ -20,6 +20,7 @@ from msgspec import Struct
 from tasuki.cli.fleet.client import FleetClient
 from tasuki.cli.output import format_age, format_table, print_json
 from tasuki.errors import ServerAway, StoreFailed, TasukiError
+from tasuki.fleet.membership import URL_FILE
 from tasuki.text_safety import shorten_to_line
 from tasuki.vault import get_data_folder
 from tasuki.vault.fleet_records import FleetRecord, build_fleet_records, read_fleet_file
@@ -247,6 +248,9 @@ class PersonaDocument(Struct, frozen=True):
             return ""
 
 
+_ASK_SERVER = "The fleet's handoffs are in a database that its server must be asked for. Start it: tasuki serve"
+
+
 def read_fleet_history() -> FleetHistory:
     """Read the handoffs of the fleet's agents: from its server, else from its SQLite file."""
     from tasuki.cli.fleet.client import FleetClient
@@ -260,14 +264,14 @@ def read_fleet_history() -> FleetHistory:
             return FleetHistory(tuple(build_fleet_records(handoffs, agents)))
         except ServerAway:
             pass  # its database may be a file
+    if os.path.exists(folder / "fleet" / URL_FILE):
+        return FleetHistory(problem=_ASK_SERVER)
     try:
         records = tuple(read_fleet_file(folder / "fleet.db"))
     except StoreFailed as error:
         return FleetHistory(problem=str(error))
     if not records and _get_personas_folder().is_dir() and not (folder / "fleet.db").is_file():
-        return FleetHistory(
-            problem="The fleet's handoffs are in a database that its server must be asked for. Start it: tasuki serve"
-        )
+        return FleetHistory(problem=_ASK_SERVER)
     return FleetHistory(records)
 
 

@@ -14,12 +14,12 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from tasuki.errors import NotPossible, Refused, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file
 from tasuki.fleet.hosts import identify_host
+from tasuki.fleet.membership import URL_FILE
 from tasuki.fleet.membership.join_function import REFUSED
 from tasuki.fleet.membership.roles import build_role_name
 from tasuki.fleet.membership.tokens import TOKEN_PREFIX, compute_verifier
 from tasuki.fleet.membership.urls import (
     MOST_BYTES,
-    URL_FILE,
     check_verified,
     describe_place,
     parse_url,

@@ -9,10 +9,9 @@ import sqlalchemy as sa
 
 from tasuki.errors import NotPossible, Refused, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file
+from tasuki.fleet.membership import URL_FILE
 from tasuki.fleet.store.database import normalize_url
 
-URL_FILE = "database-url"
-"""In the server's folder: the URL with which a host that joined reaches the database."""
 MOST_BYTES = 8192
 VERIFIED = "verify-full"
 DRIVER = "postgresql"
