@@ -875,20 +875,30 @@ def install_script(world: World, script: str) -> None:
 def test_a_host_is_added_over_ssh(
     tmp_path: Path, worlds: ExitStack, owner_url: str, guarded: Postgres
 ) -> None:
-    """The token goes through standard input: no command line has it. The host then serves."""
-    one = world_at(worlds, tmp_path / "one", owner_url, "first")
+    """Token and certificates go through standard input: no command line has them. The host then serves, over TLS."""
+    verified = f"{owner_url}?sslmode=verify-full&sslrootcert={guarded.folder}/ca.pem"
+    one = world_at(worlds, tmp_path / "one", verified.replace("127.0.0.1", "localhost"), "first")
     two = world_at(worlds, tmp_path / "two", name="second")
     install_ssh(one, two, tmp_path / "commands")
     one.serve()
-    place = f"127.0.0.1:{guarded.port}"
+    place = f"localhost:{guarded.port}"
     said = one.tasuki("host", "add", "ann@build2", "--database-host", place, "--ssh-option", "-p2222")  # fmt: skip
+    printed = one.tasuki("host", "add", "--database-host", place)
     two.serve()
     commands = (tmp_path / "commands").read_text().splitlines()
+    kept = sa.make_url(read_url(two.data / "fleet"))
+    uses = "SELECT ssl, usename FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE datname = current_database() AND client_port > 0"
+    with connected(guarded.url(str(kept.database))) as connection:
+        used = set(connection.execute(uses).fetchall())
 
     assert "joined the fleet" in said
+    assert "--ca FILE" in printed
     assert ["tasuki --version", "tasuki host join -"] == [line.partition("build2 ")[2] for line in commands]  # fmt: skip
     assert all("BatchMode=yes -p2222 -- ann@build2" in line for line in commands)
+    assert ("verify-full", f"{two.data}/fleet/database-ca.pem") == (kept.query["sslmode"], kept.query["sslrootcert"])  # fmt: skip
     assert "ok" == two.api("GET", "/health", token=False)["status"]
+    assert {(True, kept.username), (True, f"{kept.database}_owner")} == used
+    assert "is not verified" not in two.output.read_text()
 
 
 SSH_FAILURES = {
