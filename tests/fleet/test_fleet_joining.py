@@ -448,6 +448,28 @@ def test_what_is_no_token_is_refused(tmp_path: Path, text: str) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
+def test_a_schema_that_is_open_to_all_is_closed_first(
+    tmp_path: Path, owner: FleetDatabase, guarded: Postgres
+) -> None:
+    """As PostgreSQL 14 and older make `public`: the statements are told, and afterwards it works."""
+    name = str(owner.engine.url.database)
+    guarded.tell("ALTER SCHEMA public OWNER TO postgres", name)
+    guarded.tell("GRANT CREATE ON SCHEMA public TO PUBLIC", name)
+    with pytest.raises(NotPossible, match="as a superuser") as refused:
+        token_for(owner)
+    for statement in re.findall(r"(?:GRANT|REVOKE) [^;]*;", str(refused.value)):
+        guarded.tell(statement, name)
+    join_at(tmp_path, owner)
+    with owner.write() as connection:
+        connection.execute(sa.text("CREATE TABLE later (x int)"))
+
+    with (
+        connected(read_url(tmp_path / "fleet")) as host,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        host.execute("CREATE TABLE mine (x int)")
+
+
 def test_a_file_takes_no_other_host(tmp_path: Path) -> None:
     """A fleet in SQLite says how to get to PostgreSQL."""
     url = build_sqlite_url(tmp_path / "fleet.db")

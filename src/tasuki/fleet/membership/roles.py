@@ -169,10 +169,28 @@ def _prepare_groups(connection: sa.Connection) -> RoleRights:
         execute(connection, "GRANT SELECT ON {}.{} TO {}", rights.schema, name, rights.hosts_group)
     if read_rights(connection, f"{SCHEMA}.dbos_migrations"):
         _allow_engine(connection, rights)
-    if rights.owns_schema or rights.is_super:
-        execute(connection, "REVOKE CREATE ON SCHEMA {} FROM PUBLIC", rights.schema)
+    _close_schema(connection, rights)
     build_join_function(connection, rights.schema, rights.hosts_group, rights.join_group)
     return rights
+
+
+def _close_schema(connection: sa.Connection, rights: RoleRights) -> None:
+    """Let nobody but the owner create anything in the fleet's schema.
+
+    Before PostgreSQL 15 everybody may in `public`, which belongs to a superuser.
+    """
+    if rights.owns_schema or rights.is_super:
+        execute(connection, "REVOKE CREATE ON SCHEMA {} FROM PUBLIC", rights.schema)
+    query = sa.text("SELECT has_schema_privilege(:group, :schema, 'CREATE')")
+    parameters = {"group": rights.hosts_group, "schema": rights.schema}
+    if connection.execute(query, parameters).scalar():
+        statements = "GRANT CREATE ON SCHEMA {} TO {}; REVOKE CREATE ON SCHEMA {} FROM PUBLIC;"
+        names = (rights.schema, rights.name, rights.schema)
+        raise NotPossible(
+            f"Every role may create tables in the schema {rights.schema} of this database, so a host could, too. Forbid "
+            f"that, once, as a superuser of PostgreSQL in the database {rights.database}: "
+            f"{_compose(connection, statements, *names)}"
+        )
 
 
 def _allow_connecting(connection: sa.Connection, rights: RoleRights, group: str) -> None:
