@@ -172,6 +172,40 @@ def postgres() -> "Iterator[Postgres]":
         yield server
 
 
+@pytest.fixture(scope="session")
+def guarded() -> "Iterator[Postgres]":
+    """A PostgreSQL that lets in by passwords, on loopback with TLS."""
+    from databases import missing, postgres
+
+    if reason := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    with postgres(guarded=True) as server:
+        yield server
+
+
+@pytest.fixture
+def owner_url(guarded: "Postgres") -> Iterator[str]:
+    """The URL of an empty database's owner there, who may make roles and is no superuser."""
+    made = guarded.make_owned()
+    yield made
+    guarded.drop(made)
+
+
+@pytest.fixture
+def owner(owner_url: str) -> "Iterator[FleetDatabase]":
+    """The database with the fleet's tables, as its owner."""
+    from databases import make_tables
+
+    from tasuki.fleet.store.database import FleetDatabase
+
+    make_tables(owner_url)
+    made = FleetDatabase(owner_url)
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
 def chromium() -> "Iterator[Chromium]":
     """Debian's Chromium, headless; skips where none can be had, but fails in CI.
