@@ -115,9 +115,10 @@ def upgraded() -> None:
     """Be a later version of tasuki: another number, another code of the workflow."""
     if os.environ.get("FLEET_LATER"):
         import tasuki
+        from tasuki.fleet import hosts
         from tasuki.fleet.handoff import workflow
 
-        tasuki.__version__ = "99.0"
+        tasuki.__version__ = hosts.__version__ = "99.0"
         inner = workflow.run_steps
 
         def hand_off(*arguments: Any, **named: Any) -> None:

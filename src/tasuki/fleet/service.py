@@ -164,6 +164,7 @@ class Fleet:
             make_shrinkable(self.database.engine)
             with self.claim.hold_start_lock(), roles.explain_missing_rights(self.database):
                 schema.upgrade_tables(self.database)
+                schema.settle_log(self.database)
                 check_retired(self.database, self.host)
                 former_hosts = settle_hosts(
                     self.database, self.host_record, build_queue_name(self.host), self.claim.is_running,

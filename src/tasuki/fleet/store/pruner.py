@@ -1,8 +1,8 @@
 """Deletes what is older than `keep_days`, piece by piece, so that no hook waits for it.
 
 Deleted are old lines of the log and alerts; the engine's records of workflows that ended;
-steps of handoffs that are done or cancelled; prompts that were typed; agents that ended and
-that no handoff and no successor names; and small files: suggestions for threads, locks of
+steps of handoffs that are done or cancelled; prompts that were typed; copies of threads of agents
+that ended; agents that ended and that no handoff and no successor names; and small files: suggestions for threads, locks of
 panes, reserved names of documents. Handoffs, their documents and personas stay.
 """
 
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,7 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
     """Yield the deletions in an order that never leaves a reference to a deleted row."""
     events, alerts, steps = tables.events, tables.alerts, tables.steps
     handoffs, intents, agents = tables.handoffs, tables.intents, tables.agents
+    blocks, copies, parcels = tables.thread_blocks, tables.thread_copies, tables.parcels
     settled = sa.select(handoffs.c.id).where(
         handoffs.c.state.in_(SETTLED_STATES), handoffs.c.finished_at < before
     )
@@ -196,6 +198,12 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
         steps, steps.c.handoff_id, steps.c.handoff_id.in_(settled), most
     )
     yield lambda most: _build_deletion(intents, intents.c.id, is_typed, most)
+    for table, key, condition in (
+        (blocks, blocks.c.agent_id, blocks.c.agent_id.in_(gone_agents)),
+        (copies, copies.c.agent_id, copies.c.agent_id.in_(gone_agents)),
+        (parcels, parcels.c.handoff_id, parcels.c.handoff_id.in_(settled)),
+    ):
+        yield partial(_build_deletion, table, key, condition)
     yield lambda most: _build_deletion(
         agents, agents.c.id, (agents.c.ended_at < before) & ~needed, most
     )

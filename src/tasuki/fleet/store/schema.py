@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from tasuki.errors import StoreFailed
+from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 
 if TYPE_CHECKING:
@@ -53,6 +54,22 @@ def upgrade_tables(database: FleetDatabase) -> None:
         _refuse_newer(connection, config)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def settle_log(database: FleetDatabase) -> None:
+    """Make lines of the log readable that a restored copy of a PostgreSQL database has.
+
+    A new server of PostgreSQL counts transactions from the beginning; lines with greater numbers
+    would be left out as unfinished until it has counted that far.
+    """
+    if database.is_sqlite:
+        return
+    events = tables.events
+    newest = sa.text("(pg_snapshot_xmax(pg_current_snapshot())::text)::bigint")
+    with database.write(alone=True) as connection:
+        restored = sa.select(events.c.id).where(events.c.xid >= newest).limit(1)
+        if connection.execute(restored).first() is not None:
+            connection.execute(sa.update(events).values(xid=0))
 
 
 def _keep_copy(database: FleetDatabase, before: str) -> None:
