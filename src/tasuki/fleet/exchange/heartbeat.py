@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -107,7 +108,10 @@ class HostHeartbeat:
             offset = (before + time.time()) / 2 - moment
             details = msgspec.structs.replace(details, clock_offset=round(offset, 3))
             own = hosts.c.id == self.database.host
-            values = {"last_seen": moment, "details": msgspec.to_builtins(details)}
+            values: dict[str, Any] = {
+                "last_seen": moment, "details": msgspec.to_builtins(details),
+                "address": _build_address(connection),
+            }  # fmt: skip
             query = sa.update(hosts).where(own).values(values)
             columns = (hosts.c.retired_at, hosts.c.given_up_at)
             row = connection.execute(query.returning(*columns)).first()
@@ -137,6 +141,13 @@ class HostHeartbeat:
                 f"The host {label} is back", text, host=self.database.host,
             )  # fmt: skip
         logger.warning(text)
+
+
+def _build_address(connection: sa.Connection) -> Any:
+    """Build the expression of the address from which the database is reached; empty for a socket."""
+    if connection.dialect.name == "sqlite":
+        return ""
+    return sa.func.coalesce(sa.func.host(sa.func.inet_client_addr()), "")
 
 
 def list_harnesses(data: Path) -> list[HostHarness]:

@@ -7,43 +7,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from tasuki.errors import HostNotFound, NotPossible, ServerFailed
+from tasuki.errors import NotPossible, ServerFailed
+from tasuki.fleet.exchange.host_list import find_host
 from tasuki.fleet.hosts import count_alive
 from tasuki.fleet.membership.roles import build_role_name, execute, require_owner
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import note
-from tasuki.text_safety import shorten_to_line
 
 STILL_OWNS = "2BP01"
 """The SQLSTATE of a role that is not dropped because something belongs to it."""
 
 log = logging.getLogger("tasuki.fleet")
-
-
-def find_host(connection: sa.Connection, name: str) -> tuple[str, str]:
-    """Return id and label of the host that an id, a label or the beginning of either names.
-
-    Raises HostNotFound where none or several match.
-    """
-    hosts = tables.hosts.c
-    found = [
-        (row.id, row.given_label or row.label, {row.id, row.given_label, row.label} - {""})
-        for row in connection.execute(
-            sa.select(hosts.id, hosts.label, hosts.given_label).order_by(hosts.id)
-        )
-    ]
-    whole = [(id, label) for id, label, names in found if name in names]
-    begun = [(id, label) for id, label, names in found if name and any(n.startswith(name) for n in names)]  # fmt: skip
-    matches = whole or begun
-    if len(matches) == 1:
-        return matches[0]
-    shown = shorten_to_line(name, 100)
-    if matches:
-        several = ", ".join(f"{label} ({id})" for id, label in matches)
-        raise HostNotFound(f"{shown!r} names several hosts: {several}. Give more of the id.")
-    known = ", ".join(f"{label} ({id})" for id, label, _ in found)
-    raise HostNotFound(f"No host {shown!r}. The hosts of this fleet: {known or 'none'}.")
 
 
 def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, Any]:
@@ -53,8 +28,9 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
     where the host used a role that is not its own. Raises HostNotFound; NotPossible while agents
     live there.
     """
-    with database.write() as connection:
-        id, label = find_host(connection, name)
+    host = find_host(database, name)
+    id, label = host.id, host.label
+    with database.write(alone=True) as connection:
         if id == own_host:
             raise NotPossible(
                 f"{label} is the host whose server was asked. Retire it from another one, or just end its server."
