@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from databases import Postgres, missing, postgres
-from fleets import SERVER, Refused, World
+from fleets import SERVER, Refused, World, refusal
 from machines import Machines, clone, git, host_of, machines, make_origin, seen_by
 from msgspec.structs import replace
 from test_fleet_machines import move, pair, prepare_move
@@ -80,6 +81,32 @@ def test_agents_go_on_while_the_database_is_away(tmp_path: Path) -> None:
 
         assert [] == two.prompts("Ordered meanwhile")
         assert (1, 1) == (len(two.prompts("Typed by hand")), len(two.prompts("Ordered later")))
+
+
+def test_a_host_that_is_frozen_does_nothing_late(fleet: Machines) -> None:
+    """A laptop whose lid was closed: orders are withdrawn, its connections are cut, and it wakes up sane."""
+    one, two = pair(fleet)
+    agent, sleeper = two.started(), host_of(two)
+    assert two.server
+    two.server.send_signal(signal.SIGSTOP)
+    try:
+        late = refusal(one, f"/api/agents/{agent}/send", {"text": "While you sleep"})
+        looked = refusal(one, f"/api/agents/{agent}/keys", {"key": "Escape"})
+        one.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            f"AND application_name LIKE 'tasuki {sleeper}%'"
+        )
+    finally:
+        two.server.send_signal(signal.SIGCONT)
+    seen_by(one, sleeper, seconds=60)
+    sent = one.api("POST", f"/api/agents/{agent}/send", {"text": "Good morning"})
+    time.sleep(2)
+
+    assert (409, True) == (late[0], "so it was withdrawn: nothing was done" in late[1])
+    assert (409, True) == (looked[0], "did not answer within 8 s. Nothing was done." in looked[1])
+    assert "proven" == sent["state"]
+    assert ([], 1) == (two.prompts("While you sleep"), len(two.prompts("Good morning")))
+    assert two.server.poll() is None
 
 
 # -- hosts that differ -----------------------------------------------------------------
