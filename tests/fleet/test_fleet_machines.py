@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from databases import Postgres
-from fleets import Refused, World, refusal
+from fleets import LIMITS, Refused, World, refusal
 from machines import Machines, clone, git, host_of, machines, make_origin, seen_by
 from waiting import retry_until
 
@@ -230,6 +230,30 @@ def test_a_cancelled_move_is_undone_on_the_other_host(fleet: Machines) -> None:
     assert "idle" == one.agent(agent)["state"]
     assert [] == [path.name for path in there.parent.glob("repo-*")]
     assert "" == git(there, "status", "--porcelain")
+
+
+def test_a_successor_that_asks_something_first_is_kept(fleet: Machines) -> None:
+    """It does not register in time: nothing is undone, the agent lives, and a retry goes on with it."""
+    one, two, agent, _, there = prepare_move(fleet)
+    two.kill(15)
+    two.serve(limits=json.dumps({**LIMITS, "register": 3.0}))
+    seen_by(one, host_of(two))
+    (two.folder / "script.json").write_text(json.dumps({"start_delay": 12.0, "rules": []}))
+
+    id = move(one, two, agent, there)
+    failed = one.ends(id, "failed", seconds=90)
+    place = Path(failed["move"]["place"])
+    was_there = place.is_dir()
+    one.idle(failed["successor_id"])
+    one.api("POST", f"/api/handoffs/{id}/retry")
+    done = one.ends(id, seconds=90)
+
+    assert "successor_silent" == failed["failure"]["code"]
+    assert "Nothing was undone; to undo the move, cancel it." in failed["failure"]["sentence"]
+    assert was_there
+    assert failed["successor_id"] == done["successor_id"]
+    assert 1 == len(two.seen("started"))
+    assert 1 == len(two.prompts("Begin your answer with this line"))
 
 
 POINTS = (

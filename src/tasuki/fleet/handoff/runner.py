@@ -183,7 +183,7 @@ class StepRunner:
 
         A move that fails before the agent has ended is undone on the other host first.
         """
-        sentence = self._undo(handoff, name, sentence)
+        sentence = self._undo(handoff, name, code, sentence)
         sentence = shorten_to_line(sentence, NOTE_CHARACTERS)
         remedy = REMEDIES[code].format(agent=handoff.agent_id)
         state = "uncertain" if code in UNCERTAIN_CODES else "failed"
@@ -212,15 +212,20 @@ class StepRunner:
         self.changes.notify([handoff.agent_id])
         return False
 
-    def _undo(self, handoff: FleetHandoff, name: str, sentence: str) -> str:
+    def _undo(self, handoff: FleetHandoff, name: str, code: str, sentence: str) -> str:
         """Undo the arrival of a move; return the sentence of the failure with what was undone."""
         if handoff.move is None or handoff.move.kind != "move":
             return sentence
         if name not in workflow.MOVE_ARRIVAL:
             return sentence
+        lives = f"Agent {handoff.agent_id} lives on where it is."
+        if not workflow.is_undone(name, code):
+            return (
+                f"{sentence.rstrip('.')}. Nothing was undone; to undo the move, cancel it. {lives}"
+            )
         current = queries.load_handoff(self.database, handoff.id)
         undone = move_steps.undo_arrival(self.context, current)
-        return f"{sentence.rstrip('.')}. Undone there: {undone} Agent {handoff.agent_id} lives on where it is."
+        return f"{sentence.rstrip('.')}. Undone there: {undone} {lives}"
 
     def undo_move(self, handoff_id: str) -> str:
         """Undo on this host what a cancelled move has made here; return what, as a sentence."""

@@ -48,6 +48,10 @@ MOVE_STEPS = (
 MOVE_FROM_THREAD_STEPS = ("write", *MOVE_STEPS[MOVE_STEPS.index("record") :])
 RESCUE_STEPS = ("restore", "write", "unpack", "record", *SUCCESSOR_STEPS)
 """The agent's host is gone: all is done on another one, from the copy of its thread."""
+ANSWERABLE_CODES = frozenset(
+    {"successor_silent", "skill_missing", "skill_refused", "skill_uncertain"}
+)
+"""Failures of a successor that lives: the operator looks at its pane, then retries."""
 SOURCE_STEPS = frozenset(
     {"await_idle", "instruct", "await_turn", "check", "write", "record", "pack", "shut_down"}
 )
@@ -104,13 +108,21 @@ def find_step_host(handoff: "FleetHandoff", step: str, source: str) -> str:
     return source if find_shape(handoff).is_on_source(step) else handoff.target_host
 
 
+def is_undone(failed_step: str, code: str) -> bool:
+    """Whether a move that failed at a step is undone on the new host.
+
+    A successor that lives and may wait for an answer, such as whether to trust its folder, stays.
+    """
+    return failed_step in MOVE_ARRIVAL and code not in ANSWERABLE_CODES
+
+
 def choose_resume_step(failed_step: str, code: str, shape: HandoffShape) -> str:
     """Choose the step with which a retry begins, after a failure of this code at a step.
 
     Steps of the outgoing agent start over; a successor that died is replaced by a new one. A move
     whose arrival failed was undone, so it is packed again.
     """
-    if shape.move == "move" and failed_step in ("pack", *MOVE_ARRIVAL):
+    if shape.move == "move" and (failed_step == "pack" or is_undone(failed_step, code)):
         return "pack"
     if code == "successor_died":
         return "create"
