@@ -22,8 +22,15 @@ SECONDS = 60.0
 class RealFleet(Fleet):
     """A fleet's server whose home and project are those of a world with a real program in it."""
 
-    def __init__(self, world: World, harness: str, arguments: tuple[str, ...] = ()) -> None:
-        super().__init__(world.folder / "fleet")
+    def __init__(
+        self,
+        world: World,
+        harness: str,
+        arguments: tuple[str, ...] = (),
+        name: str = "fleet",
+        database_url: str = "",
+    ) -> None:
+        super().__init__(world.folder / name, database_url)
         self.world, self.harness, self.arguments = world, harness, arguments
         self.home, self.work = world.home, world.project
         (self.folder / "where it is").mkdir()
