@@ -7,30 +7,33 @@ started, typed or begun a second time.
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from tasuki.errors import AlreadyUnderWay, HandoffNotFound, NotPossible, ServerEnds
 from tasuki.fleet.agents import lifecycle, limits
-from tasuki.fleet.agents.agent_ends import check_gone
+from tasuki.fleet.agents.agent_ends import AgentShutdown, check_gone
 from tasuki.fleet.agents.lifecycle import StartRequest, check_folder, check_hooks
 from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
+from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.handoff import commands, moves
 from tasuki.fleet.handoff.engine import build_queue_name
 from tasuki.fleet.handoff.forks import ForkRequest, begin_fork, check_fork
 from tasuki.fleet.handoff.moves import MovePreview, MoveRequest
-from tasuki.fleet.handoff.runner import record_order
+from tasuki.fleet.handoff.runner import StepRunner, record_order
 from tasuki.fleet.store import queries
+from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
-from tasuki.fleet.store.models import FleetAgent
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.text_safety import clean_text
-
-if TYPE_CHECKING:
-    from tasuki.fleet.service import Fleet
 
 HandoffOrder = Literal["retry", "cancel", "finish", "skip"]
 _SETTLERS = {
@@ -39,10 +42,32 @@ _SETTLERS = {
 }  # fmt: skip
 
 
+class OrderedFleet(Protocol):
+    """What orders need of the fleet of this host."""
+
+    database: FleetDatabase
+    data: Path
+    root: Path
+    host: str
+    panes: TmuxPanes
+    changes: ChangeFeed
+    lifecycle: lifecycle.AgentLifecycle
+    delivery: PromptDelivery
+    shutdown: AgentShutdown
+    requests: HostRequests
+    step_runner: StepRunner
+
+    def pass_to_engine(self, handoff: FleetHandoff) -> None:
+        """Pass a handoff that is recorded to the engine."""
+
+    def note(self, kind: str, text: str, **details: Any) -> None:
+        """Write a line into the log."""
+
+
 class LocalOrders:
     """Carries out orders on this host. `carry_out` takes them by name, with JSON values."""
 
-    def __init__(self, fleet: "Fleet") -> None:
+    def __init__(self, fleet: OrderedFleet) -> None:
         self.fleet = fleet
         self.database = fleet.database
         self._orders: Mapping[str, Callable[[str, dict[str, Any]], Any]] = {

@@ -131,7 +131,7 @@ class Fleet:
         )  # fmt: skip
         self.changes.on_log(self.listener.announce_log)
         self.keeper = ThreadKeeper(self.database, lambda: settings.keep_threads == "all")
-        self.intake = EventIntake(
+        self.intake: EventIntake = EventIntake(
             self.database, self.changes, self.host, read_skill=self._read_skill, threshold=self.threshold,
             on_commit=self._follow_events, socket=self.panes.find_socket_path,
         )  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import NotPossible
+from tasuki.fleet.handoff.bundles.git_commands import WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.handoff.bundles.places import lock_repository
 from tasuki.fleet.handoff.bundles.repositories import (
     Repository,
@@ -21,7 +22,6 @@ from tasuki.fleet.handoff.bundles.repositories import (
     read_status,
     show_path,
 )
-from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.text_safety import format_size
 
