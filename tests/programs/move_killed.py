@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tasuki.fleet.handoff.bundles import PackedWork, WorkPlace, undo_unpack, unpack_work
-from tasuki.fleet.handoff.bundles.git_commands import Git
+from tasuki.fleet.handoff.git_commands import Git
 
 cwd, what, packed, place, at = sys.argv[1:]
 points = 0

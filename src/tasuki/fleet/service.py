@@ -18,6 +18,7 @@ from tasuki.config.settings import LoadedSettings, find_fleet_root
 from tasuki.errors import AlreadyUnderWay, NotPossible, TasukiError
 from tasuki.fleet.agents.agent_ends import AgentShutdown, LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import AgentLifecycle, StartRequest
+from tasuki.fleet.agents.limit_handoffs import LimitHandoffs
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
@@ -33,7 +34,6 @@ from tasuki.fleet.exchange.thread_keeper import ThreadKeeper
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffEngine, build_lost_queue_name, build_queue_name
 from tasuki.fleet.handoff.forks import ForkRequest
-from tasuki.fleet.handoff.limit_handoffs import LimitHandoffs
 from tasuki.fleet.handoff.moves import MovePreview, MoveRequest, answer_target_question
 from tasuki.fleet.handoff.runner import StepRunner
 from tasuki.fleet.handoff.step_context import StepContext

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tasuki.draft.facts.git import GitProbe, run_git
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
+from tasuki.fleet.handoff.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.store.failures import StepFailed
 
 MOST_NAMED = 20

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tasuki.errors import NotPossible
 from tasuki.fleet.handoff.bundles.changes import WorkChanged, WorkShape, change_shape
-from tasuki.fleet.handoff.bundles.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.handoff.bundles.packs import (
     MOST_BUNDLE_BYTES,
     PackedWork,
@@ -28,6 +27,7 @@ from tasuki.fleet.handoff.bundles.repositories import (
     open_repository,
     read_status,
 )
+from tasuki.fleet.handoff.git_commands import NETWORK, WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.handoff.worktrees import WorktreePlan, has_branch, make_worktree
 from tasuki.fleet.store.failures import StepFailed
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from tasuki.fleet.handoff.bundles.git_commands import WRITE_SECONDS, Git
 from tasuki.fleet.handoff.bundles.packs import INTENT, MOST_BUNDLE_BYTES, copy_index
 from tasuki.fleet.handoff.bundles.repositories import (
     Repository,
@@ -17,6 +16,7 @@ from tasuki.fleet.handoff.bundles.repositories import (
     read_status,
     show_path,
 )
+from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.text_safety import format_size
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.git_commands import WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.handoff.bundles.places import lock_repository
 from tasuki.fleet.handoff.bundles.repositories import (
     Repository,
@@ -22,6 +21,7 @@ from tasuki.fleet.handoff.bundles.repositories import (
     read_status,
     show_path,
 )
+from tasuki.fleet.handoff.git_commands import WRITE_SECONDS, Git, GitFailed
 from tasuki.fleet.store.failures import StepFailed
 from tasuki.text_safety import format_size
 

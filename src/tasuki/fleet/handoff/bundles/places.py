@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.git_commands import GitFailed
 from tasuki.fleet.handoff.bundles.repositories import (
     Repository,
     describe_repository,
@@ -19,6 +18,7 @@ from tasuki.fleet.handoff.bundles.repositories import (
     open_repository,
     read_status,
 )
+from tasuki.fleet.handoff.git_commands import GitFailed
 from tasuki.fleet.handoff.worktrees import find_free_branch, has_branch
 
 LOCK_SECONDS = 120.0

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.git_commands import Git, GitFailed, mute_filters
+from tasuki.fleet.handoff.git_commands import Git, GitFailed, mute_filters
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, shorten_to_line
 

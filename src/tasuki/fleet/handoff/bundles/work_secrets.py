@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from tasuki.draft.redact.redactor import Redactor, redact
 from tasuki.errors import NotPossible
-from tasuki.fleet.handoff.bundles.git_commands import GitFailed
 from tasuki.fleet.handoff.bundles.repositories import (
     Repository,
     open_repository,
     read_status,
     show_path,
 )
+from tasuki.fleet.handoff.git_commands import GitFailed
 from tasuki.patterns import compile_pattern
 
 MOST_SECONDS = 20.0
