@@ -359,7 +359,10 @@ def test_it_describes_itself(served: Served) -> None:
         "/health",
     } <= set(got.json["paths"])
     body = got.json["components"]["schemas"]["NewHandoff"]["properties"]
-    assert {"reason", "context", "goal", "force", "from", "to"} == set(body)
+    assert {
+        "reason", "context", "goal", "force", "from", "to", "to_host", "to_cwd", "worktree",
+        "with_secrets", "dry_run",
+    } == set(body)  # fmt: skip
     assert b"<script" not in got.body
     assert 404 == served.ask("GET", "/schema/swagger").status
 

@@ -1,0 +1,239 @@
+"""The operator's orders for agents and handoffs, given to whichever host they concern."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tasuki.errors import AlreadyUnderWay, NotPossible
+from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
+from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.delivery.messages import read_screen
+from tasuki.fleet.exchange.host_list import find_host, load_host, read_labels
+from tasuki.fleet.exchange.orders import HostOrders
+from tasuki.fleet.exchange.requests import HostRequests
+from tasuki.fleet.exchange.shared_files import share_persona
+from tasuki.fleet.handoff import commands
+from tasuki.fleet.handoff.engine import build_lost_queue_name
+from tasuki.fleet.handoff.forks import ForkRequest
+from tasuki.fleet.handoff.moves import MovePreview, MoveRequest
+from tasuki.fleet.handoff.workflow import MOVE_ARRIVAL
+from tasuki.fleet.local_orders import HandoffOrder, LocalOrders
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff
+from tasuki.launch.tmux.panes import TmuxPanes
+
+PREVIEW_SECONDS = 30.0
+"""How long another host may take to say what a move would do: it asks a third one."""
+
+
+class FleetOrders:
+    """Carries orders out on this host, or gives them to the host of the agent, and waits.
+
+    Raises HostAway where that one does not answer.
+    """
+
+    database: FleetDatabase
+    host: str
+    root: Path
+    panes: TmuxPanes
+    local: LocalOrders
+    orders: HostOrders
+    requests: HostRequests
+
+    # -- agents ------------------------------------------------------------------------
+
+    def start_agent(self, request: StartRequest, host: str = "") -> FleetAgent:
+        """Start an agent, on this host or another one of the fleet.
+
+        Raises PersonaNotFound, NotPossible, AlreadyUnderWay, HarnessMissing, LaunchFailed,
+        HostNotFound, HostAway.
+        """
+        target = find_host(self.database, host).id if host else self.host
+        if target != self.host and not request.cwd:
+            raise NotPossible("An agent on another host needs a folder there. Name one: --cwd")
+        if request.persona:
+            share_persona(self.database, self.root, request.persona)
+        arguments = {"request": msgspec.to_builtins(request)}
+        return self._load_agent(self._order(target, "start", arguments))
+
+    def adopt_agent(
+        self, *, pane: str, harness: str, persona: str = "", session: str = "", host: str = ""
+    ) -> FleetAgent:
+        """Adopt an agent that is already running in a pane. Raises NotPossible, HostAway."""
+        target = find_host(self.database, host).id if host else self.host
+        arguments = {"pane": pane, "harness": harness, "persona": persona, "session": session}
+        return self._load_agent(self._order(target, "adopt", arguments))
+
+    def send_text(self, agent_id: int, text: str, key: str = "") -> dict[str, Any]:
+        """Type a text to an agent as a prompt, once for each key.
+
+        Raises AgentNotFound, NotPossible, HostAway.
+        """
+        arguments = {"agent_id": agent_id, "text": text, "key": key}
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "send", arguments, key=key)
+        return sent
+
+    def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
+        """Tell an agent whose usage limit has reset to go on, as `send_text`."""
+        arguments = {"agent_id": agent_id, "key": key, "force": force}
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "resume", arguments, key=key)
+        return sent
+
+    def read_screen(self, agent_id: int) -> str:
+        """Return what the pane of an agent shows, without secrets.
+
+        Raises AgentNotFound, NotPossible, HostAway.
+        """
+        if (host := self._find_host(agent_id)) != self.host:
+            return str(self.requests.ask(host, "screen", {"agent_id": agent_id}))
+        return read_screen(self.panes, queries.load_agent(self.database, agent_id))
+
+    def press_key(self, agent_id: int, key: str) -> None:
+        """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""
+        arguments = {"agent_id": agent_id, "key": key}
+        if (host := self._find_host(agent_id)) != self.host:
+            self.requests.ask(host, "press_key", arguments)
+        else:
+            self.local.press_key(arguments)
+
+    def stop_agent(self, agent_id: int) -> FleetAgent:
+        """End an agent by its own exit command.
+
+        Raises AgentNotFound, NotPossible, StepFailed, HostAway.
+        """
+        host, arguments = self._find_host(agent_id), {"agent_id": agent_id}
+        return self._load_agent(self._order(host, "stop", arguments, alone=f"stop-{agent_id}"))
+
+    def _order(
+        self, host: str, name: str, arguments: dict[str, Any], *, key: str = "", alone: str = ""
+    ) -> Any:
+        """Carry an order out on its host; return its result, a JSON value."""
+        if host == self.host:
+            return self.local.carry_out("", name, arguments)
+        own_key = f"{name}-{host}-{key}" if key else ""
+        return self.orders.give(host, name, arguments, key=own_key, alone=alone)
+
+    def _find_host(self, agent_id: int) -> str:
+        return queries.load_agent(self.database, agent_id).host
+
+    def _load_agent(self, agent_id: int) -> FleetAgent:
+        return queries.load_agent(self.database, agent_id)
+
+    def describe_other_host(self, agent_id: int) -> str:
+        """Return a sentence where an agent is another host's; empty for this one's.
+
+        Raises AgentNotFound.
+        """
+        host = self._find_host(agent_id)
+        if host == self.host:
+            return ""
+        label = read_labels(self.database, [host]).get(host, host)
+        return f"Agent {agent_id} runs on the host {label}, not on this one. Attach to it there: tasuki agent attach {agent_id}"
+
+    # -- handoffs ----------------------------------------------------------------------
+
+    def hand_off(
+        self,
+        agent_id: int,
+        request: commands.HandoffRequest,
+        queue: str = "",
+        move: MoveRequest | None = None,
+    ) -> FleetHandoff:
+        """Begin to hand an agent off, with `move` to another host; return at once.
+
+        Raises AgentNotFound, NotPossible, AlreadyUnderWay, HostNotFound, HostAway.
+        """
+        host = self._find_carrier(agent_id, move)
+        arguments = {
+            "agent_id": agent_id, "request": msgspec.to_builtins(request), "queue": queue,
+            "move": msgspec.to_builtins(move) if move else None, "new_id": uuid.uuid4().hex,
+        }  # fmt: skip
+        id = self._order(host, "handoff", arguments, alone=f"handoff-{agent_id}")
+        return queries.load_handoff(self.database, id)
+
+    def preview_move(self, agent_id: int, move: MoveRequest) -> MovePreview:
+        """Say what a move of an agent to another host would do, and what stands in its way.
+
+        Raises AgentNotFound, HostNotFound, HostAway.
+        """
+        host = self._find_carrier(agent_id, move)
+        arguments = {"agent_id": agent_id, "move": msgspec.to_builtins(move)}
+        if host == self.host:
+            return self.local.preview_move(arguments)
+        answer = self.requests.ask(host, "preview_move", arguments, PREVIEW_SECONDS)
+        return msgspec.convert(answer, MovePreview)
+
+    def _find_carrier(self, agent_id: int, move: MoveRequest | None) -> str:
+        """Find the host that begins a handoff: the agent's; the new one where that is gone."""
+        host = self._find_host(agent_id)
+        if move is None or host == self.host:
+            return host
+        if load_host(self.database, host).state not in ("given up", "retired"):
+            return host
+        return find_host(self.database, move.host).id
+
+    def fork_agent(self, agent_id: int, request: ForkRequest) -> FleetHandoff:
+        """Begin to start a second agent from an agent's thread, which goes on; return at once.
+
+        Raises AgentNotFound, NotPossible, PersonaNotFound, AlreadyUnderWay, StoreFailed, HostAway.
+        """
+        arguments = {
+            "agent_id": agent_id, "request": msgspec.to_builtins(request),
+            "new_id": uuid.uuid4().hex,
+        }  # fmt: skip
+        id = self._order(self._find_host(agent_id), "fork", arguments)
+        return queries.load_handoff(self.database, id)
+
+    def recover_lost_agents(self, reason: str) -> list[tuple[LostAgent, FleetHandoff | None]]:
+        """Recover every lost agent of this host, a few at once; each with its handoff.
+
+        None where that was refused.
+        """
+        queue, recovered = build_lost_queue_name(self.host), []
+        for lost in find_lost_agents(self.database, self.panes, self.host):
+            handoff: FleetHandoff | None = None
+            try:
+                if lost.retried:
+                    handoff = self.retry(lost.retried.id, queue)
+                elif not lost.refused:
+                    request = commands.HandoffRequest(reason, from_thread=True)
+                    handoff = self.hand_off(lost.agent.id, request, queue)
+            except (NotPossible, AlreadyUnderWay) as error:
+                lost = LostAgent(lost.agent, lost.retried, str(error))
+            recovered.append((lost, handoff))
+        return recovered
+
+    def retry(self, handoff_id: str, queue: str = "") -> FleetHandoff:
+        """Continue a failed handoff. Raises HandoffNotFound, NotPossible, HostAway."""
+        return self.order_handoff(handoff_id, "retry", queue)
+
+    def order_handoff(self, handoff_id: str, order: HandoffOrder, queue: str = "") -> FleetHandoff:
+        """Carry out an operator's order for a handoff, as `commands` describes it.
+
+        Any host can cancel, also while the handoff's own is away. Raises HandoffNotFound,
+        NotPossible, HostAway.
+        """
+        handoff = queries.load_handoff(self.database, handoff_id)
+        host = self.host if order == "cancel" else handoff.host
+        arguments = {
+            "handoff_id": handoff.id, "order": order, "attempt": handoff.attempt, "queue": queue,
+        }  # fmt: skip
+        self._order(host, "order", arguments)
+        if order == "cancel":
+            self._undo_cancelled(handoff)
+        return queries.load_handoff(self.database, handoff.id)
+
+    def _undo_cancelled(self, handoff: FleetHandoff) -> None:
+        """Let the target of a cancelled move undo what it has made, now or once it is back."""
+        if not (handoff.move and handoff.move.kind == "move"):
+            return
+        if handoff.step not in (*MOVE_ARRIVAL, "shut_down"):
+            return
+        agent = queries.load_agent(self.database, handoff.agent_id)
+        if agent.ended_at is None:
+            key = f"undo-{handoff.id}-{handoff.attempt}"
+            arguments = {"handoff_id": handoff.id}
+            self.orders.leave(handoff.target_host, "undo_move", arguments, key)
