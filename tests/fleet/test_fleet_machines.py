@@ -172,7 +172,10 @@ def test_a_dry_run_names_every_obstacle_and_does_nothing(fleet: Machines) -> Non
         "--dry-run",
     )
 
+    with (here / "huge.bin").open("wb") as huge:
+        huge.truncate(60 << 20)
     said = one.tasuki(*words, "--to-cwd", str(elsewhere), code=3)
+    (here / "huge.bin").unlink()
     two.install()
     (here / "key.env").unlink()
     fine = one.tasuki(*words, "--to-cwd", str(there))
@@ -181,6 +184,9 @@ def test_a_dry_run_names_every_obstacle_and_does_nothing(fleet: Machines) -> Non
     assert "key.env line 1" in said
     assert SECRET not in said
     assert f"{elsewhere} is no checkout of" in said
+    (large,) = [line for line in said.splitlines() if "50 MB" in line]
+    assert "huge.bin" in large
+    assert "" == git(here, "for-each-ref", "refs/tasuki")
     assert "can move to web1.example.com" in fine
     assert "Uncommitted work travels along (2 files" in fine
     assert [] == one.api("GET", "/api/handoffs")["handoffs"]
