@@ -77,7 +77,7 @@ def test_nothing_of_a_repository_runs(pair: Pair, tmp_path: Path) -> None:
     set_traps(pair.source, trap)
     set_traps(pair.target, trap)
     state = describe_repository(str(pair.source))
-    secrets = find_secrets_in_work(str(pair.source))
+    secrets = find_secrets_in_work(str(pair.source)).found
     packed = pack_work(str(pair.source), ID)
     place = pair.plan(packed)
     unpack_work(str(pair.target), place, packed, ID)

@@ -36,7 +36,7 @@ def test_added_lines_alone_are_looked_through(pair: Pair) -> None:
     (pair.source / "config").mkdir()
     (pair.source / "config" / "dev.env").write_text(f"a\n\n{KEY}\n")
     (pair.source / "ignored.log").write_text(KEY)
-    found = find_secrets_in_work(str(pair.source))
+    found = find_secrets_in_work(str(pair.source)).found
 
     assert sorted(found) == [
         f"committed.env line 3 {FOUND} (aws access key)",
@@ -60,17 +60,18 @@ def test_odd_names_and_files_are_named(pair: Pair) -> None:
     (pair.source / "bin").write_bytes(b"\0" + KEY.encode())
     (pair.source / "tracked.bin").write_bytes(b"\0" + KEY.encode())
     git(pair.source, "add", "tracked.bin")
-    found = find_secrets_in_work(str(pair.source))
+    secrets = find_secrets_in_work(str(pair.source))
+    found = secrets.found
 
     shown = ["a\\nb.env", 'q"q', "sp ace", "ü", "\\xff", "b\\s", "t b"]
     for name in shown:
         for folder in ("", "tracked/"):
             assert f"{folder}{name} line 2 {FOUND} (aws access key)" in found
-    assert "bin is binary and was not looked through." in found
-    assert "tracked.bin is binary and was not looked through." in found
-    assert len(found) == 2 * len(shown) + 3
-    assert KEY not in str(found)
-    assert TOKEN not in str(found)
+    assert "bin is binary and was not looked through." in secrets.unread
+    assert "tracked.bin is binary and was not looked through." in secrets.unread
+    assert (len(found), len(secrets.unread)) == (2 * len(shown) + 1, 2)
+    assert KEY not in str(secrets)
+    assert TOKEN not in str(secrets)
 
 
 def test_a_diff_within_a_file_misleads_nobody(pair: Pair) -> None:
@@ -78,7 +79,8 @@ def test_a_diff_within_a_file_misleads_nobody(pair: Pair) -> None:
     text = f"diff --git a/x b/x\n+++ b/x\n@@ -1 +1,900 @@\n+{KEY}\n"
     (pair.source / "README").write_text(text)
 
-    assert find_secrets_in_work(str(pair.source)) == (f"README line 4 {FOUND} (aws access key)",)
+    found = find_secrets_in_work(str(pair.source)).found
+    assert found == (f"README line 4 {FOUND} (aws access key)",)
 
 
 def test_it_is_bounded(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,15 +88,16 @@ def test_it_is_bounded(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_secrets, "MOST_BYTES", 3_000_000)
     for name in "abcd":
         (pair.source / name).write_bytes(b"word word\n" * 150_000)
-    found = find_secrets_in_work(str(pair.source))
+    found = find_secrets_in_work(str(pair.source)).unread
     assert "a is large: only its first 1 MB was looked through." in found
     assert "d and what follows was not looked through: it is too much." in found
     (pair.source / "README").write_bytes(b"word word\n" * 400_000)
     assert any(
-        s.startswith("git diff and what follows") for s in find_secrets_in_work(str(pair.source))
+        s.startswith("git diff and what follows")
+        for s in find_secrets_in_work(str(pair.source)).unread
     )
     monkeypatch.setattr(work_secrets, "MOST_SECONDS", 0.0)
-    assert any("took too long" in s for s in find_secrets_in_work(str(pair.source)))
+    assert any("took too long" in s for s in find_secrets_in_work(str(pair.source)).unread)
 
 
 def test_a_repository_that_git_cannot_read_is_not_called_clean(pair: Pair) -> None:

@@ -34,7 +34,7 @@ def pack_work(context: StepContext, handoff: FleetHandoff) -> str:
     _pack_record(context, handoff)
     if not plan.checkout:
         return "the thread; there is no repository"
-    if not plan.with_secrets and (found := bundles.find_secrets_in_work(agent.cwd)):
+    if not plan.with_secrets and (found := bundles.find_secrets_in_work(agent.cwd).found):
         raise StepFailed("work_not_packed", f"{found[0]}. It would travel with the work.")
     packed = bundles.pack_work(agent.cwd, handoff.id)
     shared_files.store_parcel(context.database, handoff.id, BUNDLE, packed.bundle)

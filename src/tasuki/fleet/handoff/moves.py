@@ -191,11 +191,28 @@ def _find_source_obstacles(
         count = len(repository.dirty)
         names = ", ".join(repository.dirty[:5])
         yield MoveObstacle("uncommitted", f"Uncommitted work travels along ({count} files: {names}).", blocks=False)  # fmt: skip
-    if repository.top and not request.with_secrets:
-        for sentence in bundles.find_secrets_in_work(agent.cwd):
-            yield MoveObstacle(
-                "secrets", f"{sentence}. Remove or ignore it, or use --with-secrets."
-            )
+    if repository.commit and repository.origin and not repository.problem:
+        yield from _look_into_work(agent, request)
+
+
+def _look_into_work(agent: FleetAgent, request: MoveRequest) -> Iterator[MoveObstacle]:
+    """Look for secrets in what would travel, and pack it as the move would; git forgets it again."""
+    try:
+        if not request.with_secrets:
+            secrets = bundles.find_secrets_in_work(agent.cwd)
+            for sentence in secrets.found:
+                text = f"{sentence}. Remove or ignore it, or use --with-secrets."
+                yield MoveObstacle("secrets", text)
+            for sentence in secrets.unread:
+                yield MoveObstacle("unread", sentence, blocks=False)
+        id = f"preview-{agent.id}"
+        packed = bundles.pack_work(agent.cwd, id)
+        bundles.remove_pack(agent.cwd, id)
+    except (TasukiError, OSError) as error:
+        yield MoveObstacle("work_not_packed", str(error))
+        return
+    for sentence in packed.left_out:
+        yield MoveObstacle("left_out", sentence, blocks=False)
 
 
 def _ask_target(

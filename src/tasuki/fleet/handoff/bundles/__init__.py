@@ -13,13 +13,14 @@ from tasuki.fleet.handoff.bundles.repositories import (
     describe_repository,
     is_same_origin,
 )
-from tasuki.fleet.handoff.bundles.work_secrets import find_secrets_in_work
+from tasuki.fleet.handoff.bundles.work_secrets import WorkSecrets, find_secrets_in_work
 
 __all__ = [
     "MOST_BUNDLE_BYTES",
     "PackedWork",
     "RepositoryState",
     "WorkPlace",
+    "WorkSecrets",
     "describe_repository",
     "find_secrets_in_work",
     "is_same_origin",

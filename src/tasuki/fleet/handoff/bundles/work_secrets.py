@@ -53,35 +53,48 @@ class _Added(Struct):
     note: str = ""
 
 
-def find_secrets_in_work(cwd: str) -> tuple[str, ...]:
+class WorkSecrets(Struct, frozen=True):
+    """What looks like a secret, a sentence each with file, line and kind; and what was not read."""
+
+    found: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def find_secrets_in_work(cwd: str) -> WorkSecrets:
     """Find what looks like a secret in the uncommitted files and unpublished commits of a folder.
 
-    Only added lines are looked through. Each sentence names file, line and kind; further ones
-    name what was not looked through: binary files, large ones, and what took too long.
-    Raises NotPossible.
+    Only added lines are looked through. Binary files, large ones, and what took too long are named
+    as unread. Raises NotPossible.
     """
     repository = open_repository(cwd)
     until = time.monotonic() + MOST_SECONDS
     found: dict[str, None] = {}
+    unread: dict[str, None] = {}
     try:
         for added in _list_added(repository):
             found.update(dict.fromkeys(_judge(added)))
-            if time.monotonic() > until or len(found) >= MOST_SENTENCES:
-                found["Not all files were looked through: it took too long, or too much was found."] = None  # fmt: skip
+            unread.update(dict.fromkeys(_describe_unread(added)))
+            if time.monotonic() > until or len(found) + len(unread) >= MOST_SENTENCES:
+                unread["Not all files were looked through: it took too long, or too much was found."] = None  # fmt: skip
                 break
     except GitFailed as error:
         raise NotPossible(str(error)) from error
-    return tuple(found)
+    return WorkSecrets(tuple(found), tuple(unread))
 
 
-def _judge(added: _Added) -> Iterator[str]:
-    """Yield a sentence for each secret in added lines, or for a file without lines."""
+def _describe_unread(added: _Added) -> Iterator[str]:
     name = redact(show_path(added.path))[0]
     if added.note:
         yield f"{name} {added.note}"
-        return
-    if sum(len(line) + 1 for line in added.lines) > MOST_FILE_BYTES:
+    elif sum(len(line) + 1 for line in added.lines) > MOST_FILE_BYTES:
         yield f"{name} is large: only its first {MOST_FILE_BYTES // 1_000_000} MB was looked through."
+
+
+def _judge(added: _Added) -> Iterator[str]:
+    """Yield a sentence for each secret in added lines."""
+    name = redact(show_path(added.path))[0]
+    if added.note:
+        return
     text = b"\n".join(added.lines)[:MOST_FILE_BYTES].decode("utf-8", "replace")
     starts = [0]
     for line in text.split("\n"):
