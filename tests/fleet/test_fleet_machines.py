@@ -187,7 +187,6 @@ def test_a_dry_run_names_every_obstacle_and_does_nothing(fleet: Machines) -> Non
     assert "note      huge.bin is binary and was not looked through." in said
     (large,) = [line for line in said.splitlines() if "more than" in line]
     assert "huge.bin (" in large
-    assert 0
     assert "" == git(here, "for-each-ref", "refs/tasuki")
     assert "can move to web1.example.com" in fine
     assert "Uncommitted work travels along (2 files" in fine
