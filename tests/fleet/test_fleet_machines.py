@@ -338,7 +338,10 @@ def test_a_host_that_sleeps_loses_nothing(fleet: Machines) -> None:
     one.api("POST", f"/api/agents/{agent}/send", {"text": "Good morning"})
 
     assert 409 == status
-    assert "is away: it was last seen 60 minutes ago. Nothing was done." in sentence
+    assert (
+        "Nothing was done. The host web1.example.com is away: it was last seen 60 minutes ago."
+        == sentence
+    )
     assert "(away)" in shown
     assert "idle" == one.agent(one.idle(agent))["state"]
     assert ([], 1) == (two.prompts("Too late"), len(two.prompts("Good morning")))

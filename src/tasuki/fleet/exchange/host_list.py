@@ -175,7 +175,7 @@ def check_reachable(host: FleetHostRow) -> FleetHostRow:
     """Raise HostAway where no order reaches a host now."""
     if host.is_reachable:
         return host
-    raise HostAway(f"{describe_absence(host)} Nothing was done.")
+    raise HostAway(f"Nothing was done. {describe_absence(host)}")
 
 
 def describe_absence(host: FleetHostRow) -> str:

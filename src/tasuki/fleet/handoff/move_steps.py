@@ -45,7 +45,8 @@ def pack_work(context: StepContext, handoff: FleetHandoff) -> str:
             work_commit=packed.work_commit, left_out=packed.left_out, undone="",
         ),
     )  # fmt: skip
-    return f"{len(packed.files)} uncommitted files, {len(packed.bundle) / 1024:.0f} KiB"
+    count = len(packed.files)
+    return f"uncommitted files: {count or 'none'}; {len(packed.bundle) / 1024:.0f} KiB travel"
 
 
 def forget_pack(context: StepContext, handoff: FleetHandoff) -> None:

@@ -190,7 +190,7 @@ def _find_source_obstacles(
     if repository.dirty:
         count = len(repository.dirty)
         names = ", ".join(repository.dirty[:5])
-        yield MoveObstacle("uncommitted", f"Uncommitted work travels along ({count} files: {names}).", blocks=False)  # fmt: skip
+        yield MoveObstacle("uncommitted", f"Uncommitted work travels along ({count} {'file' if count == 1 else 'files'}: {names}).", blocks=False)  # fmt: skip
     if repository.commit and repository.origin and not repository.problem:
         yield from _look_into_work(agent, request)
 
