@@ -20,6 +20,7 @@ from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find
 from tasuki.fleet.exchange.logins import find_login
 from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.handoff import bundles
+from tasuki.fleet.handoff.bundles.repositories import MOST_DIRTY
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, MovePlan
@@ -189,8 +190,11 @@ def _find_source_obstacles(
         )
     if repository.dirty:
         count = len(repository.dirty)
-        names = ", ".join(repository.dirty[:5])
-        yield MoveObstacle("uncommitted", f"Uncommitted work travels along ({count} {'file' if count == 1 else 'files'}: {names}).", blocks=False)  # fmt: skip
+        files = (
+            "1 file" if count == 1 else f"{count}{' or more' if count >= MOST_DIRTY else ''} files"
+        )
+        text = f"Uncommitted work travels along ({files}: {', '.join(repository.dirty[:5])})."
+        yield MoveObstacle("uncommitted", text, blocks=False)
     if repository.commit and repository.origin and not repository.problem:
         yield from _look_into_work(agent, request)
 
