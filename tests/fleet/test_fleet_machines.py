@@ -60,15 +60,19 @@ def test_every_order_reaches_the_agent_wherever_it_is(fleet: Machines) -> None:
 
 
 def test_an_order_with_the_same_key_is_typed_once(fleet: Machines) -> None:
-    """Repeated from both hosts, it is the same order."""
+    """Repeated from both hosts it is the same order; for another agent it is another, with another text refused."""
     one, two = pair(fleet)
-    agent = two.started()
-    for _ in range(2):
-        request = two.started  # the server answers
-        assert request
-        one.tasuki("agent", "send", str(agent), "--key", "k1", "Once alone")
+    kim = one.api("POST", "/api/personas", {"role": "developer", "name": "kim", "skill": "Be."})
+    agent, other = two.started(), two.started(persona=kim["slug"])
+    for world in (one, one, two):
+        world.tasuki("agent", "send", str(agent), "--key", "k1", "Once alone")
+        two.idle(agent)
+    one.tasuki("agent", "send", str(other), "--key", "k1", "Once alone")
+    wrong = one.tasuki("agent", "send", str(agent), "--key", "k1", "Something else", code=1)
 
-    assert 1 == len(two.prompts("Once alone"))
+    assert 2 == len(two.prompts("Once alone"))
+    assert "This key was used for another text" in wrong
+    assert [] == two.prompts("Something else")
 
 
 def test_what_is_refused_there_is_refused_here(fleet: Machines) -> None:

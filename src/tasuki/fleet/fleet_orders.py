@@ -1,5 +1,6 @@
 """The operator's orders for agents and handoffs, given to whichever host they concern."""
 
+import hashlib
 import uuid
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ class FleetOrders:
         """Carry an order out on its host; return its result, a JSON value."""
         if host == self.host:
             return self.local.carry_out("", name, arguments)
-        own_key = f"{name}-{host}-{key}" if key else ""
+        own_key = _digest_order(name, arguments) if key else ""
         return self.orders.give(host, name, arguments, key=own_key, alone=alone)
 
     def _find_host(self, agent_id: int) -> str:
@@ -237,3 +238,8 @@ class FleetOrders:
             key = f"undo-{handoff.id}-{handoff.attempt}"
             arguments = {"handoff_id": handoff.id}
             self.orders.leave(handoff.target_host, "undo_move", arguments, key)
+
+
+def _digest_order(name: str, arguments: dict[str, Any]) -> str:
+    """Return a digest by which an order with a key is the same one again: with the same words."""
+    return hashlib.sha256(msgspec.json.encode([name, arguments], order="sorted")).hexdigest()[:32]
