@@ -38,6 +38,7 @@ HANDOFFS = 5
 LATE_SECONDS = 6.0
 """How long the stream is still read behind the last event."""
 IDLE_SECONDS = 30.0
+SETTLE_SECONDS = 20.0
 PAGE = Path(__file__).resolve().parent / "README.md"
 DELAYED = Path(__file__).resolve().parent / "delayed.py"
 Cells = tuple[str, ...]
@@ -107,10 +108,9 @@ def started(setting: Setting, postgres: databases.Postgres) -> Iterator[Fleet]:
         yield Fleet(worlds, postgres if name else None, name)
 
 
-def wait_for_others(made: Fleet) -> None:
-    """Wait until every host knows by its sign of life that it is not alone, and announces its news."""
-    if len(made.worlds) > 1:
-        time.sleep(12.0)
+def settle() -> None:
+    """Wait until every host knows the others by their signs of life, and has pruned its log once."""
+    time.sleep(SETTLE_SECONDS)
 
 
 # -- events ----------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def measure_events(setting: Setting, postgres: databases.Postgres, seconds: floa
             Load(world, RATE, range(number * AGENTS, (number + 1) * AGENTS))
             for number, world in enumerate(made.worlds)
         ]
-        wait_for_others(made)
+        settle()
         asyncio.run(run_all(loads, 3.0))  # warm: every agent is known
         for load in loads:
             load.took, load.failed, load.run_id, load.begun = [], 0, time.time_ns(), {}
@@ -231,8 +231,7 @@ def measure_idle(setting: Setting, postgres: databases.Postgres, _seconds: float
     """What servers that do nothing ask of PostgreSQL."""
     with started(setting, postgres) as made:
         assert made.postgres
-        wait_for_others(made)
-        time.sleep(5.0)
+        settle()
         before = count(
             made, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{}'"
         )
