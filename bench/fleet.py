@@ -70,13 +70,16 @@ def quantile(values: list[float], share: float) -> float:
 
 # -- events ----------------------------------------------------------------------------
 
-TURN = ("UserPromptSubmit", "Stop")
+TURN, KINDS = ("UserPromptSubmit", "Stop"), ("prompt", "idle")
 
 
 class Load:
     """Hooks of many agents, and readers of live events."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, rate: float = RATE, agents: range = range(SENDERS)) -> None:
+        self.rate, self.agents = rate, agents
+        self.begun: dict[str, float] = {}
+        """When a turn's prompt and end were sent, by the log's word and the turn's id."""
         self.host, _, port = world.address().rpartition(":")
         self.port = int(port)
         self.token = (world.data / "fleet/token").read_text().strip()
@@ -84,19 +87,22 @@ class Load:
         self.took: list[float] = []
         self.failed = 0
         self.run_id = time.time_ns()
+        self.turn = 0
+        """The number of the first turn."""
 
     async def event(self, agent: int, number: int) -> None:
         """One hook, by a connection of its own."""
-        name = TURN[number % 2]
+        name, turn = TURN[number % 2], f"{agent}-{self.turn + number // 2}"
         body = json.dumps({
             "hook_event_name": name, "session_id": f"bench-{agent}", "cwd": "/tmp",
-            "prompt": "go on", "prompt_id": f"{agent}-{number // 2}", "transcript_path": "",
+            "prompt": "go on", "prompt_id": turn, "transcript_path": "",
         }).encode()  # fmt: skip
         head = (
             f"POST /api/hooks/claude HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Authorization: Bearer {self.hook_token}\r\nX-Tasuki-Event: {self.run_id}-{agent}-{number}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         ).encode()
+        self.begun[f"{KINDS[number % 2]} {turn}"] = time.time()
         began = time.perf_counter()
         try:
             reader, writer = await asyncio.open_connection(self.host, self.port)
@@ -115,12 +121,13 @@ class Load:
         """The load, at its rate whatever the answers take."""
         began, sent, tasks = time.perf_counter(), 0, set()
         while (now := time.perf_counter() - began) < seconds:
-            while sent < now * RATE:
-                task = asyncio.create_task(self.event(sent % SENDERS, sent // SENDERS))
+            while sent < now * self.rate:
+                agent = self.agents[sent % len(self.agents)]
+                task = asyncio.create_task(self.event(agent, sent // len(self.agents)))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
                 sent += 1
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(max(0.001, sent / self.rate - now))
         await asyncio.gather(*tasks)
 
 
@@ -363,12 +370,11 @@ def table(rows: list[Row]) -> str:
     return "\n".join(("| what | figure | bound |", "|---|---|---|", *lines))
 
 
-def write(text: str) -> None:
-    """Put the figures into the page."""
-    page = PAGE.read_text("utf-8")
-    head, _, rest = page.partition("<!-- fleet -->\n")
-    tail = rest.partition("<!-- /fleet -->")[2]
-    PAGE.write_text(f"{head}<!-- fleet -->\n{text}\n<!-- /fleet -->{tail}", "utf-8")
+def put_between(page: Path, mark: str, text: str) -> None:
+    """Put figures into a page, between two marks."""
+    head, _, rest = page.read_text("utf-8").partition(f"<!-- {mark} -->\n")
+    tail = rest.partition(f"<!-- /{mark} -->")[2]
+    page.write_text(f"{head}<!-- {mark} -->\n{text}\n<!-- /{mark} -->{tail}", "utf-8")
 
 
 def main() -> None:
@@ -394,7 +400,7 @@ def main() -> None:
     text = table(rows)
     print(text)
     if options.write:
-        write(text)
+        put_between(PAGE, "fleet", text)
 
 
 if __name__ == "__main__":

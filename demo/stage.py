@@ -6,6 +6,7 @@ model. Nothing of the user's is read or written, and everything is taken away at
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,9 @@ class Stage:
         self.journal = folder / "journal.jsonl"
         self.sockets = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
         self.server: subprocess.Popen[bytes] | None = None
+        self.prompt = "$"
+        self.options: tuple[str, ...] = ()
+        """Options of `tasuki serve`."""
         (folder / "home").mkdir()
         (folder / "project").mkdir()
         (folder / "config.toml").write_text('notify_about = ""\n')  # no desktop is told of it
@@ -54,7 +58,7 @@ class Stage:
     def run(self, *words: str, show: bool = True) -> str:
         """Run a command of tasuki and show it as one would type it; what it prints."""
         if show:
-            say(f"\n$ tasuki {' '.join(words)}")
+            say(f"\n{self.prompt} tasuki {shlex.join(words)}")
         done = subprocess.run(
             [str(TASUKI), *words], env=self.env, cwd=self.folder / "project", text=True,
             capture_output=True, check=False,
@@ -67,10 +71,10 @@ class Stage:
 
     def serve(self) -> None:
         """Start the server, and wait until it answers."""
-        say("\n$ tasuki serve &")
+        say(f"\n{self.prompt} tasuki {shlex.join(('serve', *self.options))} &")
         with (self.folder / "server.log").open("ab") as log:
             self.server = subprocess.Popen(
-                [str(TASUKI), "serve", "--port", "0"], env=self.env, cwd=self.folder, stdout=log,
+                [str(TASUKI), "serve", "--port", "0", *self.options], env=self.env, cwd=self.folder, stdout=log,
                 stderr=log, start_new_session=True,
             )  # fmt: skip
         until(lambda: (self.data / "fleet" / "address").exists() and self._answers())
@@ -97,7 +101,7 @@ class Stage:
     def kill(self) -> None:
         """End the server as a crash would."""
         assert self.server
-        say(f"\n$ kill -9 {self.server.pid}        # the server")
+        say(f"\n{self.prompt} kill -9 {self.server.pid}        # the server")
         self.server.send_signal(signal.SIGKILL)
         self.server.wait()
         (self.data / "fleet" / "address").unlink(missing_ok=True)
@@ -148,14 +152,21 @@ def stage(rules: Callable[[Path], Iterable[dict[str, Any]]]) -> Iterator[Stage]:
     `rules` tells the script of the agents from that folder.
     """
     needed("tmux", "curl")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, frame: sys.exit(128 + number))
-    with tempfile.TemporaryDirectory(prefix="tasuki-demo-", ignore_cleanup_errors=True) as folder:
-        made = Stage(Path(folder), rules(Path(folder)))
+    with temporary() as folder:
+        made = Stage(folder, rules(folder))
         try:
             yield made
         finally:
             made.close()
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """A folder that is taken away, also when this program is told to end."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    with tempfile.TemporaryDirectory(prefix="tasuki-demo-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def needed(*programs: str) -> None:

@@ -40,6 +40,12 @@ has_postgres() {
   return 1
 }
 
+# need_postgres WHAT: install PostgreSQL where that is possible; end if it is missing.
+need_postgres() {
+  has_postgres || install_packages postgresql postgresql
+  has_postgres || { say "$1 needs PostgreSQL. Debian: apt install postgresql. macOS: brew install postgresql."; exit 1; }
+}
+
 # The same names as in tests/support/browser.py.
 has_chromium() {
   for program in chromium-headless-shell chromium chromium-browser google-chrome; do

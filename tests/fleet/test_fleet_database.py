@@ -2,12 +2,21 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from databases import Postgres
 
 from tasuki.fleet.hooks import spool
+from tasuki.fleet.hooks.batch_rows import load_batch_rows
+from tasuki.fleet.hooks.correlator import HookPost, ReceivedEvent
 from tasuki.fleet.hosts import identify_host
-from tasuki.fleet.store import log
-from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
+from tasuki.fleet.store import log, tables
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, is_temporary
+from tasuki.harness.protocol import AgentEvent
 
 FULL, NORMAL = 2, 1
 
@@ -44,6 +53,137 @@ def test_there_is_one_writer_at_a_time(database: FleetDatabase) -> None:
     other.join(20)
 
     assert written == ["first", "second"]
+
+
+@pytest.fixture
+def fleet(postgres: Postgres) -> Iterator[FleetDatabase]:
+    """The tables in PostgreSQL."""
+    database = FleetDatabase(postgres.make(), "h")
+    yield database
+    database.close()
+    postgres.drop(database.url)
+
+
+def build_line(event_id: str) -> dict[str, Any]:
+    """A line of the log."""
+    return {
+        "event_id": event_id, "at": 1.0, "received_at": 1.0, "kind": "prompt", "agent_id": None,
+        "handoff_id": None, "text": "", "data": {},
+    }  # fmt: skip
+
+
+def write_lines(database: FleetDatabase, *lines: list[str], first: str = "") -> None:
+    """Write lines in one transaction, those of each list by one statement; `first` before them."""
+    with database.write_after_reading(count_lines) as (connection, _):
+        if first:
+            query = sa.insert(tables.events).values(build_line(first)).returning(tables.events.c.id)
+            connection.execute(query).scalar_one()
+        with database.commit_together(connection):
+            for some in lines:
+                log.write_lines(connection, list(map(build_line, some)))
+
+
+def count_lines(connection: sa.Connection) -> int:
+    """How many lines the log has."""
+    return int(
+        connection.execute(sa.select(sa.func.count()).select_from(tables.events)).scalar_one()
+    )
+
+
+def read_count(database: FleetDatabase) -> int:
+    """The same, by another connection."""
+    with database.read() as connection:
+        return count_lines(connection)
+
+
+@pytest.mark.parametrize("first", ["", "first"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [["b"], ["known"]], [["known"], ["b"], ["c"]], [["b"], ["c", "known", "d"], ["e"]],
+        [["b", "c"], ["d", "e", "known"]],
+    ],
+    ids=lambda lines: "-".join("+".join(some) for some in lines),
+)  # fmt: skip
+def test_what_is_committed_together_is_written_whole_or_not_at_all(
+    fleet: FleetDatabase, lines: list[list[str]], first: str
+) -> None:
+    """A statement that fails takes the others with it, says which rule it broke, and harms nothing later."""
+    write_lines(fleet, ["known"])
+    with pytest.raises(sa.exc.IntegrityError, match="unique constraint") as refused:
+        write_lines(fleet, *lines, first=first)
+    after_failure = read_count(fleet)
+    write_lines(fleet, ["f"], ["g", "h"], first="i")
+    write_lines(fleet)
+    with fleet.engine.connect() as connection:
+        raw = connection.connection.driver_connection
+        assert raw
+        left = (raw.autocommit, raw.info.transaction_status, raw.info.pipeline_status)
+
+    assert not is_temporary(refused.value)
+    assert (1, 5) == (after_failure, read_count(fleet))
+    assert (False, 0, 0) == left
+
+
+def test_a_connection_that_breaks_before_a_commit_is_told_as_temporary(
+    fleet: FleetDatabase, postgres: Postgres
+) -> None:
+    """Nothing is written, and the next transaction gets another connection."""
+
+    def find_process(connection: sa.Connection) -> int:
+        return int(connection.execute(sa.select(sa.func.pg_backend_pid())).scalar_one())
+
+    def break_and_write() -> None:
+        with fleet.write_after_reading(find_process) as (connection, process):
+            postgres.tell(f"SELECT pg_terminate_backend({process}, 5000)")
+            with fleet.commit_together(connection):
+                log.write_lines(connection, [build_line("a")])
+
+    with pytest.raises(sa.exc.OperationalError) as broken:
+        break_and_write()
+    before = read_count(fleet)
+    write_lines(fleet, ["b"])
+
+    assert is_temporary(broken.value)
+    assert (0, 1) == (before, read_count(fleet))
+
+
+def test_the_rows_of_a_batch_are_those_of_their_tables(fleet: FleetDatabase) -> None:
+    """PostgreSQL tells them as JSON: every value of every column comes back as it is."""
+    with fleet.write() as connection:
+        connection.execute(sa.insert(tables.personas).values(
+            slug="dev-con-1", role="dev", name="con", number=1, folder="/ü\\\"'", created_at=1.1, threshold=66.6,
+        ))  # fmt: skip
+        for number in range(3):
+            connection.execute(sa.insert(tables.agents).values(
+                harness="claude", state="busy", state_at=1795664100.7006894 + number / 3, cwd="/\n\u2028 %s", host="h",
+                started_at=1795664100.0, session="s" if number else "other", children=["a", {"b": [1, None]}],
+                persona="dev-con-1", token_hash="" if number else "digest", context_used=99.999999999999 / 3,
+            ))  # fmt: skip
+            connection.execute(sa.insert(tables.intents).values(
+                id=f"i{number}", agent_id=number + 1, kind="send", pane="%1", proof="{}", created_at=0.1 + number,
+                state="proven", proven_at=1e-9, turn="t", end={"words": "ü"} if number else None,
+            ))  # fmt: skip
+        connection.execute(sa.insert(tables.events).values(build_line("seen")))
+    events = [
+        ReceivedEvent(HookPost("claude", b"", event_id=id), AgentEvent("idle", "s"), 1.0)
+        for id in ("seen", "new")
+    ]
+    with fleet.read() as connection:
+        rows = load_batch_rows(connection, events, "h")
+        mine = tables.agents.c.session == "s"
+        query = sa.select(tables.agents).where(mine).order_by(tables.agents.c.id)
+        agents = [dict(row) for row in connection.execute(query).mappings()]
+        query = sa.select(tables.intents).where(tables.intents.c.agent_id.in_([2, 3]))
+        query = query.order_by(tables.intents.c.created_at.desc())
+        intents = [dict(row) for row in connection.execute(query).mappings()]
+        persona = dict(connection.execute(sa.select(tables.personas)).mappings().one())
+
+    assert {"seen"} == rows.seen
+    assert (2, agents) == (len(agents), rows.agents)
+    assert (2, intents) == (len(intents), rows.intents)
+    assert rows.personas is not None
+    assert {"dev-con-1": persona} == {slug: vars(row) for slug, row in rows.personas.items()}
 
 
 def test_a_newer_status_line_is_not_taken_for_the_one_before(tmp_path: Path) -> None:

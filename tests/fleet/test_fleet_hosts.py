@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,8 +16,9 @@ from databases import Postgres
 from fleets import TASUKI, World, once, refusal
 from waiting import retry_until
 
-from tasuki.fleet.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, identify_host
-from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url
+from tasuki.fleet.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, FleetHost, identify_host
+from tasuki.fleet.server_locks import AdvisoryClaim
+from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, normalize_url
 
 NAMES = ["Anns-MacBook-Pro.local", "web1.example.com", "x" * 200, "büro-höhle-日本", "A"]
 
@@ -112,6 +114,45 @@ def test_two_hosts_on_one_database(tmp_path: Path, worlds: ExitStack, postgres: 
     for world, id in zip((one, two), ids, strict=True):
         once(world, world.ends(id))
     assert 2 == len({row["host"] for row in one.agent_rows()})
+
+
+def test_a_host_that_waits_for_another_ones_start_holds_up_no_index(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    """DBOS builds indexes concurrently, which waits for every statement that runs meanwhile."""
+    url = normalize_url(postgres.make())
+    starts, waits = (AdvisoryClaim(url, FleetHost(f"h00000000000{n}", "x")) for n in (1, 2))
+    starts.take()
+    waits.take()
+    waited = threading.Event()
+
+    def wait() -> None:
+        with waits.hold_start_lock():
+            waited.set()
+
+    waiting = threading.Thread(target=wait)
+    builder = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with builder.connect() as connection:
+        with starts.hold_start_lock():
+            waiting.start()
+            retry_until(lambda: any(map(asks_for_start, connection.execute(_ACTIVITY).scalars())))
+            connection.exec_driver_sql("SET statement_timeout = '20s'")
+            connection.exec_driver_sql("CREATE INDEX CONCURRENTLY more ON hosts (label)")
+            too_early = waited.is_set()
+        waiting.join(20)
+    builder.dispose()
+    starts.release()
+    waits.release()
+
+    assert (False, True) == (too_early, waited.is_set())
+
+
+_ACTIVITY = sa.text("SELECT query FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+
+def asks_for_start(query: str) -> bool:
+    """Whether a session's last statement was about the lock under which servers start."""
+    return "advisory_lock" in query
 
 
 def test_an_order_for_an_agent_of_a_host_that_is_away_is_refused(

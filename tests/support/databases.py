@@ -75,6 +75,7 @@ class Postgres:
             self._process = subprocess.Popen(
                 [*_as_nobody(), _program("postgres"), "-D", str(self.data), *settings],
                 stdout=subprocess.DEVNULL, stderr=log, cwd="/",
+                start_new_session=True,  # Ctrl-C in the terminal is not meant for it
             )  # fmt: skip
         retry_until(self._answers, 30)
 

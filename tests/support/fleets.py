@@ -141,11 +141,17 @@ class World:
     # -- the server --------------------------------------------------------------------
 
     def serve(
-        self, *options: str, at: str = "", limits: str = "", later: str = "", port: int = 0
+        self,
+        *options: str,
+        at: str = "",
+        limits: str = "",
+        later: str = "",
+        port: int = 0,
+        seconds: float = 30,
     ) -> None:
         """Start the server; `at` names a point of the code at which it stops and waits to be killed.
 
-        `later`: it is a later version of tasuki. `port` 0 is a free one.
+        `later`: it is a later version of tasuki. `port` 0 is a free one, and `seconds` is how long it may take.
         """
         self.reached.unlink(missing_ok=True)
         (self.data / "fleet" / "address").unlink(missing_ok=True)
@@ -166,7 +172,7 @@ class World:
                     [*self.prefix, sys.executable, str(SERVER), *words],
                     env=env, cwd=self.folder, stdout=output, stderr=output,
                 )  # fmt: skip
-        retry_until(self._answers, 30)
+        retry_until(self._answers, seconds)
 
     def refused(self, *options: str) -> str:
         """What a server says that does not start: one message, and no traceback."""

@@ -5,6 +5,8 @@ guard, which raises an alert.
 """
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,12 +26,17 @@ FAILED_STATES = ("failed", "uncertain", "cancelled")
 
 
 class PersonaThresholds:
-    """The personas of one batch of events, each read on first use."""
+    """The personas of one batch of events; each that is not in `known` is read on first use."""
 
-    def __init__(self, connection: sa.Connection, threshold: float) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        threshold: float,
+        known: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.connection = connection
         self.threshold = threshold
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = dict(known)
 
     def get_persona(self, agent: Row) -> Any | None:
         """Return the persona of an agent, None for an anonymous one."""

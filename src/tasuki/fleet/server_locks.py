@@ -32,6 +32,8 @@ LOCK_SUFFIX = ".server"
 """Added to the path of SQLite's file to name the file that is locked."""
 LOOK_SECONDS = 1.0
 """How often the connection that holds PostgreSQL's lock is looked at."""
+START_SECONDS = 0.1
+"""How often a starting server looks whether another one has started."""
 PATIENCE = 3.0
 """Seconds for which a lock is retried: a killed server frees it a moment later."""
 LOCK_CLASS = 0x7A51
@@ -260,10 +262,16 @@ class AdvisoryClaim:
 
     @contextmanager
     def hold_start_lock(self) -> Iterator[None]:
-        """Hold the lock under which no other host's server starts."""
+        """Hold the lock under which no other host's server starts.
+
+        It is asked for again and again: a statement that waits keeps an old snapshot, and the server
+        that has the lock may be building an index concurrently, which waits for old snapshots.
+        """
         assert self._connection
         parameters = {"number": START_LOCK}
-        self._connection.execute(sa.text("SELECT pg_advisory_lock(:number)"), parameters)
+        query = sa.text("SELECT pg_try_advisory_lock(:number)")
+        while not self._connection.execute(query, parameters).scalar_one():
+            time.sleep(START_SECONDS)
         try:
             yield
         finally:

@@ -5,7 +5,7 @@ sent ──no trace of it──▶ uncertain
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -79,10 +79,12 @@ _MARK_INTENT = (
     .where(tables.intents.c.id == sa.bindparam("wanted"), tables.intents.c.state != "proven")
     .values(state=sa.bindparam("now"), proven_at=sa.bindparam("then"))
 )
+IS_OPEN = tables.intents.c.ended_at.is_(None)
+"""Whether no end of its turn was reported."""
 _FIND_OPEN = (
     sa.select(tables.intents)
     .where(
-        tables.intents.c.ended_at.is_(None),
+        IS_OPEN,
         tables.intents.c.agent_id.in_(sa.bindparam("agents", expanding=True)),
     )
     .order_by(tables.intents.c.created_at.desc())
@@ -102,12 +104,22 @@ _FIND_TURN_ENDS = (
 
 
 class IntentMatcher:
-    """Matches the prompts and turn ends of one batch of events with typed texts."""
+    """Matches the prompts and turn ends of one batch of events with typed texts.
 
-    def __init__(self, connection: sa.Connection, agents: Sequence[int]) -> None:
+    `intents` are the open ones of these agents, newest first; None to read them when needed.
+    """
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        agents: Sequence[int],
+        intents: Iterable[dict[str, Any]] | None = None,
+    ) -> None:
         self.connection = connection
         self.agents = agents
         self._open: dict[int, list[dict[str, Any]]] | None = None
+        if intents is not None:
+            self._open = _sort_by_agent(intents)
         self._changed: dict[str, dict[str, Any]] = {}
         self._ends: list[tuple[int, float, str, dict[str, Any]]] = []
 
@@ -172,10 +184,8 @@ class IntentMatcher:
     def _find_open(self, agent_id: int) -> list[dict[str, Any]]:
         """Find the texts typed to an agent that have no end yet, newest first."""
         if self._open is None:
-            self._open = {}
             rows = self.connection.execute(_FIND_OPEN, {"agents": self.agents}).mappings()
-            for row in rows:
-                self._open.setdefault(row["agent_id"], []).append(dict(row))
+            self._open = _sort_by_agent(map(dict, rows))
         return [row for row in self._open.get(agent_id, ()) if row["ended_at"] is None]
 
     def _update_intent(self, intent: dict[str, Any], **values: Any) -> None:
@@ -189,6 +199,13 @@ class IntentMatcher:
             self.connection.execute(
                 build_update(tables.intents, tuple(values)), {"b_id": id, **bound}
             )
+
+
+def _sort_by_agent(intents: Iterable[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
+    by_agent: dict[int, list[dict[str, Any]]] = {}
+    for intent in intents:
+        by_agent.setdefault(intent["agent_id"], []).append(intent)
+    return by_agent
 
 
 def _is_own_end(intent: dict[str, Any], turn: str, ended_at: float) -> bool:

@@ -101,7 +101,8 @@ class HostHeartbeat:
 
     def _write(self, details: HostDetails) -> "sa.Row[tuple[float | None, float | None]] | None":
         hosts = tables.hosts
-        with self.database.write(synced=False) as connection:
+        # events of hooks must not wait for it
+        with self.database.open_transaction() as connection:
             clock = build_database_clock(connection)
             before = time.time()
             moment = float(connection.execute(sa.select(clock)).scalar_one())

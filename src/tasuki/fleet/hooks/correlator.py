@@ -57,7 +57,7 @@ def hash_token(token: str) -> str:
 
 
 class EventCorrelator:
-    """Finds the agents of one batch of events; rows are read once and changed in place.
+    """Finds the agents of one batch of events among `rows`, which are changed in place.
 
     A token binds the first session that is seen with it, and the sessions that the same process
     continues with after `/clear` and the like. A nested agent inherits the token in its
@@ -79,7 +79,7 @@ class EventCorrelator:
     def __init__(
         self,
         connection: sa.Connection,
-        batch: Sequence[ReceivedEvent],
+        rows: Iterable[Row],
         host: str,
         socket: Callable[[], str] = str,
     ) -> None:
@@ -88,17 +88,8 @@ class EventCorrelator:
         self.socket = socket
         self.rows: dict[int, Row] = {}
         self.original_rows: dict[int, Row] = {}
-        self._load_rows(batch)
-
-    def _load_rows(self, batch: Sequence[ReceivedEvent]) -> None:
-        wanted = {
-            "hashes": list({hash_token(h.post.token) for h in batch} - {""}),
-            "sessions": list({h.event.session for h in batch} - {""}),
-            "panes": list({h.post.pane for h in batch} - {""}),
-            "host": self.host,
-        }
-        for row in self.connection.execute(_FIND_AGENTS, wanted).mappings():
-            self._keep_row(dict(row))
+        for row in rows:
+            self._keep_row(row)
 
     def _keep_row(self, row: Row) -> None:
         self.rows[row["id"]] = row
@@ -278,24 +269,6 @@ def is_same_socket(hook_socket: str, fleet_socket: str) -> bool:
 
 
 _ODD_CHARACTERS = compile_pattern(r"[^A-Za-z0-9%/._,:@+=~-]")
-
-
-def _match_any(column: sa.Column[Any], name: str) -> Any:
-    return column.in_(sa.bindparam(name, expanding=True))
-
-
-_AGENTS = tables.agents.c
-_FIND_AGENTS = (
-    sa.select(tables.agents)
-    .where(
-        _match_any(_AGENTS.token_hash, "hashes")
-        | _match_any(_AGENTS.session, "sessions")
-        | (_match_any(_AGENTS.pane, "panes") & (_AGENTS.session == "")),
-        _AGENTS.host == sa.bindparam("host"),
-    )
-    .order_by(_AGENTS.id)
-)
-"""Agents that events may belong to. The statement is built once: that is slower than running it."""
 
 
 # -- callers ---------------------------------------------------------------------------

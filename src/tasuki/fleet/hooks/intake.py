@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -23,8 +24,9 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents.limits import describe_limit
 from tasuki.fleet.delivery import outbox
+from tasuki.fleet.hooks.batch_rows import BatchRows, load_batch_rows
 from tasuki.fleet.hooks.correlator import EventCorrelator, HookPost, ReceivedEvent
-from tasuki.fleet.store import log, states, tables
+from tasuki.fleet.store import log, states
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
@@ -181,9 +183,10 @@ class EventIntake:
         if not received:
             return [""] * len(posts)
         # an event that is lost with the machine belongs to an agent that is lost too
-        with self.database.write(synced=False) as connection:
+        read = partial(load_batch_rows, events=received, host=self.host)
+        with self.database.write_after_reading(read) as (connection, known):
             batch = _EventBatch(self, connection, received)
-            answers = batch.carry_out()
+            answers = batch.carry_out(known)
         self.taken += len(received)
         self.changes.notify(batch.touched)
         if batch.unmeasured or batch.idle or batch.limited:
@@ -239,11 +242,6 @@ class _AnswerRelay:
                 answer.set_result(text)
 
 
-_FIND_SEEN = sa.select(tables.events.c.event_id).where(
-    tables.events.c.event_id.in_(sa.bindparam("ids", expanding=True))
-)
-
-
 class _EventBatch:
     """The events of one transaction."""
 
@@ -261,14 +259,16 @@ class _EventBatch:
         self.unmeasured: set[int] = set()
         self.redactor = Redactor()
 
-    def carry_out(self) -> dict[int, str]:
+    def carry_out(self, known: BatchRows) -> dict[int, str]:
         """Take every event in; return the answers by the identity of the received event."""
-        seen = self._read_seen_ids()
+        seen = known.seen
         correlator = EventCorrelator(
-            self.connection, self.events, self.intake.host, self.intake.socket
+            self.connection, known.agents, self.intake.host, self.intake.socket
         )
-        personas = automation.PersonaThresholds(self.connection, self.intake.threshold)
-        matcher = outbox.IntentMatcher(self.connection, correlator.list_ids())
+        personas = automation.PersonaThresholds(
+            self.connection, self.intake.threshold, known.personas or {}
+        )
+        matcher = outbox.IntentMatcher(self.connection, correlator.list_ids(), known.intents)
         answers: dict[int, str] = {}
         for received in self.events:
             agent = correlator.find_agent(received)
@@ -280,16 +280,17 @@ class _EventBatch:
             if agent is None:
                 continue
             answers[id(received)] = self._take_event(agent, received, personas, matcher)
-        correlator.write_back()
-        matcher.write_back()
-        log.write_lines(self.connection, self.rows)
-        for kind, agent, at, text in self.alerts:
-            alerts.raise_agent_alert(self.connection, kind, agent, at, text)
+        # an alert reads the id of its own row
+        together = (
+            nullcontext() if self.alerts else self.intake.database.commit_together(self.connection)
+        )
+        with together:
+            correlator.write_back()
+            matcher.write_back()
+            log.write_lines(self.connection, self.rows)
+            for kind, agent, at, text in self.alerts:
+                alerts.raise_agent_alert(self.connection, kind, agent, at, text)
         return answers
-
-    def _read_seen_ids(self) -> set[str]:
-        ids = [h.post.event_id for h in self.events if h.post.event_id]
-        return set(self.connection.execute(_FIND_SEEN, {"ids": ids}).scalars())
 
     def _take_event(
         self,

@@ -5,11 +5,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -46,6 +46,7 @@ _AWAY_CODES = ("08", "53", "57P", "40", "55P03")
 _LOCK_FLEET = sa.select(sa.func.pg_advisory_xact_lock(WRITE_LOCK))
 
 log = logging.getLogger("tasuki.fleet")
+T = TypeVar("T")
 
 
 def build_sqlite_url(path: Path) -> str:
@@ -121,8 +122,9 @@ def _check_idle(connection: Any, record: Any, _proxy: Any) -> None:
     if returned_at is None or time.monotonic() - returned_at < IDLE_SECONDS:
         return
     try:
+        connection.autocommit = True  # otherwise this would be three round trips
         connection.execute("SELECT 1")
-        connection.rollback()
+        connection.autocommit = False
     except Exception as error:
         raise sa.exc.DisconnectionError from error
 
@@ -285,6 +287,66 @@ class FleetDatabase:
             yield connection
 
     @contextmanager
+    def write_after_reading(
+        self, read: Callable[[sa.Connection], T]
+    ) -> Iterator[tuple[sa.Connection, T]]:
+        """Yield a transaction like `write`, unsynced, and what `read` returns just before it.
+
+        On PostgreSQL `read` runs outside of the transaction, so that BEGIN can travel with the first
+        write. Within, it would see the same: each statement sees the newest state, and no other
+        thread of this host writes in between.
+        """
+        held = self._hold_connection(writes=True, synced=False)
+        with self._write_turn, held as connection:
+            if self.is_sqlite:
+                with connection.begin():
+                    yield connection, read(connection)
+                return
+            # the pool resets the isolation level, and so what `commit_together` changes
+            rows = read(connection.execution_options(isolation_level="AUTOCOMMIT"))
+            connection.rollback()
+            connection.execution_options(isolation_level="READ COMMITTED")
+            with connection.begin():
+                yield connection, rows
+
+    @contextmanager
+    def commit_together(self, connection: sa.Connection) -> Iterator[None]:
+        """Send the statements of the block and COMMIT in one round trip, where PostgreSQL allows it.
+
+        Takes a connection of `write_after_reading`. The block reads no results: they come with the
+        commit, which raises what failed. Nothing can be written in this transaction afterwards.
+        """
+        if self.is_sqlite:
+            yield
+            return
+        import psycopg  # SQLite needs none
+        from psycopg.pq import TransactionStatus
+
+        raw = connection.connection.driver_connection
+        assert isinstance(raw, psycopg.Connection)
+        has_begun = raw.info.transaction_status != TransactionStatus.IDLE
+        if has_begun or not psycopg.Pipeline.is_supported():
+            yield
+            return
+        raw.autocommit = True  # psycopg would wait for its own BEGIN
+        try:
+            with raw.pipeline():
+                raw.execute("BEGIN")
+                yield
+                raw.execute("COMMIT")
+            assert raw.info.transaction_status == TransactionStatus.IDLE
+        except BaseException as error:
+            with suppress(psycopg.Error):
+                raw.rollback()  # the pool does so only where it began
+            if not isinstance(error, psycopg.Error):
+                raise
+            if raw.closed:
+                connection.invalidate(error)
+            raise sa.exc.DBAPIError.instance(
+                None, None, _find_cause(error), psycopg.Error, connection_invalidated=raw.closed
+            ) from error
+
+    @contextmanager
     def open_transaction(self) -> Iterator[sa.Connection]:
         """Yield a transaction that waits for no other writer.
 
@@ -373,6 +435,15 @@ class FleetDatabase:
     def close(self) -> None:
         """Give every connection back."""
         self.engine.dispose()
+
+
+def _find_cause(error: BaseException) -> BaseException:
+    """Find why a pipeline was aborted: its last statements only say that it was."""
+    from psycopg.errors import PipelineAborted
+
+    while isinstance(error, PipelineAborted) and error.__context__ is not None:
+        error = error.__context__
+    return error
 
 
 def _disable_automatic_begin(connection: Any, _record: Any) -> None:

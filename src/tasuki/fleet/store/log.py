@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.store import tables
 
-_INSERT = sa.insert(tables.events)
+_INSERT = sa.insert(tables.events).inline()  # nobody asks for the new ids
 EXCERPT_CHARACTERS = 300
 """Characters of a prompt or an answer that the log keeps."""
 
