@@ -290,13 +290,13 @@ class Fleet:
         Raises AgentNotFound, NotPossible, HostAway.
         """
         arguments = {"agent_id": agent_id, "text": text, "key": key}
-        sent: dict[str, Any] = self._order(self._find_host(agent_id), "send", arguments, key=key)
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "send", arguments)
         return sent
 
     def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
         """Tell an agent whose usage limit has reset to go on, as `send_text`."""
         arguments = {"agent_id": agent_id, "key": key, "force": force}
-        sent: dict[str, Any] = self._order(self._find_host(agent_id), "resume", arguments, key=key)
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "resume", arguments)
         return sent
 
     def read_screen(self, agent_id: int) -> str:
@@ -324,14 +324,11 @@ class Fleet:
         host, arguments = self._find_host(agent_id), {"agent_id": agent_id}
         return self._load_agent(self._order(host, "stop", arguments, alone=f"stop-{agent_id}"))
 
-    def _order(
-        self, host: str, name: str, arguments: dict[str, Any], *, key: str = "", alone: str = ""
-    ) -> Any:
+    def _order(self, host: str, name: str, arguments: dict[str, Any], *, alone: str = "") -> Any:
         """Carry an order out on its host; return its result, a JSON value."""
         if host == self.host:
             return self.local.carry_out("", name, arguments)
-        own_key = f"{name}-{host}-{key}" if key else ""
-        return self.orders.give(host, name, arguments, key=own_key, alone=alone)
+        return self.orders.give(host, name, arguments, alone=alone)
 
     def _find_host(self, agent_id: int) -> str:
         return queries.load_agent(self.database, agent_id).host
