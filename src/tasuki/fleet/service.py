@@ -24,7 +24,7 @@ from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.delivery.messages import read_screen
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
-from tasuki.fleet.exchange.host_list import find_host, load_host, read_labels
+from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
 from tasuki.fleet.exchange.listener import HostListener
 from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
 from tasuki.fleet.exchange.requests import HostRequests, RequestHandler
@@ -365,7 +365,7 @@ class Fleet:
             "agent_id": agent_id, "request": msgspec.to_builtins(request), "queue": queue,
             "move": msgspec.to_builtins(move) if move else None, "new_id": uuid.uuid4().hex,
         }  # fmt: skip
-        id = self._order(host, "handoff", arguments, alone=f"handoff-{agent_id}")
+        id = self._order(host, "handoff", arguments)
         return queries.load_handoff(self.database, id)
 
     def preview_move(self, agent_id: int, move: MoveRequest) -> MovePreview:
@@ -431,14 +431,20 @@ class Fleet:
         NotPossible, HostAway.
         """
         handoff = queries.load_handoff(self.database, handoff_id)
-        host = self.host if order == "cancel" else handoff.host
+        host = self.host if order == "cancel" else self._find_living_host(handoff)
         arguments = {
             "handoff_id": handoff.id, "order": order, "attempt": handoff.attempt, "queue": queue,
         }  # fmt: skip
         self._order(host, "order", arguments)
+        ordered = queries.load_handoff(self.database, handoff.id)
         if order == "cancel":
-            self._undo_cancelled(handoff)
-        return queries.load_handoff(self.database, handoff.id)
+            self._undo_cancelled(ordered)
+        return ordered
+
+    def _find_living_host(self, handoff: FleetHandoff) -> str:
+        """Find the host that takes orders for a handoff: this one, if its own is gone for good."""
+        with self.database.read() as connection:
+            return self.host if describe_gone(connection, handoff.host) else handoff.host
 
     def _undo_cancelled(self, handoff: FleetHandoff) -> None:
         """Let the target of a cancelled move undo what it has made, now or once it is back."""
