@@ -1,6 +1,5 @@
 """The operator's orders for agents and handoffs, given to whichever host they concern."""
 
-import hashlib
 import uuid
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.delivery.messages import read_screen
-from tasuki.fleet.exchange.host_list import find_host, load_host, read_labels
+from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
 from tasuki.fleet.exchange.orders import HostOrders
 from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.exchange.shared_files import share_persona
@@ -74,13 +73,13 @@ class FleetOrders:
         Raises AgentNotFound, NotPossible, HostAway.
         """
         arguments = {"agent_id": agent_id, "text": text, "key": key}
-        sent: dict[str, Any] = self._order(self._find_host(agent_id), "send", arguments, key=key)
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "send", arguments)
         return sent
 
     def resume_agent(self, agent_id: int, key: str = "", *, force: bool = False) -> dict[str, Any]:
         """Tell an agent whose usage limit has reset to go on, as `send_text`."""
         arguments = {"agent_id": agent_id, "key": key, "force": force}
-        sent: dict[str, Any] = self._order(self._find_host(agent_id), "resume", arguments, key=key)
+        sent: dict[str, Any] = self._order(self._find_host(agent_id), "resume", arguments)
         return sent
 
     def read_screen(self, agent_id: int) -> str:
@@ -108,14 +107,11 @@ class FleetOrders:
         host, arguments = self._find_host(agent_id), {"agent_id": agent_id}
         return self._load_agent(self._order(host, "stop", arguments, alone=f"stop-{agent_id}"))
 
-    def _order(
-        self, host: str, name: str, arguments: dict[str, Any], *, key: str = "", alone: str = ""
-    ) -> Any:
+    def _order(self, host: str, name: str, arguments: dict[str, Any], *, alone: str = "") -> Any:
         """Carry an order out on its host; return its result, a JSON value."""
         if host == self.host:
             return self.local.carry_out("", name, arguments)
-        own_key = _digest_order(name, arguments) if key else ""
-        return self.orders.give(host, name, arguments, key=own_key, alone=alone)
+        return self.orders.give(host, name, arguments, alone=alone)
 
     def _find_host(self, agent_id: int) -> str:
         return queries.load_agent(self.database, agent_id).host
@@ -152,7 +148,7 @@ class FleetOrders:
             "agent_id": agent_id, "request": msgspec.to_builtins(request), "queue": queue,
             "move": msgspec.to_builtins(move) if move else None, "new_id": uuid.uuid4().hex,
         }  # fmt: skip
-        id = self._order(host, "handoff", arguments, alone=f"handoff-{agent_id}")
+        id = self._order(host, "handoff", arguments)
         return queries.load_handoff(self.database, id)
 
     def preview_move(self, agent_id: int, move: MoveRequest) -> MovePreview:
@@ -218,14 +214,20 @@ class FleetOrders:
         NotPossible, HostAway.
         """
         handoff = queries.load_handoff(self.database, handoff_id)
-        host = self.host if order == "cancel" else handoff.host
+        host = self.host if order == "cancel" else self._find_living_host(handoff)
         arguments = {
             "handoff_id": handoff.id, "order": order, "attempt": handoff.attempt, "queue": queue,
         }  # fmt: skip
         self._order(host, "order", arguments)
+        ordered = queries.load_handoff(self.database, handoff.id)
         if order == "cancel":
-            self._undo_cancelled(handoff)
-        return queries.load_handoff(self.database, handoff.id)
+            self._undo_cancelled(ordered)
+        return ordered
+
+    def _find_living_host(self, handoff: FleetHandoff) -> str:
+        """Find the host that takes orders for a handoff: this one, if its own is gone for good."""
+        with self.database.read() as connection:
+            return self.host if describe_gone(connection, handoff.host) else handoff.host
 
     def _undo_cancelled(self, handoff: FleetHandoff) -> None:
         """Let the target of a cancelled move undo what it has made, now or once it is back."""
@@ -238,8 +240,3 @@ class FleetOrders:
             key = f"undo-{handoff.id}-{handoff.attempt}"
             arguments = {"handoff_id": handoff.id}
             self.orders.leave(handoff.target_host, "undo_move", arguments, key)
-
-
-def _digest_order(name: str, arguments: dict[str, Any]) -> str:
-    """Return a digest by which an order with a key is the same one again: with the same words."""
-    return hashlib.sha256(msgspec.json.encode([name, arguments], order="sorted")).hexdigest()[:32]

@@ -62,14 +62,13 @@ def give_host_up(database: FleetDatabase, name: str) -> GivenUpHost:
 def _fail_handoffs(connection: sa.Connection, host: FleetHostRow, now: float) -> None:
     """Fail the handoffs that the host was carrying out, so that they can be begun anew."""
     handoffs = tables.handoffs
-    running = sa.select(handoffs.c.id, handoffs.c.agent_id, handoffs.c.step).where(
-        handoffs.c.host == host.id, handoffs.c.state == "running"
-    )
+    columns = (handoffs.c.id, handoffs.c.agent_id, handoffs.c.step, handoffs.c.target_host)
+    running = sa.select(*columns).where(handoffs.c.host == host.id, handoffs.c.state == "running")
     for row in connection.execute(running).all():
         sentence = f"The host {host.label} was given up at this step."
-        remedy = (
-            "Cancel it, then hand the agent off to another host: its thread is in the database."
-        )
+        remedy = "Cancel it, then hand the agent off to another host."
+        if row.step == "shut_down" and row.target_host:
+            remedy = "Retry it: its successor on the other host has the work, and goes on."
         failure = StepFailure("host_given_up", row.step, sentence, remedy)
         values = {
             "state": "failed", "finished_at": now,

@@ -178,6 +178,17 @@ def check_reachable(host: FleetHostRow) -> FleetHostRow:
     raise HostAway(f"Nothing was done. {describe_absence(host)}")
 
 
+def describe_gone(connection: sa.Connection, host_id: str) -> str:
+    """Describe in a sentence that a host was given up or retired; empty where it was not."""
+    hosts = tables.hosts.c
+    query = sa.select(hosts.label, hosts.given_label, hosts.given_up_at, hosts.retired_at)
+    row = connection.execute(query.where(hosts.id == host_id)).first()
+    if row is None or (row.given_up_at is None and row.retired_at is None):
+        return ""
+    what = "given up" if row.retired_at is None else "retired"
+    return f"The host {row.given_label or row.label} was {what}."
+
+
 def describe_absence(host: FleetHostRow) -> str:
     """Describe in a sentence why a host does not answer."""
     if host.state == "retired":

@@ -48,6 +48,9 @@ def find_login(name: str) -> Literal["yes", "no", "unknown"]:
     if any(os.environ.get(variable) for variable in traces.variables):
         return "yes"
     home = find_home_folder()
-    if home and any((Path(home) / file).exists() for file in traces.files):
-        return "yes"
+    try:
+        if home and any((Path(home) / file).exists() for file in traces.files):
+            return "yes"
+    except OSError:  # a folder that may not be read
+        return "unknown"
     return "unknown" if sys.platform == "darwin" else "no"  # macOS has a keychain

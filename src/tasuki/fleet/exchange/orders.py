@@ -34,16 +34,15 @@ class HostOrders:
         self.database = database
         self.engine = engine
 
-    def give(
-        self, host: str, name: str, arguments: dict[str, Any], *, key: str = "", alone: str = ""
-    ) -> Any:
+    def give(self, host: str, name: str, arguments: dict[str, Any], *, alone: str = "") -> Any:
         """Give an order and return its result.
 
-        With the same `key` an order is given once. While an order with the same words in `alone` is
-        open, that one is waited for. Raises HostAway, and what the other host raised.
+        While an order with the same words in `alone` is open, that one is waited for. The host itself
+        knows the key of a text: what was withdrawn or refused can be ordered again with it. Raises
+        HostAway, and what the other host raised.
         """
         label = check_reachable(load_host(self.database, host)).label
-        wanted = f"order-{key or secrets.token_hex(16)}"
+        wanted = f"order-{secrets.token_hex(16)}"
         id = self.engine.give_order(host, wanted, name, arguments, alone)
         deadline, is_begun = time.monotonic() + BEGIN_SECONDS, False
         while True:

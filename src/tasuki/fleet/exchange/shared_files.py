@@ -85,8 +85,8 @@ def share_persona(database: FleetDatabase, root: Path, slug: str) -> None:
     """Bring a persona's files on this host in line with the database, in both directions.
 
     What was changed here goes to the database; what another host changed is written here. Where
-    both changed a file the database wins, and the file of this host is kept beside it, with an
-    alarm in the log. Raises PersonaNotFound, StoreFailed.
+    both changed a file, or one was here before, the database wins, and the file of this host is kept
+    beside it, with an alarm in the log. Raises PersonaNotFound, StoreFailed.
     """
     if database.is_sqlite:
         return
@@ -126,13 +126,11 @@ def _share_file(
     if theirs is None or (is_changed_here and _digest(theirs) == synced.get(name)):
         _write_shared(connection, host, slug, name, own or "", is_new=theirs is None)
         return
-    if own and is_changed_here and name in synced:
+    if own and is_changed_here:
         kept = folder / f"{name}.before-{time.strftime('%Y%m%dT%H%M%S')}"
         _write_own(kept, own)
-        text = (
-            f"{name} of {slug} was changed on two hosts at once. The change of the other host counts; that of this "
-            f"one is in {kept}."
-        )
+        what = "was changed on two hosts at once" if name in synced else "was here before"
+        text = f"{name} of {slug} {what}. That of the fleet counts; that of this host is in {kept}."
         log.note(connection, "alarm", text, data={"code": "persona_changed_twice", "slug": slug})
     _write_own(folder / name, theirs)
 

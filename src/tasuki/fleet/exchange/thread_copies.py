@@ -17,7 +17,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from tasuki.errors import KeptCopyDamaged, ThreadNotFound
+from tasuki.errors import KeptCopyDamaged, ThreadNotFound, ThreadUnreadable
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent
@@ -31,6 +31,8 @@ BLOCK_BYTES = 4 << 20
 TAIL_BYTES = 4096
 """Bytes before the end of what is stored by which a log that only grew is recognized."""
 LEVEL = 3
+THREAD_LOCK = 0x7A5C
+"""PostgreSQL's advisory lock, with the id of the agent whose thread is stored."""
 
 
 class StoredThread(Struct, frozen=True):
@@ -45,7 +47,8 @@ class StoredThread(Struct, frozen=True):
 def store_thread(database: FleetDatabase, agent: FleetAgent) -> int:
     """Store what is new of an agent's thread; return how many bytes, before compression.
 
-    Nothing happens where there is no conversation yet. Raises TasukiError, OSError.
+    Nothing happens where there is no conversation yet. What is stored stays where the file is cut
+    meanwhile. Raises TasukiError, OSError.
     """
     path = Path(agent.thread)
     harness = catalog.get_reader(agent.harness, path)
@@ -65,14 +68,13 @@ def store_thread(database: FleetDatabase, agent: FleetAgent) -> int:
             bytes=original.bytes, kept=time.time(),
             parts=tuple(KeptPart(part.name, part.length) for part in opened),
         )  # fmt: skip
-        return _store_parts(database, agent.id, record, known, opened)
+        return _store_parts(database, agent.id, record, opened)
 
 
 def _store_parts(
     database: FleetDatabase,
     agent_id: int,
     record: KeptRecord,
-    known: StoredThread | None,
     opened: list[OpenedPart],
 ) -> int:
     import zstandard
@@ -81,6 +83,9 @@ def _store_parts(
     blocks, copies = tables.thread_blocks, tables.thread_copies
     counts, stored = [], 0
     with database.open_transaction() as connection:
+        # One at a time for an agent: a turn's end and a move may store it at once.
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(THREAD_LOCK, agent_id)))
+        known = _read_stored(connection, agent_id)
         own = (blocks.c.agent_id == agent_id) & (blocks.c.part >= len(opened))
         connection.execute(sa.delete(blocks).where(own))
         for number, part in enumerate(opened):
@@ -136,15 +141,23 @@ def _read_piece(part: OpenedPart, start: int, length: int) -> bytes:
 
 def _read_from(part: OpenedPart, start: int) -> Iterator[bytes]:
     for offset in range(start, part.length, BLOCK_BYTES):
-        yield _read_piece(part, offset, min(BLOCK_BYTES, part.length - offset))
+        length = min(BLOCK_BYTES, part.length - offset)
+        piece = _read_piece(part, offset, length)
+        if len(piece) < length:
+            raise ThreadUnreadable(f"{part.name} was cut while it was read. What is stored of it stays.")  # fmt: skip
+        yield piece
 
 
 def load_stored(database: FleetDatabase, agent_id: int) -> StoredThread | None:
     """Load what is stored of an agent's thread; None where nothing is."""
+    with database.read() as connection:
+        return _read_stored(connection, agent_id)
+
+
+def _read_stored(connection: sa.Connection, agent_id: int) -> StoredThread | None:
     copies = tables.thread_copies.c
     query = sa.select(copies.record).where(copies.agent_id == agent_id)
-    with database.read() as connection:
-        row = connection.execute(query).scalar_one_or_none()
+    row = connection.execute(query).scalar_one_or_none()
     if row is None:
         return None
     with suppress(msgspec.ValidationError):

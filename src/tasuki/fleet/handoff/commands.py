@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.personas import UNFINISHED, check_available, find_later_agent
+from tasuki.fleet.exchange.host_list import describe_gone
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.handoff.engine import HandoffStart, build_queue_name
 from tasuki.fleet.handoff.workflow import HandoffShape
@@ -176,6 +177,7 @@ def retry_handoff(database: FleetDatabase, handoff_id: str, queue: str = "") -> 
                 f"Continue that one, or give it up first: tasuki agent cancel {own.id[:8]}"
             )
         first = _choose_resume_step(connection, handoff)
+        _check_hosts(connection, handoff, first)
         place = {"queue": queue} if queue else _find_place(connection, handoff, first)
         return _mark_running(connection, handoff, first, **place)
 
@@ -186,16 +188,40 @@ def _find_place(connection: sa.Connection, handoff: FleetHandoff, step: str) -> 
         return {}
     source = queries.load_agent(connection, handoff.agent_id).host
     host = workflow.find_step_host(handoff, step, source)
+    if step == "shut_down" and describe_gone(connection, host):
+        host = handoff.target_host
     return {"host": host, "queue": build_queue_name(host)}
+
+
+def _check_hosts(connection: sa.Connection, handoff: FleetHandoff, first: str) -> None:
+    """Raise NotPossible where a host that a handoff still needs is gone for good.
+
+    Without the agent's host a move goes on once its successor is there.
+    """
+    source = queries.load_agent(connection, handoff.agent_id).host
+    needed = [handoff.target_host or source]
+    if handoff.move and first in workflow.SOURCE_STEPS - {"shut_down"}:
+        needed.append(source)
+    for host in needed if handoff.move is None or handoff.move.kind == "move" else ():
+        if gone := describe_gone(connection, host):
+            raise NotPossible(
+                f"{gone} Give the handoff up (tasuki agent cancel {handoff.id[:8]}), then hand agent {handoff.agent_id} off "
+                "anew."
+            )
 
 
 def pass_on(
     connection: sa.Connection, handoff: FleetHandoff, step: str, host: str
 ) -> FleetHandoff | None:
-    """Record that another host goes on with a step; return the handoff, None if it has ended."""
-    handoffs = tables.handoffs
+    """Record that another host goes on with a step; return the handoff.
+
+    None if it has ended, or has come to that step before: a leg that is carried out again after a
+    crash takes nothing back.
+    """
+    handoffs, order = tables.handoffs, workflow.find_shape(handoff).list_steps()
     is_current = (handoffs.c.id == handoff.id) & (handoffs.c.state == "running")
     is_current &= handoffs.c.attempt == handoff.attempt
+    is_current &= handoffs.c.step.in_(order[: order.index(step)])
     values = {"host": host, "queue": build_queue_name(host), "step": step}
     if not connection.execute(sa.update(handoffs).where(is_current).values(**values)).rowcount:
         return None
@@ -271,7 +297,9 @@ def _settle_handoff(
             raise NotPossible(f"Handoff {handoff.id[:8]} is {handoff.state} already.")
         handoffs, steps = tables.handoffs, tables.steps
         values = {"state": state, "finished_at": time.time()}
-        connection.execute(sa.update(handoffs).where(handoffs.c.id == handoff.id).values(**values))
+        is_open = (handoffs.c.id == handoff.id) & handoffs.c.state.in_(allowed_states)
+        if not connection.execute(sa.update(handoffs).where(is_open).values(**values)).rowcount:
+            raise NotPossible(f"Handoff {handoff.id[:8]} has ended meanwhile.")
         open_step = (steps.c.handoff_id == handoff.id) & steps.c.ended_at.is_(None)
         ended = {"ended_at": time.time(), "outcome": "skipped"}
         connection.execute(sa.update(steps).where(open_step).values(**ended))

@@ -19,6 +19,7 @@ from tasuki.fleet.agents import limits
 from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
 from tasuki.fleet.exchange.logins import find_login
 from tasuki.fleet.exchange.requests import HostRequests
+from tasuki.fleet.exchange.thread_copies import load_stored
 from tasuki.fleet.handoff import bundles
 from tasuki.fleet.handoff.bundles.repositories import MOST_DIRTY
 from tasuki.fleet.store import queries
@@ -146,8 +147,11 @@ def plan_rescue(
         plan, checkout=answer.checkout, folder=answer.folder, place=answer.place,
         place_branch=answer.branch, in_place=answer.in_place, left_out=(left,),
     )  # fmt: skip
-    note = MoveObstacle("work_stays", left, blocks=False)
-    return MovePreview(own.id, own.label, plan, (*answer.obstacles, note))
+    found = [*answer.obstacles, MoveObstacle("work_stays", left, blocks=False)]
+    if load_stored(database, agent.id) is None:
+        text = f"The thread of agent {agent.id} is not in the database: its host stored none (setting keep_threads)."
+        found.insert(0, MoveObstacle("no_thread", text))
+    return MovePreview(own.id, own.label, plan, tuple(found))
 
 
 def find_host_obstacle(target: FleetHostRow, own: str) -> MoveObstacle | None:

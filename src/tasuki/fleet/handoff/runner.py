@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.fleet import alerts
+from tasuki.fleet.exchange.host_list import describe_gone
 from tasuki.fleet.handoff import (
     commands,
     fork_steps,
@@ -110,8 +111,7 @@ class StepRunner:
         if handoff.state != "running" or handoff.attempt != attempt:
             return False
         if (host := self._find_host(handoff, name)) != self.database.host:
-            self._pass_on(handoff, name, host)
-            return False
+            return self._go_on_elsewhere(handoff, name, host)
         if name == "done":
             self._finish_handoff(handoff)
             return True
@@ -135,6 +135,8 @@ class StepRunner:
             return self._fail_step(handoff, name, code, sentence)
         self._end_step(handoff, name, note)
         record_step(self.database, handoff, name)
+        if handoff.move and handoff.move.kind == "move" and name in workflow.MOVE_ARRIVAL:
+            return not self._undo_late(handoff)
         return True
 
     def _find_host(self, handoff: FleetHandoff, name: str) -> str:
@@ -143,16 +145,36 @@ class StepRunner:
         source = queries.load_agent(self.database, handoff.agent_id).host
         return workflow.find_step_host(handoff, name, source)
 
+    def _go_on_elsewhere(self, handoff: FleetHandoff, name: str, host: str) -> bool:
+        """Pass a move on to the host of its next step; return whether this one goes on instead.
+
+        Where the agent's host is gone, nobody can end the agent, and its successor goes on without.
+        """
+        with self.database.read() as connection:
+            gone = describe_gone(connection, host)
+        if not gone:
+            self._pass_on(handoff, name, host)
+            return False
+        if not self._begin_step(handoff, name):
+            return name == "shut_down"
+        if name != "shut_down":
+            return self._fail_step(handoff, name, "host_given_up", gone)
+        self._end_step(handoff, name, f"{gone} The agent may still run there.")
+        return True
+
     def _pass_on(self, handoff: FleetHandoff, name: str, host: str) -> None:
         """Let another host go on. It finds the handoff itself if this server ends in between."""
         with self.database.write() as connection:
             passed = commands.pass_on(connection, handoff, name, host)
-            if passed is None:
-                return
-            text = f"goes on at {name}, on another host"
-            self._note(connection, handoff, text, name)
+            if passed is not None:
+                text = f"goes on at {name}, on another host"
+                self._note(connection, handoff, text, name)
+        current = passed or queries.load_handoff(self.database, handoff.id)
+        known = (handoff.attempt, "running", name, host)
+        if (current.attempt, current.state, current.step, current.host) != known:
+            return
         assert self.begin
-        self.begin(commands.build_start(passed))
+        self.begin(commands.build_start(current))
         self.changes.notify([handoff.agent_id])
 
     def _begin_step(self, handoff: FleetHandoff, name: str) -> bool:
@@ -219,6 +241,8 @@ class StepRunner:
         if name not in workflow.MOVE_ARRIVAL:
             return sentence
         lives = f"Agent {handoff.agent_id} lives on where it is."
+        if code == "host_given_up":
+            return f"{sentence} {lives}"
         if not workflow.is_undone(name, code):
             return (
                 f"{sentence.rstrip('.')}. Nothing was undone; to undo the move, cancel it. {lives}"
@@ -227,15 +251,33 @@ class StepRunner:
         undone = move_steps.undo_arrival(self.context, current)
         return f"{sentence.rstrip('.')}. Undone there: {undone} {lives}"
 
+    def _undo_late(self, handoff: FleetHandoff) -> bool:
+        """Undo a step that ended after its move was cancelled; return whether it was.
+
+        The order to undo it may have come too early.
+        """
+        current = queries.load_handoff(self.database, handoff.id)
+        if current.state != "cancelled":
+            return False
+        self.undo_move(handoff.id)
+        return True
+
     def undo_move(self, handoff_id: str) -> str:
         """Undo on this host what a cancelled move has made here; return what, as a sentence."""
         handoff = queries.load_handoff(self.database, handoff_id)
         if handoff.state != "cancelled" or handoff.move is None:
             return "It goes on, so nothing was undone."
+        agent = queries.load_agent(self.database, handoff.agent_id)
+        if agent.ended_at is not None:
+            return f"Agent {agent.id} has ended meanwhile, so nothing was undone: its work is here."
         return move_steps.undo_arrival(self.context, handoff)
 
     def give_up(self, handoff: FleetHandoff, why: str) -> None:
         """Record a failure of an attempt that the engine no longer carries out."""
+        current = queries.load_handoff(self.database, handoff.id)
+        known = commands.build_start(handoff)
+        if (current.host, commands.build_start(current).name) != (handoff.host, known.name):
+            return  # it was passed on meanwhile, and goes on
         code = "no_room" if "full" in why else "unexpected"
         self._fail_step(handoff, handoff.step, code, f"The engine stopped at this step: {why}")
 

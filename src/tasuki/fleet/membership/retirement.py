@@ -26,7 +26,7 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
 
     Returns `id`, `label`, `retired_at` in seconds, and `role`: `dropped`, `disabled`, or `shared`
     where the host used a role that is not its own. Raises HostNotFound; NotPossible while agents
-    live there.
+    live there, or a handoff needs it.
     """
     host = find_host(database, name)
     id, label = host.id, host.label
@@ -40,6 +40,11 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
                 f"{alive} agent{'s' if alive > 1 else ''} of {label} ha{'ve' if alive > 1 else 's'} not ended. Hand them "
                 "off or stop them first; where the host is gone for good, give it up first."
             )
+        if moving := count_moving(connection, id):
+            raise NotPossible(
+                f"{moving} handoff{'s' if moving > 1 else ''} under way need{'' if moving > 1 else 's'} {label}. Wait for "
+                "the end, or cancel first: tasuki handoffs --agents"
+            )
         if not database.is_sqlite:
             require_owner(connection)
         now = time.time()
@@ -48,6 +53,16 @@ def retire_host(database: FleetDatabase, name: str, own_host: str) -> dict[str, 
         note(connection, "host", f"The host {label} was retired.", data={"host": id})
     role = "shared" if database.is_sqlite else retire_role(database, id)
     return {"id": id, "label": label, "retired_at": now, "role": role}
+
+
+def count_moving(connection: sa.Connection, host_id: str) -> int:
+    """Count the handoffs under way that a host carries out, or whose work comes to it."""
+    handoffs = tables.handoffs.c
+    query = sa.select(sa.func.count()).where(
+        handoffs.state == "running",
+        (handoffs.host == host_id) | (handoffs.target_host == host_id),
+    )
+    return int(connection.execute(query).scalar_one())
 
 
 def retire_role(database: FleetDatabase, host_id: str) -> str:

@@ -30,6 +30,7 @@ REMEDIES = {
     "where it stopped; or give it up (cancel), which removes what was made.",
     "author_failed": "Fix the settings of the author (tasuki config, tasuki doctor), then retry: they are read again. Nothing was lost.",
     "settings_invalid": "Fix that setting, then retry: the settings are read again. Nothing was lost.",
+    "host_given_up": "Give it up (cancel), then hand agent {agent} off to another host. The record and the document are kept.",
     "no_room": "Free some space, then retry. Nothing was lost.",
     "shutdown_failed": "End the program in its pane yourself, then retry. The record and the document are kept.",
     "successor_not_started": "Fix that, then retry. The record and the document are kept.",

@@ -1,0 +1,387 @@
+"""Attacks on the fleet of several hosts: what was lost, done twice, or stuck for ever, and is not any more."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from databases import Postgres, missing
+from fleets import Refused, World, refusal
+from machines import Machines, host_of, machines, seen_by
+from test_fleet_machines import make_away, move, pair, prepare_move
+from waiting import retry_until
+
+from tasuki.errors import ThreadUnreadable
+from tasuki.fleet.agents import personas
+from tasuki.fleet.exchange import shared_files, thread_copies
+from tasuki.fleet.handoff import commands
+from tasuki.fleet.handoff.engine import HandoffStart
+from tasuki.fleet.handoff.runner import StepRunner
+from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.models import FleetAgent, MovePlan
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, postgres: Postgres) -> Iterator[Machines]:
+    """The hosts of one fleet, none of them started yet."""
+    with machines(tmp_path, postgres) as made:
+        yield made
+
+
+# -- keys ------------------------------------------------------------------------------
+
+
+def test_a_key_names_one_text_to_one_agent(fleet: Machines) -> None:
+    """The same key to two agents of another host: both get their text; another text with it is refused."""
+    one, two = pair(fleet)
+    first, second = two.started(), two.started()
+    for agent in (first, second):
+        one.tasuki("agent", "send", str(agent), "--key", "k1", f"For agent {agent}")
+    said = one.tasuki("agent", "send", str(first), "--key", "k1", "Another text", code=None)
+    one.tasuki("agent", "send", str(first), "--key", "k1", f"For agent {first}")
+
+    assert [1, 1] == [len(two.prompts(f"For agent {id}")) for id in (first, second)]
+    assert "This key was used for another text" in said
+    assert [] == two.prompts("Another text")
+
+
+def test_an_order_that_was_withdrawn_or_refused_can_be_repeated_with_its_key(
+    fleet: Machines,
+) -> None:
+    """That is what a key is for: repeat until it is done, and it is done once."""
+    one, two = pair(fleet)
+    agent = two.started()
+    words = ("agent", "send", str(agent), "--key", "k1", "Once alone")
+    assert two.server
+    two.server.send_signal(signal.SIGSTOP)
+    late = one.tasuki(*words, code=None)
+    two.server.send_signal(signal.SIGCONT)
+    seen_by(one, host_of(two), seconds=60)
+    repeated = one.tasuki(*words, code=None)
+    one.tasuki(*words, code=None)
+
+    assert "withdrawn" in late
+    assert 1 == len(two.prompts("Once alone")), repeated
+
+
+# -- give up ---------------------------------------------------------------------------
+
+
+def test_the_source_is_given_up_while_the_successor_starts(fleet: Machines) -> None:
+    """The move fails with a sentence, instead of waiting for the host that is gone, and can be cancelled."""
+    one, two, agent, _, there = prepare_move(fleet)
+    (two.folder / "script.json").write_text(json.dumps({"start_delay": 5.0, "rules": []}))
+    id = move(one, two, agent, there)
+    retry_until(lambda: two.handoff(id)["step"] in ("create", "register"), 60)
+    gone = host_of(one)
+    one.kill()
+    make_away(two, gone, 120)
+    two.tasuki("host", "give-up", gone)
+    handoff = two.ends(id, seconds=90)
+    steps = {step["step"]: step for step in two.handoff(id)["steps"]}
+
+    assert "was given up. The agent may still run there." in steps["shut_down"]["note"]
+    assert "lost" == two.agent(agent)["state"]
+    assert 1 == len(two.prompts("Begin your answer with this line"))
+    assert "3" in (Path(two.agent(handoff["successor_id"])["cwd"]) / "upload.py").read_text()
+
+
+def test_the_source_is_given_up_while_it_ends_its_agent(fleet: Machines) -> None:
+    """The move fails, and a retry from the other host completes it there."""
+    one, two, agent, _, there = prepare_move(fleet)
+    one.kill()
+    one.serve(at="shut_down:before")
+    seen_by(one, host_of(two))
+    id, gone = move(one, two, agent, there), host_of(one)
+    one.kill_at_point()
+    make_away(two, gone, 120)
+    two.tasuki("host", "give-up", gone)
+    failed = two.ends(id, "failed")
+    two.tasuki("agent", "retry", id[:8])
+    two.ends(id, seconds=90)
+    one.serve()
+    seen_by(two, gone)
+    time.sleep(3)
+
+    assert "Retry it: its successor on the other host has the work" in failed["failure"]["remedy"]
+    assert 1 == len(two.prompts("Begin your answer with this line"))
+    assert [] == one.seen("exit")
+    assert "done" == one.handoff(id)["state"]
+
+
+def test_the_target_is_given_up_in_the_middle(fleet: Machines) -> None:
+    """The agent lives on; a retry is refused with a reason, a cancel frees it, and it is handed off anew."""
+    one, two, agent, _, there = prepare_move(fleet)
+    one.kill()
+    one.serve(at="pack:after")
+    seen_by(one, host_of(two))
+    id, gone = move(one, two, agent, there), host_of(two)
+    one.kill_at_point()
+    two.kill()
+    one.serve()
+    retry_until(lambda: one.handoff(id)["host"] == gone, 30)
+    retired = refusal(one, f"/api/hosts/{gone}/retire")
+    make_away(one, gone, 120)
+    one.tasuki("host", "give-up", gone)
+    failed = one.ends(id, "failed")
+    retry = one.tasuki("agent", "retry", id[:8], code=None)
+    one.tasuki("agent", "cancel", id[:8])
+    again = one.ends(one.hand_off(agent), seconds=60)
+
+    assert (400, True) == (retired[0], "1 handoff under way needs web1.example.com" in retired[1])
+    assert "was given up at this step" in failed["failure"]["sentence"]
+    assert "was given up. Give the handoff up" in retry
+    assert host_of(one) == one.agent(again["successor_id"])["host"]
+
+
+def test_a_target_that_was_retired_meanwhile_fails_the_move(tmp_path: Path, url: str) -> None:
+    """Nothing waits for ever on the queue of a host that does not come back."""
+    database = FleetDatabase(url, "h1")
+    id = add_move(database, step="pack", host="h1")
+    with database.write() as connection:
+        values = {"label": "build2", "version": "1", "started_at": 0.0, "boot_id": "", "epoch": 1}
+        connection.execute(sa.insert(tables.hosts).values(id="h2", retired_at=1.0, **values))
+    runner = StepRunner(database, ChangeFeed(), None)  # type: ignore[arg-type]
+    went_on = runner.carry_out(id, 1, "unpack")
+    failed = queries.load_handoff(database, id)
+    database.close()
+
+    assert not went_on
+    assert failed.failure
+    assert ("failed", "host_given_up") == (failed.state, failed.failure.code)
+    assert failed.failure.sentence == "The host build2 was retired. Agent 1 lives on where it is."
+
+
+def add_move(database: FleetDatabase, step: str, host: str) -> str:
+    """A move from h1 to h2 that has come to a step, as rows alone; its id."""
+    add_agent(database, Path("/nowhere"))
+    persona = {"slug": "developer-con-1", "role": "developer", "name": "con", "number": 1, "folder": "", "created_at": 0.0, "harness": "claude"}  # fmt: skip
+    values: dict[str, Any] = {
+        "id": "a" * 32, "agent_id": 1, "persona": "developer-con-1", "reason": "x", "state": "running", "step": step,
+        "attempt": 1, "created_at": 0.0, "host": host, "queue": f"host-{host}", "target_host": "h2",
+        "move": msgspec.to_builtins(MovePlan()),
+    }  # fmt: skip
+    with database.write() as connection:
+        connection.execute(sa.insert(tables.personas).values(**persona))
+        connection.execute(sa.insert(tables.handoffs).values(**values))
+    return str(values["id"])
+
+
+def test_a_leg_that_is_carried_out_again_takes_nothing_back(url: str) -> None:
+    """Killed when it had passed the move on: the other host has come further, and is not disturbed."""
+    database, begun = FleetDatabase(url, "h1"), list[HandoffStart]()
+    id = add_move(database, step="shut_down", host="h1")
+    runner = StepRunner(database, ChangeFeed(), None)  # type: ignore[arg-type]
+    runner.begin = begun.append
+    went_on = runner.carry_out(id, 1, "unpack")
+    now = queries.load_handoff(database, id)
+    database.close()
+
+    assert not went_on
+    assert ("h1", "shut_down") == (now.host, now.step)
+    assert [] == begun
+
+
+def test_a_move_that_was_passed_on_is_not_given_up_here(url: str) -> None:
+    """What was read before it was passed on is out of date: nothing fails, and nothing is undone."""
+    database = FleetDatabase(url, "h2")
+    id = add_move(database, step="skill", host="h2")
+    known = queries.load_handoff(database, id)
+    with database.write() as connection:
+        passed = commands.pass_on(connection, known, "shut_down", "h1")
+    StepRunner(database, ChangeFeed(), None).give_up(known, "The engine gave this attempt up.")  # type: ignore[arg-type]
+    now = queries.load_handoff(database, id)
+    database.close()
+
+    assert passed
+    assert ("running", "h1", "shut_down") == (now.state, now.host, now.step)
+
+
+def test_a_rescue_without_a_thread_is_refused_before_it_begins(fleet: Machines) -> None:
+    """Nothing was stored: the dry run says so, and nothing begins."""
+    one, two = pair(fleet)
+    agent, gone = two.worked(two.started()), host_of(two)
+    two.kill()
+    make_away(one, gone, 120)
+    one.tasuki("host", "give-up", gone)
+    said = one.tasuki(
+        "agent", "handoff", str(agent), "--reason", "gone", "--to-host", host_of(one),
+        "--to-cwd", str(one.work), "--dry-run", code=None,
+    )  # fmt: skip
+    begun = one.tasuki(
+        "agent", "handoff", str(agent), "--reason", "gone", "--to-host", host_of(one),
+        "--to-cwd", str(one.work), code=None,
+    )  # fmt: skip
+
+    assert "is not in the database" in begun
+    assert "is not in the database" in said
+    assert [] == one.api("GET", "/api/handoffs")["handoffs"]
+
+
+def test_the_program_of_an_agent_that_was_given_up_goes_on(fleet: Machines) -> None:
+    """Its host is back, it works elsewhere: its old hooks change nothing there."""
+    one, two = pair(fleet)
+    for world in (one, two):
+        world.config(notify="", keep_threads="all")
+        world.kill(15)
+        world.serve()
+    seen_by(one, host_of(two))
+    seen_by(two, host_of(one))
+    agent, gone = two.worked(two.started()), host_of(two)
+    pane = two.agent(agent)["pane"]
+    retry_until(lambda: one.sql("SELECT 1 FROM thread_copies"), 60)
+    two.kill()
+    make_away(one, gone, 120)
+    one.tasuki("host", "give-up", gone)
+    id = one.hand_off(agent, to_host=host_of(one), to_cwd=str(one.work))
+    done = one.ends(id, seconds=90)
+    two.serve()
+    seen_by(one, gone)
+    two.tmux("send-keys", "-t", pane, "-l", "Typed by hand")
+    two.tmux("send-keys", "-t", pane, "Enter")
+    retry_until(lambda: two.prompts("Typed by hand"), 20)
+    time.sleep(4)
+
+    assert "lost" == one.agent(agent)["state"]
+    assert "idle" == one.agent(done["successor_id"])["state"]
+
+
+# -- two operators ---------------------------------------------------------------------
+
+
+def test_two_operators_hand_the_same_agent_off_at_once(fleet: Machines) -> None:
+    """One begins; the other one is told so, and not that its own has begun."""
+    one, two = pair(fleet)
+    agent = two.worked(two.started())
+    said: list[Any] = []
+
+    def order(world: World, goal: str) -> None:
+        try:
+            said.append(
+                world.api("POST", f"/api/agents/{agent}/handoff", {"reason": "x", "goal": goal})
+            )
+        except Refused as refused:
+            said.append((refused.status, refused.body["error"]))
+
+    threads = [threading.Thread(target=order, args=(one, f"goal {n}")) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [x for x in said if isinstance(x, tuple)]
+
+    assert [(409, "Handoff already in progress")] * 2 == refused
+
+
+# -- files and threads -----------------------------------------------------------------
+
+
+@pytest.fixture
+def url(postgres: Postgres) -> Iterator[str]:
+    """A database of the fleet, dropped behind the test."""
+    made = postgres.make()
+    yield made
+    postgres.drop(made)
+
+
+def test_a_persona_that_a_host_had_before_is_kept_beside(tmp_path: Path, url: str) -> None:
+    """From a fleet of its own, with the same slug: the fleet's files count, and nothing is lost."""
+    one, two = FleetDatabase(url, "h1"), FleetDatabase(url, "h2")
+    here, there = tmp_path / "1", tmp_path / "2"
+    slug = personas.add_persona(one, here, role="developer", name="con", skill="First.").slug
+    shared_files.share_persona(one, here, slug)
+    folder = personas.create_folder(there, slug, b"Mine, of before.\n")
+    (folder / "experience.md").write_text("Years of it.\n")
+    shared_files.share_persona(two, there, slug)
+    shared_files.share_persona(two, there, slug)
+    kept = sorted(path.read_text() for path in folder.glob("*.before-*"))
+    alarms = [x for x in queries.list_events_after(one, 0, 100) if x.kind == "alarm"]
+    one.close()
+    two.close()
+
+    assert ["Mine, of before.\n", "Years of it.\n"] == kept
+    assert "First.\n" == (folder / "skill.md").read_text()
+    assert 2 == len(alarms)
+    assert all("was here before" in alarm.text for alarm in alarms)
+
+
+def write_thread(path: Path, lines: int) -> int:
+    """Write a thread of Claude Code of so many answers; return its bytes."""
+    first = {"type": "user", "message": {"role": "user", "content": "Hello"}}
+    text = "".join(map(chr, range(33, 126))) * 40
+    answer = {
+        "type": "assistant",
+        "message": {"role": "assistant", "content": [{"type": "text", "text": text}]},
+    }
+    with path.open("w") as file:
+        for number, line in enumerate([first, *[answer] * lines]):
+            common = {"sessionId": "s", "cwd": "/x", "uuid": f"u{number}", "timestamp": "2026-01-01T00:00:00Z"}  # fmt: skip
+            file.write(json.dumps({**line, **common}) + "\n")
+    return path.stat().st_size
+
+
+def add_agent(database: FleetDatabase, thread: Path) -> FleetAgent:
+    """An agent with a thread, as a row alone."""
+    row = {"harness": "claude", "state": "idle", "state_at": 0.0, "cwd": "/x", "host": "h1", "started_at": 0.0, "thread": str(thread)}  # fmt: skip
+    with database.write() as connection:
+        added = connection.execute(sa.insert(tables.agents).values(**row).returning(tables.agents.c.id))  # fmt: skip
+        id = int(added.scalar_one())
+    return queries.load_agent(database, id)
+
+
+def test_a_thread_is_stored_twice_at_once(tmp_path: Path, url: str) -> None:
+    """At a turn's end and by a move: neither fails, and it is stored once."""
+    database, path = FleetDatabase(url, "h1"), tmp_path / "s.jsonl"
+    size = write_thread(path, 2000)
+    agent = add_agent(database, path)
+    with ThreadPoolExecutor(3) as pool:
+        stored = list(pool.map(lambda _: thread_copies.store_thread(database, agent), range(3)))
+    blocks = [thread_copies.load_stored(database, agent.id)]
+    database.close()
+
+    assert [0, 0, size] == sorted(stored)
+    assert [(2,)] == [one.blocks for one in blocks if one]
+
+
+def test_a_thread_that_is_cut_while_it_is_stored(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was stored of it stays whole, and is stored anew the next time."""
+    database, path = FleetDatabase(url, "h1"), tmp_path / "s.jsonl"
+    write_thread(path, 10)
+    agent = add_agent(database, path)
+    before = thread_copies.store_thread(database, agent)
+    write_thread(path, 3000)
+    read_piece = thread_copies._read_piece
+
+    def cut(part: Any, start: int, length: int) -> bytes:
+        if length == thread_copies.BLOCK_BYTES:
+            os.truncate(path, 1 << 20)
+        return read_piece(part, start, length)
+
+    monkeypatch.setattr(thread_copies, "_read_piece", cut)
+    with pytest.raises(ThreadUnreadable, match="was cut while it was read"):
+        thread_copies.store_thread(database, agent)
+    monkeypatch.undo()
+    stored = thread_copies.load_stored(database, agent.id)
+    monkeypatch.setenv("TASUKI_DATA", str(tmp_path / "other"))
+    restored = thread_copies.restore_thread(database, agent)
+    again = thread_copies.store_thread(database, agent)
+    database.close()
+
+    assert stored
+    assert before == stored.record.total_bytes
+    assert restored.startswith("thread as of")
+    assert again > before
