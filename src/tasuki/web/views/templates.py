@@ -20,6 +20,7 @@ from tasuki.fleet import alerts
 from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
+from tasuki.web.views.hosts import compute_mark, list_fleet_hosts
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -118,9 +119,11 @@ def _build_frame_context(request: AnyRequest) -> dict[str, Any]:
     """Build what the frame around every page shows."""
     state = request.app.state
     unseen, newest_known = alerts.find_unseen_and_newest(state.fleet.database)
+    is_whole = not request.headers.get("hx-request")
     return {
         "path": request.url.path, "bare": False, "live": "", "newest": state.live.position.id,
         "unseen": unseen, "newest_known": newest_known,
+        "hosts_mark": compute_mark(list_fleet_hosts(state.fleet.database)) if is_whole else "",
     }  # fmt: skip
 
 
@@ -212,6 +215,12 @@ def format_clock(moment: float | None) -> Markup:
     return Markup('<time class="num" datetime="{}" title="{}">{}</time>').format(
         format_iso(moment), format_exact_time(moment), local.strftime(form)
     )
+
+
+def format_moment(moment: float) -> str:
+    """Format the time of day of a moment as words: `14:03`, with the day if it is not today."""
+    local, today = _convert_to_local(moment), _convert_to_local(time.time())
+    return local.strftime("%H:%M" if local.date() == today.date() else "%-d %b %H:%M")
 
 
 def format_duration(seconds: float) -> str:
