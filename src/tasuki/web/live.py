@@ -11,7 +11,7 @@ nor while the server was not running.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
@@ -24,7 +24,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetEvent
-from tasuki.web.views.hosts import compute_mark, list_fleet_hosts
+from tasuki.web.views.hosts import ShownHost, compute_mark, index_hosts, list_fleet_hosts
 
 PAUSE_SECONDS = 0.1
 """The log is read no more often than this."""
@@ -279,6 +279,8 @@ class PageStreams:
         self.fleet = fleet
         self.make_pieces = make_pieces
         self.streams: dict[EventStream, str] = {}
+        self.known_hosts: Mapping[str, ShownHost] | None = None
+        """The hosts as open pages show them, by id; None while no page is open."""
         self._news = _create_news()
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
@@ -340,7 +342,10 @@ class PageStreams:
 
     def _collect_since(self, after: int, hosts_mark: str) -> ChangedIds | None:
         """Collect what changed since a line of the log; None where the page must be loaded again."""
-        if hosts_mark and hosts_mark != compute_mark(list_fleet_hosts(self.fleet.database)):
+        hosts = list_fleet_hosts(self.fleet.database)
+        if self.known_hosts is None:
+            self.known_hosts = index_hosts(hosts)
+        if hosts_mark and hosts_mark != compute_mark(hosts):
             return None
         rows = queries.list_events_after(self.fleet.database, after, MOST_MISSED)
         news = _create_news()

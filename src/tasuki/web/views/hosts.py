@@ -30,7 +30,7 @@ class ShownHost(Struct, frozen=True):
     shown: StateBadge
     since: float | None
     load: str
-    """`0.4 of 8`: processes that run or wait, of its processors; empty where it is unknown."""
+    """`0.4 on 8 cores`: processes that run or wait; empty where it is unknown."""
     clock: str
     """`300 s fast`; empty where its clock is right."""
 
@@ -77,7 +77,8 @@ def list_fleet_hosts(database: FleetDatabase, *, alone: bool = False) -> list[Sh
 def show_host(row: FleetHostRow) -> ShownHost:
     """Show one host."""
     details, offset = row.details, row.details.clock_offset
-    load = f"{details.load:.1f} of {details.processors}" if details.processors else ""
+    cores = f"{details.processors} core{'s' if details.processors != 1 else ''}"
+    load = f"{details.load:.1f} on {cores}" if details.processors else ""
     is_off = abs(offset) > MOST_CLOCK_OFFSET
     clock = f"{abs(offset):.0f} s {'fast' if offset > 0 else 'slow'}" if is_off else ""
     seen = None if row.seen_seconds is None else time.time() - row.seen_seconds

@@ -308,6 +308,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size, span=format_span,
-    thousands=format_count, took=format_duration,
+    moment=format_moment, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, now=time.time)

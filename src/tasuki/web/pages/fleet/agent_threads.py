@@ -16,7 +16,7 @@ from tasuki.web.api import bodies
 from tasuki.web.pages.threads import remote, view
 from tasuki.web.pages.threads.files import build_thread_address
 from tasuki.web.views import display, templates
-from tasuki.web.views.hosts import list_fleet_hosts
+from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 EntryQuery = Annotated[int, QueryParameter(ge=0, le=10**9)]
@@ -57,8 +57,9 @@ def _render_absence(
 ) -> PageResponse:
     """Say why the thread cannot be shown, and offer the copy of it where there is one."""
     stored = load_stored(fleet.database, agent.id)
+    sentence = find_absence(fleet.database, agent.host) or str(error)
     return templates.render_page(
-        request, "thread_absent.html", bodies.get_status(error), agent=display.redact_row(agent), sentence=str(error),
+        request, "thread_absent.html", bodies.get_status(error), agent=display.redact_row(agent), sentence=sentence,
         copied_at=stored.record.kept if stored else None, host=_get_label(fleet, agent), entry=entry,
         title_of=harnesses.get_harness(agent.harness).title, is_away=isinstance(error, HostAway),
     )  # fmt: skip

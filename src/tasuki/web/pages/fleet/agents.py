@@ -20,7 +20,7 @@ from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
 from tasuki.web.views import display, templates
-from tasuki.web.views.hosts import list_fleet_hosts
+from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 FormFields = NamedDependency[dict[str, str]]
@@ -60,6 +60,9 @@ def _render_agent(
 
 
 def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
+    agent = queries.load_agent(fleet.database, id)
+    if agent.host != fleet.host and (absence := find_absence(fleet.database, agent.host)):
+        return {"screen": "", "problem": absence}
     try:
         return {"screen": fleet.read_screen(id), "problem": ""}
     except TasukiError as error:

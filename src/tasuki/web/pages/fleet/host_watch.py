@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.live import ChangedIds, PageStreams
-from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
+from tasuki.web.views.hosts import index_hosts, list_fleet_hosts
 
 LOOK_SECONDS = 2.0
 MOST_AGENTS = 500
@@ -28,7 +28,6 @@ class HostWatch:
     def __init__(self, fleet: Fleet, pages: PageStreams) -> None:
         self.fleet = fleet
         self.pages = pages
-        self._known: dict[str, ShownHost] | None = None
         self._task: asyncio.Task[None] | None = None
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="hosts")
 
@@ -47,6 +46,7 @@ class HostWatch:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not self.pages.streams:
+                self.pages.known_hosts = None
                 continue
             try:
                 loop = asyncio.get_running_loop()
@@ -59,9 +59,12 @@ class HostWatch:
             self.pages.take_changes(news)
 
     def find_news(self) -> ChangedIds:
-        """Find what changed since the last look: hosts, and agents of those that went or came."""
-        now = dict(index_hosts(list_fleet_hosts(self.fleet.database)))
-        before, self._known = self._known, now
+        """Find what changed since the last look: hosts, and agents of those that went or came.
+
+        The first look is that of the first page that is opened.
+        """
+        now = index_hosts(list_fleet_hosts(self.fleet.database))
+        before, self.pages.known_hosts = self.pages.known_hosts, now
         news = ChangedIds(set(), set(), set())
         if before is None:
             return news
