@@ -384,6 +384,57 @@ def test_a_document_of_another_host_comes_from_the_database(two: Served) -> None
     assert b"ghp_" not in raw
 
 
+def test_an_agent_of_a_host_that_was_given_up(two: Served) -> None:
+    """Its form offers this host at once, and says what stays on the old one."""
+    set_age(two.fleet.database, OTHER, 600)
+    visitor = Visitor(two)
+    visitor.post(f"/hosts/{OTHER}/give-up")
+    page = visitor.page("/agents/2/handoff?from=thread")
+    said = words(page)
+
+    assert "A move to laptop" in said
+    assert "It cannot begin." in said
+    assert "What agent 2 had not pushed stays on its old host" in said
+    assert f'<option value="{OTHER}"' not in page
+    assert "--to-cwd" not in said
+
+
+@pytest.mark.parametrize("age", [0, 600])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/?show=needs", "/?show=working", "/?whole=true", "/summary", "/cards?ids=1,2", "/agents/2/screen",
+        "/agents/2/handoff", "/agents/2/stop", "/agents/recover", "/handoffs", "/handoffs?show=failed", "/personas",
+        "/personas/reviewer-ann-1", "/lineage?persona=reviewer-ann-1", "/threads", "/settings", "/alerts",
+    ],
+)  # fmt: skip
+def test_every_page_works_with_an_agent_of_another_host(two: Served, path: str, age: float) -> None:
+    """Whether that host lives or not: none looks for its files here, and none fails."""
+    database = two.fleet.database
+    fleet_records.handoff(
+        database, "ef" * 16, 2, persona="reviewer-ann-1", host=OTHER, state="failed",
+        file_path="/there/handoff.md", step="check", finished_at=time.time(),
+        failure={"code": "x", "step": "check", "sentence": "No.", "remedy": "Retry."},
+    )  # fmt: skip
+    set_age(database, OTHER, age or 1)
+    page = Visitor(two).get(path)
+
+    assert 200 == page.status, page.body.decode()
+
+
+def test_a_persona_of_another_host_is_fetched(two: Served) -> None:
+    """Its skill, as that host wrote it into the database, is on the page and in this host's folder."""
+    database = two.fleet.database
+    with database.write() as connection:
+        values = {"slug": "reviewer-ann-1", "name": "skill.md", "content": "Read it twice.", "changed_at": 1.0, "host": OTHER}  # fmt: skip
+        connection.execute(sa.insert(tables.persona_files).values(**values))
+    page = Visitor(two).page("/personas/reviewer-ann-1")
+    (file,) = two.fleet.root.rglob("reviewer-ann-1/skill.md")
+
+    assert "Read it twice." in page
+    assert "Read it twice." in file.read_text()
+
+
 # -- its thread ------------------------------------------------------------------------
 
 

@@ -33,6 +33,8 @@ class ShownHost(Struct, frozen=True):
     """`0.4 on 8 cores`: processes that run or wait; empty where it is unknown."""
     clock: str
     """`300 s fast`; empty where its clock is right."""
+    seen_at: float | None = None
+    """When it was seen last."""
 
     @property
     def id(self) -> str:
@@ -83,7 +85,7 @@ def show_host(row: FleetHostRow) -> ShownHost:
     clock = f"{abs(offset):.0f} s {'fast' if offset > 0 else 'slow'}" if is_off else ""
     seen = None if row.seen_seconds is None else time.time() - row.seen_seconds
     since = None if row.is_reachable else row.given_up_at or seen
-    return ShownHost(row, HOST_SHAPES[row.state], since, load if row.is_reachable else "", clock)
+    return ShownHost(row, HOST_SHAPES[row.state], since, load if row.is_reachable else "", clock, seen)
 
 
 def index_hosts(hosts: Iterable[ShownHost]) -> Mapping[str, ShownHost]:
