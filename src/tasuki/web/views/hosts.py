@@ -2,7 +2,7 @@
 
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -85,7 +85,9 @@ def show_host(row: FleetHostRow) -> ShownHost:
     clock = f"{abs(offset):.0f} s {'fast' if offset > 0 else 'slow'}" if is_off else ""
     seen = None if row.seen_seconds is None else time.time() - row.seen_seconds
     since = None if row.is_reachable else row.given_up_at or seen
-    return ShownHost(row, HOST_SHAPES[row.state], since, load if row.is_reachable else "", clock, seen)
+    return ShownHost(
+        row, HOST_SHAPES[row.state], since, load if row.is_reachable else "", clock, seen
+    )
 
 
 def index_hosts(hosts: Iterable[ShownHost]) -> Mapping[str, ShownHost]:
@@ -93,10 +95,12 @@ def index_hosts(hosts: Iterable[ShownHost]) -> Mapping[str, ShownHost]:
     return {host.id: host for host in hosts}
 
 
-def compute_mark(hosts: Iterable[ShownHost]) -> str:
-    """Compute a mark of which hosts there are and which of them are reachable; empty for none."""
+def compute_mark(hosts: Sequence[ShownHost]) -> str:
+    """Compute a mark of which hosts there are and which are reachable; empty for fewer than two."""
+    if len(hosts) < 2:
+        return ""
     text = " ".join(sorted(f"{host.id}:{host.label}:{host.shown.word}" for host in hosts))
-    return f"{zlib.crc32(text.encode('utf-8', 'replace')):08x}" if text else ""
+    return f"{zlib.crc32(text.encode('utf-8', 'replace')):08x}"
 
 
 def find_absence(database: FleetDatabase, host_id: str) -> str:

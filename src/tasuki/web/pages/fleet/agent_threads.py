@@ -6,7 +6,8 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 
-from tasuki.errors import HostAway, TasukiError
+from tasuki.errors import HostAway, StoreFailed, TasukiError
+from tasuki.files import explain_error
 from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
@@ -65,6 +66,15 @@ def _render_absence(
     )  # fmt: skip
 
 
+def _restore(fleet: Fleet, agent: FleetAgent) -> None:
+    try:
+        restore_thread(fleet.database, agent)
+    except OSError as error:
+        raise StoreFailed(
+            f"The copy cannot be written on this host: {explain_error(error)}."
+        ) from error
+
+
 @post("/agents/{id:int}/thread/copy", sync_to_thread=True, include_in_schema=False)
 def open_copy(
     request: AnyRequest,
@@ -77,7 +87,7 @@ def open_copy(
     number = form.get("entry", "")
     entry = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
     try:
-        restore_thread(fleet.database, agent)
+        _restore(fleet, agent)
     except TasukiError as error:
         return _render_absence(request, fleet, agent, error, entry)
     address = build_thread_address(agent.harness, agent.session, agent.thread, entry=entry)

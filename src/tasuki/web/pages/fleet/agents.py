@@ -54,7 +54,6 @@ def _render_agent(
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
         "keys": SCREEN_KEYS, "personas": personas,
         "is_own": agent.ordered_at is not None or agent.adopted,
-        "elsewhere": card.host and agent.host != fleet.host,
     }  # fmt: skip
     return templates.render_page(request, "agent.html", status, **context)
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -105,12 +105,16 @@ class CardFacts(Struct, frozen=True):
     """By their ids; empty where the fleet has one."""
 
 
-def build_cards(fleet: Fleet, ids: Iterable[int] | None = None) -> list[AgentCard]:
+def build_cards(
+    fleet: Fleet, ids: Iterable[int] | None = None, hosts: Sequence[ShownHost] | None = None
+) -> list[AgentCard]:
     """Build the cards of some agents, or of all that work or ended within a day.
 
-    Those that need the operator come first.
+    Those that need the operator come first. `hosts` are those of the fleet, where they are known.
     """
-    facts = _load_facts(fleet, None if ids is None else set(ids))
+    if hosts is None:
+        hosts = list_fleet_hosts(fleet.database)
+    facts = _load_facts(fleet, None if ids is None else set(ids), hosts)
     redactor = Redactor()
     built = [
         _build_card(agent, facts, redactor)
@@ -135,7 +139,7 @@ def _is_succeeded(agent: FleetAgent, facts: CardFacts) -> bool:
     return agent.ended_at is not None and handoff is not None and handoff.state == "done"
 
 
-def _load_facts(fleet: Fleet, ids: set[int] | None) -> CardFacts:
+def _load_facts(fleet: Fleet, ids: set[int] | None, hosts: Sequence[ShownHost]) -> CardFacts:
     with fleet.database.read() as connection:
         if ids is None:
             agents = list_recent_agents(
@@ -149,8 +153,7 @@ def _load_facts(fleet: Fleet, ids: set[int] | None) -> CardFacts:
         )
         personas = {persona.slug: persona for persona in load_personas(connection, slugs)}
         places = _find_places(connection, slugs)
-    hosts = index_hosts(list_fleet_hosts(fleet.database))
-    return CardFacts(tuple(agents), handoffs, personas, places, fleet.threshold, hosts)
+    return CardFacts(tuple(agents), handoffs, personas, places, fleet.threshold, index_hosts(hosts))
 
 
 def _select_handoffs(

@@ -83,7 +83,7 @@ def _render_form(
     preview = _preview_move(fleet, agent, values, target) if target else None
     return templates.render_page(
         request, "handoff_form.html", status, agent=display.redact_row(agent),
-        card=cards.build_cards(fleet, [agent.id])[0], values=values, refused=refused,
+        card=cards.build_cards(fleet, [agent.id], hosts)[0], values=values, refused=refused,
         harnesses=bodies.list_startable_harnesses(), hosts=hosts, own=own, is_stranded=is_stranded,
         target=target, preview=preview, previewed=_join_choices(values),
     )  # fmt: skip

@@ -46,7 +46,8 @@ def show_fleet(
     whole: FromQuery[bool] = False,
 ) -> PageResponse:
     """Show the cards of agents that run or ended within a day; `whole`: all of them at once."""
-    all_cards = cards.build_cards(fleet)
+    hosts = list_fleet_hosts(fleet.database)
+    all_cards = cards.build_cards(fleet, hosts=hosts)
     matching = [
         card
         for card in all_cards
@@ -55,7 +56,6 @@ def show_fleet(
     visible = [card for card in matching if not show or card.group == show]
     filters = (("q", q), ("project", project), ("harness", harness), ("host", host))
     others = {name: value for name, value in filters if value}
-    hosts = list_fleet_hosts(fleet.database)
     listed_hosts = [one for one in hosts if one.id == host or not (host or others or show)]
     count = Counter(card.group for card in matching)
     return templates.render_page(
