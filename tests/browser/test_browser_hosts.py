@@ -229,3 +229,29 @@ def test_a_host_that_is_killed_is_grey_and_not_lost(fleet: Machines, browsing: B
     assert page.evaluate("window.same") is True
     assert "idle" == two.agent(agent)["state"]
     assert [] == found
+
+
+def test_work_of_a_host_that_is_gone_goes_on_here(fleet: Machines, browsing: Browsing) -> None:
+    """Given up on the page of hosts, its agent is handed off to this host from the copy of its thread."""
+    one, two = pair(fleet, keep_threads="all")
+    gone = host_of(two)
+    agent = two.worked(two.started())
+    retry_until(lambda: one.sql("SELECT 1 FROM thread_copies"), 60)
+    two.kill()
+    make_away(one, gone, 120)
+    page = open_page(browsing, one, "/hosts")
+    page.get_by_role("link", name="Give build2.example.com up").click()
+    page.get_by_role("dialog").get_by_role("button", name="Give it up").click()
+    page.wait_for_url("**/agents/recover")
+    expect(page.locator("main")).to_contain_text("Of build2.example.com, which was given up")
+    page.get_by_role("link", name="hand it off").click()
+    expect(page.locator("#preview-title")).to_have_text("A move to laptop")
+    found = portray(page, "rescue")
+    page.get_by_role("button", name="Move developer-con-1 to laptop").click()
+    page.wait_for_url("**/handoffs/*", timeout=60_000)
+    expect(page.locator("header .st").first).to_contain_text("Acknowledged", timeout=90_000)
+    (handoff,) = one.api("GET", "/api/handoffs")["handoffs"]
+
+    assert "lost" == one.agent(agent)["state"]
+    assert host_of(one) == one.agent(handoff["successor_id"])["host"]
+    assert [] == found

@@ -18,7 +18,9 @@ from web_servers import Served, serving
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.testing import story
+from tasuki.web.live import ChangedIds
 from tasuki.web.pages.fleet.host_watch import HostWatch
+from tasuki.web.pages.fleet.live import make_pieces
 from tasuki.web.pages.threads import remote
 
 OTHER = "h0123456789ab"
@@ -159,6 +161,19 @@ def test_the_watch_finds_who_went_away(two: Served) -> None:
     assert not still
     assert ({OTHER}, {2}) == (back.hosts, back.agents)
     assert "habcdefabcdef" in joined.reload
+
+
+def test_the_page_of_hosts_changes_too(two: Served) -> None:
+    """Each kind of page gets its own piece; a page of handoffs none."""
+    news = ChangedIds(set(), set(), set(), hosts={OTHER})
+    made = {
+        topic: [piece.event for piece in make_pieces(two.fleet, news, frozenset([topic])) if topic in piece.pages]
+        for topic in ("fleet", "hosts", "handoffs")
+    }  # fmt: skip
+
+    assert {
+        "fleet": [f"host-head-{OTHER}"], "hosts": [f"host-row-{OTHER}"], "handoffs": [],
+    } == made  # fmt: skip
 
 
 def test_an_open_page_is_told(two: Served) -> None:
