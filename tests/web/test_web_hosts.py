@@ -409,6 +409,7 @@ def test_an_agent_of_a_host_that_was_given_up(two: Served) -> None:
     said = words(page)
 
     assert "A move to laptop" in said
+    assert 'value="Its host was given up"' in page
     assert "It cannot begin." in said
     assert "What agent 2 had not pushed stays on its old host" in said
     assert f'<option value="{OTHER}"' not in page

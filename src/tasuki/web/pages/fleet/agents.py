@@ -61,7 +61,10 @@ def _render_agent(
 def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
     agent = queries.load_agent(fleet.database, id)
     if agent.host != fleet.host and (absence := find_absence(fleet.database, agent.host)):
-        return {"screen": "", "problem": absence}
+        return {
+            "screen": "",
+            "problem": f"{absence} Keys and prompts are refused until it is back.",
+        }
     try:
         return {"screen": fleet.read_screen(id), "problem": ""}
     except TasukiError as error:

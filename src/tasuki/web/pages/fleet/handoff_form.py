@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.errors import TasukiError
+from tasuki.fleet.exchange.giving_up import GAVE_UP
 from tasuki.fleet.handoff.moves import MoveObstacle, MovePreview
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
@@ -63,6 +64,8 @@ def show_handoff_form(
 def _choose_reason(agent: FleetAgent, card: AgentCard) -> str:
     if agent.state == "limited":
         return "At a usage limit"
+    if agent.end_reason == GAVE_UP:
+        return "Its host was given up"
     return f"Context past {card.meter.mark:.0f} %" if card.meter.past else ""
 
 
