@@ -33,6 +33,8 @@ from tasuki.web.live import LogStreams, PageStreams
 from tasuki.web.pages import login as pages_login
 from tasuki.web.pages import routes
 from tasuki.web.pages.fleet import live as pages_live
+from tasuki.web.pages.fleet.host_watch import HostWatch
+from tasuki.web.pages.threads import remote
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
@@ -52,6 +54,8 @@ def show_health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
     live_pages = PageStreams(fleet, pages_live.make_pieces)
+    host_watch = HostWatch(fleet, live_pages)
+    remote.answer_other_hosts(fleet)
 
     def on_event(event: FleetEvent) -> None:
         if event.kind in LOGGED_KINDS:
@@ -66,9 +70,11 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
     @asynccontextmanager
     async def run_live(_: Litestar) -> AsyncIterator[None]:
         await live.start()
+        host_watch.start()
         try:
             yield
         finally:
+            host_watch.close()
             live_pages.close()
             await live.close()
 

@@ -11,7 +11,7 @@ nor while the server was not running.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
@@ -24,6 +24,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetEvent
+from tasuki.web.views.hosts import ShownHost, compute_mark, index_hosts, list_fleet_hosts
 
 PAUSE_SECONDS = 0.1
 """The log is read no more often than this."""
@@ -230,17 +231,23 @@ class ChangedIds(Struct):
     handoffs: set[str]
     alerts: set[int]
     newest: int = 0
-    """Id of the last line that was taken in."""
+    """Id of the last line that was taken in; 0 for none."""
+    hosts: set[str] = msgspec.field(default_factory=set)
+    """Hosts that went away, came back, or report something else."""
+    reload: str = ""
+    """Which hosts there are, where that changed: pages that list them are loaded again."""
 
     def join(self, older: "ChangedIds") -> None:
         """Add the news of an older one."""
         self.agents |= older.agents
         self.handoffs |= older.handoffs
         self.alerts |= older.alerts
+        self.hosts |= older.hosts
+        self.reload = self.reload or older.reload
         self.newest = self.newest or older.newest
 
     def __bool__(self) -> bool:
-        return bool(self.agents or self.handoffs or self.alerts)
+        return bool(self.agents or self.handoffs or self.alerts or self.hosts or self.reload)
 
     def add(self, event: FleetEvent) -> None:
         """Add a line of the log."""
@@ -272,6 +279,8 @@ class PageStreams:
         self.fleet = fleet
         self.make_pieces = make_pieces
         self.streams: dict[EventStream, str] = {}
+        self.known_hosts: Mapping[str, ShownHost] | None = None
+        """The hosts as open pages show them, by id; None while no page is open."""
         self._news = _create_news()
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
@@ -283,6 +292,17 @@ class PageStreams:
         if not self.streams:
             return
         self._news.add(event)
+        self._send_soon()
+
+    def take_changes(self, news: ChangedIds) -> None:
+        """Take changes of which the log has no line; called in the loop."""
+        if not self.streams or not news:
+            return
+        news.join(self._news)
+        self._news = news
+        self._send_soon()
+
+    def _send_soon(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send_updates())
 
@@ -292,13 +312,18 @@ class PageStreams:
             stream.end()
         self._maker.shutdown(wait=False, cancel_futures=True)
 
-    async def stream_pieces(self, topic: str, after: int) -> AsyncGenerator[bytes]:
-        """Yield the stream of one page, which has the log up to `after`."""
+    async def stream_pieces(
+        self, topic: str, after: int, hosts_mark: str = ""
+    ) -> AsyncGenerator[bytes]:
+        """Yield the stream of one page, which has the log up to `after`.
+
+        `hosts_mark` is of the hosts as the page shows them; empty where it shows none.
+        """
         stream = EventStream()
         self.streams[stream] = topic
         try:
             yield b"retry: 1000\n\n"
-            missed = await self._run_in_thread(self._collect_since, after)
+            missed = await self._run_in_thread(self._collect_since, after, hosts_mark)
             yield (
                 b"event: reload\ndata:\n\n"
                 if missed is None
@@ -315,8 +340,13 @@ class PageStreams:
         finally:
             self.streams.pop(stream, None)
 
-    def _collect_since(self, after: int) -> ChangedIds | None:
-        """Collect what changed since a line of the log; None where that is too much."""
+    def _collect_since(self, after: int, hosts_mark: str) -> ChangedIds | None:
+        """Collect what changed since a line of the log; None where the page must be loaded again."""
+        hosts = list_fleet_hosts(self.fleet.database)
+        if self.known_hosts is None:
+            self.known_hosts = index_hosts(hosts)
+        if hosts_mark and hosts_mark != compute_mark(hosts):
+            return None
         rows = queries.list_events_after(self.fleet.database, after, MOST_MISSED)
         news = _create_news()
         for row in rows:
@@ -374,14 +404,16 @@ class PageStreams:
 def encode_pieces(pieces: Iterable[PagePiece], topic: str, newest: int) -> bytes:
     """Encode the pieces of one topic as events of a stream; lines end with a newline alone.
 
-    `newest` is the line of the log after which a reader that was cut off continues.
+    `newest` is the line of the log after which a reader that was cut off continues; 0 where that is
+    as before.
     """
     events = []
     for piece in pieces:
         if piece.pages and topic not in piece.pages:
             continue
         lines = "".join(f"data: {line}\n" for line in piece.html.strip().split("\n"))
-        events.append(f"id: {newest}\nevent: {piece.event}\n{lines}\n")
+        id = f"id: {newest}\n" if newest else ""
+        events.append(f"{id}event: {piece.event}\n{lines}\n")
     return "".join(events).replace("\r", "").encode("utf-8", "replace")
 
 

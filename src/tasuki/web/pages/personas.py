@@ -1,6 +1,7 @@
 """The pages of personas: what they are, what they learned, who worked as them; and changes."""
 
 import hashlib
+from contextlib import suppress
 from typing import Any
 
 from litestar import Response, get, post
@@ -13,6 +14,7 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import NotPossible, TasukiError
 from tasuki.fleet.agents import persona_files, personas
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
+from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
@@ -108,6 +110,7 @@ def add_persona(
             harness=body.harness, model=body.model, threshold=body.threshold,
             automatic=body.automatic, on_limit=body.on_limit,
         )  # fmt: skip
+        share_persona(fleet.database, fleet.root, added.slug)
     except TasukiError as error:
         return _render_list(
             request, fleet, form, refused=str(error), status=bodies.get_status(error)
@@ -140,6 +143,7 @@ def _render_persona(
 ) -> PageResponse:
     """Render a persona; `values` and `typed` are from a refused form, `section` names the form."""
     persona = queries.load_persona(fleet.database, slug)
+    _share(fleet, slug)
     skill, missing = _read_skill(fleet, slug)
     agents = queries.list_agents(fleet.database, persona=slug, limit=MOST_HISTORY)
     ends = queries.list_handoffs(fleet.database, persona=slug, limit=MOST_HISTORY)
@@ -156,6 +160,12 @@ def _render_persona(
         of_document={h.file_path: h.id for h in ends if h.file_path},
         working=next((a for a in agents if a.ended_at is None), None),
     )  # fmt: skip
+
+
+def _share(fleet: Fleet, slug: str) -> None:
+    """Fetch what other hosts changed; where that fails, the files of this host are shown."""
+    with suppress(TasukiError):
+        share_persona(fleet.database, fleet.root, slug)
 
 
 def _read_skill(fleet: Fleet, slug: str) -> tuple[str, str]:
@@ -239,6 +249,7 @@ def edit_skill(
     typed = form.get("skill", "")
     try:
         body = bodies.fill_body(PersonaChange, {"skill": typed})
+        share_persona(fleet.database, fleet.root, slug)
         now, _ = _read_skill(fleet, slug)
         if form.get("before") != _hash_text(now) and clean_text(typed).strip() != now:
             raise NotPossible(
@@ -246,6 +257,7 @@ def edit_skill(
                 "next to it. Save again to replace it with yours."
             )
         personas.edit_persona(fleet.database, fleet.root, slug, skill=str(body.skill))
+        share_persona(fleet.database, fleet.root, slug)
     except TasukiError as error:
         return _render_persona(request, fleet, slug, typed=typed, refused=str(error), section="skill", status=bodies.get_status(error))  # fmt: skip
     fleet.changes.notify()
@@ -262,7 +274,9 @@ def decide_lesson(
         body = bodies.fill_body(
             LessonOrder, {"order": form.get("order", ""), "ids": [id] if id else []}
         )
+        share_persona(fleet.database, fleet.root, slug)
         decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
+        share_persona(fleet.database, fleet.root, slug)
     except TasukiError as error:
         return _render_persona(request, fleet, slug, refused=str(error), section="lessons", status=bodies.get_status(error))  # fmt: skip
     fleet.changes.notify()

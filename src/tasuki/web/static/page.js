@@ -78,9 +78,10 @@
   });
 
   // -- cards ---------------------------------------------------------------------------
+  const listOf = (card) => `cards-${card.dataset.list || card.dataset.group}`; // with several hosts, each has a list
   const recount = () => {
     const cards = $$("#cards .card");
-    const moved = cards.filter((card) => card.parentElement.id !== `cards-${card.dataset.group}`).length;
+    const moved = cards.filter((card) => card.parentElement.id !== listOf(card)).length;
     const note = $("#moved");
     if (note) {
       note.toggleAttribute("data-none", !moved);
@@ -101,7 +102,7 @@
       made.innerHTML = data;
       for (const card of [...made.content.children]) {
         if (document.getElementById(card.id)) continue;
-        const list = document.getElementById(`cards-${card.dataset.group}`);
+        const list = document.getElementById(listOf(card));
         const whole = $("#cards[data-whole]");
         const isNew = whole && Number(card.id.slice(6)) > Number(whole.dataset.whole);
         if (!list || !whole || !(isNew || card.dataset.group === "needs")) continue;

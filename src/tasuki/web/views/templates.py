@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from importlib.resources import files
 from typing import Any
@@ -20,6 +21,7 @@ from tasuki.fleet import alerts
 from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
+from tasuki.web.views.hosts import ShownHost, compute_mark, list_fleet_hosts
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -109,18 +111,22 @@ def render_page(
     A template says `extends layout`, and its block `part` is what htmx may request.
     """
     layout = "part.html" if request.headers.get("hx-request") else "base.html"
-    context = {**_build_frame_context(request), "layout": layout, **context}
+    context = {**_build_frame_context(request, context.get("hosts")), "layout": layout, **context}
     text = ENVIRONMENT.get_template(template).render(context)
     return build_html_response(request, text, status)
 
 
-def _build_frame_context(request: AnyRequest) -> dict[str, Any]:
-    """Build what the frame around every page shows."""
+def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None) -> dict[str, Any]:
+    """Build what the frame around every page shows; `hosts` where the page has listed them."""
     state = request.app.state
     unseen, newest_known = alerts.find_unseen_and_newest(state.fleet.database)
+    if hosts is None:
+        is_whole = not request.headers.get("hx-request")
+        hosts = list_fleet_hosts(state.fleet.database) if is_whole else []
     return {
         "path": request.url.path, "bare": False, "live": "", "newest": state.live.position.id,
         "unseen": unseen, "newest_known": newest_known,
+        "hosts_mark": compute_mark(hosts),
     }  # fmt: skip
 
 
@@ -214,6 +220,12 @@ def format_clock(moment: float | None) -> Markup:
     )
 
 
+def format_moment(moment: float) -> str:
+    """Format the time of day of a moment as words: `14:03`, with the day if it is not today."""
+    local, today = _convert_to_local(moment), _convert_to_local(time.time())
+    return local.strftime("%H:%M" if local.date() == today.date() else "%-d %b %H:%M")
+
+
 def format_duration(seconds: float) -> str:
     """Format how long something took: `0.4 s`, `39.4 s`, `2 m 41 s`."""
     if seconds < 60:
@@ -299,6 +311,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size, span=format_span,
-    thousands=format_count, took=format_duration,
+    moment=format_moment, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, now=time.time)

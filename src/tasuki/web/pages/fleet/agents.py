@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 from litestar import get, post
 from litestar.di import NamedDependency
@@ -17,9 +16,11 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
-from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, NewHandoff
+from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent
 from tasuki.web.pages.fleet import cards
+from tasuki.web.pages.fleet.given_up import find_stranded_agents
 from tasuki.web.views import display, templates
+from tasuki.web.views.hosts import find_absence, list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 FormFields = NamedDependency[dict[str, str]]
@@ -50,18 +51,24 @@ def _render_agent(
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
         "events": queries.list_last_events(fleet.database, id, LOG_LINES),
-        "screen": _read_screen(fleet, id) if agent.pane and agent.ended_at is None else None,
+        **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
         "keys": SCREEN_KEYS, "personas": personas,
         "is_own": agent.ordered_at is not None or agent.adopted,
     }  # fmt: skip
     return templates.render_page(request, "agent.html", status, **context)
 
 
-def _read_screen(fleet: Fleet, id: int) -> str:
+def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
+    agent = queries.load_agent(fleet.database, id)
+    if agent.host != fleet.host and (absence := find_absence(fleet.database, agent.host)):
+        return {
+            "screen": "",
+            "problem": f"{absence} Keys and prompts are refused until it is back.",
+        }
     try:
-        return fleet.read_screen(id)
+        return {"screen": fleet.read_screen(id), "problem": ""}
     except TasukiError as error:
-        return str(error)
+        return {"screen": "", "problem": str(error)}
 
 
 @get("/agents/{id:int}/screen", sync_to_thread=True, include_in_schema=False)
@@ -69,19 +76,7 @@ def show_screen(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
 ) -> PageResponse:
     """Show what its pane shows now, as a piece of its page."""
-    return templates.render_page(request, "screen.html", screen=_read_screen(fleet, id), id=id)
-
-
-@get("/agents/{id:int}/thread", sync_to_thread=True, include_in_schema=False)
-def show_thread(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], entry: FromQuery[int] = 0
-) -> PageResponse:
-    """Show its thread, on the page of threads; from an entry on, where a document cites one."""
-    agent = queries.load_agent(fleet.database, id)
-    if not agent.session:
-        raise NotPossible(f"The thread of agent {id} is not known yet: its session has not begun.")
-    address = f"/threads/{agent.harness}/{quote(agent.session, safe='')}"
-    return templates.redirect(request, f"{address}?entry={entry}#e{entry}" if entry else address)
+    return templates.render_page(request, "screen.html", **_read_screen(fleet, id), id=id)
 
 
 @post("/agents/{id:int}/send", sync_to_thread=True, include_in_schema=False)
@@ -116,80 +111,38 @@ def press_key(
     return templates.redirect(request, f"/agents/{id}#screen")
 
 
-# -- hand off --------------------------------------------------------------------------
-
-
-@get("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
-def show_handoff_form(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
-    """Show the form that hands an agent off."""
-    agent = queries.load_agent(fleet.database, id)
-    card = cards.build_cards(fleet, [id])[0]
-    reason = f"Context past {card.meter.mark:.0f} %" if card.meter.past else ""
-    reason = "At a usage limit" if agent.state == "limited" else reason
-    from_thread = request.query_params.get("from") == "thread" or agent.state == "limited"
-    values = {
-        "reason": "Ended" if from_thread and not reason else reason,
-        "from": "thread" if from_thread else "",
-    }
-    return _render_handoff_form(request, fleet, id, values)
-
-
-def _render_handoff_form(
-    request: AnyRequest,
-    fleet: Fleet,
-    id: int,
-    values: dict[str, str],
-    refused: str = "",
-    status: int = 200,
-) -> PageResponse:
-    agent = queries.load_agent(fleet.database, id)
-    return templates.render_page(
-        request, "handoff_form.html", status, agent=display.redact_row(agent),
-        card=cards.build_cards(fleet, [id])[0], values=values, refused=refused,
-        harnesses=bodies.list_startable_harnesses(),
-    )  # fmt: skip
-
-
-@post("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
-def hand_off(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
-) -> PageResponse:
-    """Hand it off and show its handoff. A refusal is shown with the form."""
-    queries.load_agent(fleet.database, id)  # raises AgentNotFound
-    try:
-        body = bodies.fill_body(NewHandoff, {
-            "reason": form.get("reason", "").strip(), "context": form.get("context", "").strip(),
-            "force": bool(form.get("force")), "from": "thread" if form.get("from") == "thread" else "agent",
-            "to": form.get("to", "").strip(),
-        })  # fmt: skip
-        handoff = fleet.hand_off(id, body.build_request())
-    except TasukiError as error:
-        return _render_handoff_form(request, fleet, id, form, str(error), bodies.get_status(error))
-    return templates.redirect(request, f"/handoffs/{handoff.id}")
+# -- recover -----------------------------------------------------------------------------
 
 
 @get("/agents/recover", sync_to_thread=True, include_in_schema=False)
 def show_recovery_form(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
     """Ask whether to recover lost agents, and show them."""
     lost = find_lost_agents(fleet.database, fleet.panes, fleet.host)
-    return _render_recovery(request, [(one, None) for one in lost], done=False)
+    return _render_recovery(request, fleet, [(one, None) for one in lost], done=False)
 
 
 @post("/agents/recover", sync_to_thread=True, include_in_schema=False)
 def recover_agents(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
     """Recover lost agents; show what becomes of each."""
-    return _render_recovery(request, fleet.recover_lost_agents("it was lost"), done=True)
+    return _render_recovery(request, fleet, fleet.recover_lost_agents("it was lost"), done=True)
 
 
 def _render_recovery(
-    request: AnyRequest, recoveries: Sequence[tuple[LostAgent, FleetHandoff | None]], *, done: bool
+    request: AnyRequest,
+    fleet: Fleet,
+    recoveries: Sequence[tuple[LostAgent, FleetHandoff | None]],
+    *,
+    done: bool,
 ) -> PageResponse:
     shown = [
         (replace(one, agent=display.redact_row(one.agent)), handoff) for one, handoff in recoveries
     ]
-    return templates.render_page(request, "recover_form.html", found=shown, done=done)
+    hosts = list_fleet_hosts(fleet.database)
+    return templates.render_page(
+        request, "recover_form.html", found=shown, done=done,
+        own=next((host for host in hosts if host.id == fleet.host), None),
+        elsewhere=[(host, find_stranded_agents(fleet.database, host.id)) for host in hosts if host.row.state == "given up"],
+    )  # fmt: skip
 
 
 # -- stop, start, adopt ----------------------------------------------------------------
@@ -239,10 +192,12 @@ def _render_new_agent(
     status: int = 200,
 ) -> PageResponse:
     recent = queries.list_agents(fleet.database, limit=200)
+    hosts = list_fleet_hosts(fleet.database)
+    labels = {host.id: host.label for host in hosts}
     return templates.render_page(
         request, "new_agent.html", status, values=values, refused=refused, adopting=adopting,
-        personas=queries.list_personas(fleet.database),
-        folders=sorted({agent.cwd for agent in recent if agent.cwd})[:50],
+        personas=queries.list_personas(fleet.database), hosts=hosts, labels=labels, own_host=fleet.host,
+        folders=sorted({(agent.cwd, labels.get(agent.host, "")) for agent in recent if agent.cwd})[:50],
         harnesses=bodies.list_startable_harnesses(),
         anonymous=[a for a in map(display.redact_row, recent) if a.ended_at is None and not a.persona and a.pane],
     )  # fmt: skip
@@ -253,12 +208,12 @@ def start_agent(
     request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
 ) -> PageResponse:
     """Start an agent in a tmux window."""
-    names = ("cwd", "persona", "harness", "model", "permission", "goal")
+    names = ("cwd", "host", "persona", "harness", "model", "permission", "goal")
     try:
         body = bodies.fill_body(NewAgent, {name: form.get(name, "").strip() for name in names})
         if not body.cwd.startswith("/"):
             raise NotPossible("The folder must be a whole path: it begins with /.")
-        agent = fleet.start_agent(body.build_request())
+        agent = fleet.start_agent(body.build_request(), body.host)
     except TasukiError as error:
         return _render_new_agent(
             request, fleet, form, refused=str(error), status=bodies.get_status(error)
@@ -271,12 +226,13 @@ def adopt_agent(
     request: AnyRequest, fleet: NamedDependency[Fleet], form: FormFields
 ) -> PageResponse:
     """Adopt an agent that is already running in a pane."""
-    names = ("pane", "harness", "persona", "session")
+    names = ("pane", "harness", "persona", "session", "host")
     try:
         body = bodies.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
         agent = fleet.adopt_agent(
-            pane=body.pane, harness=body.harness, persona=body.persona, session=body.session
-        )
+            pane=body.pane, harness=body.harness, persona=body.persona, session=body.session,
+            host=body.host,
+        )  # fmt: skip
     except TasukiError as error:
         return _render_new_agent(
             request, fleet, form, refused=str(error), adopting=True, status=bodies.get_status(error)
@@ -285,6 +241,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, show_screen, show_thread, send_text, press_key, show_handoff_form, hand_off, show_stop_form, stop_agent, show_new_agent,
+    show_agent, show_screen, send_text, press_key, show_stop_form, stop_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -22,14 +22,20 @@ from tasuki.fleet.store.queries import (
 from tasuki.harness import registry as harnesses
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
+from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
+from tasuki.web.views.templates import format_moment
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
 MOST_CARDS = 500
+OTHER_HOSTS = "others"
+"""The list of agents whose host has left the fleet."""
 GROUPS = {"needs": "Needs you", "working": "Working", "quiet": "Quiet"}
 _RANKS = {"fail": 0, "ask": 1, "wait": 2, "past": 3}
 _QUIET = {"idle": 0, "end": 1}
 MOST_SENTENCE_CHARACTERS = 300
+HOST_AWAY = StateBadge("todo", "Host away", "rest")
+"""The state of an agent whose host is away or off: it is kept, and goes on when the host is back."""
 
 
 class ContextMeter(Struct, frozen=True):
@@ -77,6 +83,13 @@ class AgentCard(Struct, frozen=True):
     harness: str
     can: str
     """Its button: open, follow, hand off, thread, or nothing."""
+    host: str = ""
+    """The name of its host, where the fleet has several."""
+    host_id: str = ""
+    asleep: bool = False
+    """Its host is away or off: nothing reaches it now."""
+    list: str = ""
+    """The list of the fleet page that it belongs to: its host, unless it needs the operator."""
 
 
 class CardFacts(Struct, frozen=True):
@@ -88,14 +101,20 @@ class CardFacts(Struct, frozen=True):
     personas: Mapping[str, Persona]
     places: Mapping[int, ChainPlace]
     threshold: float
+    hosts: Mapping[str, ShownHost] = {}
+    """By their ids; empty where the fleet has one."""
 
 
-def build_cards(fleet: Fleet, ids: Iterable[int] | None = None) -> list[AgentCard]:
+def build_cards(
+    fleet: Fleet, ids: Iterable[int] | None = None, hosts: Sequence[ShownHost] | None = None
+) -> list[AgentCard]:
     """Build the cards of some agents, or of all that work or ended within a day.
 
-    Those that need the operator come first.
+    Those that need the operator come first. `hosts` are those of the fleet, where they are known.
     """
-    facts = _load_facts(fleet, None if ids is None else set(ids))
+    if hosts is None:
+        hosts = list_fleet_hosts(fleet.database)
+    facts = _load_facts(fleet, None if ids is None else set(ids), hosts)
     redactor = Redactor()
     built = [
         _build_card(agent, facts, redactor)
@@ -120,7 +139,7 @@ def _is_succeeded(agent: FleetAgent, facts: CardFacts) -> bool:
     return agent.ended_at is not None and handoff is not None and handoff.state == "done"
 
 
-def _load_facts(fleet: Fleet, ids: set[int] | None) -> CardFacts:
+def _load_facts(fleet: Fleet, ids: set[int] | None, hosts: Sequence[ShownHost]) -> CardFacts:
     with fleet.database.read() as connection:
         if ids is None:
             agents = list_recent_agents(
@@ -134,7 +153,7 @@ def _load_facts(fleet: Fleet, ids: set[int] | None) -> CardFacts:
         )
         personas = {persona.slug: persona for persona in load_personas(connection, slugs)}
         places = _find_places(connection, slugs)
-    return CardFacts(tuple(agents), handoffs, personas, places, fleet.threshold)
+    return CardFacts(tuple(agents), handoffs, personas, places, fleet.threshold, index_hosts(hosts))
 
 
 def _select_handoffs(
@@ -184,10 +203,18 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         agent.context_window,
     )  # fmt: skip
     shown, since, sentence = _describe_state(agent, handoff, meter)
+    host = facts.hosts.get(agent.host)
+    has_failed = shown.tone == "fail" or shown.word == "Handoff uncertain"
+    asleep = host is not None and host.is_asleep and agent.ended_at is None
+    if host and asleep and not has_failed:
+        sentence = _describe_sleep(host, shown)
+        shown, since = HOST_AWAY, host.since or since
     group = _choose_group(shown)
     project = os.path.basename(agent.cwd.rstrip("/")) or agent.cwd
     persona_note = () if agent.persona else ("No persona",)
     place_words = (*persona_note, harness, project) if agent.persona else ("No persona", project)
+    if host:
+        place_words = (*place_words, host.label)
     return AgentCard(
         id=agent.id,
         name=display.format_agent_name(agent, harness),
@@ -205,8 +232,12 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         handoff=handoff.id if handoff else "",
         project=redactor.redact(project),
         harness=agent.harness,
-        can=_choose_action(agent, handoff, facts.places.get(agent.id)),
-    )
+        can="thread" if shown is HOST_AWAY else _choose_action(agent, handoff, facts.places.get(agent.id)),
+        host=host.label if host else "",
+        host_id=agent.host,
+        asleep=asleep,
+        list=_choose_list(group, host) if facts.hosts else group,
+    )  # fmt: skip
 
 
 def _describe_state(
@@ -234,6 +265,13 @@ def _describe_state(
     if agent.state == "idle" and meter.past and agent.persona:
         return display.PAST_THRESHOLD, agent.state_at, "Idle since its turn ended."
     return display.get_agent_shape(agent), agent.state_at, _describe_activity(agent)
+
+
+def _describe_sleep(host: ShownHost, shown: StateBadge) -> str:
+    """Describe since when the host of an agent is away, and what the agent did last."""
+    since = f" since {format_moment(host.since)}" if host.since else ""
+    word = f"{shown.word[:1].lower()}{shown.word[1:]}"
+    return f"{host.label} has been {host.shown.word.lower()}{since}. Before that: {word}."
 
 
 def _describe_activity(agent: FleetAgent) -> str:
@@ -266,6 +304,13 @@ def _choose_group(shown: StateBadge) -> str:
     if shown.tone in ("fail", "attn"):
         return "needs"
     return "working" if shown.tone == "run" else "quiet"
+
+
+def _choose_list(group: str, host: ShownHost | None) -> str:
+    """Choose the list of the fleet page for a card, where there are several hosts."""
+    if group == "needs":
+        return group
+    return host.id if host else OTHER_HOSTS
 
 
 def _choose_action(

@@ -2,23 +2,27 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tasuki.fleet.agents.personas import find_later_agent
+from tasuki.fleet.exchange.host_list import read_labels
+from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.local_orders import HandoffOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, StepFailure, StepRun
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan, StepFailure, StepRun
 from tasuki.harness import registry as harnesses
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
+from tasuki.web.views.hosts import find_absence
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 _ICONS = {"ok": ("done", "done"), "failed": ("fail", "fail"), "skipped": ("drop", "rest")}
@@ -39,6 +43,8 @@ class StepRow(Struct, frozen=True):
     left: float = 0.0
     width: float = 0.0
     attempt: int = 1
+    host: str = ""
+    """The host that carries it out, where the handoff goes to another one."""
 
 
 class OrderChoice(Struct, frozen=True):
@@ -77,6 +83,14 @@ class HandoffTimeline(Struct, frozen=True):
     author: str
     recorded_at: float | None
     acknowledged_at: float | None
+    route: tuple[str, ...] = ()
+    """The names of the hosts, where it goes from one to another."""
+    work: tuple[str, ...] = ()
+    """Where the agent's work goes on another host, and what does not travel, as sentences."""
+    undone: str = ""
+    """What was undone of a move after a failure."""
+    host_note: str = ""
+    """Why the host that carries it out does not go on now."""
 
     @property
     def short(self) -> str:
@@ -100,8 +114,11 @@ def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
             else None
         )
     handoff = display.redact_row(stored)
+    move = handoff.move
+    labels = _read_labels(fleet, handoff, agent)
     rows = _build_rows(handoff, queries.list_steps(fleet.database, handoff.id))
-    size = _measure_size(handoff.file_path)
+    rows = _name_hosts(rows, handoff, agent, labels)
+    size = _measure_size(fleet, handoff)
     return HandoffTimeline(
         id=handoff.id,
         name=handoff.persona,
@@ -128,12 +145,60 @@ def build_timeline(fleet: Fleet, id: str) -> HandoffTimeline:
         author=handoff.author,
         recorded_at=handoff.recorded_at,
         acknowledged_at=handoff.acknowledged_at,
+        route=(labels[agent.host], labels[handoff.target_host]) if move else (),
+        work=_describe_work(move) if move else (),
+        undone=move.undone if move else "",
+        host_note=find_absence(fleet.database, handoff.host) if handoff.state == "running" else "",
     )
 
 
 def build_entry_link(view: HandoffTimeline) -> Callable[[int], str]:
     """Build the function that returns the address of an entry which the document cites."""
-    return lambda ref: f"/agents/{view.agent.id}/thread?entry={ref}"
+    return lambda ref: f"/agents/{view.agent.id}/thread?entry={ref}#e{ref}"
+
+
+def read_text(fleet: Fleet, view: HandoffTimeline) -> str | None:
+    """Read the document of a handoff of whatever host; None where there is none."""
+    return display.read_shared_document(
+        fleet.database, queries.load_handoff(fleet.database, view.id)
+    )
+
+
+def _read_labels(fleet: Fleet, handoff: FleetHandoff, agent: FleetAgent) -> dict[str, str]:
+    """Read the names of the hosts of a move, by their ids."""
+    if not handoff.move:
+        return {}
+    ids = {agent.host, handoff.target_host}
+    return {**{id: id for id in ids}, **read_labels(fleet.database, ids)}
+
+
+def _name_hosts(
+    rows: Sequence[StepRow], handoff: FleetHandoff, agent: FleetAgent, labels: Mapping[str, str]
+) -> tuple[StepRow, ...]:
+    """Name the host of the first step of each leg of a move."""
+    named, last = [], ""
+    for row in rows:
+        host = labels.get(workflow.find_step_host(handoff, row.step, agent.host), "")
+        named.append(replace(row, host=host if host != last else ""))
+        last = host
+    return tuple(named)
+
+
+def _describe_work(move: MovePlan) -> tuple[str, ...]:
+    """Describe where the work of an agent goes on another host."""
+    sentences = []
+    if move.folder:
+        how = (
+            ""
+            if move.place == ""
+            else " (the checkout itself)"
+            if move.in_place
+            else " (a worktree)"
+        )
+        sentences.append(f"Its work goes on in {move.folder}{how}.")
+    if move.place_branch:
+        sentences.append(f"Branch: {move.place_branch}.")
+    return (*sentences, *move.left_out)
 
 
 def _choose_shape(handoff: FleetHandoff, rows: Sequence[StepRow]) -> StateBadge:
@@ -267,12 +332,21 @@ def _build_cancel(agent: FleetAgent) -> OrderChoice:
     return OrderChoice("cancel", "Cancel", meaning)
 
 
-def _measure_size(path: str) -> int | None:
-    """Measure the bytes of a document; None where it is missing or no file."""
+def _measure_size(fleet: Fleet, handoff: FleetHandoff) -> int | None:
+    """Measure the bytes of a document; None where it is missing or no file.
+
+    Where the file is on another host it is that of its copy in the database.
+    """
+    path = handoff.file_path
     try:
-        return os.lstat(path).st_size if path and os.path.isfile(path) else None
+        if path and os.path.isfile(path):
+            return os.lstat(path).st_size
     except OSError:
         return None
+    if not path or fleet.database.is_sqlite:
+        return None
+    content = load_document(fleet.database, handoff.id)
+    return None if content is None else len(content.encode("utf-8", "replace"))
 
 
 TABS = {
@@ -320,7 +394,7 @@ def show_handoff(
     """Show one handoff: its steps as they happen, and its document."""
     view = build_timeline(fleet, id)
     return templates.render_page(
-        request, "handoff.html", live=view.id, of=view, text=display.read_document(view.file_path),
+        request, "handoff.html", live=view.id, of=view, text=read_text(fleet, view),
         linked=build_entry_link(view),
     )  # fmt: skip
 
@@ -331,7 +405,7 @@ def show_document(
 ) -> Response[bytes]:
     """Show the document of a handoff unchanged, but without secrets."""
     handoff = queries.load_handoff(fleet.database, id)
-    text = display.read_document(handoff.file_path) or ""
+    text = display.read_shared_document(fleet.database, handoff) or ""
     return templates.build_text_response(text, f"handoff-{handoff.id[:8]}.md", download=download)
 
 

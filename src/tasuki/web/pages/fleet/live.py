@@ -18,9 +18,11 @@ from tasuki.web.pages.fleet import cards, handoffs
 from tasuki.web.pages.fleet.routes import SENT_WORDS
 from tasuki.web.security.sessions import is_signed_in
 from tasuki.web.views import display
+from tasuki.web.views.hosts import list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, render_macro
 
 MOST_PANELS = 24
+HOST_TOPICS = frozenset(["fleet", "hosts"])
 NEW_SECONDS = 600.0
 """How long an agent is new: pages that were made before it began may lack its card."""
 
@@ -31,11 +33,12 @@ async def stream_page(
     state: State,
     page: FromQuery[str] = "",
     after: Annotated[int, QueryParameter(ge=0)] = 0,
+    hosts: Annotated[str, QueryParameter(max_length=20)] = "",
 ) -> Stream:
     """Stream pieces of the open page, from the state in which it was made."""
     pages: PageStreams = state.live_pages
     after = parse_last_id(request.headers.get("last-event-id", "")) or after
-    pieces = _stream_while_signed_in(request, pages.stream_pieces(page[:80], after))
+    pieces = _stream_while_signed_in(request, pages.stream_pieces(page[:80], after, hosts))
     return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
@@ -68,9 +71,21 @@ def make_pieces(fleet: Fleet, news: ChangedIds, topics: frozenset[str]) -> list[
     if handoffs := [id for id in news.handoffs if topics & {"handoffs", id}]:
         for id in handoffs[:MOST_PANELS]:
             pieces += _make_handoff_pieces(fleet, id)
+    if (news.hosts or news.reload) and topics & HOST_TOPICS:
+        pieces += _make_host_pieces(fleet, news)
     ids = {id for id in news.agents if topics & {"fleet", f"agent-{id}"}}
     if ids:
         pieces += _make_agent_pieces(fleet, ids)
+    return pieces
+
+
+def _make_host_pieces(fleet: Fleet, news: ChangedIds) -> list[PagePiece]:
+    pieces = [PagePiece("reload", news.reload, HOST_TOPICS)] if news.reload else []
+    for host in list_fleet_hosts(fleet.database):
+        if host.id in news.hosts:
+            for part, topic in (("head", "fleet"), ("row", "hosts")):
+                html = render_macro("host_macros.html", part, host)
+                pieces.append(PagePiece(f"host-{part}-{host.id}", html, frozenset([topic])))
     return pieces
 
 
@@ -107,7 +122,7 @@ def _make_handoff_pieces(fleet: Fleet, id: str) -> list[PagePiece]:
             macro,
             "document",
             view,
-            display.read_document(view.file_path),
+            handoffs.read_text(fleet, view),
             handoffs.build_entry_link(view),
         )
         pieces.append(PagePiece(f"h-{view.short}-document", text, frozenset([id])))

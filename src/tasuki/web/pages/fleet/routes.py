@@ -20,9 +20,10 @@ from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import SeenAlerts
 from tasuki.web.pages.fleet import cards
-from tasuki.web.pages.fleet.cards import GROUPS, AgentCard
+from tasuki.web.pages.fleet.cards import GROUPS, OTHER_HOSTS, AgentCard
 from tasuki.web.views import display, templates
 from tasuki.web.views.display import StateBadge
+from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 TABS = (("", "All"), ("needs", "Needs you"), ("working", "Working"), ("quiet", "Quiet"))
@@ -41,23 +42,31 @@ def show_fleet(
     q: WordQuery = "",
     project: WordQuery = "",
     harness: WordQuery = "",
+    host: WordQuery = "",
     whole: FromQuery[bool] = False,
 ) -> PageResponse:
     """Show the cards of agents that run or ended within a day; `whole`: all of them at once."""
-    all_cards = cards.build_cards(fleet)
-    matching = [card for card in all_cards if _matches(card, q, project, harness)]
+    hosts = list_fleet_hosts(fleet.database)
+    all_cards = cards.build_cards(fleet, hosts=hosts)
+    matching = [
+        card
+        for card in all_cards
+        if _matches(card, q, project, harness) and host in ("", card.host_id)
+    ]
     visible = [card for card in matching if not show or card.group == show]
-    others = {name: value for name, value in (("q", q), ("project", project), ("harness", harness)) if value}  # fmt: skip
+    filters = (("q", q), ("project", project), ("harness", harness), ("host", host))
+    others = {name: value for name, value in filters if value}
+    listed_hosts = [one for one in hosts if one.id == host or not (host or others or show)]
     count = Counter(card.group for card in matching)
     return templates.render_page(
         request, "fleet.html", live="fleet",
         counts=_count_cards(all_cards),
         tabs=[(_build_address(key, others), word, count[key] if key else len(matching)) for key, word in TABS],
         tab=next((n for n, (key, _) in enumerate(TABS) if key == show), 0),
-        groups=_group_cards(visible, len(visible) if whole else FIRST_CARDS),
+        groups=_group_cards(visible, len(visible) if whole else FIRST_CARDS, hosts, listed_hosts),
         newest_agent=max((card.id for card in all_cards), default=0),
         is_filtered=bool(show or others), shown=len(visible), here=_build_address(show, others),
-        show=show, q=q, project=project, harness=harness,
+        show=show, q=q, project=project, harness=harness, host=host, hosts=hosts,
         projects=sorted({card.project for card in all_cards}),
         harnesses=[(name, harnesses.get_harness(name).title) for name in sorted({c.harness for c in all_cards})],
         alerts=list_alerts(fleet.database),
@@ -91,23 +100,45 @@ class CardGroup(Struct, frozen=True):
     word: str
     cards: list[AgentCard]
     rest: list[int]
+    host: ShownHost | None = None
+    """The host of its agents; None where the list is not of one host."""
+    is_listed: bool = False
+    """It is shown although it has no cards."""
 
     @property
     def count(self) -> int:
         """How many there are."""
         return len(self.cards) + len(self.rest)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is shown now."""
+        return self.is_listed or self.count > 0
 
-def _group_cards(visible: Sequence[AgentCard], first: int) -> list[CardGroup]:
+
+def _group_cards(
+    visible: Sequence[AgentCard],
+    first: int,
+    hosts: Sequence[ShownHost],
+    listed_hosts: Sequence[ShownHost],
+) -> list[CardGroup]:
+    """Group cards: with one host by their state, with several those that need nobody by host."""
     first_ids = {card.id for card in visible[:first]}
     groups = []
-    for key, word in GROUPS.items():
-        group_cards = [card for card in visible if card.group == key]
+    for key, word, host in _list_groups(hosts):
+        group_cards = [card for card in visible if card.list == key]
         rest = [card.id for card in group_cards if card.id not in first_ids]
-        groups.append(
-            CardGroup(key, word, [card for card in group_cards if card.id in first_ids], rest)
-        )
+        cards_shown = [card for card in group_cards if card.id in first_ids]
+        groups.append(CardGroup(key, word, cards_shown, rest, host, host in listed_hosts))
     return groups
+
+
+def _list_groups(hosts: Sequence[ShownHost]) -> list[tuple[str, str, ShownHost | None]]:
+    """List the groups of cards by key and heading."""
+    if not hosts:
+        return [(key, word, None) for key, word in GROUPS.items()]
+    of_hosts = [(host.id, host.label, host) for host in hosts]
+    return [("needs", GROUPS["needs"], None), *of_hosts, (OTHER_HOSTS, "Hosts that left", None)]
 
 
 def _matches(card: AgentCard, q: str, project: str, harness: str) -> bool:

@@ -17,15 +17,16 @@ from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, UsageError
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness
-from tasuki.model import Thread, ThreadHead
+from tasuki.model import ThreadHead
 from tasuki.text_safety import clean_for_display
-from tasuki.threads import catalog, references, search
+from tasuki.threads import catalog, search
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import Query, parse_query, split_tokens
 from tasuki.web.api import bodies
 from tasuki.web.pages.threads import drafts, view
 from tasuki.web.pages.threads.files import THREAD_CACHE, build_thread_address, find_thread_file
+from tasuki.web.pages.threads.remote import describe_thread, read_entry
 from tasuki.web.views import templates
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
@@ -274,7 +275,7 @@ def render_thread(
     return templates.render_page(
         request, "thread.html", status,
         **{**_build_search_context(q, name, project, hits, hits_refused), "again": address_here},
-        thread=_describe_thread(thread, cleaner), part=view.build_part(thread, entry, cleaner), entry=entry,
+        thread=describe_thread(thread, cleaner), part=view.build_part(thread, entry, cleaner), entry=entry,
         here=address_here, plain_here=build_thread_address(adapter.name, thread.id, str(file)),
         form=form, form_refused=refused or form["problem"], kept=catalog.describe_copy(adapter, file),
     )  # fmt: skip
@@ -306,16 +307,6 @@ def _begin_job(adapter: Harness, file: Path, form: dict[str, str], thread: str) 
     return drafts.JOBS.begin_draft(adapter, file, draft_request, thread, form)
 
 
-def _describe_thread(thread: Thread, cleaner: EntryCleaner) -> dict[str, Any]:
-    return {
-        "title": view.build_title(thread, cleaner), "id": cleaner.clean_line(thread.id, 80),
-        "harness": harnesses.get_harness(thread.harness).title, "name": thread.harness, "path": thread.path,
-        "cwd": cleaner.clean_line(thread.cwd), "branch": cleaner.clean_line(thread.git_branch, 120),
-        "entries": len(thread.entries), "broken": cleaner.clean_text(references.describe_broken_lines(thread)),
-        "truncated": thread.report.truncated_tail,
-    }  # fmt: skip
-
-
 @get(
     "/threads/{harness:str}/{id:str}/entries/{ref:int}",
     sync_to_thread=True,
@@ -326,10 +317,7 @@ def show_whole_entry(
 ) -> Response[bytes]:
     """Show one entry in full, without secrets, as text."""
     adapter, file = find_thread_file(harness, id, path)
-    thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
-    opened_thread = references.OpenedThread(thread.id, thread)
-    (reading,) = references.read_entries(opened_thread, [ref])
-    text = cleaner.clean_text(clean_for_display(reading.text))
+    text = read_entry(adapter, file, ref)
     return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
 
 

@@ -38,7 +38,7 @@ _BEGIN = r"(?<![^\W_])"
 """Where a word begins."""
 
 
-class ShownEntry(Struct, frozen=True):
+class ShownEntry(Struct, frozen=True, tag="entry"):
     """One entry. `whole` is how many characters it has, where `text` is cut; else 0."""
 
     ref: int
@@ -54,7 +54,7 @@ class ShownEntry(Struct, frozen=True):
     compacted: bool = False
 
 
-class ToolCallRun(Struct, frozen=True):
+class ToolCallRun(Struct, frozen=True, tag="calls"):
     """Tool calls that are folded into one line: `31 Read, 9 Edit`."""
 
     entries: tuple[ShownEntry, ...]

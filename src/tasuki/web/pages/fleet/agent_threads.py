@@ -1,0 +1,110 @@
+"""The thread of an agent, of whatever host: read there, or from the copy in the database."""
+
+from typing import Annotated
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, QueryParameter
+
+from tasuki.errors import HostAway, StoreFailed, TasukiError
+from tasuki.files import explain_error
+from tasuki.fleet.exchange.thread_copies import load_stored, restore_thread
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.harness import registry as harnesses
+from tasuki.web.api import bodies
+from tasuki.web.pages.threads import remote, view
+from tasuki.web.pages.threads.files import build_thread_address
+from tasuki.web.views import display, templates
+from tasuki.web.views.hosts import find_absence, list_fleet_hosts
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+EntryQuery = Annotated[int, QueryParameter(ge=0, le=10**9)]
+
+
+@get("/agents/{id:int}/thread", sync_to_thread=True, include_in_schema=False)
+def show_thread(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], entry: EntryQuery = 0
+) -> PageResponse:
+    """Show its thread; from an entry on, where a document cites one.
+
+    That of this host is on the page of threads; that of another one is asked for.
+    """
+    agent = queries.load_agent(fleet.database, id)
+    remote.check_session(agent)
+    if agent.host == fleet.host or fleet.database.is_sqlite:
+        address = build_thread_address(agent.harness, agent.session, entry=entry)
+        return templates.redirect(request, f"{address}#e{entry}" if entry else address)
+    try:
+        found = remote.ask_for_thread(fleet, agent, entry)
+    except TasukiError as error:
+        return _render_absence(request, fleet, agent, error, entry)
+    here = f"/agents/{id}/thread"
+    return templates.render_page(
+        request, "agent_thread.html", agent=display.redact_row(agent), thread=found.thread, part=found.part,
+        kept=found.kept, host=_get_label(fleet, agent), entry=entry, here=here, plain_here=here, words=[],
+        marked=view.mark_words, marked_prose=view.mark_words_in_prose,
+    )  # fmt: skip
+
+
+def _get_label(fleet: Fleet, agent: FleetAgent) -> str:
+    labels = {host.id: host.label for host in list_fleet_hosts(fleet.database)}
+    return labels.get(agent.host, agent.host)
+
+
+def _render_absence(
+    request: AnyRequest, fleet: Fleet, agent: FleetAgent, error: TasukiError, entry: int = 0
+) -> PageResponse:
+    """Say why the thread cannot be shown, and offer the copy of it where there is one."""
+    stored = load_stored(fleet.database, agent.id)
+    sentence = find_absence(fleet.database, agent.host) or str(error)
+    return templates.render_page(
+        request, "thread_absent.html", bodies.get_status(error), agent=display.redact_row(agent), sentence=sentence,
+        copied_at=stored.record.kept if stored else None, host=_get_label(fleet, agent), entry=entry,
+        title_of=harnesses.get_harness(agent.harness).title, is_away=isinstance(error, HostAway),
+    )  # fmt: skip
+
+
+def _restore(fleet: Fleet, agent: FleetAgent) -> None:
+    try:
+        restore_thread(fleet.database, agent)
+    except OSError as error:
+        raise StoreFailed(
+            f"The copy cannot be written on this host: {explain_error(error)}."
+        ) from error
+
+
+@post("/agents/{id:int}/thread/copy", sync_to_thread=True, include_in_schema=False)
+def open_copy(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    form: NamedDependency[dict[str, str]],
+) -> PageResponse:
+    """Write the copy that the database has of its thread on this host, and show it."""
+    agent = queries.load_agent(fleet.database, id)
+    number = form.get("entry", "")
+    entry = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+    try:
+        _restore(fleet, agent)
+    except TasukiError as error:
+        return _render_absence(request, fleet, agent, error, entry)
+    address = build_thread_address(agent.harness, agent.session, agent.thread, entry=entry)
+    return templates.redirect(request, f"{address}#e{entry}" if entry else address)
+
+
+@get("/agents/{id:int}/thread/entries/{ref:int}", sync_to_thread=True, include_in_schema=False)
+def show_whole_entry(
+    fleet: NamedDependency[Fleet], id: FromPath[int], ref: FromPath[int]
+) -> Response[bytes]:
+    """Show one entry in full, without secrets, as text."""
+    agent = queries.load_agent(fleet.database, id)
+    if agent.host == fleet.host:
+        text = remote.read_entry(*remote.find_agent_thread(fleet, id), ref)
+    else:
+        text = remote.ask_for_entry(fleet, agent, ref)
+    return templates.build_text_response(text, f"entry-{ref}.txt", download=False)
+
+
+HANDLERS = (show_thread, open_copy, show_whole_entry)

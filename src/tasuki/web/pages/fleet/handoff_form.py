@@ -1,0 +1,177 @@
+"""The form that hands an agent off; for another host it shows first what a move would do."""
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.errors import TasukiError
+from tasuki.fleet.exchange.giving_up import GAVE_UP
+from tasuki.fleet.handoff.moves import MoveObstacle, MovePreview
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import NewHandoff
+from tasuki.web.pages.fleet import cards
+from tasuki.web.pages.fleet.cards import AgentCard
+from tasuki.web.views import display, templates
+from tasuki.web.views.hosts import ShownHost, list_fleet_hosts
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+FormFields = NamedDependency[dict[str, str]]
+NAMES = ("reason", "context", "force", "from", "to", "host", "to_cwd", "worktree", "with_secrets")
+"""Fields of the form. `host` is empty or the agent's own where it stays there."""
+FORM_WORDS = {
+    "name one: --to-cwd": "name one below", "Name one: --to-cwd": "Name one below",
+    "use --with-secrets": "tick the box below",
+}  # fmt: skip
+
+
+class ShownPreview(Struct, frozen=True):
+    """A preview of a move for its form; `problem` is why there is none."""
+
+    label: str
+    folder: str = ""
+    how: str = ""
+    blockers: tuple[MoveObstacle, ...] = ()
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the move can begin."""
+        return not self.problem and not self.blockers
+
+
+@get("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
+def show_handoff_form(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
+) -> PageResponse:
+    """Show the form that hands an agent off, filled in with what the query holds."""
+    agent = queries.load_agent(fleet.database, id)
+    query = {name: request.query_params.get(name, "")[:4000] for name in NAMES}
+    reason = query["reason"] or _choose_reason(agent, cards.build_cards(fleet, [id])[0])
+    from_thread = query["from"] == "thread" or agent.state == "limited"
+    values = {
+        **query, "reason": "Ended" if from_thread and not reason else reason,
+        "from": "thread" if from_thread else "",
+    }  # fmt: skip
+    return _render_form(request, fleet, agent, values)
+
+
+def _choose_reason(agent: FleetAgent, card: AgentCard) -> str:
+    if agent.state == "limited":
+        return "At a usage limit"
+    if agent.end_reason == GAVE_UP:
+        return "Its host was given up"
+    return f"Context past {card.meter.mark:.0f} %" if card.meter.past else ""
+
+
+def _render_form(
+    request: AnyRequest,
+    fleet: Fleet,
+    agent: FleetAgent,
+    values: dict[str, str],
+    refused: str = "",
+    status: int = 200,
+) -> PageResponse:
+    hosts = list_fleet_hosts(fleet.database)
+    own = next((host for host in hosts if host.id == agent.host), None)
+    is_stranded = bool(hosts) and (own is None or own.row.state == "given up")
+    if is_stranded and not values.get("host"):
+        values = {**values, "host": fleet.host}
+    target = _find_target(hosts, agent, values)
+    preview = _preview_move(fleet, agent, values, target) if target else None
+    return templates.render_page(
+        request, "handoff_form.html", status, agent=display.redact_row(agent),
+        card=cards.build_cards(fleet, [agent.id], hosts)[0], values=values, refused=refused,
+        harnesses=bodies.list_startable_harnesses(), hosts=hosts, own=own, is_stranded=is_stranded,
+        target=target, preview=preview, previewed=_join_choices(values),
+    )  # fmt: skip
+
+
+def _find_target(
+    hosts: list[ShownHost], agent: FleetAgent, values: dict[str, str]
+) -> ShownHost | None:
+    """Find the other host that was chosen; None where the agent's work stays on its own."""
+    chosen = values.get("host", "")
+    if chosen in ("", agent.host):
+        return None
+    return next((host for host in hosts if host.id == chosen), None)
+
+
+def _join_choices(values: dict[str, str]) -> str:
+    """Join the choices of a form that decide what a move does."""
+    names = ("host", "to", "to_cwd", "worktree", "with_secrets")
+    return "|".join(values.get(name, "").strip() for name in names)
+
+
+def _preview_move(
+    fleet: Fleet, agent: FleetAgent, values: dict[str, str], target: ShownHost
+) -> ShownPreview:
+    try:
+        move = _fill_body({**values, "reason": "move"}, agent).build_move()
+        if move is None:
+            return ShownPreview(target.label)
+        return _show_preview(fleet.preview_move(agent.id, move))
+    except TasukiError as error:
+        return ShownPreview(target.label, problem=str(error))
+
+
+def _show_preview(preview: MovePreview) -> ShownPreview:
+    plan = preview.plan
+    is_worktree = bool(plan.place) and not plan.in_place
+    how = f"A new worktree{f' on the branch {plan.place_branch}' if plan.place_branch else ''} of {plan.checkout}." if is_worktree else ""  # fmt: skip
+    if plan.in_place:
+        how = f"In the checkout itself{f', branch {plan.place_branch}' if plan.place_branch else ''}: it is clean."  # fmt: skip
+    blockers = tuple(replace(one, text=_refer_to_form(one.text)) for one in preview.blockers)
+    notes = [one.text for one in preview.obstacles if not one.blocks]
+    left_out = [sentence for sentence in plan.left_out if sentence not in notes]
+    return ShownPreview(preview.label, plan.folder, how, blockers, (*notes, *left_out))
+
+
+def _refer_to_form(text: str) -> str:
+    """Name the form's own fields where a sentence names options of the command line."""
+    for option, words in FORM_WORDS.items():
+        text = text.replace(option, words)
+    return text
+
+
+def _fill_body(form: dict[str, str], agent: FleetAgent) -> NewHandoff:
+    host = form.get("host", "").strip()
+    is_move = host not in ("", agent.host)
+    body = {
+        "reason": form.get("reason", "").strip(), "context": form.get("context", "").strip(),
+        "force": bool(form.get("force")), "from": "thread" if form.get("from") == "thread" else "agent",
+        "to": form.get("to", "").strip(),
+    }  # fmt: skip
+    if is_move:
+        body |= {
+            "to_host": host, "with_secrets": bool(form.get("with_secrets")),
+            **{name: form.get(name, "").strip() for name in ("to_cwd", "worktree")},
+        }  # fmt: skip
+    return bodies.fill_body(NewHandoff, body)
+
+
+@post("/agents/{id:int}/handoff", sync_to_thread=True, include_in_schema=False)
+def hand_off(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Hand it off and show its handoff. A refusal is shown with the form.
+
+    A move begins only from a form that showed what it does: `previewed` are the choices it was for.
+    """
+    agent = queries.load_agent(fleet.database, id)
+    try:
+        body = _fill_body(form, agent)
+        if body.to_host and form.get("previewed") != _join_choices(form):
+            return _render_form(request, fleet, agent, form)
+        handoff = fleet.hand_off(id, body.build_request(), move=body.build_move())
+    except TasukiError as error:
+        return _render_form(request, fleet, agent, form, str(error), bodies.get_status(error))
+    return templates.redirect(request, f"/handoffs/{handoff.id}")
+
+
+HANDLERS = (show_handoff_form, hand_off)

@@ -1,0 +1,82 @@
+"""Tells open pages which hosts went away or came back: no line of the log says that.
+
+Signs of life are no news, so the hosts are looked at every few seconds while a page is open; where
+the fleet has one host, on SQLite, never.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.web.live import ChangedIds, PageStreams
+from tasuki.web.views.hosts import index_hosts, list_fleet_hosts
+
+LOOK_SECONDS = 2.0
+MOST_AGENTS = 500
+"""Agents of a host that went away whose cards are replaced."""
+
+logger = logging.getLogger("tasuki.web")
+
+
+class HostWatch:
+    """Compares the hosts with those of its last look, and passes on what changed."""
+
+    def __init__(self, fleet: Fleet, pages: PageStreams) -> None:
+        self.fleet = fleet
+        self.pages = pages
+        self._task: asyncio.Task[None] | None = None
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="hosts")
+
+    def start(self) -> None:
+        """Start in the running loop."""
+        if not self.fleet.database.is_sqlite:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def close(self) -> None:
+        """Stop."""
+        if self._task:
+            self._task.cancel()
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self.pages.streams:
+                self.pages.known_hosts = None
+                continue
+            try:
+                loop = asyncio.get_running_loop()
+                news = await loop.run_in_executor(self._reader, self.find_news)
+            except DBAPIError:
+                continue
+            except Exception:
+                logger.exception("Looking at the hosts")
+                continue
+            self.pages.take_changes(news)
+
+    def find_news(self) -> ChangedIds:
+        """Find what changed since the last look: hosts, and agents of those that went or came.
+
+        The first look is that of the first page that is opened.
+        """
+        now = index_hosts(list_fleet_hosts(self.fleet.database))
+        before, self.pages.known_hosts = self.pages.known_hosts, now
+        news = ChangedIds(set(), set(), set())
+        if before is None:
+            return news
+        if set(before) != set(now):
+            news.reload = " ".join(sorted(now)) or "one"
+        for id, host in now.items():
+            if id not in before or before[id].news_key == host.news_key:
+                continue
+            news.hosts.add(id)
+            if (before[id].label, before[id].shown) != (host.label, host.shown):
+                living = queries.list_agents(
+                    self.fleet.database, ended=False, host=id, limit=MOST_AGENTS
+                )
+                news.agents |= {agent.id for agent in living}
+        return news

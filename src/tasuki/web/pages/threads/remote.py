@@ -1,0 +1,139 @@
+"""Threads of agents on other hosts: a question, which the host that has the file answers.
+
+That host reads the thread and removes secrets; what comes over is what a page shows. Nothing is
+stored here.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tasuki.errors import NotPossible
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store import queries
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.harness import registry as harnesses
+from tasuki.harness.protocol import Harness
+from tasuki.model import Thread
+from tasuki.text_safety import clean_for_display
+from tasuki.threads import catalog, references
+from tasuki.threads.passages import EntryCleaner
+from tasuki.web.pages.threads import view
+from tasuki.web.pages.threads.files import THREAD_CACHE, find_thread_file
+from tasuki.web.pages.threads.view import ThreadPart
+
+PAGE, ENTRY = "thread_page", "thread_entry"
+"""Kinds of questions."""
+READ_SECONDS = 20.0
+"""How long an answer is waited for: a long thread is read first."""
+MOST_ENTRY_CHARACTERS = 1_000_000
+"""Most characters of one entry that come from another host."""
+
+
+class ThreadFacts(Struct, frozen=True):
+    """What the head of a thread's page shows, without secrets."""
+
+    title: str
+    id: str
+    harness: str
+    """The name of its harness for people."""
+    name: str
+    """The name of its harness."""
+    path: str
+    cwd: str
+    branch: str
+    entries: int
+    broken: str
+    truncated: bool
+
+
+class ThreadView(Struct, frozen=True):
+    """A part of a thread as a page shows it; `kept` says where it is a kept copy."""
+
+    thread: ThreadFacts
+    part: ThreadPart
+    kept: str = ""
+
+
+def describe_thread(thread: Thread, cleaner: EntryCleaner) -> ThreadFacts:
+    """Describe a thread for the head of its page."""
+    return ThreadFacts(
+        title=view.build_title(thread, cleaner), id=cleaner.clean_line(thread.id, 80),
+        harness=harnesses.get_harness(thread.harness).title, name=thread.harness, path=thread.path,
+        cwd=cleaner.clean_line(thread.cwd), branch=cleaner.clean_line(thread.git_branch, 120),
+        entries=len(thread.entries), broken=cleaner.clean_text(references.describe_broken_lines(thread)),
+        truncated=thread.report.truncated_tail,
+    )  # fmt: skip
+
+
+def read_entry(adapter: Harness, file: Path, ref: int) -> str:
+    """Read one entry of a thread in full, without secrets. Raises ThreadNotFound."""
+    thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
+    opened_thread = references.OpenedThread(thread.id, thread)
+    (reading,) = references.read_entries(opened_thread, [ref])
+    return cleaner.clean_text(clean_for_display(reading.text))
+
+
+# -- asking ----------------------------------------------------------------------------
+
+
+def ask_for_thread(fleet: Fleet, agent: FleetAgent, entry: int) -> ThreadView:
+    """Ask an agent's host for the part of its thread that has an entry; 0 for its end.
+
+    Raises HostAway, ThreadNotFound, NotPossible.
+    """
+    data = {"agent_id": agent.id, "entry": entry}
+    answer = fleet.requests.ask(agent.host, PAGE, data, READ_SECONDS)
+    return msgspec.convert(answer, ThreadView)
+
+
+def ask_for_entry(fleet: Fleet, agent: FleetAgent, ref: int) -> str:
+    """Ask an agent's host for one entry of its thread in full. Raises as `ask_for_thread`."""
+    data = {"agent_id": agent.id, "entry": ref}
+    return str(fleet.requests.ask(agent.host, ENTRY, data, READ_SECONDS))
+
+
+# -- answering -------------------------------------------------------------------------
+
+
+def answer_other_hosts(fleet: Fleet) -> None:
+    """Answer what other hosts ask about threads of this one."""
+
+    def answer_page(data: Mapping[str, Any]) -> ThreadView:
+        adapter, file = find_agent_thread(fleet, data["agent_id"])
+        thread, cleaner = THREAD_CACHE.read_thread(adapter, file), EntryCleaner()
+        part = view.build_part(thread, int(data["entry"]), cleaner)
+        kept = catalog.describe_copy(adapter, file)
+        return ThreadView(describe_thread(thread, cleaner), part, kept)
+
+    def answer_entry(data: Mapping[str, Any]) -> str:
+        text = read_entry(*find_agent_thread(fleet, data["agent_id"]), int(data["entry"]))
+        if len(text) > MOST_ENTRY_CHARACTERS:
+            left = len(text) - MOST_ENTRY_CHARACTERS
+            text = (
+                f"{text[:MOST_ENTRY_CHARACTERS]}\n… {left:,} more characters: read it on its host."
+            )
+        return text
+
+    fleet.answer(PAGE, answer_page)
+    fleet.answer(ENTRY, answer_entry)
+
+
+def find_agent_thread(fleet: Fleet, agent_id: int) -> tuple[Harness, Path]:
+    """Find the thread of an agent of this host. Raises AgentNotFound, NotPossible, ThreadNotFound."""
+    agent = queries.load_agent(fleet.database, agent_id)
+    if agent.host != fleet.host:
+        raise NotPossible(f"Agent {agent.id} is no agent of this host.")
+    check_session(agent)
+    return find_thread_file(agent.harness, agent.session, agent.thread)
+
+
+def check_session(agent: FleetAgent) -> None:
+    """Raise NotPossible where an agent has no thread yet."""
+    if not agent.session:
+        raise NotPossible(
+            f"The thread of agent {agent.id} is not known yet: its session has not begun."
+        )
