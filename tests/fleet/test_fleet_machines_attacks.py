@@ -21,7 +21,7 @@ from waiting import retry_until
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.fleet.agents import personas
-from tasuki.fleet.exchange import shared_files, thread_copies
+from tasuki.fleet.exchange import host_list, shared_files, thread_copies
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffStart
 from tasuki.fleet.handoff.runner import StepRunner
@@ -321,6 +321,24 @@ def test_names_of_worktrees_do_not_grow_from_move_to_move(fleet: Machines) -> No
         Path(place).name for place in places
     ]
     assert "MM upload.py\n?? new.py\n" == git(Path(places[-1]), "status", "--porcelain")
+
+
+def test_a_host_that_reports_nonsense_is_listed_nevertheless(url: str) -> None:
+    """Of a later tasuki, or broken: no host of the fleet stops working because of it."""
+    database = FleetDatabase(url, "h1")
+    broken: list[Any] = ["text", [1], {"login": 5, "harnesses": [{"name": "x", "login": "perhaps"}]},
+                         {"load": "much", "stopped": True}, {"clock_offset": None}]  # fmt: skip
+    common = {"version": "9", "started_at": 0.0, "boot_id": "", "epoch": 1, "last_seen": 0.0}
+    with database.write() as connection:
+        for number, details in enumerate(broken):
+            values = {"id": f"h{number}", "label": f"b{number}", "details": details, **common}
+            connection.execute(sa.insert(tables.hosts).values(**values))
+    states = [host.state for host in host_list.list_hosts(database)]
+    found = host_list.find_host(database, "b3")
+    database.close()
+
+    assert ["away", "here", "away", "off", "away"] == states
+    assert "h3" == found.id
 
 
 # -- two operators ---------------------------------------------------------------------
