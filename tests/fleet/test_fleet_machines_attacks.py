@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 from databases import Postgres, missing
 from fleets import Refused, World, refusal
-from machines import Machines, git, host_of, machines, seen_by
+from machines import Machines, clone, git, host_of, machines, make_origin, seen_by
 from test_fleet_machines import SECRET, make_away, move, pair, prepare_move
 from waiting import retry_until
 
@@ -243,6 +243,30 @@ def test_a_rescue_without_a_thread_is_refused_before_it_begins(fleet: Machines) 
     assert "is not in the database" in begun
     assert "is not in the database" in said
     assert [] == one.api("GET", "/api/handoffs")["handoffs"]
+
+
+def test_a_rescue_into_a_dirty_checkout_claims_nothing_that_is_not_there(fleet: Machines) -> None:
+    """A worktree beside it; the successor is not told that unpushed work came along."""
+    one, two = pair(fleet)
+    two.config(notify="", keep_threads="all")
+    two.kill(15)
+    two.serve()
+    seen_by(one, host_of(two))
+    origin = make_origin(fleet.folder)
+    there, here = clone(origin, two.folder / "repo"), clone(origin, one.folder / "repo")
+    (here / "upload.py").write_text("mine\n")
+    agent, gone = two.worked(two.started(cwd=str(there))), host_of(two)
+    retry_until(lambda: one.sql("SELECT 1 FROM thread_copies"), 60)
+    two.kill()
+    make_away(one, gone, 120)
+    one.tasuki("host", "give-up", gone)
+    done = one.ends(one.hand_off(agent, to_host=host_of(one), to_cwd=str(here)), seconds=90)
+    (prompt,) = one.prompts("Begin your answer with this line")
+
+    assert "mine\n" == (here / "upload.py").read_text()
+    assert "repo-developer-con-1" == Path(done["move"]["place"]).name
+    assert "its uncommitted work are here" not in prompt["text"]
+    assert "which has only what this checkout had" in prompt["text"]
 
 
 def test_the_program_of_an_agent_that_was_given_up_goes_on(fleet: Machines) -> None:
