@@ -15,13 +15,13 @@ import pytest
 import sqlalchemy as sa
 from databases import Postgres, missing
 from fleets import Refused, World, refusal
-from machines import Machines, host_of, machines, seen_by
-from test_fleet_machines import make_away, move, pair, prepare_move
+from machines import Machines, clone, git, host_of, machines, make_origin, seen_by
+from test_fleet_machines import SECRET, make_away, move, pair, prepare_move
 from waiting import retry_until
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.fleet.agents import personas
-from tasuki.fleet.exchange import shared_files, thread_copies
+from tasuki.fleet.exchange import host_list, shared_files, thread_copies
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffStart
 from tasuki.fleet.handoff.runner import StepRunner
@@ -74,6 +74,21 @@ def test_an_order_that_was_withdrawn_or_refused_can_be_repeated_with_its_key(
 
     assert "withdrawn" in late
     assert 1 == len(two.prompts("Once alone")), repeated
+
+
+def test_a_text_that_was_sent_does_not_stay_in_the_database(fleet: Machines) -> None:
+    """An order holds it until its result is known, or until it is withdrawn."""
+    one, two = pair(fleet)
+    agent = two.started()
+    one.api("POST", f"/api/agents/{agent}/send", {"text": f"The key is {SECRET}"})
+    assert two.server
+    two.server.send_signal(signal.SIGSTOP)
+    late = refusal(one, f"/api/agents/{agent}/send", {"text": "Withdrawn"})
+    two.server.send_signal(signal.SIGCONT)
+    orders = "SELECT workflow_uuid FROM tasuki_workflows.workflow_status WHERE name = 'order'"
+
+    assert 409 == late[0]
+    assert [] == one.sql(orders)
 
 
 # -- give up ---------------------------------------------------------------------------
@@ -230,6 +245,30 @@ def test_a_rescue_without_a_thread_is_refused_before_it_begins(fleet: Machines) 
     assert [] == one.api("GET", "/api/handoffs")["handoffs"]
 
 
+def test_a_rescue_into_a_dirty_checkout_claims_nothing_that_is_not_there(fleet: Machines) -> None:
+    """A worktree beside it; the successor is not told that unpushed work came along."""
+    one, two = pair(fleet)
+    two.config(notify="", keep_threads="all")
+    two.kill(15)
+    two.serve()
+    seen_by(one, host_of(two))
+    origin = make_origin(fleet.folder)
+    there, here = clone(origin, two.folder / "repo"), clone(origin, one.folder / "repo")
+    (here / "upload.py").write_text("mine\n")
+    agent, gone = two.worked(two.started(cwd=str(there))), host_of(two)
+    retry_until(lambda: one.sql("SELECT 1 FROM thread_copies"), 60)
+    two.kill()
+    make_away(one, gone, 120)
+    one.tasuki("host", "give-up", gone)
+    done = one.ends(one.hand_off(agent, to_host=host_of(one), to_cwd=str(here)), seconds=90)
+    (prompt,) = one.prompts("Begin your answer with this line")
+
+    assert "mine\n" == (here / "upload.py").read_text()
+    assert "repo-developer-con-1" == Path(done["move"]["place"]).name
+    assert "its uncommitted work are here" not in prompt["text"]
+    assert "which has only what this checkout had" in prompt["text"]
+
+
 def test_the_program_of_an_agent_that_was_given_up_goes_on(fleet: Machines) -> None:
     """Its host is back, it works elsewhere: its old hooks change nothing there."""
     one, two = pair(fleet)
@@ -256,6 +295,74 @@ def test_the_program_of_an_agent_that_was_given_up_goes_on(fleet: Machines) -> N
 
     assert "lost" == one.agent(agent)["state"]
     assert "idle" == one.agent(done["successor_id"])["state"]
+
+
+# -- what a dry run and a list say -----------------------------------------------------
+
+
+def test_a_dry_run_says_that_the_agent_has_ended(fleet: Machines) -> None:
+    """It cannot write a document; from its thread it can move."""
+    one, two, agent, _, there = prepare_move(fleet)
+    one.api("POST", f"/api/agents/{agent}/stop")
+    words = ("agent", "handoff", str(agent), "--reason", "x", "--to-host", host_of(two), "--to-cwd", str(there))  # fmt: skip
+    refused = one.tasuki(*words, "--dry-run", code=3)
+    fine = one.tasuki(*words, "--from-thread", "--dry-run")
+    one.tasuki(*words, "--from-thread")
+    (handoff,) = one.api("GET", "/api/handoffs")["handoffs"]
+    done = one.ends(handoff["id"], seconds=90)
+
+    assert f"Agent {agent} has ended. Hand it off from its thread: --from-thread" in refused
+    assert f"Agent {agent} can move to web1.example.com" in fine
+    assert host_of(two) == one.agent(done["successor_id"])["host"]
+
+
+def test_the_list_of_one_host_is_fresh(tmp_path: Path) -> None:
+    """On SQLite: what is installed after the start of the server is listed."""
+    world = World(tmp_path / "world")
+    try:
+        world.serve()
+        before = world.tasuki("host", "list")
+        world.install()
+        after = world.tasuki("host", "list")
+    finally:
+        world.close()
+
+    assert "none ready" in before
+    assert "none ready" not in after
+
+
+def test_names_of_worktrees_do_not_grow_from_move_to_move(fleet: Machines) -> None:
+    """To the other host, back, and there again: beside the checkout, numbered."""
+    one, two, agent, _, _ = prepare_move(fleet)
+    places = []
+    for target in (two, one, two):
+        id = target.hand_off(agent, to_host=host_of(target))
+        done = one.ends(id, seconds=90)
+        agent = target.idle(done["successor_id"])
+        places.append(done["move"]["place"])
+
+    assert ["repo-developer-con-1", "repo-developer-con-1-2", "repo-developer-con-1-3"] == [
+        Path(place).name for place in places
+    ]
+    assert "MM upload.py\n?? new.py\n" == git(Path(places[-1]), "status", "--porcelain")
+
+
+def test_a_host_that_reports_nonsense_is_listed_nevertheless(url: str) -> None:
+    """Of a later tasuki, or broken: no host of the fleet stops working because of it."""
+    database = FleetDatabase(url, "h1")
+    broken: list[Any] = ["text", [1], {"login": 5, "harnesses": [{"name": "x", "login": "perhaps"}]},
+                         {"load": "much", "stopped": True}, {"clock_offset": None}]  # fmt: skip
+    common = {"version": "9", "started_at": 0.0, "boot_id": "", "epoch": 1, "last_seen": 0.0}
+    with database.write() as connection:
+        for number, details in enumerate(broken):
+            values = {"id": f"h{number}", "label": f"b{number}", "details": details, **common}
+            connection.execute(sa.insert(tables.hosts).values(**values))
+    states = [host.state for host in host_list.list_hosts(database)]
+    found = host_list.find_host(database, "b3")
+    database.close()
+
+    assert ["away", "here", "away", "off", "away"] == states
+    assert "h3" == found.id
 
 
 # -- two operators ---------------------------------------------------------------------

@@ -195,6 +195,7 @@ class LocalOrders:
     def _plan_move(
         self, agent: FleetAgent, request: commands.HandoffRequest, wanted: dict[str, Any]
     ) -> commands.HandoffRequest:
+        wanted = {**wanted, "from_thread": request.from_thread}
         preview = self.preview_move({"agent_id": agent.id, "move": wanted})
         preview.check()
         from_thread = request.from_thread or preview.plan.kind == "rescue"

@@ -9,6 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -48,6 +49,8 @@ class HostOrders:
         while True:
             status = self.engine.read_order(id)
             if status.state == "done":
+                if not alone:  # others may wait for the same one
+                    self._forget(id)
                 return open_result(status.result)
             if status.state == "gone":
                 raise HostAway(
@@ -59,6 +62,8 @@ class HostOrders:
                 break
             time.sleep(ORDER_LOOK_SECONDS)
         if not is_begun and self.engine.withdraw_order(id):
+            if not alone:
+                self._forget(id)
             raise HostAway(
                 f"The host {label} did not take the order within {BEGIN_SECONDS:.0f} s, so it was withdrawn: nothing was "
                 "done, and nothing will be. Try again."
@@ -67,6 +72,11 @@ class HostOrders:
             f"The host {label} has begun the order and has not said how it ended: it goes on when the host does, and "
             "nothing is done twice. Look at the agent before you order something else."
         )
+
+    def _forget(self, id: str) -> None:
+        """Delete an order whose end is known; one that is left is deleted once it is old."""
+        with suppress(DBAPIError):
+            self.engine.forget_order(id)
 
     def leave(self, host: str, name: str, arguments: dict[str, Any], key: str) -> None:
         """Leave an order for a host, whenever it comes back; do not wait for it."""

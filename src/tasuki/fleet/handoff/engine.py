@@ -297,6 +297,10 @@ class HandoffEngine:
         with self._engine.begin() as connection:
             return connection.execute(query).rowcount > 0
 
+    def forget_order(self, id: str) -> None:
+        """Delete an order that has ended: it holds the text that was sent."""
+        DBOS.delete_workflow(id)
+
     def reconcile(
         self, starts: Iterable[HandoffStart], give_up: Callable[[str, str], None]
     ) -> list[str] | None:

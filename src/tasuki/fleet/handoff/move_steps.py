@@ -139,7 +139,9 @@ def describe_place(context: StepContext, handoff: FleetHandoff, plan: MovePlan) 
     labels = read_labels(context.database, [agent.host, handoff.target_host])
     there, here = labels.get(agent.host, agent.host), labels.get(handoff.target_host, "")
     place = f"{plan.folder} on the host {here}. Your predecessor worked in {agent.cwd} on the host {there}"
-    if plan.place_branch:
+    if plan.place_branch and plan.kind == "rescue":
+        place += f"; here you are on the branch {plan.place_branch}, which has only what this checkout had"
+    elif plan.place_branch:
         place += (
             f"; its commits and its uncommitted work are here, on the branch {plan.place_branch}"
         )

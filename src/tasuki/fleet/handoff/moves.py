@@ -53,6 +53,8 @@ class MoveRequest(Struct, frozen=True):
     worktree: str = ""
     harness: str = ""
     with_secrets: bool = False
+    from_thread: bool = False
+    """The document is written from the thread, so the agent may have ended."""
 
 
 class MovePreview(Struct, frozen=True):
@@ -166,6 +168,9 @@ def find_host_obstacle(target: FleetHostRow, own: str) -> MoveObstacle | None:
 def _find_source_obstacles(
     agent: FleetAgent, repository: bundles.RepositoryState, request: MoveRequest
 ) -> Iterator[MoveObstacle]:
+    if agent.ended_at is not None and not request.from_thread:
+        text = f"Agent {agent.id} has ended. Hand it off from its thread: --from-thread"
+        yield MoveObstacle("agent_ended", text)
     if not agent.persona:
         yield MoveObstacle("no_persona", f"Agent {agent.id} has no persona that its successor could be.")  # fmt: skip
     if not agent.thread:

@@ -229,7 +229,10 @@ class NewHandoff(_RequestBody, frozen=True, rename={"source": "from"}):
         for folder in (self.to_cwd, self.worktree):
             if folder and not folder.startswith("/"):
                 raise UsageError(f"{folder} is no whole path on the other host.")
-        return MoveRequest(self.to_host, self.to_cwd, self.worktree, self.to, self.with_secrets)
+        return MoveRequest(
+            self.to_host, self.to_cwd, self.worktree, self.to, self.with_secrets,
+            from_thread=self.source == "thread",
+        )  # fmt: skip
 
     def build_request(self) -> HandoffRequest:
         """Build the fleet's own request."""

@@ -64,9 +64,15 @@ def plan_place(
     clean = not state.dirty and not state.problem and state.branch == packed_branch != ""
     if clean and not wanted and not is_sparse(repository) and is_forward(repository, commit):
         return WorkPlace(state.top, state.branch, True)
-    folder = _plan_folder(Path(state.top), slug, wanted)
+    folder = _plan_folder(_find_main_folder(repository, state.top), slug, wanted)
     wanted_branch = f"move-{slug}" if has_branch(state.top, "move") else f"move/{slug}"
     return WorkPlace(folder, find_free_branch(state.top, wanted_branch), False)
+
+
+def _find_main_folder(repository: Repository, top: str) -> Path:
+    """Find the checkout that a worktree belongs to, so that names do not grow from move to move."""
+    common = Path(repository.common)
+    return common.parent if common.name == ".git" else Path(top)
 
 
 def _plan_folder(top: Path, slug: str, wanted: str) -> str:
