@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,6 +173,13 @@ def postgres() -> "Iterator[Postgres]":
         pytest.skip(reason)
     with postgres() as server:
         yield server
+
+
+@pytest.fixture
+def worlds() -> Iterator[ExitStack]:
+    """Ends the fleets of a test."""
+    with ExitStack() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -6,14 +6,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from databases import Postgres
-from fleets import TASUKI, World, once, refusal
+from fleets import TASUKI, World, once, refusal, world_at
 from waiting import retry_until
 
 from tasuki.fleet.hosts import HOSTS_FILE, MOST_LABEL_CHARACTERS, FleetHost, identify_host
@@ -21,22 +20,6 @@ from tasuki.fleet.server_locks import AdvisoryClaim
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, normalize_url
 
 NAMES = ["Anns-MacBook-Pro.local", "web1.example.com", "x" * 200, "büro-höhle-日本", "A"]
-
-
-@pytest.fixture
-def worlds() -> Iterator[ExitStack]:
-    """Ends the fleets of a test."""
-    with ExitStack() as made:
-        yield made
-
-
-def world_at(worlds: ExitStack, folder: Path, url: str = "", name: str = "") -> World:
-    """A fleet in a folder of its own, on a machine of some name."""
-    folder.mkdir(exist_ok=True)
-    made = World(folder, url)
-    worlds.callback(made.close)
-    made.env["FLEET_HOST_NAME"] = name
-    return made
 
 
 def known(world: World) -> dict[str, dict[str, str]]:

@@ -3,14 +3,13 @@
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from databases import Postgres, make_tables
-from fleets import TASUKI, World, once, refusal
+from fleets import TASUKI, World, once, refusal, world_at
 from joins import connected, join_at, rows, token_for
 from waiting import retry_until
 
@@ -21,23 +20,6 @@ from tasuki.fleet.membership import URL_FILE
 from tasuki.fleet.membership.urls import read_url
 from tasuki.fleet.server_locks import AdvisoryClaim
 from tasuki.fleet.store.database import FleetDatabase, build_sqlite_url, normalize_url
-
-
-@pytest.fixture
-def worlds() -> Iterator[ExitStack]:
-    """Ends the fleets of a test."""
-    with ExitStack() as made:
-        yield made
-
-
-def world_at(worlds: ExitStack, folder: Path, url: str = "", name: str = "") -> World:
-    """A fleet in a folder of its own, on a machine of some name."""
-    folder.mkdir(exist_ok=True)
-    made = World(folder, url)
-    worlds.callback(made.close)
-    made.env["FLEET_HOST_NAME"] = name
-    return made
-
 
 # -- whole hosts --------------------------------------------------------------------
 

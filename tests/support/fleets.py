@@ -10,6 +10,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,15 @@ class World:
         self.kill()
         self.tmux("kill-server", check=False)
         shutil.rmtree(self.sockets, ignore_errors=True)
+
+
+def world_at(worlds: ExitStack, folder: Path, url: str = "", name: str = "") -> World:
+    """A fleet in a folder of its own, on a machine of some name; ended with `worlds`."""
+    folder.mkdir(exist_ok=True)
+    made = World(folder, url)
+    worlds.callback(made.close)
+    made.env["FLEET_HOST_NAME"] = name
+    return made
 
 
 def once(world: World, of: Any) -> None:
