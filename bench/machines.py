@@ -34,7 +34,7 @@ from fleets import World  # isort: skip
 
 AGENTS, RATE = 20, 20.0
 """Agents of a host, and the events that they send each second in all."""
-HANDOFFS = 5
+HANDOFFS = 4
 LATE_SECONDS = 6.0
 """How long the stream is still read behind the last event."""
 IDLE_SECONDS = 30.0
