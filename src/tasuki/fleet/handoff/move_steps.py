@@ -35,7 +35,9 @@ def pack_work(context: StepContext, handoff: FleetHandoff) -> str:
     if not plan.checkout:
         return "the thread; there is no repository"
     if not plan.with_secrets and (found := bundles.find_secrets_in_work(agent.cwd)):
-        raise StepFailed("work_not_packed", f"{found[0]}. It would travel with the work.")
+        raise StepFailed(
+            "work_not_packed", f"{found[0].rstrip('.')}. It would travel with the work."
+        )
     packed = bundles.pack_work(agent.cwd, handoff.id)
     shared_files.store_parcel(context.database, handoff.id, BUNDLE, packed.bundle)
     _update_plan(

@@ -203,7 +203,7 @@ def _find_source_obstacles(
     if repository.top and not request.with_secrets:
         for sentence in bundles.find_secrets_in_work(agent.cwd):
             yield MoveObstacle(
-                "secrets", f"{sentence}. Remove or ignore it, or use --with-secrets."
+                "secrets", f"{sentence.rstrip('.')}. Remove or ignore it, or use --with-secrets."
             )
 
 
