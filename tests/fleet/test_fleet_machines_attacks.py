@@ -25,7 +25,7 @@ from tasuki.fleet.exchange import host_list, shared_files, thread_copies
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffStart
 from tasuki.fleet.handoff.runner import StepRunner
-from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent, MovePlan
@@ -492,3 +492,32 @@ def test_a_thread_that_is_cut_while_it_is_stored(
     assert before == stored.record.total_bytes
     assert restored.startswith("thread as of")
     assert again > before
+
+
+def test_a_large_parcel_holds_up_nothing_else(tmp_path: Path, url: str) -> None:
+    """While it is on its way over a slow line, the host writes, and what it wrote is read."""
+    database = FleetDatabase(url, "h1")
+    id = add_move(database, step="pack", host="h1")
+    content = os.urandom(2 * shared_files.PIECE_BYTES + 5)
+    shared_files.store_parcel(database, id, "bundle", content * 2)
+    seen: list[list[str]] = []
+
+    def write() -> None:
+        with database.write() as connection:
+            log.note(connection, "agent", f"line {len(seen)}")
+        seen.append([line.text for line in queries.list_events_after(database, 0, 10)])
+
+    def slow_line(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        if statement.startswith("INSERT INTO parcels"):
+            writer = threading.Thread(target=write)
+            writer.start()
+            writer.join(10)
+
+    sa.event.listen(database.engine, "before_cursor_execute", slow_line)
+    shared_files.store_parcel(database, id, "bundle", content)
+    sa.event.remove(database.engine, "before_cursor_execute", slow_line)
+    stored = shared_files.load_parcel(database, id, "bundle")
+    database.close()
+
+    assert [["line 0"], ["line 0", "line 1"], ["line 0", "line 1", "line 2"]] == seen
+    assert content == stored
