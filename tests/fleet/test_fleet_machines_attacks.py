@@ -24,11 +24,11 @@ from tasuki.fleet.agents import personas
 from tasuki.fleet.exchange import host_list, shared_files, thread_copies
 from tasuki.fleet.handoff import commands
 from tasuki.fleet.handoff.engine import HandoffStart
-from tasuki.fleet.handoff.runner import StepRunner
+from tasuki.fleet.handoff.runner import STEPS, StepRunner
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
-from tasuki.fleet.store.models import FleetAgent, MovePlan
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, MovePlan
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
 
@@ -152,10 +152,13 @@ def test_the_target_is_given_up_in_the_middle(fleet: Machines) -> None:
     one.tasuki("host", "give-up", gone)
     failed = one.ends(id, "failed")
     retry = one.tasuki("agent", "retry", id[:8], code=None)
+    packed = one.sql("SELECT DISTINCT name FROM parcels")
     one.tasuki("agent", "cancel", id[:8])
+    left = one.sql("SELECT name FROM parcels")
     again = one.ends(one.hand_off(agent), seconds=60)
 
     assert (400, True) == (retired[0], "1 handoff under way needs web1.example.com" in retired[1])
+    assert ([{"name": "bundle"}], []) == (packed, left)
     assert "was given up at this step" in failed["failure"]["sentence"]
     assert "was given up. Give the handoff up" in retry
     assert host_of(one) == one.agent(again["successor_id"])["host"]
@@ -222,6 +225,29 @@ def test_a_move_that_was_passed_on_is_not_given_up_here(url: str) -> None:
 
     assert passed
     assert ("running", "h1", "shut_down") == (now.state, now.host, now.step)
+
+
+@pytest.mark.parametrize("point", ["pack:after", "unpack:after", "create:after"])
+def test_a_move_is_cancelled_while_a_step_ends(fleet: Machines, point: str) -> None:
+    """Cancelled from the other host between a step's work and its record: nothing of it stays."""
+    one, two, agent, _, there = prepare_move(fleet)
+    world, other = (one, two) if point.startswith("pack") else (two, one)
+    world.kill()
+    world.serve(at=point)
+    seen_by(other, host_of(world))
+    id = move(other, two, agent, there)
+    retry_until(world.reached.exists, 60)
+    other.api("POST", f"/api/handoffs/{id}/cancel")
+    world.kill()
+    world.serve()
+    seen_by(other, host_of(world))
+    retry_until(lambda: not list(there.parent.glob("repo-*")), 30)
+    retry_until(lambda: not other.sql("SELECT name FROM parcels"), 30)
+    retry_until(lambda: [x["state"] for x in other.agent_rows() if x["ended_at"] is None] == ["idle"], 30)  # fmt: skip
+
+    assert "idle" == other.agent(agent)["state"]
+    assert "cancelled" == other.handoff(id)["state"]
+    assert [] == two.prompts("Begin your answer with this line")
 
 
 def test_a_rescue_without_a_thread_is_refused_before_it_begins(fleet: Machines) -> None:
@@ -521,3 +547,27 @@ def test_a_large_parcel_holds_up_nothing_else(tmp_path: Path, url: str) -> None:
 
     assert [["line 0"], ["line 0", "line 1"], ["line 0", "line 1", "line 2"]] == seen
     assert content == stored
+
+
+def test_a_step_that_ends_after_the_cancel_leaves_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled while the work is packed: what was packed goes, and no other host is asked."""
+    database, begun = FleetDatabase(url, "h1"), list[HandoffStart]()
+    id = add_move(database, step="record", host="h1")
+
+    def pack(_context: Any, handoff: FleetHandoff) -> str:
+        commands.cancel_handoff(database, handoff.id)
+        shared_files.delete_parcels(database, handoff.id)
+        shared_files.store_parcel(database, handoff.id, "bundle", b"secret")
+        return ""
+
+    monkeypatch.setitem(STEPS, "pack", pack)
+    runner = StepRunner(database, ChangeFeed(), None)  # type: ignore[arg-type]
+    runner.begin = begun.append
+    went_on = runner.carry_out(id, 1, "pack")
+    left = shared_files.load_parcel(database, id, "bundle")
+    database.close()
+
+    assert not went_on
+    assert (b"", []) == (left, begun)
