@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -571,3 +573,20 @@ def test_a_step_that_ends_after_the_cancel_leaves_nothing(
 
     assert not went_on
     assert (b"", []) == (left, begun)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone may become somebody else")
+def test_a_home_that_may_not_be_read_holds_no_server_up(tmp_path: Path) -> None:
+    """Whether somebody is logged in there is unknown."""
+    (tmp_path / "home" / ".claude").mkdir(parents=True)
+    (tmp_path / "home").chmod(0)
+    script = (
+        "import os; from tasuki.fleet.exchange.logins import find_login\n"
+        "os.setgid(65534); os.setuid(65534); print(find_login('claude'))"
+    )
+    env = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+    )
+
+    assert "unknown\n" == done.stdout, done.stderr
