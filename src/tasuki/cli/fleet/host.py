@@ -236,7 +236,7 @@ def _read_certificates(path: str) -> bytes:
 def retire(name: str, as_json: bool) -> None:
     """Take a host out of the fleet: its server starts no more, its role is taken away.
 
-    Refused while agents of it have not ended. It may join again later.
+    Refused while agents of it have not ended, or a handoff under way needs it. It may join again later.
     """
     retired = create_client().post("hosts", name, "retire")
     if as_json:

@@ -18,8 +18,8 @@ from tasuki.fleet.agents import personas
 from tasuki.fleet.store import log, tables
 from tasuki.fleet.store.database import FleetDatabase
 
-PIECE_BYTES = 4 << 20
-"""Bytes of one piece of a parcel."""
+PIECE_BYTES = 1 << 20
+"""Bytes of one piece of a parcel. Each is a transaction: while one lasts, the log of all hosts waits."""
 SYNCED_FILE = ".shared.json"
 """In a persona's folder: digests of its files when they were last as the database has them."""
 PERSONA_FILES = (personas.SKILL, personas.EXPERIENCE)
@@ -51,14 +51,19 @@ def load_document(database: FleetDatabase, handoff_id: str) -> str | None:
 
 
 def store_parcel(database: FleetDatabase, handoff_id: str, name: str, content: bytes) -> None:
-    """Store bytes that travel with a handoff; an older parcel of the name is replaced."""
+    """Store bytes that travel with a handoff; an older parcel of the name is replaced.
+
+    Not at once: it is read when the step that stored it is done. The host writes its events meanwhile,
+    however slow its connection is.
+    """
     parcels = tables.parcels
     own = (parcels.c.handoff_id == handoff_id) & (parcels.c.name == name)
-    with database.write(synced=False) as connection:
+    with database.open_transaction() as connection:
         connection.execute(sa.delete(parcels).where(own))
-        for number, start in enumerate(range(0, len(content), PIECE_BYTES)):
-            piece = content[start : start + PIECE_BYTES]
-            values = {"handoff_id": handoff_id, "name": name, "number": number, "content": piece}
+    for number, start in enumerate(range(0, len(content), PIECE_BYTES)):
+        piece = content[start : start + PIECE_BYTES]
+        values = {"handoff_id": handoff_id, "name": name, "number": number, "content": piece}
+        with database.open_transaction() as connection:
             connection.execute(sa.insert(parcels).values(values))
 
 

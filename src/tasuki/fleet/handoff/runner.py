@@ -18,6 +18,7 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.fleet import alerts
 from tasuki.fleet.exchange.host_list import describe_gone
+from tasuki.fleet.exchange.shared_files import delete_parcels
 from tasuki.fleet.handoff import (
     commands,
     fork_steps,
@@ -135,8 +136,8 @@ class StepRunner:
             return self._fail_step(handoff, name, code, sentence)
         self._end_step(handoff, name, note)
         record_step(self.database, handoff, name)
-        if handoff.move and handoff.move.kind == "move" and name in workflow.MOVE_ARRIVAL:
-            return not self._undo_late(handoff)
+        if handoff.move and handoff.move.kind == "move":
+            return not self._undo_late(handoff, name)
         return True
 
     def _find_host(self, handoff: FleetHandoff, name: str) -> str:
@@ -251,15 +252,19 @@ class StepRunner:
         undone = move_steps.undo_arrival(self.context, current)
         return f"{sentence.rstrip('.')}. Undone there: {undone} {lives}"
 
-    def _undo_late(self, handoff: FleetHandoff) -> bool:
+    def _undo_late(self, handoff: FleetHandoff, name: str) -> bool:
         """Undo a step that ended after its move was cancelled; return whether it was.
 
         The order to undo it may have come too early.
         """
+        if name not in ("pack", *workflow.MOVE_ARRIVAL):
+            return False
         current = queries.load_handoff(self.database, handoff.id)
         if current.state != "cancelled":
             return False
-        self.undo_move(handoff.id)
+        delete_parcels(self.database, handoff.id)
+        if name != "pack":
+            self.undo_move(handoff.id)
         return True
 
     def undo_move(self, handoff_id: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasuki.errors import NotPossible
+from tasuki.files import explain_error
 from tasuki.fleet.handoff.bundles.changes import WorkChanged, WorkShape, change_shape
 from tasuki.fleet.handoff.bundles.packs import (
     MOST_BUNDLE_BYTES,
@@ -94,8 +95,11 @@ def _name_failures() -> Iterator[None]:
         yield
     except StepFailed as error:
         raise StepFailed(_CODE, str(error)) from error
-    except (GitFailed, NotPossible, OSError) as error:
+    except (GitFailed, NotPossible) as error:
         raise StepFailed(_CODE, str(error)) from error
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else "The work could not be written: "
+        raise StepFailed(_CODE, f"{where}{explain_error(error)}.") from error
 
 
 def _check_fields(packed: PackedWork) -> None:
