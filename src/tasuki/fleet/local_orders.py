@@ -19,13 +19,9 @@ from tasuki.fleet.agents.agent_ends import AgentShutdown, check_gone
 from tasuki.fleet.agents.lifecycle import StartRequest, check_folder, check_hooks
 from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
-<<<<<<< HEAD
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.requests import HostRequests
-from tasuki.fleet.exchange.shared_files import share_persona
-=======
 from tasuki.fleet.exchange.shared_files import delete_parcels, share_persona
->>>>>>> 4ed55f7286d2f7f898056aab6ab68b0aa3a060ee
 from tasuki.fleet.handoff import commands, moves
 from tasuki.fleet.handoff.engine import build_queue_name
 from tasuki.fleet.handoff.forks import ForkRequest, begin_fork, check_fork

@@ -34,15 +34,8 @@ def pack_work(context: StepContext, handoff: FleetHandoff) -> str:
     _pack_record(context, handoff)
     if not plan.checkout:
         return "the thread; there is no repository"
-<<<<<<< HEAD
     if not plan.with_secrets and (found := bundles.find_secrets_in_work(agent.cwd).found):
         raise StepFailed("work_not_packed", f"{found[0]}. It would travel with the work.")
-=======
-    if not plan.with_secrets and (found := bundles.find_secrets_in_work(agent.cwd)):
-        raise StepFailed(
-            "work_not_packed", f"{found[0].rstrip('.')}. It would travel with the work."
-        )
->>>>>>> 4ed55f7286d2f7f898056aab6ab68b0aa3a060ee
     packed = bundles.pack_work(agent.cwd, handoff.id)
     shared_files.store_parcel(context.database, handoff.id, BUNDLE, packed.bundle)
     _update_plan(

@@ -199,7 +199,6 @@ def _find_source_obstacles(
         )
     if repository.dirty:
         count = len(repository.dirty)
-<<<<<<< HEAD
         files = (
             "1 file" if count == 1 else f"{count}{' or more' if count >= MOST_DIRTY else ''} files"
         )
@@ -227,15 +226,6 @@ def _look_into_work(agent: FleetAgent, request: MoveRequest) -> Iterator[MoveObs
         return
     for sentence in packed.left_out:
         yield MoveObstacle("left_out", sentence, blocks=False)
-=======
-        names = ", ".join(repository.dirty[:5])
-        yield MoveObstacle("uncommitted", f"Uncommitted work travels along ({count} files: {names}).", blocks=False)  # fmt: skip
-    if repository.top and not request.with_secrets:
-        for sentence in bundles.find_secrets_in_work(agent.cwd):
-            yield MoveObstacle(
-                "secrets", f"{sentence.rstrip('.')}. Remove or ignore it, or use --with-secrets."
-            )
->>>>>>> 4ed55f7286d2f7f898056aab6ab68b0aa3a060ee
 
 
 def _ask_target(
