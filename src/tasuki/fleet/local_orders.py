@@ -42,6 +42,9 @@ _SETTLERS = {
 }  # fmt: skip
 
 
+_SETTLED_STATES = {"cancel": "cancelled", "finish": "done", "skip": "done"}
+
+
 class OrderedFleet(Protocol):
     """What orders need of the fleet of this host."""
 
@@ -245,6 +248,8 @@ class LocalOrders:
             handoff = commands.retry_handoff(self.database, handoff_id, arguments.get("queue", ""))
             self.fleet.pass_to_engine(handoff)
             return handoff.id
+        if order_id and handoff.state == _SETTLED_STATES[order]:
+            return handoff.id  # by this order, before a crash
         handoff = _SETTLERS[order](self.database, handoff_id)
         record_order(handoff)
         if handoff.move:

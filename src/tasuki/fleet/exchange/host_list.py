@@ -203,7 +203,10 @@ def describe_absence(host: FleetHostRow) -> str:
     if host.state == "retired":
         return f"The host {host.label} was retired."
     if host.state == "given up":
-        return f"The host {host.label} was given up."
+        return (
+            f"The host {host.label} was given up. The work of its agents can go on elsewhere: tasuki agent handoff ID "
+            "--to-host HOST"
+        )
     if host.state == "off":
         return f"The server of the host {host.label} was stopped. Start it there: tasuki serve"
     if host.seen_seconds is None:

@@ -34,7 +34,8 @@ LOOK_SECONDS = 1.0
 """How often an answer is looked for that no notification announced."""
 OLD_SECONDS = 30.0
 """A question that waited for this long is deleted without an answer."""
-ANSWERS_AT_ONCE = 4
+ANSWERS_AT_ONCE = 16
+"""More than a few: an answer may wait for one of another host, which may wait for this one."""
 MOST_BYTES = 8 << 20
 """Bytes of the largest answer."""
 
