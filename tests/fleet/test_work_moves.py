@@ -510,8 +510,11 @@ def test_an_operation_under_way_is_refused(pair: Pair, kind: str) -> None:
         "unmerged": "merge",
     }
     if kind in command:
+        who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com")
         subprocess.run(
-            ["git", "-C", str(source), command[kind], "other"], capture_output=True, check=False
+            ["git", *who, "-C", str(source), command[kind], "other"],
+            capture_output=True,
+            check=False,
         )
     if kind == "unmerged":
         (source / ".git" / "MERGE_HEAD").unlink()
