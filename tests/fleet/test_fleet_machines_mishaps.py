@@ -261,6 +261,7 @@ def test_many_writers_and_a_reader_that_misses_nothing(postgres: Postgres) -> No
     url = postgres.make()
     databases = [FleetDatabase(url, f"h{number}") for number in range(4)]
     reader, ended = FleetDatabase(url, "r"), threading.Event()
+    beginning = queries.find_newest_place(reader)
     read: list[int] = []
 
     def write(database: FleetDatabase) -> None:
@@ -270,7 +271,7 @@ def test_many_writers_and_a_reader_that_misses_nothing(postgres: Postgres) -> No
                 _ = 1 // (number % 7)
 
     def follow() -> None:
-        place = queries.find_newest_place(reader)
+        place = beginning
         while True:
             is_last = ended.is_set()
             for line_place, event in queries.list_lines_after(reader, place, 7):
