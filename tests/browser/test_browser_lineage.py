@@ -13,7 +13,7 @@ from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.store.queries import find_newest_event
+from tasuki.fleet.store.queries import find_newest_place
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_chain_of_200_agents_opens_at_its_newest_end(page: Page, served: Serve
     """The drawing scrolls in its own region, and begins with what is new."""
     chain(served.fleet.database, [float(20 + n % 75) for n in range(200)])
     served.fleet.changes.notify()
-    newest = find_newest_event(served.fleet.database)
+    newest = find_newest_place(served.fleet.database).id
     retry_until(lambda: served.live.position.id == newest)
     page.goto("/lineage")
 

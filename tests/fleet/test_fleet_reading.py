@@ -120,7 +120,7 @@ def test_the_log_goes_on_behind_an_id(database: FleetDatabase) -> None:
                 agent_id=id if number % 2 else None,
                 data={"n": number},
             )
-    newest = queries.find_newest_event(database)
+    newest = queries.find_newest_place(database).id
 
     texts = [event.text for event in queries.list_events_after(database, newest - 5, 3)]
     assert ["0", "1", "2"] == texts

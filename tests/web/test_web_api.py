@@ -11,7 +11,7 @@ from selection import by_default
 from web_servers import Served, serving
 
 from tasuki.fleet.agents import personas
-from tasuki.fleet.store.queries import find_newest_event
+from tasuki.fleet.store.queries import find_newest_place
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 """What looks like a key."""
@@ -152,7 +152,7 @@ def test_what_is_not_there(served: Served) -> None:
 
 def test_a_persona_from_first_to_last(served: Served) -> None:
     """Added, shown, changed, retired; each is told in the log."""
-    before = find_newest_event(served.fleet.database)
+    before = find_newest_place(served.fleet.database).id
     made = served.ask(
         "POST", "/api/personas", {"role": "Tester", "name": "Ann", "skill": "You test."}
     ).json

@@ -11,7 +11,7 @@ import pytest
 from waiting import retry_until
 from web_servers import Served, serving
 
-from tasuki.fleet.store.queries import find_newest_event
+from tasuki.fleet.store.queries import find_newest_place
 from tasuki.web import live
 
 
@@ -27,7 +27,7 @@ def note(served: Served, *texts: str) -> int:
     """Lines of the log; the id of the last."""
     for text in texts:
         served.fleet.note("test", text)
-    return find_newest_event(served.fleet.database)
+    return find_newest_place(served.fleet.database).id
 
 
 def taken(events: Iterator[dict[str, Any]], count: int) -> list[str]:

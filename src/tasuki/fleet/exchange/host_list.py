@@ -78,10 +78,6 @@ class FleetHostRow(Struct, frozen=True):
         """Whether orders reach it now."""
         return self.state in ("here", "alive")
 
-    def find_harness(self, name: str) -> HostHarness | None:
-        """Find what it reports of a harness; None where it reported nothing."""
-        return next((one for one in self.details.harnesses if one.name == name), None)
-
 
 def build_database_clock(connection: sa.Connection) -> sa.ColumnElement[float]:
     """Build the expression of the present time by the database's clock, in seconds since 1970."""

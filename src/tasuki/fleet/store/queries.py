@@ -331,11 +331,6 @@ def find_newest_place(database: FleetDatabase) -> LogPlace:
     return LogPlace(*row) if row else LogPlace(0, 0)
 
 
-def find_newest_event(database: FleetDatabase) -> int:
-    """Find the id of the newest line that readers may see; 0 for an empty log."""
-    return find_newest_place(database).id
-
-
 def find_place(database: FleetDatabase, event_id: int) -> LogPlace:
     """Find the place of a line.
 
