@@ -165,6 +165,11 @@ def _read_stored(connection: sa.Connection, agent_id: int) -> StoredThread | Non
     return None
 
 
+def describe_unstored(agent_id: int) -> str:
+    """Describe in a sentence that the database has no thread of an agent."""
+    return f"The thread of agent {agent_id} is not in the database: its host stored none (setting keep_threads)."
+
+
 def restore_thread(database: FleetDatabase, agent: FleetAgent) -> str:
     """Write an agent's thread into the kept copies of this host.
 
@@ -172,9 +177,7 @@ def restore_thread(database: FleetDatabase, agent: FleetAgent) -> str:
     """
     stored = load_stored(database, agent.id)
     if stored is None:
-        raise ThreadNotFound(
-            f"The thread of agent {agent.id} is not in the database: its host stored none (setting keep_threads)."
-        )
+        raise ThreadNotFound(describe_unstored(agent.id))
     with database.read() as connection:
         parts = [
             _open_stored(connection, agent.id, number, part)

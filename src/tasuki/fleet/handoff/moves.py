@@ -19,7 +19,7 @@ from tasuki.fleet.agents import limits
 from tasuki.fleet.exchange.host_list import FleetHostRow, describe_absence, find_host
 from tasuki.fleet.exchange.logins import find_login
 from tasuki.fleet.exchange.requests import HostRequests
-from tasuki.fleet.exchange.thread_copies import load_stored
+from tasuki.fleet.exchange.thread_copies import describe_unstored, load_stored
 from tasuki.fleet.handoff import bundles
 from tasuki.fleet.handoff.bundles.repositories import MOST_DIRTY
 from tasuki.fleet.store import queries
@@ -126,11 +126,15 @@ def plan_move(
         inside=repository.inside, cwd=request.cwd, worktree=request.worktree,
     )  # fmt: skip
     answer = _ask_target(requests, target, question)
-    plan = replace(
+    return replace(preview, plan=_add_place(plan, answer), obstacles=(*found, *answer.obstacles))
+
+
+def _add_place(plan: MovePlan, answer: TargetAnswer) -> MovePlan:
+    """Return a plan with the place that the other host has for the agent."""
+    return replace(
         plan, checkout=answer.checkout, folder=answer.folder, place=answer.place,
         place_branch=answer.branch, in_place=answer.in_place,
     )  # fmt: skip
-    return replace(preview, plan=plan, obstacles=(*found, *answer.obstacles))
 
 
 def plan_rescue(
@@ -145,14 +149,10 @@ def plan_rescue(
     )  # fmt: skip
     answer = check_target(database, data, question)
     left = f"What agent {agent.id} had not pushed stays on its old host: {agent.cwd} there is out of reach."
-    plan = replace(
-        plan, checkout=answer.checkout, folder=answer.folder, place=answer.place,
-        place_branch=answer.branch, in_place=answer.in_place, left_out=(left,),
-    )  # fmt: skip
+    plan = replace(_add_place(plan, answer), left_out=(left,))
     found = [*answer.obstacles, MoveObstacle("work_stays", left, blocks=False)]
     if load_stored(database, agent.id) is None:
-        text = f"The thread of agent {agent.id} is not in the database: its host stored none (setting keep_threads)."
-        found.insert(0, MoveObstacle("no_thread", text))
+        found.insert(0, MoveObstacle("no_thread", describe_unstored(agent.id)))
     return MovePreview(own.id, own.label, plan, tuple(found))
 
 
