@@ -97,7 +97,14 @@ def test_a_button_is_what_it_says_after_a_change(served: Served, seen: Page) -> 
     seen.locator(f"#a{id}-do").click()
     expect(seen.get_by_role("dialog")).to_be_visible()
     seen.keyboard.press("Escape")
-    fleet_records.handoff(served.fleet.database, "ab" * 16, id, state="failed", step="check", persona=f"developer-con-{id}")
+    fleet_records.handoff(
+        served.fleet.database,
+        "ab" * 16,
+        id,
+        state="failed",
+        step="check",
+        persona=f"developer-con-{id}",
+    )
     change(served, id, context_used=56)
     seen.locator(f"#agent-{id}").get_by_role("link", name="Open handoff").click()
 

@@ -57,7 +57,7 @@
     return topics.includes("everything") || topics.some((topic) => own.includes(topic));
   };
   const hear = (news) => {
-    if (body.dataset.live && (concerns(news.topics) || (!news.topics.length && news.newest > Number(body.dataset.newest)))) refresh();
+    if (body.dataset.live && (concerns(news.topics) || (!news.topics.length && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
     count(news.counts);
   };
   const refresh = () => { stale = true; plan(); };
