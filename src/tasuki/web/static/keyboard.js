@@ -36,11 +36,11 @@
     }
     put(waiting[(waiting.indexOf(current()) + 1) % waiting.length]);
   };
-  const press = (selector) => {
-    const place = current() || $("#main");
-    const control = $(selector, place);
-    if (control) control.click();
-    return Boolean(control);
+  const handOff = () => {
+    const item = current();
+    const link = $("[data-hand]", item || $("#main"));
+    if (link) link.click();
+    else if (item && item.dataset.group !== undefined) openForm(`/agents/${item.id.slice("agent-".length)}/handoff`);
   };
   const answer = () => {
     const place = current() || $("#main");
@@ -53,9 +53,9 @@
 
   // -- the palette -----------------------------------------------------------------------
   const openForm = (address) => { htmx.ajax("GET", address, "#form-body"); };
-  const shown = () => $$("#palette-list > li").filter((entry) => !entry.hidden);
+  const shown = () => $$("#palette-list > li:not([hidden]) > a");
   const choose = (entry) => {
-    for (const other of $$("#palette-list > [aria-selected=true]")) other.setAttribute("aria-selected", "false");
+    for (const other of $$("#palette-list [aria-selected=true]")) other.setAttribute("aria-selected", "false");
     const field = $("#palette");
     if (!entry) { field.removeAttribute("aria-activedescendant"); return; }
     entry.setAttribute("aria-selected", "true");
@@ -76,7 +76,7 @@
     const at = all.findIndex((entry) => entry.getAttribute("aria-selected") === "true");
     if (event.key === "ArrowDown") choose(all[Math.min(at + 1, all.length - 1)]);
     else if (event.key === "ArrowUp") choose(all[Math.max(at - 1, 0)]);
-    else if (event.key === "Enter" && all[at]) $("a", all[at]).click();
+    else if (event.key === "Enter" && all[at]) all[at].click();
     else return;
     event.preventDefault();
   };
@@ -108,7 +108,7 @@
   const SINGLE = {
     "/": () => { const field = $("#search") || $("input[type=search]"); if (field) { field.focus(); field.select(); } else window.location.assign("/"); },
     "?": () => openForm("/keys"), j: () => move(1), k: () => move(-1), n: next, a: answer,
-    h: () => press("[data-hand]"), x: select,
+    h: handOff, x: select,
   };
   let prefixed = 0;
   const isTyping = (target) => target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") || target.closest("[data-typing]");
