@@ -65,13 +65,16 @@ def test_rows_are_dense(seen: Page) -> None:
 
 def test_agents_are_grouped_and_sorted(seen: Page) -> None:
     """By project, role or harness, with those that need you first; by context, name or time. The address says it."""
+    seen.get_by_text("View", exact=True).click()
     seen.get_by_label("Group").select_option("project")
     expect(seen.get_by_role("heading", name="project 1")).to_be_visible()
+    seen.get_by_text("View", exact=False).first.click()
     seen.get_by_label("Sort").select_option("context")
     expect(seen.locator("#cards-needs .name a").first).to_have_text(re.compile("con-[1-6]$"))
     used = [
         int(re.findall(r"\d+", text)[0]) for text in seen.locator("#s-needs td.use").all_inner_texts()
     ]
+    seen.get_by_text("View", exact=False).first.click()
     seen.get_by_label("Group").select_option("role")
     expect(seen.get_by_role("heading", name="tester")).to_be_visible()
 

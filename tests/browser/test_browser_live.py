@@ -223,6 +223,7 @@ def test_filters(seen: Page) -> None:
     seen.get_by_label("Search agents").fill("developer-con-17")
     seen.keyboard.press("Enter")
     expect(seen.locator(".card")).to_have_count(11)
+    seen.get_by_text("View", exact=True).click()
     seen.get_by_label("Project").select_option("project-2")
     expect(seen.locator(".card")).to_have_count(5)
     seen.goto("/?q=nobody-is-called-so")

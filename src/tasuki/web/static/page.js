@@ -58,6 +58,14 @@
   document.addEventListener("change", (event) => {
     if (event.target.matches("#filter select")) event.target.form.requestSubmit();
   });
+  document.addEventListener("pointerdown", (event) => { for (const open of $$("details.pop[open]")) if (!open.contains(event.target)) open.open = false; });
+  document.addEventListener("keydown", (event) => {
+    const open = event.key === "Escape" && event.target.closest("details.pop[open]");
+    if (!open) return;
+    open.open = false;
+    $("summary", open).focus();
+    event.stopImmediatePropagation();
+  });
 
   // -- entries next to a brief ----------------------------------------------------------
   document.addEventListener("click", (event) => {

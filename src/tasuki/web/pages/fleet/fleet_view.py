@@ -65,6 +65,11 @@ class FleetView(Struct, frozen=True):
         """Whether agents are left out."""
         return bool(self.show or self.q or self.project or self.harness or self.host)
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether something that the form *View* holds is not as it is by default."""
+        return bool(self.project or self.harness or self.host or self.by or self.sort)
+
     def build_address(self, **changes: str) -> str:
         """Build the address of this view, with some fields changed."""
         query = build_query(replace(self, **changes))
