@@ -15,8 +15,9 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetHandoff
 from tasuki.harness import registry as harnesses
+from tasuki.patterns import compile_pattern
 from tasuki.web.api import bodies
-from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent
+from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
 from tasuki.web.views import display, templates
@@ -28,6 +29,8 @@ LOG_LINES = 40
 """Lines of an agent's log on its page."""
 SCREEN_KEYS = ("Enter", "Escape", "Up", "Down", "Tab", "Space", "y", "n", "1", "2", "3")
 assert set(SCREEN_KEYS) <= set(KEYS)
+_BACK = compile_pattern(r"/(?:agents/[0-9]+)?(?:\?[A-Za-z0-9_.~%&=+-]*)?(?:#[a-z0-9-]*)?")
+"""Where an answer may lead back to: the fleet, filtered or not, or an agent."""
 
 
 @get("/agents/{id:int}", sync_to_thread=True, include_in_schema=False)
@@ -46,7 +49,7 @@ def _render_agent(
     handoffs = queries.list_handoffs(fleet.database, agent_id=id)
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
-        "text": "", "refused": "", "sent": "", **extra,
+        "text": "", "refused": "", "sent": "", "answer": "", **extra,
         "agent": display.redact_row(agent), "card": card, "live": f"agent-{id}",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
@@ -109,6 +112,32 @@ def press_key(
             request, fleet, id, status=bodies.get_status(error), refused=str(error)
         )
     return templates.redirect(request, f"/agents/{id}#screen")
+
+
+@get("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
+def show_question(request: AnyRequest, id: FromPath[int]) -> PageResponse:
+    """Show the question on the agent's page: a reload of a refused answer asks for this address."""
+    return templates.redirect(request, f"/agents/{id}#question-{id}")
+
+
+@post("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
+def answer_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Answer its question; go back to where that was asked for."""
+    try:
+        fields = {name: form.get(name, "") for name in ("mark", "choice", "text")}
+        answer = bodies.fill_body(QuestionAnswer, fields).build_answer()
+        result = fleet.answer_agent(id, answer)
+    except TasukiError as error:
+        return _render_agent(
+            request, fleet, id, status=bodies.get_status(error), refused=str(error),
+            answer=form.get("text", ""),
+        )  # fmt: skip
+    if result["state"] != "proven":
+        return _render_agent(request, fleet, id, refused=result["why"])
+    back = form.get("back", "")
+    return templates.redirect(request, back if _BACK.fullmatch(back) else f"/agents/{id}")
 
 
 # -- recover -----------------------------------------------------------------------------
@@ -241,6 +270,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, show_screen, send_text, press_key, show_stop_form, stop_agent, show_new_agent,
+    show_agent, show_screen, send_text, press_key, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,12 +14,19 @@ from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, describe_stuck
+from tasuki.fleet.store.models import (
+    AgentQuestion,
+    FleetAgent,
+    FleetHandoff,
+    Persona,
+    describe_stuck,
+)
 from tasuki.fleet.store.queries import (
     list_agent_handoffs,
     list_recent_agents,
     load_personas,
 )
+from tasuki.fleet.store.questions import redact_question
 from tasuki.harness import registry as harnesses
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
@@ -88,6 +96,8 @@ class AgentCard(Struct, frozen=True):
     host_id: str = ""
     asleep: bool = False
     """Its host is away or off: nothing reaches it now."""
+    question: AgentQuestion | None = None
+    """What it asks, where it waits for an answer and nothing else is in the way."""
     list: str = ""
     """The list of the fleet page that it belongs to: its host, unless it needs the operator."""
 
@@ -236,6 +246,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         host=host.label if host else "",
         host_id=agent.host,
         asleep=asleep,
+        question=_choose_question(agent, shown, redactor),
         list=_choose_list(group, host) if facts.hosts else group,
     )  # fmt: skip
 
@@ -292,6 +303,17 @@ def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "busy":
         return "Works on a prompt"
     return "Its program is being started" if agent.state == "starting" else ""
+
+
+def _choose_question(
+    agent: FleetAgent, shown: StateBadge, redactor: Redactor
+) -> AgentQuestion | None:
+    """Choose the question that a card shows; none where its agent cannot be answered here."""
+    is_managed = agent.ordered_at is not None or agent.adopted
+    if agent.question is None or not is_managed or shown.icon != "wait":
+        return None
+    data = redact_question(msgspec.to_builtins(agent.question), redactor)
+    return msgspec.convert(data, AgentQuestion)
 
 
 def _format_step(handoff: FleetHandoff) -> str:
