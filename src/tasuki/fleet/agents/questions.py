@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import LaunchFailed
 from tasuki.fleet.delivery.prompt_delivery import get_control
+from tasuki.fleet.store import queries
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import AgentQuestion, FleetAgent
@@ -25,9 +26,9 @@ class QuestionReader:
         self.panes = panes
         self.changes = changes
 
-    def refresh_question(self, agent: FleetAgent, screenshot: Screenshot) -> None:
+    def refresh_question(self, agent_id: int, screenshot: Screenshot) -> None:
         """Write down what the screen of a waiting agent asks, where that is news."""
-        now = time.time()
+        now, agent = time.time(), queries.load_agent(self.database, agent_id)
         seen = get_control(agent).read_question(screenshot)
         question = read_from_screen(agent.question, seen, now)
         if question and question.answered_at and now - question.answered_at > ANSWERED_SECONDS:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from tasuki.errors import UsageError
 from tasuki.fleet import alerts
 from tasuki.harness import registry as harnesses
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
 from tasuki.web.views.hosts import ShownHost, compute_mark, list_fleet_hosts
@@ -300,6 +301,16 @@ def _finalize_value(value: Any) -> Any:
     return "" if value is None else value
 
 
+_LASTING = compile_pattern(
+    r"(?i)don.t ask|always|session|auto.?mode|auto.?accept|accept edits|remember|never ask|bypass"
+)
+
+
+def is_lasting(label: str) -> bool:
+    """Whether a choice also allows what is asked for later: it is never the main button."""
+    return bool(_LASTING.search(label))
+
+
 ENVIRONMENT = Environment(
     loader=PackageLoader("tasuki.web"),
     autoescape=True,
@@ -311,6 +322,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size, span=format_span,
-    moment=format_moment, thousands=format_count, took=format_duration,
+    moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, now=time.time)

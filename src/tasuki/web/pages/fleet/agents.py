@@ -49,7 +49,7 @@ def _render_agent(
     handoffs = queries.list_handoffs(fleet.database, agent_id=id)
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
-        "text": "", "refused": "", "sent": "", "answer": "", **extra,
+        "text": "", "refused": "", "sent": "", "answer": "", "unanswered": "", **extra,
         "agent": display.redact_row(agent), "card": card, "live": f"agent-{id}",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
@@ -117,7 +117,7 @@ def press_key(
 @get("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
 def show_question(request: AnyRequest, id: FromPath[int]) -> PageResponse:
     """Show the question on the agent's page: a reload of a refused answer asks for this address."""
-    return templates.redirect(request, f"/agents/{id}#question-{id}")
+    return templates.redirect(request, f"/agents/{id}")
 
 
 @post("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
@@ -131,11 +131,11 @@ def answer_agent(
         result = fleet.answer_agent(id, answer)
     except TasukiError as error:
         return _render_agent(
-            request, fleet, id, status=bodies.get_status(error), refused=str(error),
+            request, fleet, id, status=bodies.get_status(error), unanswered=str(error),
             answer=form.get("text", ""),
         )  # fmt: skip
     if result["state"] != "proven":
-        return _render_agent(request, fleet, id, refused=result["why"])
+        return _render_agent(request, fleet, id, unanswered=result["why"])
     back = form.get("back", "")
     return templates.redirect(request, back if _BACK.fullmatch(back) else f"/agents/{id}")
 
