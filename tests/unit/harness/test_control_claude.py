@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from controls import control, payloads, story, told
 
-from tasuki.harness.questions import AskedQuestion
 from tasuki.harness.protocol import AgentEvent, AgentRequest, HookReply, Screenshot, ScreenState
+from tasuki.harness.questions import AskedQuestion
 
 CLAUDE = control("claude")
 RULE = "─" * 40

@@ -113,8 +113,8 @@ def test_the_choices_keep_the_words_of_the_hook() -> None:
     question = read_from_screen(build_question(told("claude")[2], 1.0), seen("claude-choice"), 1.5)
 
     assert question is not None
-    assert question.is_read and question.takes_text
-    assert [choice.label for choice in question.choices][0] == "SQLite — One file, nothing to run"
+    assert (question.is_read, question.takes_text) == (True, True)
+    assert question.choices[0].label == "SQLite — One file, nothing to run"
 
 
 def test_another_question_on_the_screen_takes_its_place() -> None:
