@@ -4,7 +4,6 @@ Dialogs of Claude Code, Codex and Gemini CLI end in numbered choices, one of the
 then `❯ 1. Yes`, then `2. No`.
 """
 
-import json
 import os
 import re
 import shlex
@@ -93,6 +92,8 @@ def describe_tool_call(tool: str, tool_input: Mapping[str, Any]) -> AskedQuestio
         return AskedQuestion(text, _describe_edit(tool_input) or file, shown=os.path.basename(file))
     if url := get_text(tool_input, "url"):
         return AskedQuestion(text, url, shown=url)
+    import json
+
     detail = json.dumps(tool_input, indent=2, ensure_ascii=False) if tool_input else ""
     return AskedQuestion(text, detail, shown=tool.rpartition("__")[2])
 

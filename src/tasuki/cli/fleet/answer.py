@@ -21,7 +21,7 @@ WIDTH_COLUMNS = 200
 )  # fmt: skip
 @JSON_OPTION
 def answer(id: int, words: tuple[str, ...], mark: str, as_json: bool) -> int:
-    """Answer the question of an agent that waits for you; without an answer, show the question.
+    """Answer what a waiting agent asks; without an answer, show the question.
 
     CHOICE is the number in front of a choice. The keys are pressed once, and only while that
     question is still on its screen. Exit code 1 where nothing shows that it was taken.

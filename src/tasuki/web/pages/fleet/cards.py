@@ -219,7 +219,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     if host and asleep and not has_failed:
         sentence = _describe_sleep(host, shown)
         shown, since = HOST_AWAY, host.since or since
-    group = _choose_group(shown)
+    question = _choose_question(agent, shown, redactor)
+    group = "needs" if question else _choose_group(shown)
     project = os.path.basename(agent.cwd.rstrip("/")) or agent.cwd
     persona_note = () if agent.persona else ("No persona",)
     place_words = (*persona_note, harness, project) if agent.persona else ("No persona", project)
@@ -246,7 +247,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         host=host.label if host else "",
         host_id=agent.host,
         asleep=asleep,
-        question=_choose_question(agent, shown, redactor),
+        question=question,
         list=_choose_list(group, host) if facts.hosts else group,
     )  # fmt: skip
 
@@ -308,9 +309,13 @@ def _describe_activity(agent: FleetAgent) -> str:
 def _choose_question(
     agent: FleetAgent, shown: StateBadge, redactor: Redactor
 ) -> AgentQuestion | None:
-    """Choose the question that a card shows; none where its agent cannot be answered here."""
+    """Choose the question that a card shows, also in the middle of a handoff.
+
+    None where its agent cannot be answered from here.
+    """
     is_managed = agent.ordered_at is not None or agent.adopted
-    if agent.question is None or not is_managed or shown.icon != "wait":
+    is_shown = shown is display.HANDING_OFF or shown.icon == "wait"
+    if agent.question is None or agent.state != "waiting" or not is_managed or not is_shown:
         return None
     data = redact_question(msgspec.to_builtins(agent.question), redactor)
     return msgspec.convert(data, AgentQuestion)
