@@ -125,7 +125,15 @@ def served(tmp_path: Path) -> Iterator[Served]:
         add(made, 1, detail="alembic downgrade -1\n" + "x" * 400 + "\n" + "echo more\n" * 40)
         add(made, 2, detail="", kind="choice", text="Which database should the store use?", takes_text=True,
             choices=(QuestionChoice("1", "SQLite — One file, nothing to run"), QuestionChoice("2", LONG)))  # fmt: skip
-        add(made, 3, detail="", kind="free", text="What is the port?", choices=(), takes_text=True)
+        add(
+            made,
+            3,
+            detail="",
+            kind="free",
+            text="What is the port <script>alert(1)</script>?",
+            choices=(),
+            takes_text=True,
+        )
         add(made, 4, detail="rm -rf build", answered_at=time.time(), answer="1. Yes")
         add(
             made,

@@ -135,6 +135,37 @@ def written_plan(request: ModelRequest) -> ModelStep:
     return ModelStep("P.", (ScriptedCall("Write", {"file_path": found[1], "content": content}),))
 
 
+ASK_PORT = """export default (pi: any) => pi.registerTool({
+  name: "ask_port", label: "Ask", description: "Asks for the port", parameters: { type: "object", properties: {} },
+  execute: async (_id: any, _params: any, _signal: any, _update: any, ctx: any) =>
+    ({ content: [{ type: "text", text: "port " + (await ctx.ui.input("Which port?")) }], details: {} }),
+});
+"""
+
+
+def test_words_are_typed_where_no_dialog_is_known(with_pi: World) -> None:
+    """A tool of pi asks for words: they are typed as they are, and its hook tells that it works on."""
+    fleet = RealFleet(with_pi, "pi")
+    fleet.serve()
+    fleet.install()
+    with_pi.write(".pi/agent/extensions/ask-port.ts", ASK_PORT)
+    try:
+        agent = told(fleet, ModelStep("I ask.", (ScriptedCall("ask_port", {}),)))
+        question = retry_until(
+            lambda: (now := fleet.agent(agent)["question"]) and now["takes_text"] and now, SECONDS
+        )
+        given = answer(fleet, agent, question, text="8787 it is")
+        fleet.idle(agent)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{fleet.telling(1)}") from None
+    finally:
+        fleet.close()
+
+    assert question["text"] == "Which port?"
+    assert given["state"] == "proven"
+    assert any(r.count_text("port 8787 it is") for r in with_pi.model.log)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "arguments", "tool", "argument", "more"),

@@ -94,6 +94,22 @@ def test_the_choices_of_other_programs() -> None:
     assert labels("copilot-trust") == []
 
 
+@pytest.mark.parametrize(
+    ("hint", "text_keys"),
+    [(" enter submit  escape/ctrl+c cancel", ()), (" ↑↓ navigate  enter select  escape/ctrl+c cancel", None)],
+)  # fmt: skip
+def test_a_dialog_of_pi(hint: str, text_keys: tuple[str, ...] | None) -> None:
+    """It stands in the place of the input; only words can be given from here."""
+    rule, pi = "─" * 40, control("pi")
+    screenshot = Screenshot(
+        f"ask_port\n{rule}\n\n Which port?\n\n >\n\n{hint}\n\n{rule}\n~/proj (main)"
+    )
+
+    assert pi.read_screen(screenshot).state == "waiting"
+    assert pi.read_question(screenshot) == ScreenQuestion("Which port?", text_keys=text_keys)
+    assert pi.read_question(Screenshot(f"{rule}\nhello\n{rule}\n")) is None
+
+
 def test_the_command_is_told_whole() -> None:
     """Claude Code, Codex and Gemini CLI tell the command, the plan, the change and the choices."""
     claude, codex, gemini = (told(name) for name in ("claude", "codex", "gemini"))

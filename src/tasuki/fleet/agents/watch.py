@@ -90,7 +90,7 @@ class AgentSignals:
                     continue
                 screenshot = self._capture_screen(agent)
                 shown = self._read_state(agent, screenshot) if screenshot else None
-                if screenshot and agent.state == shown == "waiting":
+                if screenshot and agent.state == "waiting" and shown in ("waiting", None):
                     self.questions.refresh_question(agent.id, screenshot)
             if shown and shown != agent.state and not (is_working and shown == "busy"):
                 self._seen[agent.id] = (agent.state_at, shown)

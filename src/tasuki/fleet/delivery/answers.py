@@ -35,7 +35,9 @@ TAKEN_SECONDS = 3.0
 """How long the screen may take to show that a key was taken."""
 POLL_SECONDS = 0.1
 MOST_CHARACTERS = 10_000
-STILL_THERE = "The keys were pressed, and its screen still shows the question. Look at its pane."
+STILL_THERE = (
+    "The keys were pressed, and nothing shows yet that the answer was taken. Look at its pane."
+)
 
 
 class AgentAnswer(Struct, frozen=True):
@@ -77,7 +79,7 @@ def answer_question(
             _type_answer(delivery, agent, planned)
         except PaneGone as error:
             raise NotPossible(str(error)) from error
-        shown = _await_taken(delivery, agent, question)
+        shown = _await_taken(database, delivery, agent, question)
     return _record_outcome(database, agent, answered, shown)
 
 
@@ -110,7 +112,7 @@ def _check_screen(
         raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
     state, seen = _read_screen(delivery, agent)
     is_there = state.state in ("waiting", "unknown") and (
-        is_on_screen(question, seen) if seen else state.state == "waiting" and not question.is_read
+        is_on_screen(question, seen) if seen else not question.is_read
     )
     if not is_there:
         raise NotPossible(
@@ -170,9 +172,12 @@ def _type_answer(delivery: PromptDelivery, agent: FleetAgent, planned: _PlannedA
 
 
 def _await_taken(
-    delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion
+    database: FleetDatabase, delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion
 ) -> ScreenState | None:
-    """Wait until the screen no longer shows the question; None where it still does."""
+    """Wait until the screen no longer shows the question; None where it still does.
+
+    Where dialogs are not known, the program's hook tells that it works on.
+    """
     deadline = time.monotonic() + TAKEN_SECONDS
     while time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
@@ -180,7 +185,13 @@ def _await_taken(
             state, seen = _read_screen(delivery, agent)
         except NotPossible:  # its answer has ended it
             return ScreenState("unknown")
-        if not (is_on_screen(question, seen) if seen else state.state == "waiting"):
+        if seen:
+            is_open = is_on_screen(question, seen)
+        elif state.state in ("busy", "ready"):
+            is_open = False
+        else:
+            is_open = queries.load_agent(database, agent.id).state == "waiting"
+        if not is_open:
             return state
     return None
 
