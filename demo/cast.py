@@ -117,7 +117,7 @@ def rules(folder: Path) -> list[dict[str, Any]]:
         {
             "match": re.escape(MIGRATE),
             "do": [
-                ["context", 58], ["ask", "Bash(alembic downgrade -1) on the staging database?"],
+                ["context", 58], ["permit", "alembic downgrade -1 && alembic upgrade head", "Run the migration down and up once"],
                 ["say", "The migration goes down and up again, and the sums agree."],
             ],
         },

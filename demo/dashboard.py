@@ -39,7 +39,7 @@ FILES = {
 TRIES = """
 Try there:
   developer-mira-1 is past its threshold: Hand off, and watch the steps.
-  reviewer-robin-1 waits for you: Answer shows its screen; a key answers it.
+  reviewer-robin-1 waits for you: its card has the command; a click answers it.
   developer-ravi-1 wrote no document: Open handoff says what is safe; Retry carries on.
   architect-lena-1 is being handed off: Follow.
   developer-con-1 is the third of its chain: Lineage draws it.

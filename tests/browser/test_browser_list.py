@@ -72,7 +72,8 @@ def test_agents_are_grouped_and_sorted(seen: Page) -> None:
     seen.get_by_label("Sort").select_option("context")
     expect(seen.locator("#cards-needs .name a").first).to_have_text(re.compile("con-[1-6]$"))
     used = [
-        int(re.findall(r"\d+", text)[0]) for text in seen.locator("#s-needs td.use").all_inner_texts()
+        int(re.findall(r"\d+", text)[0])
+        for text in seen.locator("#s-needs td.use").all_inner_texts()
     ]
     seen.get_by_text("View", exact=False).first.click()
     seen.get_by_label("Group").select_option("role")

@@ -59,6 +59,29 @@ def test_every_order_reaches_the_agent_wherever_it_is(fleet: Machines) -> None:
     assert [] == one.seen("exit")
 
 
+def test_a_question_is_answered_wherever_it_is_asked(fleet: Machines) -> None:
+    """From the other host: once, and with the refusal of the agent's own host."""
+    one, two = pair(fleet)
+    two.script(migrate=[["permit", "alembic downgrade -1", "Run migration down"], ["say", "Done."]])
+    agent = two.started()
+    one.api("POST", f"/api/agents/{agent}/send", {"text": "migrate it"})
+    question = retry_until(
+        lambda: (now := one.agent(agent)["question"]) and now["is_read"] and now, 20
+    )
+    body = {"mark": question["mark"], "choice": "1"}
+    address = f"/api/agents/{agent}/answer"
+    wrong = refusal(one, address, {**body, "choice": "9"})
+    given = one.api("POST", address, body)
+    again = refusal(one, address, body)
+    two.idle(agent)
+
+    assert "alembic downgrade -1" == question["detail"]
+    assert (400, "It offers no choice '9' now. Its choices: 1, 2, 3.") == wrong
+    assert "proven" == given["state"]
+    assert 400 == again[0]
+    assert ["1"] == [one["text"] for one in two.seen("answered")]
+
+
 def test_an_order_with_the_same_key_is_typed_once(fleet: Machines) -> None:
     """Repeated from both hosts it is the same order; for another agent it is another, with another text refused."""
     one, two = pair(fleet)

@@ -9,6 +9,7 @@ from fleet_rows import agent
 
 from tasuki.fleet.store import states
 from tasuki.harness.protocol import AgentEvent, EventKind
+from tasuki.harness.questions import AskedQuestion
 
 
 def row(**values: Any) -> states.Row:
@@ -115,6 +116,23 @@ def test_what_it_waits_for_is_known_while_it_waits() -> None:
     said = given["waiting_for"]
 
     assert (said, after(given, event("busy"))["waiting_for"]) == ("permission to run rm", "")
+
+
+def test_a_reminder_does_not_replace_the_question() -> None:
+    """It does not say what is asked; another question does, and an agent that works on asks nothing."""
+    asked = AskedQuestion("Allow Bash?", "rm -rf build", shown="rm -rf build")
+    given = after(row(), event("waiting", text="permission for Bash", question=asked))
+    first = given["question"]
+    after(given, event("waiting", text="Claude needs your permission"), at=206.0)
+    reminded = (given["question"], given["waiting_for"], given["state_at"])
+    after(given, event("waiting", text="permission", question=asked), at=210.0)
+
+    assert reminded == (first, "permission for Bash", 200.0)
+    assert first["detail"] == given["question"]["detail"] == "rm -rf build"
+    assert first["mark"] != given["question"]["mark"]
+    for kind in ("busy", "idle", "ended"):
+        again = after(row(), event("waiting", text="x", question=asked), event(kind))
+        assert again["question"] is None
 
 
 def test_an_end_is_written_once() -> None:

@@ -9,6 +9,7 @@ import msgspec
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.delivery.answers import AgentAnswer
 from tasuki.fleet.delivery.messages import read_screen
 from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
 from tasuki.fleet.exchange.orders import HostOrders
@@ -25,6 +26,8 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.launch.tmux.panes import TmuxPanes
 
+ANSWER_SECONDS = 20.0
+"""How long another host may take to answer an agent's question: it waits until that is taken."""
 PREVIEW_SECONDS = 30.0
 """How long another host may take to say what a move would do: it asks a third one."""
 
@@ -98,6 +101,18 @@ class FleetOrders:
             self.requests.ask(host, "press_key", arguments)
         else:
             self.local.press_key(arguments)
+
+    def answer_agent(self, agent_id: int, answer: AgentAnswer) -> dict[str, Any]:
+        """Answer the question of a waiting agent, once, if it is still the one that is meant.
+
+        Returns `state` (proven, uncertain), `why` and `answer`. Raises AgentNotFound, NotPossible,
+        HostAway.
+        """
+        arguments = {"agent_id": agent_id, "answer": msgspec.to_builtins(answer)}
+        if (host := self._find_host(agent_id)) == self.host:
+            return self.local.answer_agent(arguments)
+        given: dict[str, Any] = self.requests.ask(host, "answer", arguments, ANSWER_SECONDS)
+        return given
 
     def stop_agent(self, agent_id: int) -> FleetAgent:
         """End an agent by its own exit command.

@@ -18,6 +18,7 @@ from tasuki.fleet.agents import lifecycle, limits
 from tasuki.fleet.agents.agent_ends import AgentShutdown, check_gone
 from tasuki.fleet.agents.lifecycle import StartRequest, check_folder, check_hooks
 from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.requests import HostRequests
@@ -160,6 +161,15 @@ class LocalOrders:
         agent_id = arguments["agent_id"]
         press_key(self.database, self.fleet.delivery, agent_id, arguments["key"])
         self.fleet.changes.notify([agent_id])
+
+    def answer_agent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer the question of an agent, once. Raises NotPossible."""
+        agent_id = arguments["agent_id"]
+        answer = msgspec.convert(arguments["answer"], AgentAnswer)
+        try:
+            return answer_question(self.database, self.fleet.delivery, agent_id, answer)
+        finally:
+            self.fleet.changes.notify([agent_id])
 
     # -- handoffs ----------------------------------------------------------------------
 

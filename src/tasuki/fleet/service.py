@@ -302,6 +302,7 @@ class Fleet(FleetOrders):
         return {
             "screen": lambda data: self.read_screen(data["agent_id"]),
             "press_key": self.local.press_key,
+            "answer": self.local.answer_agent,
             "check_move": lambda data: answer_target_question(self.database, self.data, data),
             "preview_move": self.local.preview_move,
         }

@@ -19,7 +19,9 @@ from tasuki.harness.protocol import (
     HookReply,
     LaunchPlan,
     LaunchRequest,
+    Screenshot,
 )
+from tasuki.harness.questions import ScreenQuestion, describe_tool_call
 
 MAX_ARGUMENT = 100_000
 """Bytes of one argument; Linux allows 128 KiB."""
@@ -162,6 +164,10 @@ class BaseControl:
         """Return nothing: its session starts with the first prompt, which is the skill."""
         return ""
 
+    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+        """Return None: the dialogs of most programs are not known."""
+        return None
+
     def list_options(self, request: AgentRequest) -> tuple[str, ...]:
         """List the options of a start, in front of the operator's own arguments."""
         return ("--model", request.model) if request.model else ()
@@ -215,6 +221,8 @@ def parse_claude_event(
     if kind != "waiting" and bool(child) != kind.startswith("child_"):
         return None  # It is from a sub-agent, of which only questions count.
     waits = kind == "waiting"
+    tool, tool_input = get_text(payload, "tool_name"), payload.get("tool_input")
+    asked = describe_tool_call(tool, tool_input if isinstance(tool_input, Mapping) else {})
     return AgentEvent(
         kind,
         session,
@@ -222,6 +230,7 @@ def parse_claude_event(
         cwd=get_text(payload, "cwd"),
         model=get_text(payload, "model"),
         text=_describe_permission(payload) if waits else get_text(payload, _WORDS.get(kind, "")),
+        question=asked if waits and tool else None,
         turn=get_text(payload, turn),
         source=get_text(payload, "source") or get_text(payload, "trigger"),
         child=child if kind.startswith("child_") else "",

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from tasuki.harness.integration import Addition, HarnessIntegration
+from tasuki.harness.questions import AskedQuestion, ScreenQuestion
 from tasuki.model import Handoff, Thread, ThreadHead
 
 
@@ -167,6 +168,8 @@ class AgentEvent(Struct, frozen=True):
     """Permission mode, in the form that `AgentRequest.permission` takes."""
     text: str = ""
     """prompt: the words. idle: the agent's last words. waiting: what for. ended: why."""
+    question: AskedQuestion | None = None
+    """waiting: the very question; None where the program tells only that it has one."""
     turn: str = ""
     """Id of the turn, where the harness has one: the same at its start and at its end."""
     source: str = ""
@@ -292,6 +295,14 @@ class AgentControl(Protocol):
         """Read what the program does now.
 
         It is known by the program's own signal where it has one, else by its screen.
+        """
+        ...
+
+    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+        """Read the question that the screen of a waiting program shows.
+
+        None where there is none, or where its dialogs are not known. A choice without keys that
+        were tried with the real program is left out.
         """
         ...
 

@@ -9,6 +9,7 @@ sleep S                   nothing happens for a while
 wait_for FILE             the turn goes on once the file is there
 touch FILE                an empty file is made, for a test to see
 ask TEXT                  the user is asked for permission, and the turn waits for the answer
+permit COMMAND WHAT       the same for a command, whose hook reports it; a digit takes a choice
 context PERCENT           the context is that full from now on
 compact                   it compacts itself, unless a hook objects
 child_start ID, child_stop ID   a sub-agent starts, ends
@@ -181,6 +182,22 @@ def _run_ask(turn: ProgramTurn, text: str) -> None:
         program.ask_user("")
 
 
+def _run_permit(turn: ProgramTurn, command: str, what: str) -> None:
+    program = turn.program
+    program.answered.clear()
+    program.ask_user(command, what)
+    arguments = {"command": command, "description": what}
+    program.run_hooks("PermissionRequest", "Bash", tool_name="Bash", tool_input=arguments)
+    program.run_hooks(
+        "Notification", "permission_prompt", message="Claude needs your permission to use Bash",
+        notification_type="permission_prompt",
+    )  # fmt: skip
+    try:
+        turn.wait_for(program.answered.is_set)
+    finally:
+        program.ask_user("")
+
+
 def _run_context(turn: ProgramTurn, percent: float) -> None:
     turn.program.set_context_usage(float(percent))
 
@@ -267,6 +284,7 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "wait_for": lambda turn, path: turn.wait_for(lambda: os.path.exists(path)),
     "touch": lambda turn, path: open(path, "a").close(),
     "ask": _run_ask,
+    "permit": _run_permit,
     "context": _run_context,
     "compact": lambda turn: turn.program.compact("auto", ""),
     "child_start": lambda turn, id: _run_child(turn, "SubagentStart", id),

@@ -103,10 +103,10 @@ class ScriptedProgram:
             self.file.write_status(self.session, "busy" if now else "idle")
             self.draw()
 
-    def ask_user(self, text: str) -> None:
-        """Ask the user; an empty text ends the question."""
+    def ask_user(self, text: str, what: str = "") -> None:
+        """Ask the user; an empty text ends the question. With `what`, digits take choices."""
         with self.lock:
-            self.view.dialog = text
+            self.view.dialog, self.view.what = text, what
             self.file.write_status(self.session, "waiting" if text else "busy", "permission prompt" if text else "")  # fmt: skip
             self.draw()
 

@@ -20,6 +20,7 @@ class ProgramView:
         self.ready = False
         self.busy = False
         self.dialog = ""
+        self.what = ""
         self.text = ""
         self.queue: list[str] = []
         self.status_line = ""
@@ -49,6 +50,11 @@ class ProgramView:
             return ["Starting…"]
         if self.dialog:
             asked = [f" {row}" for row in _wrap_text(self.dialog, width - 1)]
+            if self.what:
+                dashes = "╌" * width
+                return [rule, " Bash command", f" {self.what}", dashes, *asked, dashes, " Do you want to proceed?",
+                        " ❯ 1. Yes", "   2. Yes, and don't ask again for this command", "   3. No", "",
+                        " Esc to cancel · Tab to amend"]  # fmt: skip
             return [rule, " Bash command", *asked, " Do you want to proceed?", " ❯ 1. Yes", "   2. No",
                     " Esc to cancel · Tab to amend"]  # fmt: skip
         shown = self.text or ("Press up to edit queued messages" if self.queue else "")

@@ -65,7 +65,9 @@ class TerminalReader:
             if kind == "paste":
                 program.journal.log_event("paste", text=text)
             if program.view.dialog:
-                program.answered.set()
+                program.journal.log_event("answered", text=text)
+                if not program.view.what or text in ("1", "2", "3"):
+                    program.answered.set()
             else:
                 program.line.paste_text(text) if kind == "paste" else program.line.type_text(text)
         elif text == "enter":

@@ -8,6 +8,7 @@ import pytest
 from controls import control, payloads, story, told
 
 from tasuki.harness.protocol import AgentEvent, AgentRequest, HookReply, Screenshot, ScreenState
+from tasuki.harness.questions import AskedQuestion
 
 CLAUDE = control("claude")
 RULE = "─" * 40
@@ -75,7 +76,8 @@ def test_a_sub_agent_that_asks_is_the_agent_that_waits() -> None:
     payload = {"hook_event_name": "PermissionRequest", "session_id": "s", "agent_id": "a1"}
     event = CLAUDE.parse_event({**payload, "tool_name": "Bash"})
 
-    assert event == AgentEvent("waiting", "s", text="permission for Bash")
+    asked = AskedQuestion("Allow Bash?", shown="Bash")
+    assert event == AgentEvent("waiting", "s", text="permission for Bash", question=asked)
 
 
 def test_what_is_answered() -> None:

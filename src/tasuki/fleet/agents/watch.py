@@ -18,6 +18,7 @@ from tasuki.errors import LaunchFailed, TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents import limits
 from tasuki.fleet.agents.lifecycle import AgentLifecycle
+from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.agents.stuck import StuckAgents
 from tasuki.fleet.delivery.prompt_delivery import get_control
 from tasuki.fleet.hooks import spool
@@ -26,12 +27,14 @@ from tasuki.fleet.store import log, queries, states, tables
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import AgentState, FleetAgent
+from tasuki.fleet.store.questions import describe_question, dump_question
 from tasuki.harness import registry as harnesses
 from tasuki.harness.install.hook_script import HUNG
 from tasuki.harness.protocol import Screenshot, ThreadFile
 from tasuki.launch.processes import is_alive
 from tasuki.launch.tmux.panes import PaneSurvey, TmuxPanes
 from tasuki.model import UsageLimit
+from tasuki.text_safety import shorten_to_line
 
 AGENT_STATES: Mapping[str, AgentState] = {"ready": "idle", "busy": "busy", "waiting": "waiting"}
 COMPACTING_SECONDS = 120.0
@@ -66,6 +69,7 @@ class AgentSignals:
         self.panes = panes
         self.changes = changes
         self.on_limit = on_limit
+        self.questions = QuestionReader(database, panes, changes)
         self._seen: dict[int, tuple[float, AgentState]] = {}
         self._looked_at: dict[int, float] = {}
 
@@ -84,7 +88,10 @@ class AgentSignals:
                 if self._should_rest(agent):
                     self._seen.update({agent.id: seen} if seen else {})
                     continue
-                shown = self._read_screen(agent)
+                screenshot = self._capture_screen(agent)
+                shown = self._read_state(agent, screenshot) if screenshot else None
+                if screenshot and agent.state == "waiting" and shown in ("waiting", None):
+                    self.questions.refresh_question(agent.id, screenshot)
             if shown and shown != agent.state and not (is_working and shown == "busy"):
                 self._seen[agent.id] = (agent.state_at, shown)
                 if self._seen[agent.id] == seen:
@@ -102,6 +109,7 @@ class AgentSignals:
 
     def _change_state(self, agent: FleetAgent, state: AgentState) -> None:
         limit = read_limit(agent) if state == "idle" else None
+        question = self.questions.find_question(agent) if state == "waiting" else None
         state = "limited" if limit else state
         agents = tables.agents.c
         same = (agents.id == agent.id) & (agents.state == agent.state)
@@ -109,8 +117,9 @@ class AgentSignals:
         query = sa.update(tables.agents).where(same)
         with self.database.write() as connection:
             values: dict[str, Any] = {
-                "state": state, "state_at": time.time(), "waiting_for": "", "stuck_at": None,
-                "stuck_with": "",
+                "state": state, "state_at": time.time(), "stuck_at": None, "stuck_with": "",
+                "waiting_for": shorten_to_line(question.text, 200) if question else "",
+                "question": dump_question(question),
             }  # fmt: skip
             if state in ("idle", "limited"):
                 values["turn_at"] = None
@@ -126,9 +135,8 @@ class AgentSignals:
                 )
                 row = dict(connection.execute(_FIND_OWNER, {"agent": agent.id}).mappings().one())
                 if state == "waiting":
-                    alerts.raise_agent_alert(
-                        connection, "needs_you", row, values["state_at"], STATE_SENTENCES[state]
-                    )
+                    text = describe_question(question) if question else STATE_SENTENCES[state]
+                    alerts.raise_agent_alert(connection, "needs_you", row, values["state_at"], text)
                 if limit and not agent.limit_text:
                     text = limits.describe_limit(limit.text, limit.resets_at)
                     alerts.raise_agent_alert(connection, "limited", row, values["state_at"], text)
@@ -136,9 +144,9 @@ class AgentSignals:
         if limit:
             self.on_limit({agent.id})
 
-    def _read_screen(self, agent: FleetAgent) -> AgentState | None:
+    def _capture_screen(self, agent: FleetAgent) -> Screenshot | None:
         try:
-            return self._read_state(agent, self.panes.capture_screen(agent.pane))
+            return self.panes.capture_screen(agent.pane)
         except LaunchFailed:
             return None
 

@@ -27,7 +27,7 @@ from tasuki.fleet.store.failures import HandoffStopped, ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.harness import registry as harnesses
-from tasuki.harness.protocol import AgentControl, ScreenState
+from tasuki.harness.protocol import AgentControl, Screenshot, ScreenState
 from tasuki.launch.processes import has_terminal, is_alive
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.text_safety import shorten_to_line
@@ -77,13 +77,14 @@ class PromptDelivery:
 
         Raises PaneGone, also if only its shell is left.
         """
+        return get_control(agent).read_screen(self.capture_screen(agent))
+
+    def capture_screen(self, agent: FleetAgent) -> Screenshot:
+        """Capture the screen of the agent's program. Raises PaneGone as `read_screen_state`."""
         if agent.adopted and agent.process and not is_alive(agent.process, agent.process_began):
             raise PaneGone(f"The program of agent {agent.id} in pane {agent.pane} has ended.")
         screenshot = self.panes.capture_screen(agent.pane)
-        own_screenshot = replace(
-            screenshot, pid=agent.process or screenshot.pid, session=agent.session
-        )
-        return get_control(agent).read_screen(own_screenshot)
+        return replace(screenshot, pid=agent.process or screenshot.pid, session=agent.session)
 
     def deliver_text(
         self,
@@ -124,7 +125,7 @@ class PromptDelivery:
     def press_key(self, agent: FleetAgent, key: str) -> None:
         """Press one key, never while a text is being typed. Raises NotPossible, LaunchFailed."""
         with self.panes.lock(agent.pane):
-            if not _is_in_front(agent):
+            if not is_in_front(agent):
                 raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
             try:
                 self.panes.press_keys(agent.pane, key, pid=_get_pid(agent))
@@ -142,7 +143,7 @@ class PromptDelivery:
     ) -> tuple[str, str]:
         """Paste and press Enter, unless that is done; return the leftover input and the blocker."""
         control, leftover, before = get_control(agent), "", ""
-        if not _is_in_front(agent):
+        if not is_in_front(agent):
             return "", NOT_IN_FRONT
         marks = self.panes.read_marks(agent.pane, _get_pid(agent))
         if marks.paste != intent.id and self.panes.was_pasted(agent.pane, intent.id):
@@ -158,14 +159,14 @@ class PromptDelivery:
                     f"there is other text in its input: {shorten_to_line(redact_screen(before), 80)!r}",
                 )
             check_wanted(is_wanted)
-            if not _is_in_front(agent):
+            if not is_in_front(agent):
                 return leftover, NOT_IN_FRONT
             self.panes.paste(agent.pane, text, intent.id, _get_pid(agent))
         if marks.enter not in (intent.id, _build_second_mark(intent)):
             self._await(lambda: self.read_screen_state(agent).typed != before, TAKEN_SECONDS)
             time.sleep(control.enter_gap)
             check_wanted(is_wanted)
-            if not _is_in_front(agent):
+            if not is_in_front(agent):
                 return leftover, NOT_IN_FRONT
             self.panes.enter(agent.pane, intent.id, _get_pid(agent))
         return leftover, ""
@@ -283,7 +284,7 @@ def _get_pid(agent: FleetAgent) -> int:
     return agent.pid or 0
 
 
-def _is_in_front(agent: FleetAgent) -> bool:
+def is_in_front(agent: FleetAgent) -> bool:
     """Whether text typed into an agent's pane reaches the agent.
 
     It does not while the shell in which the agent was adopted has the terminal.

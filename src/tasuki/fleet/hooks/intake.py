@@ -30,6 +30,7 @@ from tasuki.fleet.store import log, states
 from tasuki.fleet.store.database import FleetDatabase, is_temporary
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.log import ChangeFeed
+from tasuki.fleet.store.questions import describe_question, load_question
 from tasuki.fleet.store.states import Row
 from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import AgentEvent, HookReply
@@ -300,6 +301,7 @@ class _EventBatch:
         matcher: outbox.IntentMatcher,
     ) -> str:
         event, before = received.event, (agent["state"], agent["context_used"])
+        asked = agent["question"]
         had_limit = bool(agent["limit_text"])
         was_working = states.has_running_turn(agent)
         control = harnesses.get_control(harnesses.get_harness(agent["harness"]))
@@ -334,9 +336,10 @@ class _EventBatch:
             if not had_limit:
                 text = describe_limit(agent["limit_text"], agent["limited_until"])
                 self.alerts.append(("limited", agent, received.at, text))
-        if agent["state"] == "waiting" != before[0]:
-            question = agent["waiting_for"] or "It asks something."
-            self.alerts.append(("needs_you", agent, received.at, question))
+        question = load_question(agent["question"])
+        if agent["state"] == "waiting" and question and agent["question"] != asked:
+            text = describe_question(question)
+            self.alerts.append(("needs_you", agent, received.at, text))
         return control.format_reply(event, reply) if reply else ""
 
     def _build_reply(

@@ -9,7 +9,7 @@ REMEDIES = {
     "agent_busy": "Wait until it is idle, or interrupt its turn, then retry.",
     "agent_limited": "Hand it off from its thread, to another harness: tasuki agent handoff {agent} --reason limit "
     "--to HARNESS. Or retry once its limit has reset.",
-    "agent_waiting": "Answer its question in its pane, then retry.",
+    "agent_waiting": "Answer its question, then retry: tasuki agent answer ID",
     "children_running": "Wait for them or end them, then retry; or hand off with --force.",
     "instruction_refused": "Look at its pane, then retry.",
     "instruction_uncertain": "Look at its pane. If the instruction is there or was taken, press Enter there or wait for the "

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from tasuki.harness.questions import QuestionKind
+
 AgentState = Literal[
     "starting", "idle", "busy", "waiting", "compacting", "limited", "stuck", "ended", "lost"
 ]
@@ -42,6 +44,37 @@ class Persona(Struct, frozen=True):
     automation_stopped: str = ""
     """Why the loop guard stopped automatic handoffs, as a sentence; empty while they run."""
     retired_at: float | None = None
+
+
+class QuestionChoice(Struct, frozen=True):
+    """A choice that a question offers, by its key: the number in front of it."""
+
+    key: str
+    label: str
+
+
+class AgentQuestion(Struct, frozen=True):
+    """What an agent asks its user, without secrets, while it waits for the answer."""
+
+    text: str
+    mark: str
+    """16 hexadecimal digits that no other question has; an answer names them."""
+    asked_at: float
+    detail: str = ""
+    """The command, the file or the text that it is about."""
+    kind: QuestionKind = "permission"
+    choices: tuple[QuestionChoice, ...] = ()
+    takes_text: bool = False
+    """Words of one's own can be the answer."""
+    is_read: bool = False
+    """Its choices were read from the screen."""
+    shown: str = ""
+    """What of it must be on the screen, without white space."""
+    is_command: bool = False
+    """That is a command, which the screen shows by itself."""
+    answered_at: float | None = None
+    """When it was answered; None again where that did not reach it."""
+    answer: str = ""
 
 
 class FleetAgent(Struct, frozen=True):
@@ -97,6 +130,8 @@ class FleetAgent(Struct, frozen=True):
     """status line, hook or thread."""
     over_threshold: bool = False
     waiting_for: str = ""
+    question: AgentQuestion | None = None
+    """What it asks while it waits; None where that is not known."""
     last_words: str = ""
     """How its last answer began, without secrets."""
     limit_text: str = ""

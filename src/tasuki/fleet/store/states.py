@@ -14,6 +14,7 @@ that is newer.
 from typing import Any
 
 from tasuki.draft.redact.redactor import Redactor
+from tasuki.fleet.store.questions import build_question, dump_question
 from tasuki.harness.protocol import AgentEvent
 from tasuki.harness.reading.usage_limits import find_limit
 from tasuki.model import UsageLimit
@@ -76,7 +77,7 @@ def end_agent(agent: Row, state: str, ended_at: float, reason: str) -> None:
     """Set an agent's row to its end."""
     agent.update(
         state=state, state_at=ended_at, ended_at=ended_at, end_reason=shorten_to_line(reason, 300), children=[],
-        waiting_for="", stuck_at=None, stuck_with="",
+        waiting_for="", question=None, stuck_at=None, stuck_with="",
     )  # fmt: skip
 
 
@@ -146,6 +147,7 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
             agent["children"] = list(event.running)
     if event.kind == "idle":
         now = _apply_limit(agent, event, happened_at)
+    was = agent["state"]
     if now and now != agent["state"]:
         agent.update(state=now, state_at=happened_at, stuck_at=None, stuck_with="")
     if event.kind == "idle" and event.text:
@@ -153,5 +155,16 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
             Redactor().redact(clean_for_display(event.text[: 4 * LAST_WORDS_CHARACTERS])),
             LAST_WORDS_CHARACTERS,
         )
-    if now:
-        agent["waiting_for"] = shorten_to_line(event.text, 200) if now == "waiting" else ""
+    if now == "waiting":
+        _apply_question(agent, event, happened_at, is_new=was != "waiting")
+    elif now:
+        agent.update(waiting_for="", question=None)
+
+
+def _apply_question(agent: Row, event: AgentEvent, happened_at: float, *, is_new: bool) -> None:
+    """Keep what it asks; a reminder that does not say what never replaces that."""
+    if event.question is None and not is_new and agent["question"]:
+        return
+    agent["question"] = dump_question(build_question(event, happened_at))
+    agent["waiting_for"] = shorten_to_line(event.text, 200)
+    agent["state_at"] = happened_at

@@ -88,6 +88,7 @@ agents = sa.Table(
     sa.Column("stuck_with", sa.Text, nullable=False, server_default=""),
     sa.Column("forked_from", sa.Integer, sa.ForeignKey("agents.id")),
     sa.Column("order_id", sa.Text, nullable=False, server_default=""),  # of another host
+    sa.Column("question", sa.JSON(none_as_null=True)),  # what it asks its user
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tasuki.files import find_home_folder
 from tasuki.harness.claude.format import remove_paste_marks
 from tasuki.harness.claude.head import get_projects_folder
+from tasuki.harness.claude.questions import parse_question, read_question
 from tasuki.harness.integration import (
     HOOK_MARK,
     SKILL,
@@ -45,6 +46,7 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
+from tasuki.harness.questions import ScreenQuestion
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -236,6 +238,7 @@ class ClaudeControl(BaseControl):
             error_code=get_text(payload, "error") if failed else "",
             permission=get_text(payload, "permission_mode"),
             text=message or event.text,
+            question=parse_question(payload, event.question),
             running=_list_running(tasks),
         )
 
@@ -259,6 +262,10 @@ class ClaudeControl(BaseControl):
             state = "ready" if has_input else "unknown"
             state = "busy" if has_input and "esc to interrupt" in screenshot.text else state
         return ScreenState(state, typed)  # type: ignore[arg-type]
+
+    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+        """Read its dialog: a digit takes a choice, but not in its first moment."""
+        return read_question(screenshot.text)
 
 
 def _build_allow_rules(folders: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tasuki.harness.integration import (
 )
 from tasuki.harness.plans import FLEET_MARK, BaseControl, list_fleet_hooks, parse_claude_event
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
+from tasuki.harness.questions import ScreenQuestion, read_dialog
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -55,6 +56,8 @@ _SPINNER = compile_pattern(r"[\u2800-\u28ff] ")
 _QUESTION = compile_pattern(r"(?m)^\s+(?:Press enter to|enter select ·).*\besc\b")
 _WORKS = compile_pattern(r"(?m)^. .*esc to interrupt\)")
 _EMPTY = "Ask Codex to do anything"
+_ABOVE_DIALOG = compile_pattern(r"\S|    \+ Show details")
+"""The line above a dialog, which is indented itself."""
 
 
 class CodexIntegration(BaseIntegration):
@@ -190,6 +193,18 @@ class CodexControl(BaseControl):
         if _SPINNER.match(screenshot.title) or _WORKS.search(screenshot.text):
             return ScreenState("busy", typed or "")
         return ScreenState("unknown" if typed is None else "ready", typed or "")
+
+    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+        """Read its dialog; a digit takes a choice."""
+        return read_dialog(screenshot.text, _ABOVE_DIALOG, _find_command)
+
+
+def _find_command(lines: Sequence[str]) -> Sequence[str]:
+    """Find the command of a dialog: its last lines, from the one with the prompt of a shell on."""
+    start = next(
+        (number for number, line in enumerate(lines) if line.startswith("  $ ")), len(lines)
+    )
+    return [line.removeprefix("  $ ") for line in lines[start:]]
 
 
 def _has_ended(session: str) -> bool:

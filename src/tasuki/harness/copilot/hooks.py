@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from tasuki.files import get_data_folder
 from tasuki.harness.copilot.head import get_home
 from tasuki.harness.integration import (
@@ -36,6 +38,7 @@ from tasuki.harness.integration import (
 )
 from tasuki.harness.plans import FLEET_MARK, BaseControl, build_fleet_hook
 from tasuki.harness.protocol import AgentEvent, AgentRequest, EventKind, Screenshot, ScreenState
+from tasuki.harness.questions import ScreenQuestion, read_dialog
 from tasuki.patterns import compile_pattern
 
 ASSETS = Path(__file__).with_name("assets")
@@ -66,6 +69,8 @@ MARKS: tuple[tuple[str, EventKind], ...] = (
 Payloads do not name their event: the first of these members that one has determines it.
 """
 WORDS = {"prompt": "prompt", "ended": "reason"}
+_ABOVE_DIALOG = compile_pattern(r"╭─")
+"""The upper edge of a dialog; that of a box in it is indented."""
 
 
 _INVOKED = compile_pattern(
@@ -191,6 +196,11 @@ class CopilotControl(BaseControl):
         typed = "\n".join(line.strip() for line in (box[0][1:], *box[1:])).strip()
         works = any(map(_WORKS.match, lines[rules[-1] + 1 :]))
         return ScreenState("busy" if works else "ready", typed)
+
+    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+        """Read what its dialog asks; which key takes a choice was not tried."""
+        found = read_dialog(screenshot.text, _ABOVE_DIALOG, lambda _: ())
+        return replace(found, choices=(), text_keys=None) if found else None
 
 
 def _build_check() -> str:

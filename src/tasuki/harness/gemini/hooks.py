@@ -6,7 +6,7 @@ prompt is a remark that tells the model what to do where the hook did not run.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,12 @@ from tasuki.harness.protocol import (
     HookReply,
     Screenshot,
     ScreenState,
+)
+from tasuki.harness.questions import (
+    AskedQuestion,
+    ScreenQuestion,
+    describe_tool_call,
+    read_dialog,
 )
 from tasuki.patterns import compile_pattern
 
@@ -69,6 +75,8 @@ _STATES = {"◇": "ready", "✦": "busy", "✋": "waiting"}
 """The first character of its pane's title."""
 _INPUT = compile_pattern(r"(?m)^▄{8,}\s*\n([\s\S]*?)\n▀{8,}")
 _EMPTY = compile_pattern(r"\s*Type your message.*")
+_ABOVE_DIALOG = compile_pattern(r"╭─")
+"""The upper edge of a dialog; that of a box in it is indented."""
 
 
 DEFAULT_RETENTION_DAYS = 30.0
@@ -218,6 +226,7 @@ class GeminiControl(BaseControl):
             path=get_text(payload, "transcript_path"),
             cwd=get_text(payload, "cwd"),
             text=get_text(payload, WORDS.get(kind, "")),
+            question=_parse_question(payload.get("details")) if kind == "waiting" else None,
             turn=_derive_turn_id(get_text(payload, "prompt")),
             source=get_text(payload, "source"),
         )
@@ -246,6 +255,30 @@ class GeminiControl(BaseControl):
         if "(esc to cancel, " in screenshot.text:
             return ScreenState("busy", typed)
         return ScreenState("ready" if boxes else "unknown", typed)
+
+    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+        """Read its dialog; a digit takes a choice."""
+        return read_dialog(screenshot.text, _ABOVE_DIALOG, _find_command)
+
+
+def _find_command(lines: Sequence[str]) -> Sequence[str]:
+    """Find the command of a dialog: what stands in a box of its own."""
+    return [line for line in lines if line.startswith("│ │ ")]
+
+
+def _parse_question(details: object) -> AskedQuestion | None:
+    """Parse what a tool may not do unasked; None for a question whose words only the screen has."""
+    if not isinstance(details, Mapping) or details.get("type") == "ask_user":
+        return None
+    title = get_text(details, "title").removeprefix("Confirm ") or "a tool"
+    if command := get_text(details, "command"):
+        return AskedQuestion(f"Allow {title}?", command, shown=command, is_command=True)
+    if name := get_text(details, "fileName"):
+        change = get_text(details, "fileDiff") or get_text(details, "newContent")
+        return AskedQuestion(f"Allow {title}?", change, shown=name)
+    tool = get_text(details, "toolName")
+    rest = {key: value for key, value in details.items() if key not in ("type", "title")}
+    return structs.replace(describe_tool_call(tool, rest), text=f"Allow {title}?")
 
 
 def _derive_turn_id(prompt: str) -> str:

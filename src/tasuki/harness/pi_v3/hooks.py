@@ -38,6 +38,7 @@ from tasuki.harness.protocol import (
     Screenshot,
     ScreenState,
 )
+from tasuki.harness.questions import ScreenQuestion
 from tasuki.harness.reading.jsonl import decode_lines, read_both_ends, scan_folder
 from tasuki.patterns import compile_pattern
 
@@ -53,6 +54,8 @@ WORDS = {"prompt": "text", "idle": "text", "waiting": "text", "ended": "reason"}
 SOURCED = frozenset({"started", "compacting", "compacted"})
 
 _RULE = compile_pattern(r"^[─━]{2,}(?: .* [─━]+|[─━]*)$")
+_DIALOG = compile_pattern(r"\benter (submit|select)\b.*\bcancel\s*$")
+"""The hint below a dialog of an extension, which stands in the place of the input."""
 _WORKS = compile_pattern(r"^[─━]+ (?:[\u2800-\u28ff] |Retrying)")
 """The rule above the input while it works: `── ⠧ Working ───`."""
 _TITLE = compile_pattern(r"π ([\u2800-\u28ff]|>)")
@@ -226,8 +229,19 @@ class PiControl(BaseControl):
         if len(rules) < 2:
             return ScreenState("unknown")
         top, bottom = rules[-2:]
+        if any(map(_DIALOG.search, lines[top + 1 : bottom])):
+            return ScreenState("waiting")
         typed = "\n".join(line.rstrip() for line in lines[top + 1 : bottom]).strip()
         return ScreenState("busy" if _WORKS.match(lines[top]) else "ready", typed)
+
+    def read_question(self, screenshot: Screenshot) -> ScreenQuestion | None:
+        """Read what a dialog of an extension asks; only one for words can be answered from here."""
+        lines = screenshot.text.rstrip().splitlines()
+        rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
+        box = lines[rules[-2] + 1 : rules[-1]] if len(rules) > 1 else []
+        hint = next((match for line in box if (match := _DIALOG.search(line))), None)
+        text = next((line.strip() for line in box if line.strip()), "")
+        return ScreenQuestion(text, text_keys=() if hint[1] == "submit" else None) if hint else None
 
 
 class OmpControl(PiControl):

@@ -16,6 +16,7 @@ from tasuki import errors
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import UsageError
 from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.delivery.answers import AgentAnswer
 from tasuki.fleet.handoff.commands import HandoffRequest
 from tasuki.fleet.handoff.forks import ForkRequest
 from tasuki.fleet.handoff.moves import MoveRequest
@@ -138,6 +139,18 @@ class KeyPress(_RequestBody, frozen=True):
     """A key to press, by its tmux name."""
 
     key: ShortText
+
+
+class QuestionAnswer(_RequestBody, frozen=True):
+    """An answer to the question of a waiting agent: the key of a choice, or a text."""
+
+    mark: ShortText
+    choice: ShortText = ""
+    text: LongText = ""
+
+    def build_answer(self) -> AgentAnswer:
+        """Build the answer as the fleet takes it."""
+        return AgentAnswer(self.mark, self.choice, self.text)
 
 
 class CallerClues(_RequestBody, frozen=True):

@@ -31,6 +31,7 @@ from tasuki.web.api.bodies import (
     NewHandoff,
     NewPersona,
     PersonaChange,
+    QuestionAnswer,
     Recovery,
     Resumption,
 )
@@ -152,6 +153,18 @@ def press_key(
     """Press one key in an agent's pane, such as a dialog asks for: `Enter`, `Escape`, `y`, `1`."""
     fleet.press_key(id, data.key)
     return display.redact_agent(queries.load_agent(fleet.database, id))
+
+
+@post("/agents/{id:int}/answer", status_code=200, sync_to_thread=True)
+def answer_agent(
+    fleet: NamedDependency[Fleet], id: FromPath[int], data: JSONBody[QuestionAnswer]
+) -> dict[str, Any]:
+    """Answer the `question` of a waiting agent: by the key of a choice, or by a text.
+
+    `mark` says which question is meant: 400, and nothing is typed, where the agent asks another
+    one by now, or its screen does not show it. The answer is `proven` or `uncertain`.
+    """
+    return fleet.answer_agent(id, data.build_answer())
 
 
 @post("/agents/{id:int}/stop", status_code=200, sync_to_thread=True)
@@ -349,8 +362,8 @@ def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
         list_agents, show_agent, start_agent, adopt_agent, find_own_agent, list_lost_agents,
-        recover_agents, send_text, resume_agent, show_screen, press_key, stop_agent, hand_off,
-        fork_agent,
+        recover_agents, send_text, resume_agent, show_screen, press_key, answer_agent, stop_agent,
+        hand_off,        fork_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
     "personas": [

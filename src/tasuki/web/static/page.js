@@ -67,6 +67,35 @@
     event.stopImmediatePropagation();
   });
 
+  const warn = (text) => {
+    const toast = document.createElement("div");
+    toast.className = "toast";
+    toast.setAttribute("role", "alert");
+    toast.innerHTML = '<svg class="i fail" aria-hidden="true"><use href="#fail"/></svg><span></span><button type="button" data-dismiss aria-label="Dismiss">×</button>';
+    $("span", toast).textContent = text;
+    $("#toasts").append(toast);
+  };
+
+  // -- forms that leave the page as it is --------------------------------------------------
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!form.matches("form[data-quiet]")) return;
+    event.preventDefault();
+    const place = form.parentElement;
+    if (place.dataset.sending !== undefined) return;
+    const fields = new URLSearchParams(new FormData(form, event.submitter));
+    const note = $("[data-note]", place);
+    const say = (text) => { note.hidden = !text; put(note, text); };
+    place.dataset.sending = "";
+    say("Sending …");
+    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { "HX-Request": "true" } }).catch(() => null);
+    delete place.dataset.sending;
+    say("");
+    if (answer && answer.ok) form.reset();
+    else warn(answer ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim() : "The server does not answer: it is not known whether that was sent. Look before you send it again.");
+    document.dispatchEvent(new CustomEvent("tasuki:refresh"));
+  });
+
   // -- entries next to a brief ----------------------------------------------------------
   document.addEventListener("click", (event) => {
     const link = event.target.closest(".brief a.ref");

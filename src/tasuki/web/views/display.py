@@ -16,6 +16,7 @@ from tasuki.fleet.exchange.shared_files import load_document
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.fleet.store.queries import LineageChain
+from tasuki.fleet.store.questions import redact_question
 from tasuki.harness.reading.usage_limits import describe_reset
 
 
@@ -191,4 +192,6 @@ def _redact_fields(row: msgspec.Struct, fields: tuple[str, ...]) -> dict[str, An
     for name in fields:
         if view[name]:
             view[name] = redactor.redact_data(view[name])
+    if view.get("question"):
+        view["question"] = redact_question(view["question"], redactor)
     return view

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar import Request, Response, get
@@ -19,6 +19,7 @@ from msgspec import Struct
 from tasuki.errors import UsageError
 from tasuki.fleet import alerts
 from tasuki.harness import registry as harnesses
+from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
 from tasuki.web.views.hosts import ShownHost, compute_mark, list_fleet_hosts
@@ -158,6 +159,16 @@ def get_own_path(request: AnyRequest) -> str:
     between.
     """
     return "/" + quote(request.url.path.lstrip("/\\\t\n\r "), safe="/:@!$&'()*+,;=~-._")
+
+
+def find_way_back(request: AnyRequest, default: str) -> str:
+    """Find the page of this server on which a form was sent, as the browser names it."""
+    came_from = urlsplit(request.headers.get("referer", ""))
+    is_own = came_from.netloc == request.headers.get("host", "")
+    if not is_own or not came_from.path.startswith("/") or came_from.path.startswith("//"):
+        return default
+    path = quote(came_from.path.replace("\\", ""), safe="/:@!$&'()*+,;=~-._%")
+    return f"{path}?{quote(came_from.query, safe='=&%+,-._~')}" if came_from.query else path
 
 
 def build_html_response(request: AnyRequest, html: str, status: int = 200) -> PageResponse:
@@ -321,6 +332,16 @@ def _finalize_value(value: Any) -> Any:
     return "" if value is None else value
 
 
+_LASTING = compile_pattern(
+    r"(?i)don.t ask|always|session|auto.?mode|auto.?accept|accept edits|remember|never ask|bypass"
+)
+
+
+def is_lasting(label: str) -> bool:
+    """Whether a choice also allows what is asked for later: it is never the main button."""
+    return bool(_LASTING.search(label))
+
+
 ENVIRONMENT = Environment(
     loader=PackageLoader("tasuki.web"),
     autoescape=True,
@@ -332,6 +353,6 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters.update(
     ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
-    counted=count_since, moment=format_moment, thousands=format_count, took=format_duration,
+    counted=count_since, moment=format_moment, is_lasting=is_lasting, thousands=format_count, took=format_duration,
 )  # fmt: skip
 ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

@@ -16,7 +16,7 @@ from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
-from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent
+from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
 from tasuki.web.views import display, templates
@@ -46,7 +46,7 @@ def _render_agent(
     handoffs = queries.list_handoffs(fleet.database, agent_id=id)
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
-        "text": "", "refused": "", "sent": "", **extra,
+        "text": "", "refused": "", "sent": "", "answer": "", "unanswered": "", **extra,
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
@@ -109,6 +109,33 @@ def press_key(
             request, fleet, id, status=bodies.get_status(error), refused=str(error)
         )
     return templates.redirect(request, f"/agents/{id}#screen")
+
+
+@get("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
+def show_question(request: AnyRequest, id: FromPath[int]) -> PageResponse:
+    """Show the question on the agent's page: a reload of a refused answer asks for this address."""
+    return templates.redirect(request, f"/agents/{id}")
+
+
+@post("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
+def answer_agent(
+    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
+) -> PageResponse:
+    """Answer its question; go back to where that was asked for."""
+    try:
+        fields = {name: form.get(name, "") for name in ("mark", "choice", "text")}
+        answer = bodies.fill_body(QuestionAnswer, fields).build_answer()
+        result = fleet.answer_agent(id, answer)
+        if result["state"] != "proven":
+            raise NotPossible(result["why"])
+    except TasukiError as error:
+        if request.headers.get("hx-request"):
+            raise
+        return _render_agent(
+            request, fleet, id, status=bodies.get_status(error), unanswered=str(error),
+            answer=form.get("text", ""),
+        )  # fmt: skip
+    return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
 
 
 # -- recover -----------------------------------------------------------------------------
@@ -241,6 +268,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, show_screen, send_text, press_key, show_stop_form, stop_agent, show_new_agent,
+    show_agent, show_screen, send_text, press_key, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip

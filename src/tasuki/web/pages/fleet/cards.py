@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,12 +15,19 @@ from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, describe_stuck
+from tasuki.fleet.store.models import (
+    AgentQuestion,
+    FleetAgent,
+    FleetHandoff,
+    Persona,
+    describe_stuck,
+)
 from tasuki.fleet.store.queries import (
     list_agent_handoffs,
     list_recent_agents,
     load_personas,
 )
+from tasuki.fleet.store.questions import redact_question
 from tasuki.harness import registry as harnesses
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
@@ -89,6 +97,8 @@ class AgentCard(Struct, frozen=True):
     host_id: str = ""
     asleep: bool = False
     """Its host is away or off: nothing reaches it now."""
+    question: AgentQuestion | None = None
+    """What it asks, where it waits for an answer and nothing else is in the way."""
     role: str = ""
     """The role of its persona; empty for none."""
 
@@ -227,7 +237,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     if host and asleep and not has_failed:
         sentence = _describe_sleep(host, shown)
         shown, since = HOST_AWAY, host.since or since
-    group = _choose_group(shown)
+    question = _choose_question(agent, shown, redactor)
+    group = "needs" if question else _choose_group(shown)
     project = os.path.basename(agent.cwd.rstrip("/")) or agent.cwd
     persona_note = () if agent.persona else ("No persona",)
     place_words = (*persona_note, harness, project) if agent.persona else ("No persona", project)
@@ -255,6 +266,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         host_id=agent.host,
         asleep=asleep,
         role=persona.role if persona else "",
+        question=question,
     )  # fmt: skip
 
 
@@ -310,6 +322,21 @@ def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "busy":
         return "Works on a prompt"
     return "Its program is being started" if agent.state == "starting" else ""
+
+
+def _choose_question(
+    agent: FleetAgent, shown: StateBadge, redactor: Redactor
+) -> AgentQuestion | None:
+    """Choose the question that a card shows, also in the middle of a handoff.
+
+    None where its agent cannot be answered from here.
+    """
+    is_managed = agent.ordered_at is not None or agent.adopted
+    is_shown = shown is display.HANDING_OFF or shown.icon == "wait"
+    if agent.question is None or agent.state != "waiting" or not is_managed or not is_shown:
+        return None
+    data = redact_question(msgspec.to_builtins(agent.question), redactor)
+    return msgspec.convert(data, AgentQuestion)
 
 
 def _format_step(handoff: FleetHandoff) -> str:

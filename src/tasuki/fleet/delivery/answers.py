@@ -1,0 +1,217 @@
+"""Answers the question of a waiting agent, once, and only while that very question is on its screen.
+
+    its mark is that of the open question ─▶ its screen shows it ─▶ marked as answered ─▶ keys pressed
+
+It is marked before a key is pressed: after a crash, and at a second click, nothing is pressed twice.
+"""
+
+import secrets
+import time
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tasuki.errors import NotPossible, PaneGone
+from tasuki.fleet.delivery.messages import check_managed
+from tasuki.fleet.delivery.prompt_delivery import (
+    NOT_IN_FRONT,
+    PromptDelivery,
+    get_control,
+    is_in_front,
+)
+from tasuki.fleet.store import log, queries, tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import AgentQuestion, FleetAgent
+from tasuki.fleet.store.questions import is_on_screen, replace_question
+from tasuki.harness.protocol import ScreenState
+from tasuki.harness.questions import ScreenQuestion
+from tasuki.text_safety import clean_text, shorten_to_line
+
+SETTLED_SECONDS = 1.5
+"""How long a dialog may take no keys after it was drawn: Claude Code ignores early ones."""
+TAKEN_SECONDS = 3.0
+"""How long the screen may take to show that a key was taken."""
+POLL_SECONDS = 0.1
+MOST_CHARACTERS = 10_000
+STILL_THERE = (
+    "The keys were pressed, and nothing shows yet that the answer was taken. Look at its pane."
+)
+
+
+class AgentAnswer(Struct, frozen=True):
+    """The operator's answer: the mark of the question, and the key of a choice or a text."""
+
+    mark: str
+    choice: str = ""
+    text: str = ""
+
+
+class _PlannedAnswer(Struct, frozen=True):
+    """What is typed: keys, then a text and Enter where there is one; `label` is for people."""
+
+    label: str
+    keys: tuple[str, ...] = ()
+    text: str = ""
+
+
+def answer_question(
+    database: FleetDatabase, delivery: PromptDelivery, agent_id: int, answer: AgentAnswer
+) -> dict[str, Any]:
+    """Answer a question; return whether the agent took it: proven or uncertain, why, and what.
+
+    Raises AgentNotFound; NotPossible, with nothing typed, where it asks nothing, or asks something
+    else by now, where its screen does not show the question, or the choice is none of its own.
+    """
+    agent = queries.load_agent(database, agent_id)
+    _check_open(agent, answer.mark)
+    check_managed(agent)
+    with delivery.panes.lock(agent.pane):
+        agent = queries.load_agent(database, agent_id)
+        question = _check_open(agent, answer.mark)
+        time.sleep(min(max(question.asked_at + SETTLED_SECONDS - time.time(), 0), SETTLED_SECONDS))
+        planned = _plan_answer(question, answer, _check_screen(delivery, agent, question))
+        answered = replace(question, answered_at=time.time(), answer=planned.label)
+        if not replace_question(database, agent, answered):
+            raise NotPossible(_describe_other(agent_id))
+        try:
+            _type_answer(delivery, agent, planned)
+        except PaneGone as error:
+            raise NotPossible(str(error)) from error
+        shown = _await_taken(database, delivery, agent, question)
+    return _record_outcome(database, agent, answered, shown)
+
+
+def _check_open(agent: FleetAgent, mark: str) -> AgentQuestion:
+    """Return the open question of an agent. Raises NotPossible where it is not the one meant."""
+    if agent.ended_at is not None:
+        raise NotPossible("Agent is not active")
+    if not agent.pane:
+        raise NotPossible("Agent has no tmux pane")
+    if agent.state != "waiting" or agent.question is None:
+        raise NotPossible(f"Agent {agent.id} asks nothing now. Nothing was typed.")
+    if agent.question.mark != mark:
+        raise NotPossible(_describe_other(agent.id))
+    if agent.question.answered_at is not None:
+        raise NotPossible(
+            f"This question was answered already: {agent.question.answer} Nothing was typed again."
+        )
+    return agent.question
+
+
+def _describe_other(agent_id: int) -> str:
+    return f"Agent {agent_id} asks something else by now. Nothing was typed. Look at it again."
+
+
+def _check_screen(
+    delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion
+) -> ScreenQuestion | None:
+    """Return what the screen asks. Raises NotPossible where that is not this question."""
+    if not is_in_front(agent):
+        raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
+    state, seen = _read_screen(delivery, agent)
+    is_there = state.state in ("waiting", "unknown") and (
+        is_on_screen(question, seen) if seen else not question.is_read
+    )
+    if not is_there:
+        raise NotPossible(
+            f"The pane of agent {agent.id} does not show this question now. Nothing was typed. "
+            "Look at it again."
+        )
+    return seen
+
+
+def _read_screen(
+    delivery: PromptDelivery, agent: FleetAgent
+) -> tuple[ScreenState, ScreenQuestion | None]:
+    try:
+        screenshot = delivery.capture_screen(agent)
+    except PaneGone as error:
+        raise NotPossible(str(error)) from error
+    control = get_control(agent)
+    return control.read_screen(screenshot), control.read_question(screenshot)
+
+
+def _plan_answer(
+    question: AgentQuestion, answer: AgentAnswer, seen: ScreenQuestion | None
+) -> _PlannedAnswer:
+    """Plan the keys of an answer. Raises NotPossible for one that the question does not take."""
+    text = clean_text(answer.text).strip()
+    if answer.choice:
+        labels = {choice.key: choice.label for choice in question.choices}
+        keys = {choice.key: choice.keys for choice in seen.choices} if seen else {}
+        if answer.choice not in labels or not keys.get(answer.choice):
+            offered = ", ".join(key for key in labels if key in keys) or "none"
+            raise NotPossible(
+                f"It offers no choice {shorten_to_line(answer.choice, 20)!r} now. Its choices: {offered}."
+            )
+        label = f"{answer.choice}. {labels[answer.choice]}"
+        return _PlannedAnswer(label, keys[answer.choice])
+    if not text:
+        raise NotPossible("Name a choice, or write a text: there is nothing to answer.")
+    if len(text) > MOST_CHARACTERS:
+        raise NotPossible(f"A text of {len(text)} characters is too long for an answer.")
+    if seen and seen.text_keys is None:
+        raise NotPossible("It takes one of its choices, and no words of your own.")
+    if seen and seen.text_keys is not None:
+        return _PlannedAnswer("words of your own", seen.text_keys, " ".join(text.split()))
+    return _PlannedAnswer("words of your own", (), text)
+
+
+def _type_answer(delivery: PromptDelivery, agent: FleetAgent, planned: _PlannedAnswer) -> None:
+    pid, gap = agent.pid or 0, max(get_control(agent).enter_gap, 0.3)
+    if planned.keys:
+        delivery.panes.press_keys(agent.pane, *planned.keys, pid=pid)
+    if planned.text:
+        id = f"answer-{secrets.token_hex(8)}"
+        time.sleep(gap)
+        delivery.panes.paste(agent.pane, planned.text, id, pid)
+        time.sleep(gap)
+        delivery.panes.enter(agent.pane, id, pid)
+
+
+def _await_taken(
+    database: FleetDatabase, delivery: PromptDelivery, agent: FleetAgent, question: AgentQuestion
+) -> ScreenState | None:
+    """Wait until the screen no longer shows the question; None where it still does.
+
+    Where dialogs are not known, the program's hook tells that it works on.
+    """
+    deadline = time.monotonic() + TAKEN_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        try:
+            state, seen = _read_screen(delivery, agent)
+        except NotPossible:  # its answer has ended it
+            return ScreenState("unknown")
+        if seen:
+            is_open = is_on_screen(question, seen)
+        elif state.state in ("busy", "ready"):
+            is_open = False
+        else:
+            is_open = queries.load_agent(database, agent.id).state == "waiting"
+        if not is_open:
+            return state
+    return None
+
+
+def _record_outcome(
+    database: FleetDatabase, agent: FleetAgent, answered: AgentQuestion, shown: ScreenState | None
+) -> dict[str, Any]:
+    agents = tables.agents.c
+    answered_agent = replace(agent, question=answered)
+    label = answered.answer
+    with database.write() as connection:
+        note = f"The question of agent {agent.id} was answered: {label}"
+        log.note(connection, "message", note, agent_id=agent.id, data={"taken": shown is not None})
+    if shown is None:
+        replace_question(database, answered_agent, replace(answered, answered_at=None, answer=""))
+        return {"state": "uncertain", "why": STILL_THERE, "answer": label}
+    if replace_question(database, answered_agent, None) and shown.state == "busy":
+        query = sa.update(tables.agents).where(
+            agents.id == agent.id, agents.state == "waiting", agents.question.is_(None)
+        )
+        with database.write() as connection:
+            connection.execute(query.values(state="busy", state_at=time.time(), waiting_for=""))
+    return {"state": "proven", "why": "", "answer": label}

@@ -1,0 +1,206 @@
+"""Questions of agents in a browser: shown whole, answered by one click, never by mistake."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fleet_records
+import pytest
+from browser import Browsing, operator, portraits, shot
+from fleets import World
+from playwright.sync_api import Locator, Page, expect
+from waiting import retry_until
+from web_servers import Served, serving
+
+from tasuki.fleet.store.models import AgentQuestion, QuestionChoice
+from tasuki.fleet.store.questions import dump_question
+
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
+"""What looks like a key."""
+COMMAND = f"alembic downgrade -1 && curl -H 'x-api-key: {KEY}' https://migrations.example/run?with=everything"
+LONG = "Yes, and always allow access to /srv/databases/production-of-the-shop and /srv/backups from this project"
+
+
+# -- a real fleet ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def seen(world: World, browsing: Browsing) -> Page:
+    """A browser that is signed in and shows the fleet."""
+    return operator(browsing.page(world.origin()), world.link())
+
+
+def asking(world: World, *commands: str) -> int:
+    """An agent that asks whether it may run commands, and whose choices were read."""
+    do: list[Any] = [["permit", command, "Run migration down"] for command in commands]
+    world.script(migrate=[*do, ["say", "Migrated."]])
+    agent = world.started()
+    world.api("POST", f"/api/agents/{agent}/send", {"text": "migrate it"})
+    retry_until(lambda: (world.agent(agent)["question"] or {}).get("is_read"), 20)
+    return agent
+
+
+def choice(page: Page, agent: int, key: str) -> Locator:
+    """The button of a choice."""
+    return page.locator(f"#answer-{agent}-{key}")
+
+
+@ON_SQLITE
+def test_a_question_is_answered_by_one_click(world: World, seen: Page) -> None:
+    """On its card: what is asked, the command without its key, the choices; the click is the answer."""
+    agent = asking(world, COMMAND)
+    seen.goto("/?show=needs")
+    card = seen.locator(f"#agent-{agent}")
+    expect(card.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    expect(card.locator("pre")).to_contain_text("https://migrations.example/run?with=everything")
+    expect(card.locator("pre")).to_contain_text("[REDACTED")
+    expect(card.locator(".answers button")).to_have_text(
+        ["1 Yes", "2 Yes, and don't ask again for this command", "3 No"]
+    )
+    assert KEY not in seen.content()
+    choice(seen, agent, "1").click()
+    seen.wait_for_url(f"**/?show=needs#agent-{agent}")
+    world.idle(agent)
+
+    assert [one["text"] for one in world.seen("answered")] == ["1"]
+
+
+@ON_SQLITE
+def test_the_agent_page_asks_too_and_without_scripts(world: World, browsing: Browsing) -> None:
+    """A plain form; a reload behind it answers nothing again."""
+    agent = asking(world, COMMAND)
+    page = operator(browsing.page(world.origin(), javascript=False), world.link())
+    page.goto(f"/agents/{agent}")
+    expect(page.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    choice(page, agent, "3").click()
+    expect(page.locator(".question")).to_have_count(0)
+    page.reload()
+    world.idle(agent)
+
+    assert page.url.endswith(f"/agents/{agent}")
+    assert [one["text"] for one in world.seen("answered")] == ["3"]
+
+
+@ON_SQLITE
+def test_another_question_meanwhile_is_shown_and_not_answered(
+    world: World, browsing: Browsing
+) -> None:
+    """A page that is old: nothing is typed, a sentence says so, and the new question stands there."""
+    browsing.expect("status of 400")
+    agent = asking(world, "rm -rf build", "git push --force")
+    page = operator(browsing.page(world.origin(), javascript=False), world.link())
+    expect(page.locator("pre.detail")).to_have_text("rm -rf build")
+    world.api("POST", f"/api/agents/{agent}/keys", {"key": "1"})
+    retry_until(
+        lambda: (
+            (now := world.agent(agent)["question"])
+            and now["is_read"]
+            and now["detail"] == "git push --force"
+        ),
+        20,
+    )
+    choice(page, agent, "1").click()
+    expect(page.get_by_role("alert")).to_contain_text(
+        "asks something else by now. Nothing was typed"
+    )
+    expect(page.locator("pre.detail")).to_have_text("git push --force")
+    assert [one["text"] for one in world.seen("answered")] == ["1"]
+    page.goto(f"/agents/{agent}/answer")
+    expect(page).to_have_url(f"{world.origin()}/agents/{agent}")
+    choice(page, agent, "3").click()
+    world.idle(agent)
+
+    assert [one["text"] for one in world.seen("answered")] == ["1", "3"]
+
+
+# -- rows ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A server with agents that ask in every way."""
+    with serving(tmp_path) as made:
+        add(made, 1, detail="alembic downgrade -1\n" + "x" * 400 + "\n" + "echo more\n" * 40)
+        add(made, 2, detail="", kind="choice", text="Which database should the store use?", takes_text=True,
+            choices=(QuestionChoice("1", "SQLite — One file, nothing to run"), QuestionChoice("2", LONG)))  # fmt: skip
+        add(
+            made,
+            3,
+            detail="",
+            kind="free",
+            text="What is the port <script>alert(1)</script>?",
+            choices=(),
+            takes_text=True,
+        )
+        add(made, 4, detail="rm -rf build", answered_at=time.time(), answer="1. Yes")
+        add(
+            made,
+            5,
+            detail="rm -rf build",
+            choices=(QuestionChoice("1", LONG), QuestionChoice("2", "No")),
+        )
+        yield made
+
+
+def add(served: Served, number: int, **values: Any) -> None:
+    """An agent that waits with a question."""
+    slug = f"developer-con-{number}"
+    choices = (QuestionChoice("1", "Yes"), QuestionChoice("2", LONG), QuestionChoice("3", "No"))
+    given = {
+        "text": "Allow Bash: Run migration down?", "mark": f"{number:016x}", "asked_at": time.time(),
+        "choices": choices, "is_read": True, **values,
+    }  # fmt: skip
+    fleet_records.persona(served.fleet.database, slug)
+    fleet_records.agent(
+        served.fleet.database, persona=slug, cwd="/src/shop", session=f"s{number}", state="waiting",
+        waiting_for="permission for Bash", question=dump_question(AgentQuestion(**given)), context_used=40,
+        pane=f"%{number}", adopted=True, started_at=time.time(), state_at=time.time() - 60 + number,
+        last_words="Two of nine menus are left.",
+    )  # fmt: skip
+
+
+def test_questions_look_well_at_every_width(served: Served, browsing: Browsing) -> None:
+    """On cards and on a page, in light and dark; long commands and choices wrap, nothing scrolls sideways."""
+    page = operator(browsing.page(served.origin), served.link)
+    found = portraits(page, "questions")
+    for width in (320, 380, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        shot(page, f"questions-{width}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for button in page.locator(".answers button").all():
+            box = button.bounding_box()
+            assert box is not None
+            assert 0 <= box["x"] <= width - box["width"]
+    page.goto("/agents/1")
+    for width in (320, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        shot(page, f"question-{width}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    assert found == []
+
+
+def test_the_main_button_allows_nothing_for_later(served: Served, browsing: Browsing) -> None:
+    """The first choice is the main one where it holds for this once; a choice of several answers has none."""
+    page = operator(browsing.page(served.origin), served.link)
+    main = page.locator(".answers .pri").evaluate_all("found => found.map((one) => one.id)")
+
+    assert main == ["answer-1-1"]
+    expect(page.locator("#agent-4 .question")).to_contain_text("Answered: 1. Yes")
+    expect(page.locator("#agent-4 .answers")).to_have_count(0)
+    expect(page.locator("#answer-3-text")).to_be_visible()
+
+
+def test_enter_in_words_of_ones_own_takes_no_choice(served: Served, browsing: Browsing) -> None:
+    """It sends the words, which the pane that is gone here refuses; what was typed stays."""
+    browsing.expect("status of 400")
+    page = operator(browsing.page(served.origin), served.link)
+    page.locator("#answer-2-text").fill("A file of JSON lines")
+    with page.expect_request("**/agents/2/answer") as sent:
+        page.locator("#answer-2-text").press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+
+    assert "choice=" not in (sent.value.post_data or "")
+    assert page.locator("#answer-2-text").input_value() == "A file of JSON lines"

@@ -1,0 +1,207 @@
+"""Questions of the real programs, answered from the dashboard, by the API and the command line."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from browser import Browsing, operator
+from conftest import World
+from fakes.model_server import ModelRequest, ModelRule, ModelStep, ScriptedCall
+from playwright.sync_api import expect
+from real_fleet import SECONDS, RealFleet
+from test_fleet import KINDS
+from waiting import retry_until
+
+pytestmark = pytest.mark.e2e
+
+KEY = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
+"""What looks like a key."""
+OPTIONS = [
+    {"label": "SQLite", "description": "One file, nothing to run"},
+    {"label": "PostgreSQL", "description": "A server that several hosts share"},
+]
+
+
+@pytest.fixture
+def claude(with_claude: World) -> Iterator[RealFleet]:
+    """A fleet of Claude Code that asks before it runs a command."""
+    fleet = RealFleet(with_claude, "claude", ("--permission-mode", "default"))
+    fleet.serve()
+    fleet.install()
+    yield fleet
+    fleet.close()
+
+
+def told(fleet: RealFleet, *steps: ModelStep, words: str = "ask me now") -> int:
+    """An agent whose model takes these steps, once it asks."""
+    fleet.world.model.rules = (
+        ModelRule(words, (*steps, ModelStep("Done as you said."))),
+        *fleet.world.model.rules,
+    )
+    agent = fleet.worked(fleet.started())
+    fleet.api("POST", f"/api/agents/{agent}/send", {"text": words})
+    return agent
+
+
+def asked(fleet: RealFleet, agent: int, after: str = "") -> Any:
+    """The question of an agent once it was read from its screen; another one than that with a mark."""
+
+    def found() -> Any:
+        question = fleet.agent(agent)["question"]
+        return question and question["is_read"] and question["mark"] != after and question
+
+    try:
+        return retry_until(found, SECONDS)
+    except AssertionError:
+        raise AssertionError(fleet.telling(agent)) from None
+
+
+def answer(fleet: RealFleet, agent: int, question: Any, **given: str) -> Any:
+    """Answer a question by the API."""
+    return fleet.api("POST", f"/api/agents/{agent}/answer", {"mark": question["mark"], **given})
+
+
+def test_a_command_is_allowed_by_one_click(claude: RealFleet, browsing: Browsing) -> None:
+    """Its card has the command, without its key, and still has it when the program reminds of it."""
+    done = claude.folder / "allowed"
+    command = f"echo 'x-api-key: {KEY}' > /dev/null && touch {shlex.quote(str(done))}"
+    call = ScriptedCall("Bash", {"command": command, "description": "Run migration down"})
+    agent = told(claude, ModelStep("I run it.", (call,)))
+    asked(claude, agent)
+    page = operator(browsing.page(claude.origin()), claude.link())
+    card = page.locator(f"#agent-{agent}")
+    expect(card.locator(".asked")).to_have_text("Allow Bash: Run migration down?")
+    retry_until(lambda: "Claude needs your permission" in str(claude.log()), SECONDS)
+    page.reload()
+    expect(card.locator("pre.detail")).to_contain_text("touch ")
+    expect(card.locator("pre.detail")).to_contain_text("[REDACTED")
+    assert not done.exists()
+    card.get_by_role("button", name="Yes", exact=True).click()
+    page.wait_for_url(f"**/#agent-{agent}")
+    claude.idle(agent)
+
+    assert done.exists()
+    assert KEY not in page.content()
+
+
+def test_a_question_is_answered_by_a_choice_and_in_other_words(claude: RealFleet) -> None:
+    """The first by its digit, the second in the field that its own last choice opens."""
+    first = {"question": "Which database?", "header": "Database", "options": OPTIONS, "multiSelect": False}  # fmt: skip
+    second = {**first, "question": "Which name?", "header": "Name"}
+    calls = [ScriptedCall("AskUserQuestion", {"questions": [one]}) for one in (first, second)]
+    agent = told(claude, *(ModelStep("A question.", (call,)) for call in calls))
+    question = asked(claude, agent)
+    chosen = answer(claude, agent, question, choice="2")
+    other = asked(claude, agent, after=question["mark"])
+    typed = answer(claude, agent, other, text="the one of the shop")
+    claude.idle(agent)
+    thread = claude.screen(claude.agent(agent)["pane"])
+
+    assert (question["text"], question["kind"]) == ("Which database?", "choice")
+    assert question["choices"][1]["label"] == "PostgreSQL — A server that several hosts share"
+    assert (chosen["state"], typed["state"]) == ("proven", "proven")
+    assert "Which database? → PostgreSQL" in thread
+    assert "Which name? → the one of the shop" in thread
+
+
+@pytest.mark.long
+def test_a_plan_is_sent_back_with_words(with_claude: World) -> None:
+    """The plan is the detail; what should be changed is typed into its last choice."""
+    fleet = RealFleet(with_claude, "claude", ("--permission-mode", "plan"))
+    fleet.serve()
+    fleet.install()
+    try:
+        leave = ModelStep("A plan.", (ScriptedCall("ExitPlanMode", {}),))
+        agent = told(fleet, ModelStep(reply=written_plan), leave)
+        question = asked(fleet, agent)
+        given = answer(fleet, agent, question, text="Do the second thing first")
+        fleet.idle(agent)
+    finally:
+        fleet.close()
+
+    assert (question["kind"], question["text"]) == ("plan", "Carry out this plan?")
+    assert "1. Do this" in question["detail"]
+    assert given["state"] == "proven"
+    assert any(r.count_text("Do the second thing first") for r in with_claude.model.log)
+
+
+def written_plan(request: ModelRequest) -> ModelStep:
+    """The model writes its plan into the file that the program names."""
+    found = re.search(r"(/[^\s\"'`\\]*/plans/[^\s\"'`\\]+\.md)", str(request.body))
+    assert found, request.body
+    content = "# The plan\n\n1. Do this\n2. Do that\n"
+    return ModelStep("P.", (ScriptedCall("Write", {"file_path": found[1], "content": content}),))
+
+
+ASK_PORT = """export default (pi: any) => pi.registerTool({
+  name: "ask_port", label: "Ask", description: "Asks for the port", parameters: { type: "object", properties: {} },
+  execute: async (_id: any, _params: any, _signal: any, _update: any, ctx: any) =>
+    ({ content: [{ type: "text", text: "port " + (await ctx.ui.input("Which port?")) }], details: {} }),
+});
+"""
+
+
+def test_words_are_typed_where_no_dialog_is_known(with_pi: World) -> None:
+    """A tool of pi asks for words: they are typed as they are, and its hook tells that it works on."""
+    fleet = RealFleet(with_pi, "pi")
+    fleet.serve()
+    fleet.install()
+    with_pi.write(".pi/agent/extensions/ask-port.ts", ASK_PORT)
+    try:
+        agent = told(fleet, ModelStep("I ask.", (ScriptedCall("ask_port", {}),)))
+        question = retry_until(
+            lambda: (now := fleet.agent(agent)["question"]) and now["takes_text"] and now, SECONDS
+        )
+        given = answer(fleet, agent, question, text="8787 it is")
+        fleet.idle(agent)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{fleet.telling(1)}") from None
+    finally:
+        fleet.close()
+
+    assert question["text"] == "Which port?"
+    assert given["state"] == "proven"
+    assert any(r.count_text("port 8787 it is") for r in with_pi.model.log)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "arguments", "tool", "argument", "more"),
+    [
+        ("codex", ("--dangerously-bypass-hook-trust", "--sandbox", "workspace-write", "--ask-for-approval", "on-request"),
+         "exec_command", "cmd", {"sandbox_permissions": "require_escalated", "justification": "It is needed"}),
+        ("gemini", (), "run_shell_command", "command", {"description": "Run it"}),
+    ],
+)  # fmt: skip
+def test_other_programs_take_a_digit_too(
+    name: str,
+    arguments: tuple[str, ...],
+    tool: str,
+    argument: str,
+    more: dict[str, Any],
+    request: pytest.FixtureRequest,
+) -> None:
+    """The command is asked about, allowed by its first choice, and runs then."""
+    world = request.getfixturevalue(f"with_{name}")
+    world.set(**KINDS[name].env)
+    if name == "codex":
+        config = world.home / ".codex" / "config.toml"
+        config.write_text(config.read_text().replace('"never"', '"on-request"'))
+    fleet = RealFleet(world, name, arguments)
+    fleet.serve()
+    fleet.install()
+    try:
+        done = fleet.folder / "allowed"
+        command = f"touch {shlex.quote(str(done))}"
+        agent = told(fleet, ModelStep("I run it.", (ScriptedCall(tool, {argument: command, **more}),)))  # fmt: skip
+        question = asked(fleet, agent)
+        assert not done.exists()
+        given = answer(fleet, agent, question, choice="1")
+        fleet.idle(agent)
+    finally:
+        fleet.close()
+
+    assert (question["detail"], given["state"]) == (command, "proven")
+    assert done.exists()

@@ -1,0 +1,258 @@
+"""Questions of real programs: what their hooks told of them, and what their screens showed."""
+
+import json
+from typing import Any
+
+import pytest
+from controls import control
+from tree import FIXTURES
+
+from tasuki.fleet.store.questions import build_question, is_on_screen, read_from_screen
+from tasuki.harness.protocol import AgentEvent, Screenshot
+from tasuki.harness.questions import AskedQuestion, ScreenQuestion, describe_tool_call
+
+QUESTIONS = FIXTURES / "questions"
+SHOWN = {
+    "claude": ("bash", "write", "choice", "several", "two", "fetch", "no-plan", None, "choice", "plan"),
+    "codex": ("bash", "bash", "patch"),
+    "gemini": ("bash", "choice"),
+}  # fmt: skip
+"""Which screen stood when each payload came; None where the dialog was not kept."""
+HIDDEN = "sk-ant-api03-" + "Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz" * 3
+
+
+def seen(name: str) -> ScreenQuestion:
+    """What a screen asks, by the name of its file."""
+    screenshot = Screenshot((QUESTIONS / f"{name}.txt").read_text())
+    found = control(name.partition("-")[0]).read_question(screenshot)
+    assert found is not None
+    return found
+
+
+def told(harness: str) -> list[AgentEvent]:
+    """What the payloads of a program tell."""
+    lines = (QUESTIONS / f"{harness}.jsonl").read_text().splitlines()
+    found = [control(harness).parse_event(json.loads(line)) for line in lines]
+    return [event for event in found if event]
+
+
+def labels(name: str) -> list[tuple[str, str]]:
+    """The choices of a screen."""
+    return [(choice.key, choice.label) for choice in seen(name).choices]
+
+
+@pytest.mark.parametrize("harness", sorted(SHOWN))
+def test_each_question_is_found_on_its_own_screen(harness: str) -> None:
+    """And on no other one of the same program, but for one that asks the same in the same words."""
+    for event, own in zip(told(harness), SHOWN[harness], strict=True):
+        question = build_question(event, 1.0)
+        found = {
+            path.stem.partition("-")[2]
+            for path in QUESTIONS.glob(f"{harness}-*.txt")
+            if is_on_screen(question, seen(path.stem))
+        }
+        if event.question is None:
+            assert found == set(), event
+        elif own and event.question.kind == "plan":
+            assert found == {"plan", "no-plan"}
+        elif own and event.question.text.startswith("Which database"):
+            assert found == {"choice", "two"}
+        elif event.question.text == "Which parts?":
+            assert found == {"several"}
+        else:
+            assert found == ({own} if own else set()), event
+
+
+def test_the_choices_of_claude() -> None:
+    """Every choice has its digit; one that takes words is no choice, and a box to tick is none either."""
+    assert labels("claude-bash") == [
+        ("1", "Yes"),
+        ("2", "Yes, and always allow access to /tmp/zz and /tmp/zz/abc from this project"),
+        ("3", "Yes, and switch to auto mode · auto mode handles these prompts for you"),
+        ("4", "No"),
+    ]
+    assert [key for key, _ in labels("claude-choice")] == ["1", "2", "4"]
+    assert seen("claude-choice").text_keys == ("3",)
+    assert [label for _, label in labels("claude-plan")] == [
+        "Yes, and use auto mode",
+        "Yes, manually approve edits",
+    ]
+    assert seen("claude-plan").text_keys == ("3",)
+    assert (labels("claude-several"), seen("claude-several").text_keys) == ([], None)
+
+
+def test_the_choices_of_other_programs() -> None:
+    """Codex and Gemini CLI take digits; what takes one in Copilot CLI is not known."""
+    assert labels("codex-bash") == [
+        ("1", "Yes, proceed (y)"), ("2", "No, and tell Codex what to do differently (esc)"),
+    ]  # fmt: skip
+    assert [label for _, label in labels("gemini-bash")] == [
+        "Allow once", "Allow for this session", "No, suggest changes (esc)",
+    ]  # fmt: skip
+    assert seen("gemini-choice").text_keys == ("3",)
+    assert seen("copilot-trust").text == "Do you trust the files in this folder?"
+    assert labels("copilot-trust") == []
+
+
+@pytest.mark.parametrize(
+    ("hint", "text_keys"),
+    [(" enter submit  escape/ctrl+c cancel", ()), (" ↑↓ navigate  enter select  escape/ctrl+c cancel", None)],
+)  # fmt: skip
+def test_a_dialog_of_pi(hint: str, text_keys: tuple[str, ...] | None) -> None:
+    """It stands in the place of the input; only words can be given from here."""
+    rule, pi = "─" * 40, control("pi")
+    screenshot = Screenshot(
+        f"ask_port\n{rule}\n\n Which port?\n\n >\n\n{hint}\n\n{rule}\n~/proj (main)"
+    )
+
+    assert pi.read_screen(screenshot).state == "waiting"
+    assert pi.read_question(screenshot) == ScreenQuestion("Which port?", text_keys=text_keys)
+    assert pi.read_question(Screenshot(f"{rule}\nhello\n{rule}\n")) is None
+
+
+def test_the_command_is_told_whole() -> None:
+    """Claude Code, Codex and Gemini CLI tell the command, the plan, the change and the choices."""
+    claude, codex, gemini = (told(name) for name in ("claude", "codex", "gemini"))
+    questions = [build_question(event, 1.0) for event in claude]
+    assert questions[0].text == "Allow Bash: Run migration down?"
+    assert questions[0].detail.endswith("another.txt\necho four")
+    assert (questions[1].text, questions[1].detail) == ("Allow Write: /home/dev/proj/a.py?", "print(1)\n")  # fmt: skip
+    assert [choice.label.split(" — ")[0] for choice in questions[2].choices] == ["SQLite", "PostgreSQL"]  # fmt: skip
+    assert questions[3].detail == "A — a\nB — b"
+    assert (questions[-1].kind, questions[-1].detail) == ("plan", "# The plan\n\n1. Do this\n2. Do that\n")  # fmt: skip
+    assert "*** Add File: /opt/zz/b.py" in build_question(codex[2], 1.0).detail
+    assert build_question(gemini[0], 1.0).detail.startswith("mkdir -p /tmp/zz && echo two")
+
+
+def test_the_choices_keep_the_words_of_the_hook() -> None:
+    """A label on the screen runs into its description; the hook has them apart."""
+    question = read_from_screen(build_question(told("claude")[2], 1.0), seen("claude-choice"), 1.5)
+
+    assert question is not None
+    assert (question.is_read, question.takes_text) == (True, True)
+    assert question.choices[0].label == "SQLite — One file, nothing to run"
+
+
+def test_another_question_on_the_screen_takes_its_place() -> None:
+    """Not at once: a hook is told before the dialog is drawn; its mark is another one then."""
+    question = build_question(told("claude")[0], 100.0)
+    early = read_from_screen(question, seen("claude-fetch"), 101.0)
+    late = read_from_screen(question, seen("claude-fetch"), 103.0)
+
+    assert early == question
+    assert late is not None
+    assert late.mark != question.mark
+    assert late.text == "Do you want to allow Claude to fetch this content?"
+    assert "https://example.com/x" in late.detail
+    assert read_from_screen(late, seen("claude-fetch"), 110.0) == late
+
+
+def test_a_question_that_only_the_screen_has() -> None:
+    """The second of two questions, and one that no hook reports; the same one is not new again."""
+    vague = build_question(AgentEvent("waiting", "s", text="Claude needs your permission"), 100.0)
+    found = read_from_screen(vague, seen("claude-several"), 100.1)
+
+    assert found is not None
+    assert (found.text, found.kind, found.asked_at) == ("Which parts?", "free", 100.1)
+    assert read_from_screen(found, seen("claude-several"), 200.0) == found
+
+
+def asked(command: str, tool: str = "Bash") -> Any:
+    """The question whether a command may run."""
+    called = describe_tool_call(tool, {"command": command, "description": "Tidy up"})
+    return build_question(AgentEvent("waiting", "s", question=called), 1.0)
+
+
+def dialog(command: str) -> ScreenQuestion:
+    """A dialog of Claude Code about a command."""
+    rule, dashes = "─" * 60, "╌" * 60
+    rows = [rule, " Bash command", " Tidy up", dashes, *(f" {row}" for row in command.split("\n")), dashes,
+            " Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", " Esc to cancel"]  # fmt: skip
+    found = control("claude").read_question(Screenshot("\n".join(rows)))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("stored", "on_screen", "same"),
+    [
+        ("ls", "ls", True),
+        ("ls", "rm -rf / && ls", False),
+        ("ls", "rm -rf / &&\nls", False),
+        ("rm -rf build", "rm -rf\nbuild", True),
+        ("rm -rf build", "rm -rf build /", False),
+        (f"curl -H 'x-api-key: {HIDDEN}' a.example", f"curl -H 'x-api-key: {HIDDEN}' a.example", True),
+        (f"curl -H 'x-api-key: {HIDDEN}' a.example", f"curl -H 'x-api-key: {HIDDEN}' b.example", False),
+        ("echo 'one\n❯ 1. Yes\n  2. No'", "echo 'one\n❯ 1. Yes\n  2. No'", True),
+    ],
+)  # fmt: skip
+def test_a_command_is_that_of_the_screen_and_no_part_of_it(
+    stored: str, on_screen: str, same: bool
+) -> None:
+    """Several may have been asked for at once: an answer must not allow more than its card shows."""
+    assert is_on_screen(asked(stored), dialog(on_screen)) is same
+
+
+def test_a_secret_in_a_command_is_replaced() -> None:
+    """In what is shown and in what is compared."""
+    question = asked(f"curl -H 'x-api-key: {HIDDEN}' https://a.example")
+
+    assert "https://a.example" in question.detail
+    assert HIDDEN not in question.detail + question.shown + question.text
+
+
+def test_a_command_without_end_is_cut() -> None:
+    """It says how much more there is; the end of its dialog is enough to know it by."""
+    question = asked("echo " + "x y z " * 10_000)
+    bottom = ScreenQuestion("Do you want to proceed?", "x y z " * 30, is_whole=False)
+
+    assert len(question.detail) < 8100
+    assert question.detail.endswith("characters more: look at its pane.")
+    assert not is_on_screen(question, ScreenQuestion("Sure?", "echo other", is_whole=False))
+    assert not is_on_screen(question, dialog("x y z"))
+    assert is_on_screen(asked("echo " + "x y z " * 100), bottom)
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        "", "1. Yes\n2. No", "❯ 1. Yes", "❯ 1. Yes\n❯ 2. No", "❯ 2. Yes\n  3. No", "❯ 1. a\n  2. b\n" + "word\n" * 9,
+        "  1. one\n❯ 99. all", "❯ 0. Yes\n  1. No", "│" * 5000, "❯ 1. " + "9. " * 2000,
+    ],
+)  # fmt: skip
+def test_a_list_is_no_dialog(screen: str) -> None:
+    """Choices are numbered from 1, one of them is marked, and nothing else stands below them."""
+    for name in ("claude", "codex", "gemini"):
+        assert control(name).read_question(Screenshot(screen)) is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"tool_name": "AskUserQuestion", "tool_input": {"questions": [{"options": 3}]}},
+        {"tool_name": "AskUserQuestion", "tool_input": {"questions": {"a": 1}}},
+        {"tool_name": "AskUserQuestion", "tool_input": {"questions": [{"question": "Q?", "options": [1, {"label": 2}]}]}},
+        {"tool_name": "ExitPlanMode", "tool_input": {"plan": 7}},
+        {"tool_name": "Bash", "tool_input": {"command": ["rm", 3]}},
+        {"tool_name": "Bash", "tool_input": "rm"},
+        {"tool_name": 4, "tool_input": {"command": "rm"}},
+    ],
+)  # fmt: skip
+def test_odd_payloads_are_questions_still(payload: dict[str, Any]) -> None:
+    """What a payload lacks, the question lacks."""
+    event = control("claude").parse_event(
+        {"hook_event_name": "PermissionRequest", "session_id": "s", **payload}
+    )
+
+    assert event is not None
+    assert event.kind == "waiting"
+    assert build_question(event, 1.0).text
+
+
+def test_a_tool_that_is_not_known_tells_everything() -> None:
+    """Its arguments, as they are."""
+    made = describe_tool_call("mcp__box__drop", {"table": "users", "force": True})
+
+    assert made == AskedQuestion(
+        "Allow mcp__box__drop?", '{\n  "table": "users",\n  "force": true\n}', shown="drop"
+    )
