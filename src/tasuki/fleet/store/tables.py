@@ -88,6 +88,9 @@ agents = sa.Table(
     sa.Column("stuck_with", sa.Text, nullable=False, server_default=""),
     sa.Column("forked_from", sa.Integer, sa.ForeignKey("agents.id")),
     sa.Column("order_id", sa.Text, nullable=False, server_default=""),  # of another host
+    sa.Column("begun_commit", sa.Text),  # empty: there was none; None: nobody looked
+    sa.Column("begun_branch", sa.Text, nullable=False, server_default=""),
+    sa.Column("changes", sa.JSON(none_as_null=True)),  # a summary of its work
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
