@@ -9,6 +9,7 @@ import msgspec
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.delivery.messages import read_screen
 from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
 from tasuki.fleet.exchange.orders import HostOrders
@@ -25,6 +26,8 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
 from tasuki.launch.tmux.panes import TmuxPanes
 
+CHANGES_SECONDS = 15.0
+"""How long another host may take to say what an agent changed: git has a limit of its own."""
 PREVIEW_SECONDS = 30.0
 """How long another host may take to say what a move would do: it asks a third one."""
 
@@ -90,6 +93,18 @@ class FleetOrders:
         if (host := self._find_host(agent_id)) != self.host:
             return str(self.requests.ask(host, "screen", {"agent_id": agent_id}))
         return read_screen(self.panes, queries.load_agent(self.database, agent_id))
+
+    def read_changes(self, agent_id: int, since: Since = "start", diff: str = "") -> WorkChanges:
+        """Read what an agent changed since its start, or since its last handoff document.
+
+        `diff` is `all` for the differences of every file, or the key of one file. What cannot be
+        read is said in its `problem`. Raises AgentNotFound, HostAway.
+        """
+        arguments = {"agent_id": agent_id, "since": since, "diff": diff}
+        if (host := self._find_host(agent_id)) != self.host:
+            answer = self.requests.ask(host, "changes", arguments, CHANGES_SECONDS)
+            return msgspec.convert(answer, WorkChanges)
+        return self.local.read_changes(arguments)
 
     def press_key(self, agent_id: int, key: str) -> None:
         """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""

@@ -18,6 +18,9 @@ from tasuki.fleet.agents import lifecycle, limits
 from tasuki.fleet.agents.agent_ends import AgentShutdown, check_gone
 from tasuki.fleet.agents.lifecycle import StartRequest, check_folder, check_hooks
 from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.changes.records import WorkChanges
+from tasuki.fleet.changes.starts import find_document_time
+from tasuki.fleet.changes.work import read_changes
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.requests import HostRequests
@@ -160,6 +163,13 @@ class LocalOrders:
         agent_id = arguments["agent_id"]
         press_key(self.database, self.fleet.delivery, agent_id, arguments["key"])
         self.fleet.changes.notify([agent_id])
+
+    def read_changes(self, arguments: Mapping[str, Any]) -> WorkChanges:
+        """Read what an agent of this host changed; what cannot be read is said in it."""
+        agent = queries.load_agent(self.database, arguments["agent_id"])
+        since, diff = arguments["since"], arguments["diff"]
+        document_at = find_document_time(self.database, agent.id) if since == "handoff" else None
+        return read_changes(agent, since=since, document_at=document_at, diff=diff)
 
     # -- handoffs ----------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasuki.cli.fleet.changes import show_changes
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
@@ -28,6 +29,9 @@ def agent() -> None:
 
     Needs the server: tasuki serve. Harnesses report by hooks: tasuki install HARNESS --fleet
     """
+
+
+agent.add_command(show_changes)
 
 
 @agent.command()

@@ -9,6 +9,8 @@ from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.models import FleetAgent
 
+START_SECONDS = 2.0
+"""How long the start of an agent may wait for git."""
 EARLIER = "It was not recorded where it began: shown since the newest commit before its start."
 
 
@@ -22,7 +24,7 @@ class WorkBase(Struct, frozen=True):
 def read_start(cwd: str) -> WorkStart:
     """Read commit and branch of a folder; both empty where there is no repository."""
     try:
-        tree = WorkTree(cwd)
+        tree = WorkTree(cwd, START_SECONDS)
     except WorkUnknown:
         return WorkStart()
     return WorkStart(tree.head, tree.branch)

@@ -62,8 +62,8 @@ class EventIntake:
 
     `read_skill` returns the text of a persona's skill. `on_commit` is called outside of the
     transaction with three sets of agent ids: those whose turn ended and whose context use is only
-    in their thread, idle ones that have a persona, and those whose turn ended at a usage limit. `socket` returns the path of the fleet's
-    tmux socket.
+    in their thread, idle ones that have a persona, and those whose turn ended at a usage limit. `on_events` is called then, too, with
+    all agents that something happened to. `socket` returns the path of the fleet's tmux socket.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class EventIntake:
         read_skill: Callable[[str], str],
         threshold: float,
         on_commit: Callable[[set[int], set[int], set[int]], None],
+        on_events: Callable[[set[int]], None] = lambda _ids: None,
         socket: Callable[[], str] = str,
     ) -> None:
         self.database = database
@@ -83,6 +84,7 @@ class EventIntake:
         self.read_skill = read_skill
         self.threshold = threshold
         self.on_commit = on_commit
+        self.on_events = on_events
         self.socket = socket
         self.taken = 0
         """Events taken in since the start."""
@@ -189,6 +191,7 @@ class EventIntake:
             answers = batch.carry_out(known)
         self.taken += len(received)
         self.changes.notify(batch.touched)
+        self.on_events(batch.touched)
         if batch.unmeasured or batch.idle or batch.limited:
             self.on_commit(batch.unmeasured, batch.idle, batch.limited)
         return [answers.get(id(h), "") if h else "" for h in parsed]

@@ -111,6 +111,8 @@ class FleetAgent(Struct, frozen=True):
     end_reason: str = ""
     children: tuple[str, ...] = ()
     """Sub-agents and background commands that are running."""
+    turn_at: float | None = None
+    """When the turn began that runs; None where none does."""
     context_used: float | None = None
     """Percent of the window, as reported by the harness or its thread; None where neither did."""
     context_tokens: int | None = None
