@@ -84,7 +84,7 @@ def test_a_successor_begins_where_its_predecessor_ended(
 
 def test_an_adopted_and_an_anonymous_agent(world: World, repository: WorkFolder) -> None:
     """Where an agent begins that somebody else started is recorded soon after, too."""
-    world.tmux("new-session", "-d", "-s", "mine", "-c", str(repository.folder), "claude")
+    world.tmux("new-session", "-d", "-s", "mine", "-c", str(repository.folder), "exec claude")
     rows = retry_until(lambda: world.api("GET", "/api/agents")["agents"], 30)
     agent = rows[0]["id"]
     retry_until(lambda: world.agent(agent)["begun_commit"] == repository.begun, 30)

@@ -9,6 +9,7 @@ import msgspec
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.delivery.messages import read_screen
 from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
@@ -105,6 +106,17 @@ class FleetOrders:
             answer = self.requests.ask(host, "changes", arguments, CHANGES_SECONDS)
             return msgspec.convert(answer, WorkChanges)
         return self.local.read_changes(arguments)
+
+    def find_pull_request(self, agent_id: int) -> PullRequest:
+        """Find the pull request of an agent's branch by `gh`; without one its `note` says why.
+
+        Raises AgentNotFound, HostAway.
+        """
+        arguments = {"agent_id": agent_id}
+        if (host := self._find_host(agent_id)) != self.host:
+            answer = self.requests.ask(host, "pull_request", arguments, CHANGES_SECONDS)
+            return msgspec.convert(answer, PullRequest)
+        return self.local.find_pull_request(arguments)
 
     def press_key(self, agent_id: int, key: str) -> None:
         """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""

@@ -307,6 +307,7 @@ class Fleet(FleetOrders):
             "screen": lambda data: self.read_screen(data["agent_id"]),
             "press_key": self.local.press_key,
             "changes": self.local.read_changes,
+            "pull_request": self.local.find_pull_request,
             "check_move": lambda data: answer_target_question(self.database, self.data, data),
             "preview_move": self.local.preview_move,
         }

@@ -13,7 +13,7 @@ from tasuki.fleet.agents.personas import find_later_agent
 from tasuki.fleet.handoff import workflow
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import tables
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, describe_stuck
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, WorkSummary, describe_stuck
 from tasuki.fleet.store.queries import (
     list_agent_handoffs,
     list_recent_agents,
@@ -88,6 +88,8 @@ class AgentCard(Struct, frozen=True):
     host_id: str = ""
     asleep: bool = False
     """Its host is away or off: nothing reaches it now."""
+    work: WorkSummary | None = None
+    """What it has changed."""
     list: str = ""
     """The list of the fleet page that it belongs to: its host, unless it needs the operator."""
 
@@ -236,6 +238,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         host=host.label if host else "",
         host_id=agent.host,
         asleep=asleep,
+        work=agent.changes,
         list=_choose_list(group, host) if facts.hosts else group,
     )  # fmt: skip
 
@@ -290,7 +293,8 @@ def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "idle":
         return "Ready for a prompt"
     if agent.state == "busy":
-        return "Works on a prompt"
+        command = agent.changes.command if agent.changes else ""
+        return f"Runs {command}" if command else "Works on a prompt"
     return "Its program is being started" if agent.state == "starting" else ""
 
 
