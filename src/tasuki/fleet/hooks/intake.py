@@ -24,6 +24,7 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents.limits import describe_limit
 from tasuki.fleet.delivery import outbox
+from tasuki.fleet.figures.samples import ContextSample, ContextSampler, build_sample
 from tasuki.fleet.hooks.batch_rows import BatchRows, load_batch_rows
 from tasuki.fleet.hooks.correlator import EventCorrelator, HookPost, ReceivedEvent
 from tasuki.fleet.store import log, states
@@ -86,6 +87,7 @@ class EventIntake:
         self.on_commit = on_commit
         self.on_events = on_events
         self.socket = socket
+        self.sampler = ContextSampler()
         self.taken = 0
         """Events taken in since the start."""
         self._at_work: tuple[int, float] | None = None
@@ -260,6 +262,7 @@ class _EventBatch:
         self.idle: set[int] = set()
         self.limited: set[int] = set()
         self.unmeasured: set[int] = set()
+        self.samples: list[ContextSample] = []
         self.redactor = Redactor()
 
     def carry_out(self, known: BatchRows) -> dict[int, str]:
@@ -291,6 +294,7 @@ class _EventBatch:
             correlator.write_back()
             matcher.write_back()
             log.write_lines(self.connection, self.rows)
+            self.intake.sampler.write(self.connection, self.samples)
             for kind, agent, at, text in self.alerts:
                 alerts.raise_agent_alert(self.connection, kind, agent, at, text)
         return answers
@@ -327,6 +331,8 @@ class _EventBatch:
         is_measured = agent["context_source"] in ("status line", "hook")
         if event.kind == "idle" and agent["thread"] and not is_measured:
             self.unmeasured.add(agent["id"])
+        if sample := build_sample(agent, event, received.at):
+            self.samples.append(sample)
         if _is_worth_a_line(event, before, agent):
             self.rows.append(self._build_row(agent, received))
         if crossing := personas.detect_crossing(agent):

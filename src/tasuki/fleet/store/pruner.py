@@ -1,7 +1,7 @@
 """Deletes what is older than `keep_days`, piece by piece, so that no hook waits for it.
 
 Deleted are old lines of the log and alerts; the engine's records of workflows that ended;
-steps of handoffs that are done or cancelled; prompts that were typed; copies of threads of agents
+steps of handoffs that are done or cancelled; prompts that were typed; samples of context use; copies of threads of agents
 that ended; agents that ended and that no handoff and no successor names; and small files: suggestions for threads, locks of
 panes, reserved names of documents. Handoffs, their documents and personas stay.
 """
@@ -171,6 +171,7 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
     """Yield the deletions in an order that never leaves a reference to a deleted row."""
     events, alerts, steps = tables.events, tables.alerts, tables.steps
     handoffs, intents, agents = tables.handoffs, tables.intents, tables.agents
+    samples = tables.context_samples
     blocks, copies, parcels = tables.thread_blocks, tables.thread_copies, tables.parcels
     settled = sa.select(handoffs.c.id).where(
         handoffs.c.state.in_(SETTLED_STATES), handoffs.c.finished_at < before
@@ -189,7 +190,7 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
         ),
         *(
             sa.exists().where(table.c.agent_id == agents.c.id)
-            for table in (events, alerts, intents)
+            for table in (events, alerts, intents, samples)
         ),
     )
     yield lambda most: _build_event_deletion(events, before, most)
@@ -198,6 +199,8 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
         steps, steps.c.handoff_id, steps.c.handoff_id.in_(settled), most
     )
     yield lambda most: _build_deletion(intents, intents.c.id, is_typed, most)
+    is_sampled = (samples.c.at < before) | samples.c.agent_id.in_(gone_agents)
+    yield lambda most: _build_deletion(samples, samples.c.id, is_sampled, most)
     for table, key, condition in (
         (blocks, blocks.c.agent_id, blocks.c.agent_id.in_(gone_agents)),
         (copies, copies.c.agent_id, copies.c.agent_id.in_(gone_agents)),

@@ -276,6 +276,20 @@ documents = sa.Table(
     sa.Column("changed_at", sa.Double, nullable=False),
 )
 
+context_samples = sa.Table(
+    "context_samples",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("tokens", sa.Integer),  # in its context
+    sa.Column("used", sa.Double),  # percent of its window
+    sa.Column("input_tokens", sa.BigInteger),  # since its session began, as those below
+    sa.Column("output_tokens", sa.BigInteger),
+    sa.Column("cost", sa.Double),  # US dollars
+)
+sa.Index("context_samples_by_agent", context_samples.c.agent_id, context_samples.c.at)
+
 parcels = sa.Table(
     "parcels",
     metadata,

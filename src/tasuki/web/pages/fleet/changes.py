@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tasuki.errors import TasukiError
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import ChangedFile, FileDiff, Since, WorkChanges
+from tasuki.fleet.changes.starts import find_document_time
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
@@ -38,6 +39,7 @@ def show_changes(
         request, "agent_changes.html", agent=display.redact_row(agent), of=changes,
         name=display.format_agent_name(agent, title), live=f"agent:{id}", file_key=file,
         diffs=_pair(changes, unfold=bool(file)),
+        has_document=find_document_time(fleet.database, id) is not None,
     )  # fmt: skip
 
 
