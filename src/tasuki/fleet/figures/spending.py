@@ -1,11 +1,14 @@
 """Tokens and cost per day and persona, from samples of what sessions have spent since they began."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+import sqlalchemy as sa
 from msgspec import Struct
 
 from tasuki.fleet.figures.samples import ContextSample
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
 
 _COUNTED = ("input_tokens", "output_tokens", "cost")
 
@@ -19,6 +22,14 @@ class DaySpending(Struct):
     input_tokens: float | None = None
     output_tokens: float | None = None
     cost: float | None = None
+
+
+def find_personas(database: FleetDatabase, ids: Collection[int]) -> dict[int, str]:
+    """Find the personas of agents by their ids; empty for an agent without one."""
+    agents = tables.agents.c
+    query = sa.select(agents.id, agents.persona).where(agents.id.in_(sorted(ids)))
+    with database.read() as connection:
+        return {id: persona or "" for id, persona in connection.execute(query)}
 
 
 def sum_spending(

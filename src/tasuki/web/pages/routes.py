@@ -4,7 +4,7 @@ from litestar import Router
 from litestar.di import Provide
 
 from tasuki.web.api import bodies
-from tasuki.web.pages import hosts, login, personas, settings
+from tasuki.web.pages import figures, hosts, login, personas, settings
 from tasuki.web.pages.fleet import (
     agent_threads,
     agents,
@@ -33,7 +33,7 @@ def build_router() -> Router:
     return Router(
         "/",
         route_handlers=[
-            fleet.show_fleet, fleet.show_more_cards, fleet.show_summary, live.stream_page, *agents.HANDLERS, *changes.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
+            fleet.show_fleet, fleet.show_more_cards, fleet.show_summary, live.stream_page, *agents.HANDLERS, *changes.HANDLERS, *figures.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
             handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
             *routes.HANDLERS, *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],
