@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from fleets import World
 
+from tasuki.fleet.figures.costs import sum_spending
 from tasuki.fleet.figures.samples import ContextSample, ContextSampler, list_samples
 from tasuki.fleet.figures.spans import (
     AgentTimeline,
@@ -19,7 +20,6 @@ from tasuki.fleet.figures.spans import (
     build_spans,
     build_timelines,
 )
-from tasuki.fleet.figures.spending import sum_spending
 from tasuki.fleet.hooks.correlator import HookPost
 from tasuki.fleet.hooks.intake import EventIntake
 from tasuki.fleet.store import log, tables

@@ -8,9 +8,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 from msgspec import Struct
 
+from tasuki.fleet.figures.costs import DaySpending, find_personas, sum_spending
 from tasuki.fleet.figures.samples import list_samples
 from tasuki.fleet.figures.spans import AgentTimeline, SpanState, build_timelines
-from tasuki.fleet.figures.spending import DaySpending, find_personas, sum_spending
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent
