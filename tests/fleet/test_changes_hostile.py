@@ -5,10 +5,12 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from work_trees import ENVIRONMENT, WorkFolder, by_path, diff_of
 
-from tasuki.fleet.changes import work_tree
+from tasuki.fleet.changes import diffs, work_tree
+from tasuki.fleet.changes.starts import read_start
 from tasuki.fleet.changes.work import read_changes, summarize_work
 from tasuki.fleet.changes.work_tree import WorkTree
 
@@ -140,6 +142,28 @@ def test_names_of_all_kinds(work_folder: WorkFolder) -> None:
         assert expected == diff.lines[-1], file.path
         alone = work_folder.read(begun_commit=begun, diff=file.key).diffs
         assert expected == alone[0].lines[-1]
+
+
+def test_a_branch_and_a_folder_that_are_no_text(tmp_path: Path) -> None:
+    """Names with bytes that are no text, and with signs that nobody sees, can be kept and sent."""
+    made = WorkFolder(tmp_path / os.fsdecode(b"fold\xffer"))
+    made.git("checkout", "-q", "-b", os.fsdecode(b"b\xfe") + "\u202e")
+    start = read_start(str(made.folder))
+    said = msgspec.json.encode([made.read(), summarize_work(made.agent()), start])
+
+    assert ("b\ufffd", made.begun) == (start.branch, start.commit)
+    assert "b\ufffd" in said.decode()
+
+
+def test_a_long_line_is_cut_after_its_secrets(work_folder: WorkFolder) -> None:
+    """A line without an end is cut, and no half of a secret stays at its edge."""
+    start = diffs.MOST_LINE_CHARACTERS - 20
+    work_folder.write("app.min.js", f"{'x ' * (start // 2)}{KEY} {'y' * 5000}\n")
+    line = work_folder.read().diffs[0].lines[1]
+
+    assert line.endswith("…")
+    assert diffs.MOST_LINE_CHARACTERS + 1 == len(line)
+    assert KEY[:8] not in line
 
 
 def test_links_are_not_followed(work_folder: WorkFolder, tmp_path: Path) -> None:

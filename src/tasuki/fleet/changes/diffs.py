@@ -23,7 +23,9 @@ MOST_LINES = 4000
 """Lines of all files together."""
 MOST_WHOLE_LINES = 20_000
 """Lines of one file that is asked for alone."""
-MOST_LINE_CHARACTERS = 1000
+MOST_LINE_CHARACTERS = 500
+BEYOND_CHARACTERS = 200
+"""Characters past the last one shown that are searched for secrets, too."""
 BEYOND_LINES = 60
 """Lines past the last one shown that are searched for secrets, too: one may go over several lines."""
 BINARY = "Binary, or larger than is shown."
@@ -63,10 +65,16 @@ def _bound(
     key: str, lines: Sequence[str], most: int, redactor: Redactor, *, is_cut: bool, note: str
 ) -> FileDiff:
     """Cut the lines of a file; secrets are searched before that."""
-    text = "\n".join(line[:MOST_LINE_CHARACTERS] for line in lines[: most + BEYOND_LINES])
+    width = MOST_LINE_CHARACTERS + BEYOND_CHARACTERS
+    text = "\n".join(line[:width] for line in lines[: most + BEYOND_LINES])
     safe = redactor.redact(clean_for_display(text)).split("\n") if text else []
     left = max(len(lines) - most, 0)
-    return FileDiff(key, tuple(safe[:most]), None if is_cut else left, note)
+    return FileDiff(key, tuple(map(_shorten, safe[:most])), None if is_cut else left, note)
+
+
+def _shorten(line: str) -> str:
+    is_long = len(line) > MOST_LINE_CHARACTERS
+    return f"{line[:MOST_LINE_CHARACTERS]}…" if is_long else line
 
 
 # -- untracked -------------------------------------------------------------------------

@@ -24,7 +24,7 @@ MOST_COUNTED_FILES = 500
 """Untracked files that are opened."""
 MOST_COUNTED_BYTES = 1 << 20
 """Bytes of an untracked file that is counted; a larger one is only named."""
-MOST_READ_BYTES = 32 << 20
+MOST_READ_BYTES = 8 << 20
 """Bytes of all untracked files that are counted."""
 BINARY_BYTES = 8000
 """A zero byte among the first ones makes a file binary, as for git."""

@@ -9,7 +9,7 @@ from tasuki.fleet.changes.diffs import read_diffs
 from tasuki.fleet.changes.files import FoundFiles, find_files
 from tasuki.fleet.changes.records import Since, WorkChanges, WorkCommit
 from tasuki.fleet.changes.starts import WorkBase, find_base
-from tasuki.fleet.changes.work_tree import WorkTree, WorkUnknown
+from tasuki.fleet.changes.work_tree import WorkTree, WorkUnknown, show_text
 from tasuki.fleet.store.models import FleetAgent, WorkSummary
 from tasuki.text_safety import shorten_to_line
 
@@ -50,7 +50,7 @@ def _read(
     wanted = found.files if key else found.files[:MOST_FILES]
     diffs = read_diffs(tree, compared, wanted, redactor, key) if diff else ()
     return replace(
-        empty, folder=redactor.redact(tree.top), branch=redactor.redact(tree.branch),
+        empty, folder=redactor.redact(show_text(tree.top)), branch=redactor.redact(tree.branch),
         upstream=redactor.redact(upstream), ahead=ahead, behind=behind, head=tree.head,
         base=base.commit, note=base.note, commits=_list_commits(tree, base, redactor),
         commit_count=_count_commits(tree, base), diffs=diffs, **_build_totals(found, diff),
@@ -99,7 +99,7 @@ def _read_upstream(tree: WorkTree) -> tuple[str, int, int]:
     if not name or len(counts.split()) != 2:
         return "", 0, 0
     ahead, behind = map(int, counts.split())
-    return name, ahead, behind
+    return show_text(name), ahead, behind
 
 
 def _count_commits(tree: WorkTree, base: WorkBase) -> int:

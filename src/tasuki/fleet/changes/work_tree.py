@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from tasuki.errors import TasukiError
 from tasuki.fleet.handoff.git_commands import Git, GitFailed, mute_filters
+from tasuki.text_safety import clean_for_display
 
 READ_SECONDS = 5.0
 """How long all that is read of one repository may take."""
@@ -25,6 +26,11 @@ _SETTINGS = (
 
 class WorkUnknown(TasukiError):
     """What an agent changed cannot be said; the message says why and is for people."""
+
+
+def show_text(text: str) -> str:
+    """Return what git said as text that can be kept and sent, whatever bytes it had."""
+    return clean_for_display(os.fsencode(text).decode("utf-8", "replace")).replace("\n", " ")
 
 
 class WorkTree:
@@ -45,7 +51,7 @@ class WorkTree:
         self.head = self.read_or_empty("rev-parse", "--verify", "--quiet", "HEAD")
         if self.head and not self.has_commit(self.head):
             raise WorkUnknown(f"The repository {self.top} is damaged: git cannot read HEAD.")
-        self.branch = self.read_or_empty("symbolic-ref", "--quiet", "--short", "HEAD")
+        self.branch = show_text(self.read_or_empty("symbolic-ref", "--quiet", "--short", "HEAD"))
 
     def run(self, *arguments: str, input: bytes = b"", most: int = -1) -> bytes:
         """Return what git says, at most `most` bytes. Raises WorkUnknown."""
