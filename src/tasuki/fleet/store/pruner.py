@@ -193,14 +193,13 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
             for table in (events, alerts, intents, samples)
         ),
     )
-    yield lambda most: _build_event_deletion(events, before, most)
+    yield lambda most: _build_oldest_deletion(events, events.c.received_at, before, most)
     yield lambda most: _build_deletion(alerts, alerts.c.id, alerts.c.at < before, most)
     yield lambda most: _build_deletion(
         steps, steps.c.handoff_id, steps.c.handoff_id.in_(settled), most
     )
     yield lambda most: _build_deletion(intents, intents.c.id, is_typed, most)
-    is_sampled = (samples.c.at < before) | samples.c.agent_id.in_(gone_agents)
-    yield lambda most: _build_deletion(samples, samples.c.id, is_sampled, most)
+    yield lambda most: _build_oldest_deletion(samples, samples.c.at, before, most)
     for table, key, condition in (
         (blocks, blocks.c.agent_id, blocks.c.agent_id.in_(gone_agents)),
         (copies, copies.c.agent_id, copies.c.agent_id.in_(gone_agents)),
@@ -212,12 +211,14 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
     )
 
 
-def _build_event_deletion(events: sa.Table, before: float, most: int) -> sa.Delete:
-    """Build a deletion among the oldest lines of the log alone; the rest is not searched."""
-    columns = events.c
-    oldest = sa.select(columns.id, columns.received_at).order_by(columns.id).limit(most).subquery()
-    old = sa.select(oldest.c.id).where(oldest.c.received_at < before)
-    return sa.delete(events).where(columns.id.in_(old))
+def _build_oldest_deletion(
+    table: sa.Table, time_column: sa.Column[Any], before: float, most: int
+) -> sa.Delete:
+    """Build a deletion among the rows that were written first; the rest is not searched."""
+    id = table.c.id
+    oldest = sa.select(id, time_column.label("at")).order_by(id).limit(most).subquery()
+    old = sa.select(oldest.c.id).where(oldest.c.at < before)
+    return sa.delete(table).where(id.in_(old))
 
 
 def _build_deletion(
