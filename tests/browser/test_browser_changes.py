@@ -147,3 +147,16 @@ def test_the_pull_request_and_its_checks(
     expect(part).to_contain_text("1 failed, 1 passed")
 
     assert part.get_by_role("link").all_inner_texts() == ["#42", "tests"]
+
+
+def test_an_open_page_follows(changed: Changed) -> None:
+    """The line of a card changes while the page is open, soon after the agent's turn."""
+    page = changed.page()
+    line = page.locator(f"#a{changed.agent}-work")
+    expect(line).to_contain_text("in 4 files, 1 commit")
+    page.evaluate("window.same = true")
+    changed.repository.commit("The second")
+    changed.world.worked(changed.agent, "Please commit it")
+    expect(line).to_contain_text("in 4 files, 2 commits", timeout=40_000)
+
+    assert page.evaluate("window.same") is True
