@@ -53,13 +53,15 @@ def test_the_start_and_the_work_of_an_agent(world: World, repository: WorkFolder
 
 
 def test_the_log_has_the_newest_work_alone(world: World, repository: WorkFolder) -> None:
-    """Each change is a line of the log, so that pages notice it, in place of the one before."""
+    """Each change is a line of the log, so that pages notice it, in place of the one before, also after a restart."""
     agent = world.started(cwd=str(repository.folder))
     summary(world, agent, files=0)
     for number in (1, 2):
         repository.write(f"{number}.txt", "x\n")
         world.worked(agent, f"Change number {number}")
         summary(world, agent, files=number)
+        world.kill()
+        world.serve()
     lines = [line for line in world.log() if line["kind"] == "changes"]
 
     assert ["main: +2 −0 in 2 files"] == [line["text"] for line in lines]

@@ -44,10 +44,12 @@ def replace_line(
 ) -> int:
     """Write a line in place of one that says the same of an earlier time; return its id.
 
-    It comes after all others, so that readers notice it. None for the first one.
+    It comes after all others, so that readers notice it. None where the earlier line is not known:
+    it is searched among those of the agent.
     """
-    if line is not None:
-        connection.execute(sa.delete(tables.events).where(tables.events.c.id == line))
+    events = tables.events.c
+    same = (events.agent_id == agent_id) & (events.kind == kind)
+    connection.execute(sa.delete(tables.events).where(same if line is None else events.id == line))
     values = _build_line(kind, text, agent_id, None, None)
     query = sa.insert(tables.events).values(values).returning(tables.events.c.id)
     return int(connection.execute(query).scalar_one())
