@@ -74,6 +74,8 @@ def test_it_looks_right(agent: int, seen: Page) -> None:
     """Narrow and wide, light and dark: nothing scrolls sideways, and axe-core finds nothing."""
     seen.goto("/figures?period=hour")
     faults = portraits(seen, "figures")
+    seen.set_viewport_size({"width": 320, "height": 800})
+    assert seen.evaluate("document.querySelector('main').scrollWidth") <= 320
     seen.goto(f"/agents/{agent}")
     expect(seen.locator("#context svg")).to_be_visible()
     faults += portraits(seen, "agent-context")
