@@ -57,6 +57,18 @@ def test_old_lines_of_the_log_go_piece_by_piece(
     assert 1 == len(rows(database, tables.events))
 
 
+def test_old_samples_go(database: FleetDatabase, pruner: FleetPruner) -> None:
+    """Old samples of context use are deleted, also of agents that run; an ended agent goes after its own."""
+    alive, gone = agent(database), agent(database, state="ended", ended_at=OLD)
+    new = {"agent_id": alive, "at": time.time(), "used": 1.0}
+    old = [{"agent_id": id, "at": OLD, "used": 1.0} for id in (alive, gone)]
+    insert(database, tables.context_samples, *old, new)
+
+    assert 3 == pruner.prune()
+    assert [alive] == [row["agent_id"] for row in rows(database, tables.context_samples)]
+    assert [alive] == [row["id"] for row in rows(database, tables.agents)]
+
+
 def test_nothing_is_taken_away_where_it_is_kept_for_ever(
     database: FleetDatabase, pruner: FleetPruner
 ) -> None:

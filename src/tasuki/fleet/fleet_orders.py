@@ -9,6 +9,8 @@ import msgspec
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
+from tasuki.fleet.changes.pull_requests import PullRequest
+from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.delivery.answers import AgentAnswer
 from tasuki.fleet.delivery.messages import read_screen
 from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
@@ -28,6 +30,8 @@ from tasuki.launch.tmux.panes import TmuxPanes
 
 ANSWER_SECONDS = 20.0
 """How long another host may take to answer an agent's question: it waits until that is taken."""
+CHANGES_SECONDS = 15.0
+"""How long another host may take to say what an agent changed: git has a limit of its own."""
 PREVIEW_SECONDS = 30.0
 """How long another host may take to say what a move would do: it asks a third one."""
 
@@ -93,6 +97,29 @@ class FleetOrders:
         if (host := self._find_host(agent_id)) != self.host:
             return str(self.requests.ask(host, "screen", {"agent_id": agent_id}))
         return read_screen(self.panes, queries.load_agent(self.database, agent_id))
+
+    def read_changes(self, agent_id: int, since: Since = "start", diff: str = "") -> WorkChanges:
+        """Read what an agent changed since its start, or since its last handoff document.
+
+        `diff` is `all` for the differences of every file, or the key of one file. What cannot be
+        read is said in its `problem`. Raises AgentNotFound, HostAway.
+        """
+        arguments = {"agent_id": agent_id, "since": since, "diff": diff}
+        if (host := self._find_host(agent_id)) != self.host:
+            answer = self.requests.ask(host, "changes", arguments, CHANGES_SECONDS)
+            return msgspec.convert(answer, WorkChanges)
+        return self.local.read_changes(arguments)
+
+    def find_pull_request(self, agent_id: int) -> PullRequest:
+        """Find the pull request of an agent's branch by `gh`; without one its `note` says why.
+
+        Raises AgentNotFound, HostAway.
+        """
+        arguments = {"agent_id": agent_id}
+        if (host := self._find_host(agent_id)) != self.host:
+            answer = self.requests.ask(host, "pull_request", arguments, CHANGES_SECONDS)
+            return msgspec.convert(answer, PullRequest)
+        return self.local.find_pull_request(arguments)
 
     def press_key(self, agent_id: int, key: str) -> None:
         """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""

@@ -18,6 +18,10 @@ from tasuki.fleet.agents import lifecycle, limits
 from tasuki.fleet.agents.agent_ends import AgentShutdown, check_gone
 from tasuki.fleet.agents.lifecycle import StartRequest, check_folder, check_hooks
 from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.changes.pull_requests import PullRequest, PullRequests
+from tasuki.fleet.changes.records import WorkChanges
+from tasuki.fleet.changes.starts import find_document_time
+from tasuki.fleet.changes.work import read_changes
 from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
@@ -74,6 +78,7 @@ class LocalOrders:
     def __init__(self, fleet: OrderedFleet) -> None:
         self.fleet = fleet
         self.database = fleet.database
+        self.pull_requests = PullRequests()
         self._orders: Mapping[str, Callable[[str, dict[str, Any]], Any]] = {
             "start": self.start_agent, "adopt": self.adopt_agent, "send": self.send_text,
             "resume": self.resume_agent, "stop": self.stop_agent, "handoff": self.hand_off,
@@ -170,6 +175,17 @@ class LocalOrders:
             return answer_question(self.database, self.fleet.delivery, agent_id, answer)
         finally:
             self.fleet.changes.notify([agent_id])
+
+    def read_changes(self, arguments: Mapping[str, Any]) -> WorkChanges:
+        """Read what an agent of this host changed; what cannot be read is said in it."""
+        agent = queries.load_agent(self.database, arguments["agent_id"])
+        since, diff = arguments["since"], arguments["diff"]
+        document_at = find_document_time(self.database, agent.id) if since == "handoff" else None
+        return read_changes(agent, since=since, document_at=document_at, diff=diff)
+
+    def find_pull_request(self, arguments: Mapping[str, Any]) -> PullRequest:
+        """Find the pull request of the branch that an agent of this host works on."""
+        return self.pull_requests.find(queries.load_agent(self.database, arguments["agent_id"]).cwd)
 
     # -- handoffs ----------------------------------------------------------------------
 

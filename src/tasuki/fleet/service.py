@@ -20,6 +20,7 @@ from tasuki.fleet.agents.limit_handoffs import LimitHandoffs
 from tasuki.fleet.agents.watch import FleetWatch
 from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
+from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
 from tasuki.fleet.exchange.listener import HostListener
@@ -124,9 +125,10 @@ class Fleet(FleetOrders):
         )  # fmt: skip
         self.changes.on_log(self.listener.announce_log)
         self.keeper = ThreadKeeper(self.database, lambda: settings.keep_threads == "all")
+        self.work = WorkKeeper(self.database, self.changes, self.host)
         self.intake: EventIntake = EventIntake(
             self.database, self.changes, self.host, read_skill=self._read_skill, threshold=self.threshold,
-            on_commit=self._follow_events, socket=self.panes.find_socket_path,
+            on_commit=self._follow_events, on_events=self.work.queue, socket=self.panes.find_socket_path,
         )  # fmt: skip
         self.watch = FleetWatch(
             self.database, self.panes, self.lifecycle, self.intake, data / "spool", self._start_missing,
@@ -179,6 +181,7 @@ class Fleet(FleetOrders):
         self.claim.watch(self._handle_loss)
         self.listener.start()
         self.keeper.start()
+        self.work.start()
         self.watch.start()
         self.pruner.start()
         self._launched = True
@@ -209,6 +212,7 @@ class Fleet(FleetOrders):
             self.listener.close(seconds / 4)
             self.requests.close()
             self.keeper.close(seconds / 4)
+            self.work.close(seconds / 4)
             self.pruner.close(seconds / 2)
             self.watch.close(seconds / 2)
             self.intake.close(seconds / 2)
@@ -303,6 +307,8 @@ class Fleet(FleetOrders):
             "screen": lambda data: self.read_screen(data["agent_id"]),
             "press_key": self.local.press_key,
             "answer": self.local.answer_agent,
+            "changes": self.local.read_changes,
+            "pull_request": self.local.find_pull_request,
             "check_move": lambda data: answer_target_question(self.database, self.data, data),
             "preview_move": self.local.preview_move,
         }

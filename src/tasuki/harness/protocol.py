@@ -192,6 +192,12 @@ class AgentEvent(Struct, frozen=True):
     """Context use in tokens."""
     window: int | None = None
     """The context window in tokens."""
+    spent_input: int | None = None
+    """Tokens that went to the model since the session began, where the harness counts them."""
+    spent_output: int | None = None
+    """Tokens that came from it."""
+    spent_cost: float | None = None
+    """What that has cost, in US dollars, as the harness reckons."""
 
 
 class HookReply(Struct, frozen=True):

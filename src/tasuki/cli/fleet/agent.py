@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki.cli.fleet.answer import answer
+from tasuki.cli.fleet.changes import show_changes
 from tasuki.cli.fleet.persona import JSON_OPTION, create_client
 from tasuki.cli.output import format_age, format_table, print_json, shorten_folder
 from tasuki.errors import NotPossible, Refused, ServerAway, UsageError
@@ -32,6 +33,7 @@ def agent() -> None:
 
 
 agent.add_command(answer)
+agent.add_command(show_changes)
 
 
 @agent.command()

@@ -20,6 +20,7 @@ from tasuki.files import explain_error, replace_file
 from tasuki.fleet import alerts
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.changes.starts import build_start_values
 from tasuki.fleet.handoff.documents import get_documents_folder as documents_folder
 from tasuki.fleet.hooks.correlator import hash_token
 from tasuki.fleet.prompts import render
@@ -212,10 +213,12 @@ class AgentLifecycle:
                 f"The order {order} cannot be written: {explain_error(error)}."
             ) from error
         chosen = {"session": session} if control.chooses_session else {}
+        start = build_start_values(agent.cwd)
         with self.database.write(synced=False) as connection:
             self._update_agent(
-                connection, agent.id, ordered_at=time.time(), token_hash=hash_token(token), **chosen
-            )
+                connection, agent.id, ordered_at=time.time(), token_hash=hash_token(token),
+                **chosen, **start,
+            )  # fmt: skip
         return queries.load_agent(self.database, agent.id)
 
     def _build_first_prompt(self, agent: FleetAgent, control: AgentControl) -> str:
@@ -339,6 +342,8 @@ def adopt_agent(
             f"There is no pane {pane} with a running program. List them: tmux list-panes -a"
         )
     process = _find_program(pane, state.pid)
+    folder = find_working_folder(process)
+    start = build_start_values(folder)
     with database.write(alone=True) as connection:
         id = _find_known_agent(connection, host, pane, harness, session, process)
         if persona:
@@ -349,8 +354,8 @@ def adopt_agent(
         }  # fmt: skip
         if id is None:
             now = time.time()
-            new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": find_working_folder(process),
-                    "process": process, "process_began": find_start_time(process), "host": host, "started_at": now, "registered_at": now, "session": session}  # fmt: skip
+            new_values = {"harness": harness, "state": "idle", "state_at": now, "cwd": folder,
+                    "process": process, "process_began": find_start_time(process), "host": host, "started_at": now, "registered_at": now, "session": session, **start}  # fmt: skip
             query = (
                 sa.insert(tables.agents)
                 .values(**new_values, **values)
@@ -363,6 +368,8 @@ def adopt_agent(
                 known_agent.process and is_alive(known_agent.process, known_agent.process_began)
             ):
                 values |= {"process": process, "process_began": find_start_time(process)}
+            if known_agent.begun_commit is None:
+                values |= start
             connection.execute(
                 sa.update(tables.agents).where(tables.agents.c.id == id).values(**values)
             )

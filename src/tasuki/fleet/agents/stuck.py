@@ -185,7 +185,7 @@ class StuckAgents:
 
     def _read_signs(self, agent: dict[str, Any]) -> AgentSigns:
         row = tuple(str(agent[name]) for name in _SIGNS)
-        return AgentSigns(row, self._skip_own_event(agent), _read_size(agent["thread"]))
+        return AgentSigns(row, self._skip_own_event(agent), measure_file(agent["thread"]))
 
     def _skip_own_event(self, agent: dict[str, Any]) -> int:
         """Return the last event; the watch's own ones are no sign of life."""
@@ -237,7 +237,8 @@ class StuckAgents:
         self.changes.notify([agent["id"]])
 
 
-def _read_size(thread: str) -> int:
+def measure_file(thread: str) -> int:
+    """Return the bytes of a thread's file; 0 where there is none."""
     try:
         return get_containing_file(Path(thread)).stat().st_size if thread else 0
     except OSError:
@@ -250,7 +251,7 @@ def _list_side_files(thread: str) -> tuple[tuple[str, int], ...]:
     for folder, _, names in os.walk(os.path.splitext(thread)[0] if thread else ""):
         for name in sorted(names)[: MOST_SIDE_FILES - len(found)]:
             path = os.path.join(folder, name)
-            found.append((path, _read_size(path)))
+            found.append((path, measure_file(path)))
     return tuple(sorted(found))
 
 
@@ -286,6 +287,9 @@ _FIND_BUSY = sa.select(
 )
 _FIND_EVENTS = (
     sa.select(tables.events.c.agent_id, sa.func.max(tables.events.c.id).label("newest"))
-    .where(tables.events.c.agent_id.in_(sa.bindparam("ids", expanding=True)))
+    .where(
+        tables.events.c.agent_id.in_(sa.bindparam("ids", expanding=True)),
+        tables.events.c.kind != log.CHANGES,  # It is no sign of life.
+    )
     .group_by(tables.events.c.agent_id)
 )

@@ -21,6 +21,7 @@ from tasuki.fleet.agents.lifecycle import AgentLifecycle
 from tasuki.fleet.agents.questions import QuestionReader
 from tasuki.fleet.agents.stuck import StuckAgents
 from tasuki.fleet.delivery.prompt_delivery import get_control
+from tasuki.fleet.figures.samples import ContextSample
 from tasuki.fleet.hooks import spool
 from tasuki.fleet.hooks.intake import EventIntake, IntakeOverloaded
 from tasuki.fleet.store import log, queries, states, tables
@@ -372,6 +373,8 @@ class FleetWatch:
             ):
                 log.note(connection, "threshold", crossing, agent_id=agent_id)
                 alerts.raise_agent_alert(connection, "threshold", row, row["context_at"], crossing)
+            sample = ContextSample(agent_id, row["context_at"], tokens, row["context_used"])
+            self.intake.sampler.write(connection, [sample])
             connection.execute(
                 _UPDATE_CONTEXT, {"agent": agent_id, **{f"b_{x}": row[x] for x in _CONTEXT_FIELDS}}
             )

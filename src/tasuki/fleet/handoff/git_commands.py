@@ -71,9 +71,11 @@ class Git:
         *,
         settings: Iterable[tuple[str, str]] = (),
         inherited: Sequence[int] = (),
+        seconds: float = READ_SECONDS,
         **variables: str,
     ) -> None:
         self.cwd = cwd
+        self.seconds = seconds
         self.settings = tuple(settings)
         self.inherited = tuple(inherited)
         self.variables = variables
@@ -84,13 +86,18 @@ class Git:
             self.cwd,
             settings=(*self.settings, *settings),
             inherited=self.inherited,
+            seconds=self.seconds,
             **{**self.variables, **variables},
         )
 
     def run(
-        self, *arguments: str, input: bytes = b"", seconds: float = READ_SECONDS, most: int = -1
+        self, *arguments: str, input: bytes = b"", seconds: float = 0.0, most: int = -1
     ) -> bytes:
-        """Return the standard output, at most `most` bytes if that is given. Raises GitFailed."""
+        """Return the standard output, at most `most` bytes if that is given. Raises GitFailed.
+
+        It may take `seconds`, or as long as is set for every command.
+        """
+        seconds = seconds or self.seconds
         try:
             process = subprocess.Popen(
                 ("git", "-C", self.cwd, *arguments),
@@ -117,6 +124,7 @@ class Git:
         finally:
             if process.poll() is None:
                 _end_group(process)
+            _close_pipes(process)
         if process.returncode:
             said = shorten_to_line(words.decode("utf-8", "replace"), 400)
             raise GitFailed(f"git {arguments[0]} failed in {self.cwd}: {said}")
@@ -166,6 +174,14 @@ def _read_beginning(process: subprocess.Popen[bytes], most: int, seconds: float)
     timer.cancel()
     process.stdout.close()
     return output
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    """Close what is still open of a git that took too long."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with contextlib.suppress(OSError):
+            if pipe:
+                pipe.close()
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -24,6 +24,7 @@ from tasuki.errors import TasukiError
 from tasuki.fleet import alerts, automation
 from tasuki.fleet.agents.limits import describe_limit
 from tasuki.fleet.delivery import outbox
+from tasuki.fleet.figures.samples import ContextSample, ContextSampler, build_sample
 from tasuki.fleet.hooks.batch_rows import BatchRows, load_batch_rows
 from tasuki.fleet.hooks.correlator import EventCorrelator, HookPost, ReceivedEvent
 from tasuki.fleet.store import log, states
@@ -63,8 +64,8 @@ class EventIntake:
 
     `read_skill` returns the text of a persona's skill. `on_commit` is called outside of the
     transaction with three sets of agent ids: those whose turn ended and whose context use is only
-    in their thread, idle ones that have a persona, and those whose turn ended at a usage limit. `socket` returns the path of the fleet's
-    tmux socket.
+    in their thread, idle ones that have a persona, and those whose turn ended at a usage limit. `on_events` is called then, too, with
+    all agents that something happened to. `socket` returns the path of the fleet's tmux socket.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class EventIntake:
         read_skill: Callable[[str], str],
         threshold: float,
         on_commit: Callable[[set[int], set[int], set[int]], None],
+        on_events: Callable[[set[int]], None] = lambda _ids: None,
         socket: Callable[[], str] = str,
     ) -> None:
         self.database = database
@@ -84,7 +86,9 @@ class EventIntake:
         self.read_skill = read_skill
         self.threshold = threshold
         self.on_commit = on_commit
+        self.on_events = on_events
         self.socket = socket
+        self.sampler = ContextSampler()
         self.taken = 0
         """Events taken in since the start."""
         self._at_work: tuple[int, float] | None = None
@@ -190,6 +194,7 @@ class EventIntake:
             answers = batch.carry_out(known)
         self.taken += len(received)
         self.changes.notify(batch.touched)
+        self.on_events(batch.touched)
         if batch.unmeasured or batch.idle or batch.limited:
             self.on_commit(batch.unmeasured, batch.idle, batch.limited)
         return [answers.get(id(h), "") if h else "" for h in parsed]
@@ -258,6 +263,7 @@ class _EventBatch:
         self.idle: set[int] = set()
         self.limited: set[int] = set()
         self.unmeasured: set[int] = set()
+        self.samples: list[ContextSample] = []
         self.redactor = Redactor()
 
     def carry_out(self, known: BatchRows) -> dict[int, str]:
@@ -289,6 +295,7 @@ class _EventBatch:
             correlator.write_back()
             matcher.write_back()
             log.write_lines(self.connection, self.rows)
+            self.intake.sampler.write(self.connection, self.samples)
             for kind, agent, at, text in self.alerts:
                 alerts.raise_agent_alert(self.connection, kind, agent, at, text)
         return answers
@@ -326,6 +333,8 @@ class _EventBatch:
         is_measured = agent["context_source"] in ("status line", "hook")
         if event.kind == "idle" and agent["thread"] and not is_measured:
             self.unmeasured.add(agent["id"])
+        if sample := build_sample(agent, event, received.at):
+            self.samples.append(sample)
         if _is_worth_a_line(event, before, agent):
             self.rows.append(self._build_row(agent, received))
         if crossing := personas.detect_crossing(agent):

@@ -16,6 +16,8 @@ from tasuki.draft.redact.redactor import Redactor
 from tasuki.fleet.store import tables
 
 _INSERT = sa.insert(tables.events).inline()  # nobody asks for the new ids
+CHANGES = "changes"
+"""The kind of the line with what an agent changed; of each agent there is only the newest."""
 EXCERPT_CHARACTERS = 300
 """Characters of a prompt or an answer that the log keeps."""
 
@@ -34,15 +36,34 @@ def note(
     Secrets in it are replaced, because every reader of the log sees it. Takes some 25 µs for a
     sentence.
     """
+    write_lines(connection, [_build_line(kind, text, agent_id, handoff_id, data)])
+
+
+def replace_line(
+    connection: sa.Connection, line: int | None, kind: str, text: str, agent_id: int
+) -> int:
+    """Write a line in place of one that says the same of an earlier time; return its id.
+
+    It comes after all others, so that readers notice it. None where the earlier line is not known:
+    it is searched among those of the agent.
+    """
+    events = tables.events.c
+    same = (events.agent_id == agent_id) & (events.kind == kind)
+    connection.execute(sa.delete(tables.events).where(same if line is None else events.id == line))
+    values = _build_line(kind, text, agent_id, None, None)
+    query = sa.insert(tables.events).values(values).returning(tables.events.c.id)
+    return int(connection.execute(query).scalar_one())
+
+
+def _build_line(
+    kind: str, text: str, agent_id: int | None, handoff_id: str | None, data: dict[str, Any] | None
+) -> dict[str, Any]:
     redactor, now = Redactor(), time.time()
     redacted: dict[str, Any] = redactor.redact_data({"text": text, "data": data or {}})
-    write_lines(
-        connection,
-        [{
-            "event_id": None, "at": now, "received_at": now, "kind": kind, "agent_id": agent_id,
-            "handoff_id": handoff_id, **redacted,
-        }],
-    )  # fmt: skip
+    return {
+        "event_id": None, "at": now, "received_at": now, "kind": kind, "agent_id": agent_id,
+        "handoff_id": handoff_id, **redacted,
+    }  # fmt: skip
 
 
 def write_lines(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:

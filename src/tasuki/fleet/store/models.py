@@ -19,6 +19,29 @@ def describe_stuck(command: str) -> str:
     return f"Nothing of it moves. {what}"
 
 
+class WorkSummary(Struct, frozen=True):
+    """What an agent has changed since it began, in one line for its card. Without secrets."""
+
+    branch: str = ""
+    """Empty where HEAD is on none."""
+    added: int = 0
+    """Lines."""
+    removed: int = 0
+    files: int = 0
+    commits: int = 0
+    command: str = ""
+    """What its program was running; empty for nothing."""
+    problem: str = ""
+    """Why the rest is not known, as a sentence; empty where it is."""
+    at: float = 0.0
+    """When that was read, in seconds since 1970."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything was changed."""
+        return bool(self.files or self.commits)
+
+
 HandoffState = Literal["running", "failed", "uncertain", "done", "cancelled"]
 
 
@@ -121,6 +144,8 @@ class FleetAgent(Struct, frozen=True):
     end_reason: str = ""
     children: tuple[str, ...] = ()
     """Sub-agents and background commands that are running."""
+    turn_at: float | None = None
+    """When the turn began that runs; None where none does."""
     context_used: float | None = None
     """Percent of the window, as reported by the harness or its thread; None where neither did."""
     context_tokens: int | None = None
@@ -142,6 +167,11 @@ class FleetAgent(Struct, frozen=True):
     """Since when nothing of it has moved, while its state is `stuck`."""
     stuck_with: str = ""
     """What it runs meanwhile, without secrets; empty where it runs nothing."""
+    begun_commit: str | None = None
+    """The commit of its folder when it began; empty where there was none, None where nobody looked."""
+    begun_branch: str = ""
+    changes: WorkSummary | None = None
+    """What it has changed; None until that was read."""
 
 
 class FleetEvent(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Deletes what is older than `keep_days`, piece by piece, so that no hook waits for it.
 
 Deleted are old lines of the log and alerts; the engine's records of workflows that ended;
-steps of handoffs that are done or cancelled; prompts that were typed; copies of threads of agents
+steps of handoffs that are done or cancelled; prompts that were typed; samples of context use; copies of threads of agents
 that ended; agents that ended and that no handoff and no successor names; and small files: suggestions for threads, locks of
 panes, reserved names of documents. Handoffs, their documents and personas stay.
 """
@@ -171,6 +171,7 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
     """Yield the deletions in an order that never leaves a reference to a deleted row."""
     events, alerts, steps = tables.events, tables.alerts, tables.steps
     handoffs, intents, agents = tables.handoffs, tables.intents, tables.agents
+    samples = tables.context_samples
     blocks, copies, parcels = tables.thread_blocks, tables.thread_copies, tables.parcels
     settled = sa.select(handoffs.c.id).where(
         handoffs.c.state.in_(SETTLED_STATES), handoffs.c.finished_at < before
@@ -189,15 +190,16 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
         ),
         *(
             sa.exists().where(table.c.agent_id == agents.c.id)
-            for table in (events, alerts, intents)
+            for table in (events, alerts, intents, samples)
         ),
     )
-    yield lambda most: _build_event_deletion(events, before, most)
+    yield lambda most: _build_oldest_deletion(events, events.c.received_at, before, most)
     yield lambda most: _build_deletion(alerts, alerts.c.id, alerts.c.at < before, most)
     yield lambda most: _build_deletion(
         steps, steps.c.handoff_id, steps.c.handoff_id.in_(settled), most
     )
     yield lambda most: _build_deletion(intents, intents.c.id, is_typed, most)
+    yield lambda most: _build_oldest_deletion(samples, samples.c.at, before, most)
     for table, key, condition in (
         (blocks, blocks.c.agent_id, blocks.c.agent_id.in_(gone_agents)),
         (copies, copies.c.agent_id, copies.c.agent_id.in_(gone_agents)),
@@ -209,12 +211,14 @@ def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:
     )
 
 
-def _build_event_deletion(events: sa.Table, before: float, most: int) -> sa.Delete:
-    """Build a deletion among the oldest lines of the log alone; the rest is not searched."""
-    columns = events.c
-    oldest = sa.select(columns.id, columns.received_at).order_by(columns.id).limit(most).subquery()
-    old = sa.select(oldest.c.id).where(oldest.c.received_at < before)
-    return sa.delete(events).where(columns.id.in_(old))
+def _build_oldest_deletion(
+    table: sa.Table, time_column: sa.Column[Any], before: float, most: int
+) -> sa.Delete:
+    """Build a deletion among the rows that were written first; the rest is not searched."""
+    id = table.c.id
+    oldest = sa.select(id, time_column.label("at")).order_by(id).limit(most).subquery()
+    old = sa.select(oldest.c.id).where(oldest.c.at < before)
+    return sa.delete(table).where(id.in_(old))
 
 
 def _build_deletion(

@@ -14,6 +14,7 @@ from msgspec import Struct
 from tasuki.errors import AgentNotFound, HandoffNotFound, PersonaNotFound
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.log import CHANGES
 from tasuki.fleet.store.models import FleetAgent, FleetEvent, FleetHandoff, Persona, StepRun
 from tasuki.text_safety import shorten_to_line
 
@@ -378,8 +379,10 @@ def list_events_after(
 
 
 def list_last_events(database: FleetDatabase, agent_id: int, limit: int) -> list[FleetEvent]:
-    """List the last lines of the log of one agent, newest first."""
-    query = _select_columns(FleetEvent, tables.events).where(tables.events.c.agent_id == agent_id)
+    """List the last lines of the log of one agent, newest first, without what it changed."""
+    query = _select_columns(FleetEvent, tables.events).where(
+        tables.events.c.agent_id == agent_id, tables.events.c.kind != CHANGES
+    )
     query = query.order_by(tables.events.c.id.desc()).limit(limit)
     with database.read() as connection:
         return [_parse_columns(FleetEvent, row) for row in connection.execute(query)]

@@ -89,6 +89,9 @@ agents = sa.Table(
     sa.Column("forked_from", sa.Integer, sa.ForeignKey("agents.id")),
     sa.Column("order_id", sa.Text, nullable=False, server_default=""),  # of another host
     sa.Column("question", sa.JSON(none_as_null=True)),  # what it asks its user
+    sa.Column("begun_commit", sa.Text),  # empty: there was none; None: nobody looked
+    sa.Column("begun_branch", sa.Text, nullable=False, server_default=""),
+    sa.Column("changes", sa.JSON(none_as_null=True)),  # a summary of its work
 )
 sa.Index("agents_by_session", agents.c.session)
 sa.Index("agents_by_token", agents.c.token_hash)
@@ -273,6 +276,20 @@ documents = sa.Table(
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("changed_at", sa.Double, nullable=False),
 )
+
+context_samples = sa.Table(
+    "context_samples",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("agent_id", sa.Integer, sa.ForeignKey("agents.id"), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("tokens", sa.Integer),  # in its context
+    sa.Column("used", sa.Double),  # percent of its window
+    sa.Column("input_tokens", sa.BigInteger),  # since its session began, as those below
+    sa.Column("output_tokens", sa.BigInteger),
+    sa.Column("cost", sa.Double),  # US dollars
+)
+sa.Index("context_samples_by_agent", context_samples.c.agent_id, context_samples.c.at)
 
 parcels = sa.Table(
     "parcels",

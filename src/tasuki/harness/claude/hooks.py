@@ -80,6 +80,8 @@ The program's own signal shows that, and also Escape, which no hook reports.
 ASKS = frozenset({"permission_prompt", "elicitation_dialog"})
 """Notifications of a question to the user; others only say that it is idle."""
 MOST_RUNNING = 20
+MOST_COST = 1e6
+"""US dollars; more is no cost of a session."""
 SECONDS = 5
 """Time limit of a hook; its script ends within about one."""
 STATES: Mapping[str, str] = {"idle": "ready", "busy": "busy", "waiting": "waiting"}
@@ -319,7 +321,18 @@ def _parse_status(payload: Mapping[str, Any]) -> AgentEvent | None:
         path=get_text(payload, "transcript_path"),
         used=used,
         window=parse_tokens(context.get("context_window_size")) or None,
+        spent_input=parse_tokens(context.get("total_input_tokens")),
+        spent_output=parse_tokens(context.get("total_output_tokens")),
+        spent_cost=_parse_cost(payload.get("cost")),
     )
+
+
+def _parse_cost(cost: object) -> float | None:
+    """Return the dollars that a session has cost; None where they are not said."""
+    total = cost.get("total_cost_usd") if isinstance(cost, Mapping) else None
+    if isinstance(total, bool) or not isinstance(total, int | float):
+        return None
+    return float(total) if 0 <= total < MOST_COST else None
 
 
 # -- the screen ------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from msgspec import UNSET
 from tasuki.fleet.agents import personas
 from tasuki.fleet.agents.agent_ends import find_lost_agents
 from tasuki.fleet.agents.persona_files import decide_lessons, list_lessons
+from tasuki.fleet.changes.pull_requests import PullRequest
+from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.exchange.host_list import find_host, read_labels
 from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.hooks.correlator import find_caller
@@ -86,6 +88,30 @@ def show_agent(fleet: NamedDependency[Fleet], id: FromPath[int]) -> dict[str, An
         "elsewhere": fleet.describe_other_host(id),
         "host_label": read_labels(fleet.database, [agent.host]).get(agent.host, ""),
     }
+
+
+@get("/agents/{id:int}/changes", sync_to_thread=True)
+def show_changes(
+    fleet: NamedDependency[Fleet],
+    id: FromPath[int],
+    since: FromQuery[Since] = "start",
+    diff: Annotated[str, QueryParameter(max_length=40)] = "",
+) -> WorkChanges:
+    """Show what an agent changed since it began, or since its last handoff document.
+
+    `diff` is `all` for the differences of every file, or the `key` of a file for its own alone
+    and whole. Where nothing can be read, `problem` is a sentence.
+    """
+    return fleet.read_changes(id, since, diff)
+
+
+@get("/agents/{id:int}/pull-request", sync_to_thread=True)
+def show_pull_request(fleet: NamedDependency[Fleet], id: FromPath[int]) -> PullRequest:
+    """Show the pull request of an agent's branch and its checks, as `gh` on its host says.
+
+    `number` is 0 where there is none; `note` says why. Asked at most once a minute.
+    """
+    return fleet.find_pull_request(id)
 
 
 @post("/agents", status_code=200, sync_to_thread=True)
@@ -361,9 +387,9 @@ def show_lineage(fleet: NamedDependency[Fleet], slug: FromPath[str]) -> dict[str
 
 HANDLERS: dict[str, list[HTTPRouteHandler]] = {
     "agents": [
-        list_agents, show_agent, start_agent, adopt_agent, find_own_agent, list_lost_agents,
-        recover_agents, send_text, resume_agent, show_screen, press_key, answer_agent, stop_agent,
-        hand_off,        fork_agent,
+        list_agents, show_agent, show_changes, show_pull_request, start_agent, adopt_agent, find_own_agent, list_lost_agents,
+        recover_agents, send_text, resume_agent, show_screen, press_key, answer_agent, stop_agent, hand_off,
+        fork_agent,
     ],
     "handoffs": [list_handoffs, show_handoff, order_handoff],
     "personas": [

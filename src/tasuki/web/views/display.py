@@ -119,7 +119,7 @@ MOST_DOCUMENT_BYTES = 1 << 20
 """Most bytes of a handoff document that are shown."""
 _AGENT_FIELDS = (
     "goal", "arguments", "end_reason", "waiting_for", "children", "last_words", "limit_text",
-    "stuck_with",
+    "stuck_with", "begun_branch", "changes",
 )  # fmt: skip
 _HANDOFF_FIELDS = ("reason", "context", "goal", "injection_prompt", "failure", "notes")
 

@@ -20,6 +20,7 @@ from tasuki.fleet.store.models import (
     FleetAgent,
     FleetHandoff,
     Persona,
+    WorkSummary,
     describe_stuck,
 )
 from tasuki.fleet.store.queries import (
@@ -97,6 +98,8 @@ class AgentCard(Struct, frozen=True):
     host_id: str = ""
     asleep: bool = False
     """Its host is away or off: nothing reaches it now."""
+    work: WorkSummary | None = None
+    """What it has changed."""
     question: AgentQuestion | None = None
     """What it asks, where it waits for an answer and nothing else is in the way."""
     role: str = ""
@@ -267,6 +270,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         asleep=asleep,
         role=persona.role if persona else "",
         question=question,
+        work=agent.changes,
     )  # fmt: skip
 
 
@@ -320,7 +324,8 @@ def _describe_activity(agent: FleetAgent) -> str:
     if agent.state == "idle":
         return "Ready for a prompt"
     if agent.state == "busy":
-        return "Works on a prompt"
+        command = agent.changes.command if agent.changes else ""
+        return f"Runs {command}" if command else "Works on a prompt"
     return "Its program is being started" if agent.state == "starting" else ""
 
 

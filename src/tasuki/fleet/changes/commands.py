@@ -1,0 +1,41 @@
+"""The command that an agent runs just now, from the processes below its program."""
+
+import os
+import time
+
+from tasuki.draft.redact.redactor import Redactor
+from tasuki.fleet.store.models import FleetAgent
+from tasuki.launch.process_tree import TICKS_PER_SECOND, ProcessTree, read_command
+from tasuki.text_safety import clean_for_display, shorten_to_line
+
+COMMAND_CHARACTERS = 160
+SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh"})
+EARLY_SECONDS = 1.0
+"""A turn is reported a moment after it began."""
+
+
+def find_command(agent: FleetAgent, tree: ProcessTree | None) -> str:
+    """Return the command that the current turn of an agent has begun, without secrets.
+
+    Servers of its tools, which began before the turn, are left out. Of several it is the first that
+    is no shell. Empty where it runs none, or where this system does not tell.
+    """
+    program = agent.process or agent.pid
+    if tree is None or not program or agent.turn_at is None:
+        return ""
+    since = _convert_to_ticks(agent.turn_at - EARLY_SECONDS)
+    commands = [read_command(p.pid) for p in tree.list_below(program) if p.started >= since]
+    commands = [command for command in commands if command]
+    chosen = next((command for command in commands if not _is_shell(command)), "")
+    chosen = chosen or (commands[-1] if commands else "")
+    return shorten_to_line(Redactor().redact(clean_for_display(chosen)), COMMAND_CHARACTERS)
+
+
+def _is_shell(command: str) -> bool:
+    return os.path.basename(command.split(" ", 1)[0]).lstrip("-") in SHELLS
+
+
+def _convert_to_ticks(moment: float) -> float:
+    """Return a moment in the ticks since boot in which a process says when it began."""
+    since_boot = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return (since_boot - (time.time() - moment)) * TICKS_PER_SECOND

@@ -1,0 +1,158 @@
+"""What agents did when: spans of states, from the lines that the fleet's log keeps.
+
+prompt ── busy ── waiting ── busy ── idle      a line begins a span, the next one ends it
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from tasuki.fleet.store import tables
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import FleetAgent
+
+SpanState = Literal["busy", "waiting", "idle", "handoff"]
+"""waiting: for the operator, also because nothing moves. idle: also at a usage limit."""
+MOST_LINES = 50_000
+"""Lines of the log that are read: the newest."""
+_BEGUN: dict[str, SpanState] = {
+    "started": "idle", "prompt": "busy", "busy": "busy", "idle": "idle", "limited": "idle",
+    "waiting": "waiting", "stuck": "waiting", "compacting": "busy", "compacted": "busy",
+}  # fmt: skip
+"""The state that a line of the log begins."""
+_BEFORE: dict[str, SpanState] = {
+    "prompt": "idle", "busy": "waiting", "idle": "busy", "limited": "busy", "waiting": "busy",
+    "stuck": "busy", "compacting": "busy", "compacted": "busy", "ended": "idle",
+}  # fmt: skip
+"""The state before a line, where no earlier one is known."""
+_NOW: dict[str, SpanState] = {
+    "idle": "idle", "busy": "busy", "waiting": "waiting", "stuck": "waiting",
+    "compacting": "busy", "limited": "idle",
+}  # fmt: skip
+
+
+class StateSpan(Struct, frozen=True):
+    """A stretch of time in one state; seconds since 1970."""
+
+    state: SpanState
+    begin: float
+    end: float
+
+
+class StateLine(Struct, frozen=True):
+    """A line of the log that begins a state."""
+
+    kind: str
+    at: float
+
+
+class AgentTimeline(Struct, frozen=True):
+    """An agent and its spans, oldest first, without overlap."""
+
+    agent: FleetAgent
+    spans: tuple[StateSpan, ...]
+
+    def measure(self, state: SpanState) -> float:
+        """Return the seconds in a state."""
+        return sum(span.end - span.begin for span in self.spans if span.state == state)
+
+
+def build_timelines(
+    database: FleetDatabase, agents: Sequence[FleetAgent], begin: float, end: float
+) -> list[AgentTimeline]:
+    """Build the timelines of agents between two times; those that did not live then are left out."""
+    ids = [agent.id for agent in agents]
+    lines, handoffs = _load_lines(database, ids, begin), _load_handoffs(database, ids, begin)
+    timelines = []
+    for agent in agents:
+        life = max(begin, agent.started_at), min(end, agent.ended_at or end)
+        if life[0] >= life[1]:
+            continue
+        spans = build_spans(agent, lines.get(agent.id, []), *life)
+        for handed in handoffs.get(agent.id, []):
+            spans = _lay_over(spans, handed)
+        timelines.append(AgentTimeline(agent, tuple(spans)))
+    return timelines
+
+
+def build_spans(
+    agent: FleetAgent, lines: Iterable[StateLine], begin: float, end: float
+) -> list[StateSpan]:
+    """Build the spans of an agent between two times from the lines of that time, oldest first."""
+    known = [line for line in lines if line.kind in _BEGUN or line.kind == "ended"]
+    inside = [line for line in known if begin <= line.at < end]
+    if inside:
+        state = _BEFORE.get(inside[0].kind)
+    else:
+        state = _NOW.get(agent.state, "idle") if agent.state_at <= begin else None
+    spans: list[StateSpan] = []
+    since = begin
+    for line in inside:
+        spans = _append(spans, state, since, line.at)
+        state, since = _BEGUN.get(line.kind), line.at
+    return _append(spans, state, since, end)
+
+
+def _append(
+    spans: list[StateSpan], state: SpanState | None, begin: float, end: float
+) -> list[StateSpan]:
+    """Append a span, joined with the last one if that is of the same state."""
+    if state is None or end <= begin:
+        return spans
+    if spans and spans[-1].state == state and spans[-1].end == begin:
+        return [*spans[:-1], StateSpan(state, spans[-1].begin, end)]
+    return [*spans, StateSpan(state, begin, end)]
+
+
+def _lay_over(spans: Sequence[StateSpan], handed: StateSpan) -> list[StateSpan]:
+    """Lay the span of a handoff over others, which end before it and go on after it."""
+    laid: list[StateSpan] = []
+    for span in spans:
+        begin, end = max(span.begin, handed.begin), min(span.end, handed.end)
+        if begin >= end:
+            laid.append(span)
+            continue
+        parts = (
+            (span.state, span.begin, begin), ("handoff", begin, end), (span.state, end, span.end),
+        )  # fmt: skip
+        for state, since, until in parts:
+            laid = _append(laid, state, since, until)  # type: ignore[arg-type]
+    return laid
+
+
+def _load_lines(
+    database: FleetDatabase, ids: Sequence[int], begin: float
+) -> dict[int, list[StateLine]]:
+    events = tables.events.c
+    query = (
+        sa.select(events.agent_id, events.kind, events.at)
+        .where(
+            events.agent_id.in_(sa.bindparam("ids", expanding=True)),
+            events.at >= begin, events.kind.in_([*_BEGUN, "ended"]),
+        )
+        .order_by(events.id.desc())
+        .limit(MOST_LINES)
+    )  # fmt: skip
+    lines: dict[int, list[StateLine]] = defaultdict(list)
+    with database.read() as connection:
+        for agent_id, kind, at in connection.execute(query, {"ids": list(ids)}):
+            lines[agent_id].append(StateLine(kind, at))
+    return {id: sorted(found, key=lambda line: line.at) for id, found in lines.items()}
+
+
+def _load_handoffs(
+    database: FleetDatabase, ids: Sequence[int], begin: float
+) -> dict[int, list[StateSpan]]:
+    handoffs = tables.handoffs.c
+    query = sa.select(handoffs.agent_id, handoffs.created_at, handoffs.finished_at).where(
+        handoffs.agent_id.in_(sa.bindparam("ids", expanding=True)),
+        ~handoffs.fork, handoffs.finished_at.is_(None) | (handoffs.finished_at >= begin),
+    )  # fmt: skip
+    spans: dict[int, list[StateSpan]] = defaultdict(list)
+    with database.read() as connection:
+        for agent_id, created_at, finished_at in connection.execute(query, {"ids": list(ids)}):
+            spans[agent_id].append(StateSpan("handoff", created_at, finished_at or float("inf")))
+    return spans
