@@ -9,7 +9,8 @@ import msgspec
 from tasuki.errors import AlreadyUnderWay, NotPossible
 from tasuki.fleet.agents.agent_ends import LostAgent, find_lost_agents
 from tasuki.fleet.agents.lifecycle import StartRequest
-from tasuki.fleet.delivery.messages import read_screen
+from tasuki.fleet.delivery.terminals import KnownTerminal, TerminalReader, read_screen
+from tasuki.fleet.delivery.typed_keys import TypedKeys
 from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
 from tasuki.fleet.exchange.orders import HostOrders
 from tasuki.fleet.exchange.requests import HostRequests
@@ -39,6 +40,7 @@ class FleetOrders:
     host: str
     root: Path
     panes: TmuxPanes
+    terminals: TerminalReader
     local: LocalOrders
     orders: HostOrders
     requests: HostRequests
@@ -90,6 +92,32 @@ class FleetOrders:
         if (host := self._find_host(agent_id)) != self.host:
             return str(self.requests.ask(host, "screen", {"agent_id": agent_id}))
         return read_screen(self.panes, queries.load_agent(self.database, agent_id))
+
+    def read_terminal(
+        self,
+        agent_id: int,
+        known: KnownTerminal = KnownTerminal(),  # noqa: B008 a frozen struct
+    ) -> dict[str, Any]:
+        """Return the terminal of an agent with colours and the rows above, without secrets.
+
+        A `TerminalView`, without what the asker knows, and only `{"tag"}` where that is all.
+        Raises AgentNotFound, NotPossible, HostAway.
+        """
+        if (host := self._find_host(agent_id)) != self.host:
+            arguments = {"agent_id": agent_id, "known": msgspec.to_builtins(known)}
+            return dict(self.requests.ask(host, "terminal", arguments))
+        return self.terminals.read_terminal(self._load_agent(agent_id), known)
+
+    def type_keys(self, agent_id: int, keys: TypedKeys) -> None:
+        """Type keys, texts and pastes into an agent's pane, in order, once for each batch.
+
+        Raises AgentNotFound, NotPossible, HostAway.
+        """
+        arguments = {"agent_id": agent_id, "keys": msgspec.to_builtins(keys)}
+        if (host := self._find_host(agent_id)) != self.host:
+            self.requests.ask(host, "type_keys", arguments)
+        else:
+            self.local.type_keys(arguments)
 
     def press_key(self, agent_id: int, key: str) -> None:
         """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""

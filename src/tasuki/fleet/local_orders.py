@@ -20,6 +20,7 @@ from tasuki.fleet.agents.lifecycle import StartRequest, check_folder, check_hook
 from tasuki.fleet.agents.personas import check_available
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.delivery.typed_keys import KeyTypist, TypedKeys
 from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.exchange.shared_files import delete_parcels, share_persona
 from tasuki.fleet.handoff import commands, moves
@@ -73,6 +74,7 @@ class LocalOrders:
     def __init__(self, fleet: OrderedFleet) -> None:
         self.fleet = fleet
         self.database = fleet.database
+        self._typist = KeyTypist(fleet.database, fleet.delivery)
         self._orders: Mapping[str, Callable[[str, dict[str, Any]], Any]] = {
             "start": self.start_agent, "adopt": self.adopt_agent, "send": self.send_text,
             "resume": self.resume_agent, "stop": self.stop_agent, "handoff": self.hand_off,
@@ -160,6 +162,13 @@ class LocalOrders:
         agent_id = arguments["agent_id"]
         press_key(self.database, self.fleet.delivery, agent_id, arguments["key"])
         self.fleet.changes.notify([agent_id])
+
+    def type_keys(self, arguments: Mapping[str, Any]) -> None:
+        """Type keys into an agent's pane. Raises NotPossible."""
+        agent_id = arguments["agent_id"]
+        keys = msgspec.convert(arguments["keys"], TypedKeys)
+        if self._typist.type_keys(agent_id, keys):
+            self.fleet.changes.notify([agent_id])
 
     # -- handoffs ----------------------------------------------------------------------
 
