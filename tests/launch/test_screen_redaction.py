@@ -11,7 +11,7 @@ from waiting import retry_until
 
 from tasuki.draft.redact.redactor import redact
 from tasuki.draft.redact.screen import redact_screen
-from tasuki.fleet.delivery.messages import read_screen
+from tasuki.fleet.delivery.terminals import read_screen
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.launch.tmux.panes import TmuxPanes
 from tasuki.launch.tmux.server import Tmux

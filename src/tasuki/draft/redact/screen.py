@@ -82,7 +82,7 @@ def _join_rows(
     for number, row in enumerate(rows):
         parts.append(row)
         places += [(number, position) for position in range(len(row))]
-        if not joined[number]:
+        if not joined[number] and number < len(rows) - 1:
             parts.append("\n")
             places.append(None)
     return "".join(parts), places

@@ -29,7 +29,7 @@ MOST_GROWN = 300
 CONTEXT_ROWS = 80
 """Rows before a changed one that are searched with it: a secret may begin in one of them."""
 MOST_PANES = 32
-_BLANKS_AND_FRAMES = " \t\xa0|\u2502\u2503\u2551"
+_FRAMES = "|\u2502\u2503\u2551"
 
 
 class TerminalView(Struct, frozen=True):
@@ -96,7 +96,7 @@ class TerminalReader:
             try:
                 self._refresh(pane, agent.pane)
             except PaneGone as error:
-                raise NotPossible(str(error)) from error
+                raise NotPossible(describe_gone_pane(agent)) from error
             if known.tag == pane.tag:
                 return {"tag": pane.tag}
             view: dict[str, Any] = msgspec.to_builtins(_build_view(pane, known))
@@ -169,11 +169,16 @@ def read_screen(panes: TmuxPanes, agent: FleetAgent) -> str:
     try:
         capture = panes.capture_terminal(agent.pane, CONTEXT_ROWS)
     except PaneGone as error:
-        raise NotPossible(str(error)) from error
+        raise NotPossible(describe_gone_pane(agent)) from error
     rows = (*capture.above, *capture.screen)
     texts, ties = [row.text for row in rows], join_rows(rows, capture.columns)
     text = hide_rows(texts, ties, find_row_secrets(texts, ties), len(capture.above))
     return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
+
+
+def describe_gone_pane(agent: FleetAgent) -> str:
+    """Say that the pane of an agent cannot be read any more."""
+    return f"The tmux pane {agent.pane} of agent {agent.id} is gone, or its program has ended."
 
 
 def _drop_first(pane: _Pane, count: int) -> None:
@@ -220,10 +225,12 @@ def join_rows(rows: Sequence[TerminalRow], columns: int) -> list[str]:
     """Return what ties each row to the next: the terminal wrapped it, or it reaches the edge."""
     ties = []
     for row, following in zip(rows, [*rows[1:], TerminalRow("")], strict=True):
+        text = row.text.rstrip()
         is_full = (
-            count_columns(row.text.rstrip()) >= columns - 1
-            and row.text.rstrip()[-1] not in _BLANKS_AND_FRAMES
-            and following.text[:1] not in ("", *_BLANKS_AND_FRAMES)
+            count_columns(text) >= max(1, columns - 1)
+            and text[-1] not in _FRAMES
+            and following.text.strip() != ""
+            and following.text[0] not in _FRAMES
         )
         ties.append("wrapped" if row.continues else "full" if is_full else "")
     return ties
