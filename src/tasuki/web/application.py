@@ -38,6 +38,7 @@ from tasuki.web.pages.threads import remote
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
+from tasuki.web.views.notices import PageNotices
 
 LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
 """Kinds of lines that also go into the server's own log."""
@@ -99,7 +100,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, **dependencies,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "notices": PageNotices(), **dependencies,
         }),
     )  # fmt: skip
     app.hosts = hosts
