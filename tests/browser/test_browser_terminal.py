@@ -90,7 +90,9 @@ def test_the_terminal_has_colours_and_no_secrets(desk: Desk, browsing: Browsing)
     ground = page.locator(".xterm-rows span").filter(has_text="true").evaluate("one => window.getComputedStyle(one).backgroundColor")  # fmt: skip
     light = page.evaluate(colour)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"before => ({colour})() !== before", arg=light)
+    page.wait_for_function(
+        f"before => [...document.querySelectorAll('.xterm-rows span')].some(one => one.textContent === 'red') && ({colour})() !== before", arg=light
+    )  # fmt: skip
     shown = page.evaluate(ROWS)
 
     assert ground == "rgb(10, 20, 30)"
@@ -98,6 +100,31 @@ def test_the_terminal_has_colours_and_no_secrets(desk: Desk, browsing: Browsing)
     assert "[REDACTED:github-token]" in shown.replace("\n", "")
     assert not any(TOKEN[n : n + 6] in shown for n in range(4, 34))
     assert page.locator("#terminal style").count() == 0
+
+
+CONTRASTS = """() => {
+  const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map(one => one / 255)
+    .map(one => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ground = (one) => { const own = window.getComputedStyle(one).backgroundColor; return own === "rgba(0, 0, 0, 0)" ? ground(one.parentElement) : own; };
+  return [...document.querySelectorAll(".xterm-rows span")].filter(one => /[a-z]{2}/.test(one.textContent)).map(one => {
+    const pair = [light(window.getComputedStyle(one).color), light(ground(one))];
+    return [one.textContent, (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05)]; }).filter(([, ratio]) => ratio < 4.4);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_colour_can_be_read(desk: Desk, browsing: Browsing, scheme: str) -> None:
+    """Each of the sixteen colours, inverse too, and white or black on a ground."""
+    numbers = (*range(30, 38), *range(90, 98))
+    desk.shows(
+        "".join(f"\x1b[{n}mink\x1b[m \x1b[7;{n}minverse\x1b[m \x1b[37;{n + 10}mwhite\x1b[m \x1b[30;{n + 10}mblack\x1b[m\n" for n in numbers)
+        + "\x1b[7minverse\x1b[m \x1b[1;7;38;5;200;48;2;1;2;3mboth\x1b[m last\n"
+    )  # fmt: skip
+    page = opened(desk, browsing, "last", scheme=scheme)
+    swapped = page.locator(".xterm-rows span").filter(has_text="both").evaluate("one => window.getComputedStyle(one).backgroundColor")  # fmt: skip
+
+    assert page.evaluate(CONTRASTS) == []
+    assert swapped == "rgb(255, 0, 215)"
 
 
 def test_scroll_and_selection_stay_while_the_pane_changes(desk: Desk, browsing: Browsing) -> None:

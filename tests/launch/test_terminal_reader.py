@@ -181,7 +181,13 @@ def test_wrapped_rows_are_one_line(desk: Desk) -> None:
     desk.write(f"{'a' * 45}\n{'b' * 39}語c\nend\n")
     desk.sees("end")
 
-    assert desk.screen[:5] == ["a" * 40, "aaaaa\n", "b" * 39 + desk.screen[2][39:], "語c\n", "end\n"]
+    assert desk.screen[:5] == [
+        "a" * 40,
+        "aaaaa\n",
+        "b" * 39 + desk.screen[2][39:],
+        "語c\n",
+        "end\n",
+    ]
     assert not desk.screen[2].endswith("\n")
 
 
@@ -256,7 +262,9 @@ def test_keys_texts_and_pastes_come_in_order(typed: Callable[..., str]) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["; kill-server", "#{pane_id} $(x)", "-H 61", "'\"\\", "~ \\; {a}"])
+@pytest.mark.parametrize(
+    "text", ["; kill-server", "#{pane_id} $(x)", "-H 61", "'\"\\", "~ \\; {a}"]
+)
 def test_no_text_is_a_command(typed: Callable[..., str], text: str) -> None:
     """What has a meaning for tmux or a shell arrives as it is."""
     assert typed(TypedText(text)) == f"{text}|end"

@@ -15,8 +15,8 @@
   const TOKEN = /\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b[a-z0-9]|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+/g;
   const PALETTES = {
     light: {
-      black: "#1c1c1a", red: "#ad241c", green: "#1d6a40", yellow: "#845000", blue: "#1d5ba6", magenta: "#8a2f8f", cyan: "#0b6570", white: "#5a5a54",
-      brightBlack: "#6b6b64", brightRed: "#c0392f", brightGreen: "#237a4b", brightYellow: "#8f5c00", brightBlue: "#2a6cbd", brightMagenta: "#9c41a1", brightCyan: "#127783", brightWhite: "#1c1c1a",
+      black: "#1c1c1a", red: "#ad241c", green: "#1d6a40", yellow: "#845000", blue: "#1d5ba6", magenta: "#8a2f8f", cyan: "#0b6570", white: "#d8d8d2",
+      brightBlack: "#6b6b64", brightRed: "#c0392f", brightGreen: "#237a4b", brightYellow: "#8f5c00", brightBlue: "#2a6cbd", brightMagenta: "#9c41a1", brightCyan: "#127783", brightWhite: "#ffffff",
       selectionBackground: "#b8cfee",
     },
     dark: {
@@ -61,6 +61,24 @@
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
+
+  // -- xterm corrects the contrast of inverse text as if it were not: so its two colours are swapped here ----
+  const COLOURS = /(?:^|;)(?:([34]8;(?:5;\d+|2;\d+;\d+;\d+))|(3[0-7]|4[0-7]|9[0-7]|10[0-7]))(?=;|$)/g;
+  const asNumbers = (hex) => hex.match(/[0-9a-f]{2}/gi).map((one) => parseInt(one, 16)).join(";");
+  const swapLayer = (colour) => {
+    const [first, ...rest] = colour.split(";");
+    const other = Number(first) + ((first >= 40 && first < 50) || first >= 100 ? -10 : 10);
+    return [other, ...rest].join(";");
+  };
+  const swap = (style) => {
+    const colours = [...style.matchAll(COLOURS)].map((found) => found[1] || found[2]);
+    const isGround = (colour) => /^(?:4|10)/.test(colour);
+    const ink = colours.find((one) => !isGround(one)) || `38;2;${asNumbers(token("--text"))}`;
+    const ground = colours.find(isGround) || `48;2;${asNumbers(token("--sunken"))}`;
+    const others = style.replace(COLOURS, "").split(";").filter((one) => one && one !== "7");
+    return [...others, swapLayer(ground), swapLayer(ink)].join(";");
+  };
+  const withoutInverse = (line) => line.replace(/\x1b\[((?:[1-6];)*7(?:;[\d;]*)?)m/g, (_, style) => `\x1b[${swap(style)}m`);
 
   // -- keys -----------------------------------------------------------------------------
   const nameKey = (sequence) => {
@@ -167,7 +185,7 @@
       listen(document, "selectionchange", () => this.settle());
       listen(document, "visibilitychange", () => { if (!document.hidden) this.askSoon(0); });
       listen(window, "resize", () => { this.fit(); this.showAll(); });
-      listen(dark, "change", () => { this.term.options.theme = theme(); });
+      listen(dark, "change", () => { this.term.options.theme = theme(); this.showAll(); });
     }
 
     // -- what is shown -------------------------------------------------------------------
@@ -251,15 +269,14 @@
     showAll() {
       if (!this.view) return;
       if (this.isWrapped()) { this.showText(); return; }
-      this.term.reset();
-      this.term.write(this.draw(this.lines));
+      this.term.write(`\x1bc${this.draw(this.lines)}`);
     }
 
     draw(lines) { // only a line that the terminal itself has wrapped may go on in the next row
       let text = "";
       let goes = false;
       for (const line of lines) {
-        text += (goes ? "\x1b[?7h" : "\x1b[?7l") + line;
+        text += (goes ? "\x1b[?7h" : "\x1b[?7l") + withoutInverse(line);
         goes = !line.endsWith("\n");
       }
       const cursor = this.view.cursor;
