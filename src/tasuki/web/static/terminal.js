@@ -161,6 +161,7 @@
       this.note.setAttribute("role", "status");
       this.toggle = make("button", "btn end");
       this.toggle.type = "button";
+      this.toggle.hidden = true;
       this.toggle.addEventListener("click", () => { this.wrapped = !this.isWrapped(); this.fit(); this.showAll(); });
       say.append(this.help, this.note, this.toggle);
       this.place.append(this.problem, this.box, this.text, say);
@@ -312,6 +313,7 @@
       this.text.hidden = !wrapped;
       this.box.hidden = wrapped;
       this.help.hidden = wrapped && this.canType;
+      this.toggle.hidden = false;
       this.toggle.textContent = wrapped ? "Show as terminal" : "Show as text";
       if (wrapped) return;
       this.term.options.fontSize = size;
