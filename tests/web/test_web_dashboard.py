@@ -58,7 +58,7 @@ def test_another_key_signs_nobody_in(served: Served, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/agents/1", "/handoffs", "/live", "/agents/1/screen", "/cards?ids=1"]
+    "path", ["/", "/agents/1", "/handoffs", "/live", "/agents/1/terminal", "/cards?ids=1"]
 )
 def test_nothing_is_shown_without_a_session(served: Served, path: str) -> None:
     """Every page needs the session; the operator's token, which pages cannot send, does not stand for it."""

@@ -1,5 +1,6 @@
 """The terminal's addresses as a browser uses them, and forms that were sent: loaded again, asked for, refused."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from visitors import Visitor, words
 from web_servers import Served, serving
 
+import tasuki
 from tasuki.web.views import notices
 from tasuki.web.views.notices import PageNotices
 
@@ -132,3 +134,15 @@ def test_notices_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.find(kept.add("more"), str) == "more"
     assert kept.find(key, str) is None
     assert kept.find(others[5], int) == 5
+
+
+def test_what_is_vendored_is_what_was_published() -> None:
+    """The scripts of others are the bytes of their packages, each with its licence beside it."""
+    folder = Path(tasuki.__file__).parent / "web" / "static" / "vendor"
+    published = {
+        "xterm-5.5.0.min.js": "1f991ac3b4b283ebf96e60ae23a00a52765dd3a2e46fa6fdda9f1aab032f7495", "xterm-5.5.0.css": "ba8e6985669488981ccf40c0cefe3aba80722cb6c92de7ad628b0bd717faf2b6",
+    }  # fmt: skip
+    found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in published}
+
+    assert found == published
+    assert "Permission is hereby granted" in (folder / "xterm-LICENSE").read_text()

@@ -28,14 +28,9 @@ ScreenCell = tuple[int, int]
 """A part of a line: its start and end in the text."""
 
 
-def redact_screen(text: str, above: str = "") -> str:
-    """Return the text of a screen without secrets, also those that continue on the next line.
-
-    `above` are the lines over it, in which a secret may begin.
-    """
-    above = above and above.removesuffix("\n") + "\n"
-    text = above + text
-    return Redactor().redact(_hide_characters(text, _find_hidden(text), len(above)))
+def redact_screen(text: str) -> str:
+    """Return the text of a screen without secrets, also those that continue on the next line."""
+    return Redactor().redact(_hide_characters(text, _find_hidden(text)))
 
 
 def find_row_secrets(rows: Sequence[str], joins: Sequence[str]) -> list[dict[int, str]]:
@@ -70,7 +65,7 @@ def hide_rows(
         for position, place in enumerate(places)
         if place and place[1] in hidden[place[0]]
     }
-    return Redactor().redact(_hide_characters(text, kinds, 0))
+    return Redactor().redact(_hide_characters(text, kinds))
 
 
 def _join_rows(
@@ -98,15 +93,14 @@ def _find_hidden(text: str) -> dict[int, str]:
     return hidden
 
 
-def _hide_characters(text: str, hidden: dict[int, str], position: int) -> str:
-    """Return the text from `position` on, with a mark for each run of hidden characters."""
-    parts, first = [], position
-    while position < len(text):
+def _hide_characters(text: str, hidden: dict[int, str]) -> str:
+    """Return the text with a mark for each run of hidden characters."""
+    parts = []
+    for position, letter in enumerate(text):
         if position not in hidden:
-            parts.append(text[position])
-        elif position == first or position - 1 not in hidden:
+            parts.append(letter)
+        elif position - 1 not in hidden:
             parts.append(f"[REDACTED:{hidden[position]}]")
-        position += 1
     return "".join(parts)
 
 

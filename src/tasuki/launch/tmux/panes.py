@@ -177,29 +177,20 @@ class TmuxPanes(PaneInput):
         lines = self._run(("list-panes", "-a", "-F", _FORM)).splitlines()
         return {state.pane: state for state in map(_parse_state, lines) if state}
 
-    def capture_screen(self, pane: str, above: int = 0) -> Screenshot:
-        """Capture the screen of a pane as plain text, its title and process, and the lines above.
+    def capture_screen(self, pane: str) -> Screenshot:
+        """Capture the screen of a pane as plain text, its title and process.
 
         One call. Raises PaneGone where the pane is gone or its program has ended.
         """
-        mark = f"above-{secrets.token_hex(8)}"
-        above_commands = (
-            ("capture-pane", "-p", "-J", "-S", str(-above), "-E", "-1", "-t", check_pane(pane)),
-            ("display-message", "-p", "-t", pane, mark),
-        )
         out = self._run(
-            *(above_commands if above else ()),
             ("capture-pane", "-p", "-J", "-t", check_pane(pane)),
             ("display-message", "-p", "-t", pane, _LOOK),
         )
-        lines_above = ""
-        if above:
-            lines_above, _, out = out.partition(f"{mark}\n")
         text, _, last = out.removesuffix("\n").rpartition("\n")
         pane_id, dead, pid, title = (*last.split("\t", 3), "", "", "")[:4]
         if pane_id != pane or dead == "1":
             raise PaneGone(f"The agent's tmux pane {pane} is gone, or its program has ended.")
-        return Screenshot(text, title, int(pid), above=lines_above)
+        return Screenshot(text, title, int(pid))
 
     def capture_terminal(self, pane: str, above: int) -> TerminalCapture:
         """Capture the screen of a pane with its styles, and at most `above` rows above it.

@@ -70,14 +70,6 @@ def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
         return {"screen": "", "problem": str(error)}
 
 
-@get("/agents/{id:int}/screen", sync_to_thread=True, include_in_schema=False)
-def show_screen(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
-    """Show what its pane shows now, as a piece of its page."""
-    return templates.render_page(request, "screen.html", **_read_screen(fleet, id), id=id)
-
-
 @post("/agents/{id:int}/send", sync_to_thread=True, include_in_schema=False)
 def send_text(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
@@ -236,6 +228,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, show_screen, send_text, show_stop_form, stop_agent, show_new_agent,
+    show_agent, send_text, show_stop_form, stop_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip
