@@ -224,7 +224,9 @@ def open_terminal(world: World, browsing: Browsing, options: argparse.Namespace)
     for what, command in commands.items():
         made = world.tmux("new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_id} #{pane_pid}", command)  # fmt: skip
         pane, pid = made.split()
-        world.sql(f"UPDATE agents SET pane = '{pane}', pid = {pid}, adopted = 1 WHERE id = 1")
+        world.sql(
+            f"UPDATE agents SET pane = '{pane}', pid = {pid}, adopted = 1, host = (SELECT id FROM hosts LIMIT 1) WHERE id = 1"
+        )
         page = operator(browsing.page(world.origin()), world.link())
         page.goto("/agents/1")
         page.wait_for_selector(".xterm-rows")

@@ -236,6 +236,19 @@ def test_a_pane_that_is_gone(desk: Desk) -> None:
         desk.look()
 
 
+def test_the_pane_of_another_program_is_not_shown(desk: Desk) -> None:
+    """After a restart of tmux the id of an agent's pane may be that of any program."""
+    desk.write("private\n")
+    desk.sees("private")
+    other = FleetAgent(1, "claude", "idle", 0.0, "/", "host", 0.0, pane="%0", pid=1)
+    for read in (
+        lambda: desk.reader.read_terminal(other, KnownTerminal()),
+        lambda: terminals.read_screen(desk.panes, other),
+    ):
+        with pytest.raises(NotPossible, match="%0 of agent 1 is gone"):
+            read()
+
+
 # -- typing ------------------------------------------------------------------------------
 
 

@@ -28,7 +28,8 @@ MOST_GROWN = 300
 """New rows above the screen that are added to those that are known."""
 CONTEXT_ROWS = 80
 """Rows before a changed one that are searched with it: a secret may begin in one of them."""
-MOST_PANES = 32
+MOST_PANES = 12
+"""Panes of which the rows above the screen are kept in memory."""
 _FRAMES = "|\u2502\u2503\u2551"
 
 
@@ -94,7 +95,7 @@ class TerminalReader:
         pane = self._find_pane(f"{agent.pane} {agent.pid}")
         with pane.lock:
             try:
-                self._refresh(pane, agent.pane)
+                self._refresh(pane, agent)
             except PaneGone as error:
                 raise NotPossible(describe_gone_pane(agent)) from error
             if known.tag == pane.tag:
@@ -110,8 +111,9 @@ class TerminalReader:
                 self._panes.popitem(last=False)
             return pane
 
-    def _refresh(self, pane: _Pane, id: str) -> None:
-        capture = self.panes.capture_terminal(id, CHECKED_ROWS)
+    def _refresh(self, pane: _Pane, agent: FleetAgent) -> None:
+        id, capture = agent.pane, self.panes.capture_terminal(agent.pane, CHECKED_ROWS)
+        _check_process(capture, agent)
         if capture == pane.capture:
             return
         above = self._extend_above(pane, id, capture)
@@ -168,12 +170,19 @@ def read_screen(panes: TmuxPanes, agent: FleetAgent) -> str:
         raise NotPossible("Agent has no tmux pane")
     try:
         capture = panes.capture_terminal(agent.pane, CONTEXT_ROWS)
+        _check_process(capture, agent)
     except PaneGone as error:
         raise NotPossible(describe_gone_pane(agent)) from error
     rows = (*capture.above, *capture.screen)
     texts, ties = [row.text for row in rows], join_rows(rows, capture.columns)
     text = hide_rows(texts, ties, find_row_secrets(texts, ties), len(capture.above))
     return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
+
+
+def _check_process(capture: TerminalCapture, agent: FleetAgent) -> None:
+    """Raise PaneGone for the pane of another program: tmux gives an id again after a restart."""
+    if agent.pid and capture.pid != agent.pid:
+        raise PaneGone(describe_gone_pane(agent))
 
 
 def describe_gone_pane(agent: FleetAgent) -> str:

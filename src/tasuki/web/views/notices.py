@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 UNSEEN_SECONDS = 600.0
 SEEN_SECONDS = 60.0
 """How long a page that was shown says it again: it is made anew whenever something changes."""
+TEXT_SECONDS = 3600.0
+"""The same for a text that was refused and must stay typed in."""
 MOST_NOTICES = 256
 
 N = TypeVar("N")
@@ -22,14 +24,16 @@ class PageNotices:
     """Notices by their keys, which cannot be guessed; from any thread."""
 
     def __init__(self) -> None:
-        self._notices: OrderedDict[str, tuple[float, bool, Any]] = OrderedDict()
+        self._notices: OrderedDict[str, tuple[float, float, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def add(self, notice: object) -> str:
-        """Keep a notice; return its key."""
+    def add(self, notice: object, seconds: float = 0.0) -> str:
+        """Keep a notice, for `seconds` from when it is first shown; return its key."""
         key = secrets.token_urlsafe(12)
         with self._lock:
-            self._notices[key] = (time.monotonic() + UNSEEN_SECONDS, False, notice)
+            self._notices[key] = (
+                time.monotonic() + UNSEEN_SECONDS, seconds or SEEN_SECONDS, notice,
+            )  # fmt: skip
             while len(self._notices) > MOST_NOTICES:
                 self._notices.popitem(last=False)
         return key
@@ -38,9 +42,9 @@ class PageNotices:
         """Find a notice of a kind; None for no such key, or where its time is over."""
         now = time.monotonic()
         with self._lock:
-            until, was_seen, notice = self._notices.get(key, (0.0, False, None))
+            until, seconds, notice = self._notices.get(key, (0.0, 0.0, None))
             if now > until or not isinstance(notice, kind):
                 return None
-            if not was_seen:
-                self._notices[key] = (now + SEEN_SECONDS, True, notice)
+            if seconds:
+                self._notices[key] = (now + seconds, 0.0, notice)
             return notice

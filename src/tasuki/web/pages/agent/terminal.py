@@ -14,6 +14,7 @@ from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.web.views import templates
 from tasuki.web.views.hosts import find_absence
+from tasuki.web.views.notices import SEEN_SECONDS, TEXT_SECONDS
 from tasuki.web.views.templates import AnyRequest, PageResponse
 
 FormFields = NamedDependency[dict[str, str]]
@@ -102,7 +103,7 @@ def redirect_with_result(
     request: AnyRequest, id: int, result: SentMessage, place: str
 ) -> PageResponse:
     """Redirect to the agent's page, which says the result."""
-    key = request.app.state.notices.add(result)
+    key = request.app.state.notices.add(result, TEXT_SECONDS if result.text else SEEN_SECONDS)
     return templates.redirect(request, f"/agents/{id}?said={key}{place}")
 
 
