@@ -345,3 +345,17 @@ def test_every_width(desk: Desk, browsing: Browsing, columns: int) -> None:
     assert found == []
     assert (cut, page.evaluate("document.getElementById('main').scrollWidth")) == (False, 320)
     assert question in whole
+
+
+def test_a_batch_that_comes_again_is_not_typed_again(desk: Desk, browsing: Browsing) -> None:
+    """Browsers send a request anew where a connection broke; the log says once that keys are typed."""
+    pane = desk.echoes()
+    page = opened(desk, browsing, "ready")
+    send = """async ([agent, number, value]) => { const batch = JSON.stringify({keys: [{type: "text", value}], typist: "one", number});
+      return (await fetch(`/agents/${agent}/type`, {method: "POST", body: new URLSearchParams({batch})})).json(); }"""
+    answers = [page.evaluate(send, [desk.agent, *batch]) for batch in ((1, "a"), (1, "a"), (2, "b"), (1, "a"), (9, "|end"))]  # fmt: skip
+    typed = desk.typed(pane, "|end")
+
+    assert answers == [{}] * 5
+    assert typed == "ab|end"
+    assert str(desk.world.log()).count("Keys are typed in the terminal") == 1
