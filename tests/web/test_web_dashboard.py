@@ -58,7 +58,17 @@ def test_another_key_signs_nobody_in(served: Served, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/agents/1", "/handoffs", "/live", "/agents/1/terminal", "/cards?ids=1"]
+    "path",
+    [
+        "/",
+        "/agents/1",
+        "/handoffs",
+        "/live",
+        "/agents/1/terminal",
+        "/bulk?do=stop&id=1",
+        "/palette",
+        "/next",
+    ],
 )
 def test_nothing_is_shown_without_a_session(served: Served, path: str) -> None:
     """Every page needs the session; the operator's token, which pages cannot send, does not stand for it."""
@@ -170,8 +180,8 @@ ODD_PATHS = (
     "/handoffs/%00", "/handoffs/%ed%a0%80", "/personas/%ed%a0%80", "/lineage?persona=%ed%a0%80%00",
     "/lineage?project=%00", "/threads?q=%ed%a0%80", "/threads?q=%22", "/threads?q=after:zz",
     "/threads/claude/%00", "/threads/nobody/x", "/threads/claude/x?path=/etc/passwd", "/briefs/%00",
-    "/briefs?q=%ed%a0%80%00", "/drafts/%00", f"/?q={'x' * 5000}", f"/cards?ids={'1,' * 3000}",
-    "/cards?ids=99999999999999", "/alerts?before=-5", "/alerts?before=99999999999999999999",
+    "/briefs?q=%ed%a0%80%00", "/drafts/%00", f"/?q={'x' * 5000}", f"/bulk?{'id=1&' * 3000}", "/?look=x&by=y&sort=z", "/bulk?do=x",
+    "/bulk?id=99999999999999", "/next?after=-1", "/alerts/toasts?after=x", "/alerts?before=-5", "/alerts?before=99999999999999999999",
     "/settings/hooks/nobody", "/static/%2e%2e/x", "/login?key=%ed%a0%80",
 )  # fmt: skip
 ODD_FORMS = (
@@ -207,7 +217,7 @@ def test_streams_that_are_left_leave_nothing_behind(served: Served) -> None:
     known, before = session(served), threading.active_count()
     for number in range(200):
         with socket.create_connection(("127.0.0.1", served.port), timeout=10) as page:
-            page.sendall(f"GET /live?page=fleet&after=0 HTTP/1.1\r\nHost: {served.site}\r\nCookie: {known}\r\n\r\n".encode())  # fmt: skip
+            page.sendall(f"GET /live HTTP/1.1\r\nHost: {served.site}\r\nCookie: {known}\r\n\r\n".encode())  # fmt: skip
             if number % 3:
                 page.recv(100)
     pages = served.pages
@@ -269,7 +279,7 @@ def test_a_document_that_is_hostile(served: Served, tmp_path: Path) -> None:
 
 
 def test_the_first_page_is_small(served: Served) -> None:
-    """With 200 agents the first page with all that it loads is below 100 KB, and says how many more there are."""
+    """With 200 agents the first page with all that it loads is below 100 KB on the wire, and shows every one."""
     words = "Rounding is now half-even everywhere. Next I would start on the export, which touches files."
     for number in range(200):
         slug = f"developer-longername-{number + 1}"
@@ -284,11 +294,8 @@ def test_the_first_page_is_small(served: Served) -> None:
     assets = re.findall(r"(?:src|href)=\"(/static/[^\"]+)", page)
     loaded = sum(len(served.ask("GET", a, token="", Accept_Encoding="gzip").body) for a in assets)
 
-    assert len(answer.body) < 100_000
-    assert len(sent.body) + loaded < 50_000
-    assert page.count('<li class="card') == 40
-    assert "more</a>" in page
-    assert signed_in(served, "/?whole=true").body.count(b'<li class="card') == 201
+    assert len(sent.body) + loaded < 100_000
+    assert page.count('<li class="card') == 201
 
 
 def test_lost_agents_are_carried_on_from_the_fleets_page(served: Served) -> None:
@@ -314,7 +321,7 @@ def test_an_agent_that_runs_is_seen_behind_any_number_that_ended(served: Served)
     agent = fleet_records.agent(database, pane="%1", adopted=True)
     for _ in range(520):
         fleet_records.agent(database, state="ended", ended_at=time.time(), cwd="/src/over")
-    page = signed_in(served, "/?whole=true").body.decode()
+    page = signed_in(served, "/").body.decode()
 
     assert f'id="agent-{agent}"' in page
 

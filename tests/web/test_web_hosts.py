@@ -18,9 +18,8 @@ from web_servers import Served, serving
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.testing import story
-from tasuki.web.live import ChangedIds
+from tasuki.web.page_news import EVERYTHING
 from tasuki.web.pages.fleet.host_watch import HostWatch
-from tasuki.web.pages.fleet.live import make_pieces
 from tasuki.web.pages.threads import remote
 
 OTHER = "h0123456789ab"
@@ -157,54 +156,38 @@ def test_the_watch_finds_who_went_away(two: Served) -> None:
     joined = watch.find_news()
 
     assert [False, False] == [bool(news) for news in nothing]
-    assert ({OTHER}, {2}) == (away.hosts, away.agents)
+    assert {"hosts", "agents", "agent:2"} == away == back
     assert not still
-    assert ({OTHER}, {2}) == (back.hosts, back.agents)
-    assert "habcdefabcdef" in joined.reload
-
-
-def test_the_page_of_hosts_changes_too(two: Served) -> None:
-    """Each kind of page gets its own piece; a page of handoffs none."""
-    news = ChangedIds(set(), set(), set(), hosts={OTHER})
-    made = {
-        topic: [piece.event for piece in make_pieces(two.fleet, news, frozenset([topic])) if topic in piece.pages]
-        for topic in ("fleet", "hosts", "handoffs")
-    }  # fmt: skip
-
-    assert {
-        "fleet": [f"host-head-{OTHER}"], "hosts": [f"host-row-{OTHER}"], "handoffs": [],
-    } == made  # fmt: skip
+    assert {EVERYTHING} == joined
 
 
 def test_an_open_page_is_told(two: Served) -> None:
-    """A page gets the head of the host and the grey card; one that is out of date is loaded again."""
+    """Its browser hears that hosts and agents changed; the page, fetched again, differs in their parts alone."""
     import http.client
 
     visitor = Visitor(two)
     page = visitor.page("/")
-    address = re.search(r'sse-connect="([^"]+)"', page)
-    assert address
-    live = html.unescape(address[1])
+    version = re.search(r'data-version="([0-9a-f]+)"', page)
+    assert version
     connection = http.client.HTTPConnection("127.0.0.1", two.port, timeout=30)
-    connection.request("GET", live, headers={"Host": two.site, "Cookie": visitor.cookie})
+    connection.request("GET", "/live", headers={"Host": two.site, "Cookie": visitor.cookie})
     answer = connection.getresponse()
     retry_until(lambda: two.pages.known_hosts)
     set_age(two.fleet.database, OTHER, 600)
     read = b""
-    while b'class="card away' not in read:
+    while b'"hosts"' not in read:
         assert read.count(b":\n\n") < 3, read  # it was silent for that long
         read += answer.readline()
     connection.close()
-    late = http.client.HTTPConnection("127.0.0.1", two.port, timeout=30)
-    late.request("GET", live, headers={"Host": two.site, "Cookie": visitor.cookie})
-    stream = late.getresponse()
-    first = [stream.readline() for _ in range(4)]
-    late.close()
+    headers = {"Host": two.site, "Cookie": visitor.cookie, "If-None-Match": f'"{version[1]}"'}
+    again = http.client.HTTPConnection("127.0.0.1", two.port, timeout=30)
+    again.request("GET", "/", headers=headers)
+    changed = again.getresponse().read().decode()
+    again.close()
 
-    assert f"event: host-head-{OTHER}".encode() in read
-    assert b"event: agent-2" in read
-    assert b"id: 0\n" not in read
-    assert b"event: reload\n" in first
+    assert b'"agent:2"' in read
+    assert 'class="card away' in changed
+    assert '<li id="agent-1" data-same></li>' in changed
 
 
 # -- the page of hosts -----------------------------------------------------------------
@@ -419,7 +402,7 @@ def test_an_agent_of_a_host_that_was_given_up(two: Served) -> None:
 
 
 PAGES = (
-    "/?show=needs", "/?show=working", "/?whole=true", "/summary", "/cards?ids=1,2", "/agents/2/handoff",
+    "/?show=needs", "/?show=working", "/?look=list", "/palette", "/bulk?do=stop&id=1&id=2", "/agents/2/handoff",
     "/agents/2/stop", "/agents/recover", "/handoffs", "/handoffs?show=failed", "/personas",
     "/personas/reviewer-ann-1", "/lineage?persona=reviewer-ann-1", "/threads", "/settings", "/alerts",
 )  # fmt: skip

@@ -29,7 +29,8 @@ from tasuki.web.api.hooks import (
     receive_hook,
     show_metrics,
 )
-from tasuki.web.live import LogStreams, PageStreams
+from tasuki.web.live import LogStreams
+from tasuki.web.page_news import PageStreams
 from tasuki.web.pages import login as pages_login
 from tasuki.web.pages import routes
 from tasuki.web.pages.fleet import live as pages_live
@@ -39,6 +40,7 @@ from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, r
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
 from tasuki.web.views.notices import PageNotices
+from tasuki.web.views.shared_answers import SharedAnswers
 
 LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
 """Kinds of lines that also go into the server's own log."""
@@ -54,7 +56,7 @@ def show_health(fleet: NamedDependency[Fleet]) -> dict[str, Any]:
 
 def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.1") -> Litestar:
     """Create the application of a launched fleet, for a server that listens on `host`."""
-    live_pages = PageStreams(fleet, pages_live.make_pieces)
+    live_pages = PageStreams(fleet, pages_live.count_for_pages)
     host_watch = HostWatch(fleet, live_pages)
     remote.answer_other_hosts(fleet)
 
@@ -100,7 +102,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "notices": PageNotices(), **dependencies,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "notices": PageNotices(), "shared": SharedAnswers(), **dependencies,
         }),
     )  # fmt: skip
     app.hosts = hosts

@@ -32,7 +32,8 @@ from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display
 from tasuki.web.application import create_application
 from tasuki.web.connections import limit_protocol, set_file_limit
-from tasuki.web.live import LogStreams, PageStreams
+from tasuki.web.live import LogStreams
+from tasuki.web.page_news import PageStreams
 from tasuki.web.security import single_server
 from tasuki.web.security.access import ANY_ADDRESS, TOKEN_FILE, is_loopback, load_tokens
 from tasuki.web.security.proxy import open_proxy

@@ -356,7 +356,7 @@ EXCEPTION_HANDLERS: dict[Any, Any] = {
 """The handlers for Litestar, by exception class."""
 
 
-MOST_FIELDS = 200
+MOST_FIELDS = 400
 B = TypeVar("B", bound=msgspec.Struct)
 
 

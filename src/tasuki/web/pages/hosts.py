@@ -32,7 +32,7 @@ def _render_hosts(
 ) -> PageResponse:  # fmt: skip
     hosts = list_fleet_hosts(fleet.database, alone=True)
     return templates.render_page(
-        request, "hosts.html", status, live="hosts", hosts=hosts, at=at, refused=refused, typed=typed,
+        request, "hosts.html", status, live="hosts agents", hosts=hosts, at=at, refused=refused, typed=typed,
         harnesses={host.id: [(one, get_harness_title(one.name), *_describe_harness(one)) for one in host.row.details.harnesses if one.program] for host in hosts},
         agents={host.id: _list_agents(fleet, host.id) for host in hosts}, on_sqlite=fleet.database.is_sqlite,
     )  # fmt: skip

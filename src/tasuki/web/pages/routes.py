@@ -6,7 +6,16 @@ from litestar.di import Provide
 from tasuki.web.api import bodies
 from tasuki.web.pages import hosts, login, personas, settings
 from tasuki.web.pages.agent import terminal
-from tasuki.web.pages.fleet import agent_threads, agents, handoff_form, handoffs, live, routes
+from tasuki.web.pages.fleet import (
+    agent_threads,
+    agents,
+    alert_pages,
+    bulk,
+    handoff_form,
+    handoffs,
+    live,
+    palette,
+)
 from tasuki.web.pages.fleet import routes as fleet
 from tasuki.web.pages.lineage import routes as lineage
 from tasuki.web.pages.threads import briefs, drafts
@@ -26,9 +35,9 @@ def build_router() -> Router:
     return Router(
         "/",
         route_handlers=[
-            fleet.show_fleet, fleet.show_more_cards, fleet.show_summary, live.stream_page, *agents.HANDLERS, *terminal.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
+            *fleet.HANDLERS, *alert_pages.HANDLERS, *bulk.HANDLERS, *palette.HANDLERS, live.stream_news, *agents.HANDLERS, *terminal.HANDLERS, *agent_threads.HANDLERS, *handoff_form.HANDLERS, *hosts.HANDLERS, handoffs.show_handoffs,
             handoffs.show_handoff, handoffs.show_document, handoffs.order_handoff, *lineage.HANDLERS, *personas.HANDLERS,
-            *routes.HANDLERS, *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
+            *settings.HANDLERS, *threads.HANDLERS, *drafts.HANDLERS, *briefs.HANDLERS,
         ],
         dependencies={"form": Provide(bodies.read_fields), "fields": Provide(bodies.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,

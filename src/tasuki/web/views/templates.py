@@ -22,6 +22,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_for_display, format_size, shorten_to_line
 from tasuki.web.views import markdown
 from tasuki.web.views.hosts import ShownHost, compute_mark, list_fleet_hosts
+from tasuki.web.views.parts import NEWEST_MARK, VERSION_MARK, PartHolder, fill_times
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -87,7 +88,7 @@ PageResponse = Response[bytes]
 
 CONTENT_POLICY = "; ".join((
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
-    "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+    "connect-src 'self'", "worker-src 'self'", "manifest-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
 ))  # fmt: skip
 """What a page may load and send: only this server's own, and nothing inline."""
 PAGE_HEADERS = {
@@ -111,8 +112,21 @@ def render_page(
     A template says `extends layout`, and its block `part` is what htmx may request.
     """
     layout = "part.html" if request.headers.get("hx-request") else "base.html"
-    context = {**_build_frame_context(request, context.get("hosts")), "layout": layout, **context}
+    holder = PartHolder()
+    newest = request.app.state.live.position.id
+    context = {
+        **_build_frame_context(request, context.get("hosts")),
+        "layout": layout,
+        "part": holder.hold,
+        **context,
+    }
+    if request.method != "GET" or status >= 400:
+        context["live"] = ""  # made again it would be another page, without what was typed
     text = ENVIRONMENT.get_template(template).render(context)
+    known = request.headers.get("if-none-match", "").strip('"') if status == 200 else ""
+    text, version = holder.finish(text, known, newest)
+    if not text:
+        return Response(b"", status_code=304, headers={**PAGE_HEADERS, "ETag": f'"{version}"'})
     return build_html_response(request, text, status)
 
 
@@ -124,10 +138,17 @@ def _build_frame_context(request: AnyRequest, hosts: Sequence[ShownHost] | None)
         is_whole = not request.headers.get("hx-request")
         hosts = list_fleet_hosts(state.fleet.database) if is_whole else []
     return {
-        "path": request.url.path, "bare": False, "live": "", "newest": state.live.position.id,
-        "unseen": unseen, "newest_known": newest_known,
-        "hosts_mark": compute_mark(hosts),
+        "path": request.url.path, "bare": False, "live": "", "unseen": unseen,
+        "newest_known": newest_known, "hosts_mark": compute_mark(hosts),
+        "version": VERSION_MARK, "newest": NEWEST_MARK,
     }  # fmt: skip
+
+
+def get_answer_key(request: AnyRequest) -> tuple[str, ...]:
+    """Return what an answer to the same address depends on beside the fleet."""
+    names = ("hx-request", "if-none-match")
+    is_packed = "gzip" in request.headers.get("accept-encoding", "")
+    return (*(request.headers.get(name, "") for name in names), "gzip" if is_packed else "")
 
 
 def get_own_path(request: AnyRequest) -> str:
@@ -141,6 +162,7 @@ def get_own_path(request: AnyRequest) -> str:
 
 def build_html_response(request: AnyRequest, html: str, status: int = 200) -> PageResponse:
     """Build a response of HTML, compressed where the browser accepts that."""
+    html = fill_times(html, format_span)
     body, headers = html.encode("utf-8", "replace"), dict(PAGE_HEADERS)
     if len(body) >= GZIPPED_FROM and "gzip" in request.headers.get("accept-encoding", ""):
         body = gzip.compress(body, GZIP_LEVEL, mtime=0)
@@ -199,13 +221,12 @@ def format_ago(moment: float | None, suffix: str = "") -> Markup:
         return Markup("")
     return Markup(
         '<time class="num muted" datetime="{}" title="{}" data-ago="{}">{}{}</time>'
-    ).format(
-        format_iso(moment),
-        format_exact_time(moment),
-        suffix,
-        format_span(time.time() - moment),
-        suffix,
-    )
+    ).format(format_iso(moment), format_exact_time(moment), suffix, count_since(moment), suffix)
+
+
+def count_since(moment: float) -> Markup:
+    """Return what becomes the time since a moment when the page is sent."""
+    return Markup("\x01{:.3f}\x01").format(max(moment, 0.0))
 
 
 def format_clock(moment: float | None) -> Markup:
@@ -310,7 +331,7 @@ ENVIRONMENT = Environment(
     finalize=_finalize_value,
 )
 ENVIRONMENT.filters.update(
-    ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size, span=format_span,
-    moment=format_moment, thousands=format_count, took=format_duration,
+    ago=format_ago, clock=format_clock, exactly=format_exact_time, iso=format_iso, markdown=markdown.render_markdown, size=format_size,
+    counted=count_since, moment=format_moment, thousands=format_count, took=format_duration,
 )  # fmt: skip
-ENVIRONMENT.globals.update(asset=get_asset_address, now=time.time)
+ENVIRONMENT.globals.update(asset=get_asset_address, zip=zip)

@@ -46,7 +46,7 @@ def show_agent(
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
         "result": find_result(request), "page": secrets.token_hex(8),
-        "agent": display.redact_row(agent), "card": card, "live": f"agent-{id}",
+        "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
         "events": queries.list_last_events(fleet.database, id, LOG_LINES),

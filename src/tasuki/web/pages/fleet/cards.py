@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -23,7 +24,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
-from tasuki.web.views.templates import format_moment
+from tasuki.web.views.templates import format_moment, render_macro
 
 RECENT_SECONDS = 86400.0
 """Seconds for which an agent that ended is still shown with the others."""
@@ -88,8 +89,13 @@ class AgentCard(Struct, frozen=True):
     host_id: str = ""
     asleep: bool = False
     """Its host is away or off: nothing reaches it now."""
-    list: str = ""
-    """The list of the fleet page that it belongs to: its host, unless it needs the operator."""
+    role: str = ""
+    """The role of its persona; empty for none."""
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it is past its threshold, and can be handed off."""
+        return self.meter.past and self.can == "hand off"
 
 
 class CardFacts(Struct, frozen=True):
@@ -122,6 +128,18 @@ def build_cards(
         if ids is not None or not _is_succeeded(agent, facts)
     ]
     return sorted(built, key=_build_order)
+
+
+@lru_cache(2 * MOST_CARDS)
+def render_card(card: AgentCard) -> str:
+    """Render a card; one that is as before is not rendered again."""
+    return render_macro("macros.html", "card", card)
+
+
+@lru_cache(2 * MOST_CARDS)
+def render_row(card: AgentCard) -> str:
+    """Render the row of a list for a card."""
+    return render_macro("macros.html", "row", card)
 
 
 def _build_order(card: AgentCard) -> tuple[int, int, float]:
@@ -236,7 +254,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         host=host.label if host else "",
         host_id=agent.host,
         asleep=asleep,
-        list=_choose_list(group, host) if facts.hosts else group,
+        role=persona.role if persona else "",
     )  # fmt: skip
 
 
@@ -304,13 +322,6 @@ def _choose_group(shown: StateBadge) -> str:
     if shown.tone in ("fail", "attn"):
         return "needs"
     return "working" if shown.tone == "run" else "quiet"
-
-
-def _choose_list(group: str, host: ShownHost | None) -> str:
-    """Choose the list of the fleet page for a card, where there are several hosts."""
-    if group == "needs":
-        return group
-    return host.id if host else OTHER_HOSTS
 
 
 def _choose_action(

@@ -394,7 +394,7 @@ def show_handoff(
     """Show one handoff: its steps as they happen, and its document."""
     view = build_timeline(fleet, id)
     return templates.render_page(
-        request, "handoff.html", live=view.id, of=view, text=read_text(fleet, view),
+        request, "handoff.html", live=f"handoff:{view.id} agents", of=view, text=read_text(fleet, view),
         linked=build_entry_link(view),
     )  # fmt: skip
 

@@ -12,12 +12,12 @@ from sqlalchemy.exc import DBAPIError
 
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.web.live import ChangedIds, PageStreams
+from tasuki.web.page_news import EVERYTHING, PageStreams
 from tasuki.web.views.hosts import index_hosts, list_fleet_hosts
 
 LOOK_SECONDS = 2.0
 MOST_AGENTS = 500
-"""Agents of a host that went away whose cards are replaced."""
+"""Agents of a host that went away whose pages are told."""
 
 logger = logging.getLogger("tasuki.web")
 
@@ -56,27 +56,26 @@ class HostWatch:
             except Exception:
                 logger.exception("Looking at the hosts")
                 continue
-            self.pages.take_changes(news)
+            self.pages.take_topics(news)
 
-    def find_news(self) -> ChangedIds:
-        """Find what changed since the last look: hosts, and agents of those that went or came.
+    def find_news(self) -> set[str]:
+        """Find the topics that changed since the last look.
 
         The first look is that of the first page that is opened.
         """
         now = index_hosts(list_fleet_hosts(self.fleet.database))
         before, self.pages.known_hosts = self.pages.known_hosts, now
-        news = ChangedIds(set(), set(), set())
         if before is None:
-            return news
+            return set()
         if set(before) != set(now):
-            news.reload = " ".join(sorted(now)) or "one"
+            return {EVERYTHING}
+        topics = set()
         for id, host in now.items():
-            if id not in before or before[id].news_key == host.news_key:
-                continue
-            news.hosts.add(id)
+            if before[id].news_key != host.news_key:
+                topics |= {"hosts", "agents"}
             if (before[id].label, before[id].shown) != (host.label, host.shown):
                 living = queries.list_agents(
                     self.fleet.database, ended=False, host=id, limit=MOST_AGENTS
                 )
-                news.agents |= {agent.id for agent in living}
-        return news
+                topics |= {f"agent:{agent.id}" for agent in living}
+        return topics

@@ -1,0 +1,165 @@
+"""News for open pages: what changed, never how it looks.
+
+A page names the topics that it shows: `agents`, `agent:17`, `handoffs`, `handoff:` and an id,
+`alerts`, `hosts`, `personas`. When one of them is in the news, its browser fetches the page again and
+morphs it (`static/live.js`). So a page that is right when it is made is right while it is open, and
+nothing here knows any page. One stream of news serves all pages of a browser (`static/stream.js`).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy.exc import DBAPIError
+
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store.models import FleetEvent
+from tasuki.web.live import KEEP_ALIVE_PIECE, KEEP_ALIVE_SECONDS, EventStream
+from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
+
+PAUSE_SECONDS = 0.1
+"""The shortest time between two messages."""
+SOON_SECONDS = 0.01
+"""Changes that belong together are sent within this time."""
+AWAY_SECONDS = 1.0
+MOST_TOPICS = 500
+"""Topics of one message; with more, every page counts as changed."""
+EVERYTHING = "everything"
+"""The topic of every page."""
+
+T = TypeVar("T")
+logger = logging.getLogger("tasuki.web")
+
+
+class PageCounts(Struct, frozen=True):
+    """What the frame of every page counts."""
+
+    needs: int
+    """Agents that need the operator."""
+    unseen: int
+    """Alerts that the operator has not seen."""
+    newest_alert: int
+    """Id of the newest alert; 0 for none."""
+
+
+class PageNews(Struct, frozen=True):
+    """A message to all open pages."""
+
+    newest: int
+    """Id of the last line of the log that it covers."""
+    topics: tuple[str, ...]
+    counts: PageCounts
+
+
+CountPages = Callable[[Fleet], PageCounts]
+
+
+class PageStreams:
+    """Tells the open pages of all browsers what changed."""
+
+    def __init__(self, fleet: Fleet, count: CountPages) -> None:
+        self.fleet = fleet
+        self.count = count
+        self.streams: set[EventStream] = set()
+        self.known_hosts: Mapping[str, ShownHost] | None = None
+        """The hosts as open pages show them, by id; None while no page is open."""
+        self.newest = 0
+        self._topics: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
+        self._sent_at = 0.0
+
+    def take_event(self, event: FleetEvent) -> None:
+        """Take a new line of the log; called in the loop."""
+        self.newest = event.id
+        if self.streams:
+            self.take_topics(list_topics(event))
+
+    def take_topics(self, topics: set[str]) -> None:
+        """Take changes, also those of which the log has no line; called in the loop."""
+        if not self.streams or not topics:
+            return
+        self._topics |= topics
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._send_news())
+
+    def close(self) -> None:
+        """End every stream."""
+        for stream in tuple(self.streams):
+            stream.end()
+        self._maker.shutdown(wait=False, cancel_futures=True)
+
+    async def stream_pieces(self, newest: int) -> AsyncGenerator[bytes]:
+        """Yield the stream of one browser.
+
+        It begins with a message without topics: pages older than its `newest` are out of date.
+        """
+        stream = EventStream()
+        self.streams.add(stream)
+        try:
+            self.newest = max(self.newest, newest)
+            yield b"retry: 1000\n\n"
+            yield encode_news(PageNews(self.newest, (), await self._run_in_thread(self._begin)))
+            while True:
+                try:
+                    piece = await asyncio.wait_for(stream.get(), KEEP_ALIVE_SECONDS)
+                except TimeoutError:
+                    piece = KEEP_ALIVE_PIECE
+                if piece is None:
+                    return
+                yield piece
+        finally:
+            self.streams.discard(stream)
+
+    def _begin(self) -> PageCounts:
+        if self.known_hosts is None:
+            self.known_hosts = index_hosts(list_fleet_hosts(self.fleet.database))
+        return self.count(self.fleet)
+
+    async def _send_news(self) -> None:
+        """Send what changed, until nothing changes any more."""
+        while self._topics and self.streams:
+            since = time.monotonic() - self._sent_at
+            await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
+            self._sent_at = time.monotonic()
+            topics, self._topics = self._topics, set()
+            newest = self.newest
+            try:
+                counts = await self._run_in_thread(self.count, self.fleet)
+            except DBAPIError:
+                logger.warning("Open pages wait: the database does not answer.")
+                self._topics |= topics
+                await asyncio.sleep(AWAY_SECONDS)
+                continue
+            shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
+            piece = encode_news(PageNews(newest, tuple(shown), counts))
+            for stream in tuple(self.streams):
+                if not stream.put(piece):
+                    self.streams.discard(stream)
+
+    async def _run_in_thread(self, function: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._maker, function, *arguments)
+
+
+def list_topics(event: FleetEvent) -> set[str]:
+    """List the topics that a line of the log changes."""
+    topics = set()
+    if event.agent_id is not None:
+        topics |= {"agents", f"agent:{event.agent_id}"}
+    if event.handoff_id:
+        topics |= {"handoffs", f"handoff:{event.handoff_id}"}
+    if event.kind == "alert":
+        topics.add("alerts")
+    if event.kind == "persona":
+        topics |= {"personas", "agents"}
+    return topics
+
+
+def encode_news(news: PageNews) -> bytes:
+    """Encode a message as an event of a stream."""
+    return b"id: %d\ndata: %b\n\n" % (news.newest, msgspec.json.encode(news))

@@ -1,0 +1,79 @@
+"""Alerts: the list of all, those that just came, and that the operator has seen them."""
+
+import asyncio
+from typing import Annotated
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from tasuki.fleet import alerts
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store.database import FleetDatabase
+from tasuki.fleet.store.models import OperatorAlert
+from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import SeenAlerts
+from tasuki.web.views import display, templates
+from tasuki.web.views.display import StateBadge
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+MOST_LISTED = 12
+MOST_TOASTS = 3
+"""Alerts that are shown at once over a page; the list has them all."""
+ALERTS_AT_ONCE = 100
+SENT_WORDS = {
+    "due": "not sent yet", "sending": "being sent", "sent": "sent", "quiet": "",
+    "not_sent": "not sent", "uncertain": "not known whether it was sent",
+}  # fmt: skip
+ShownAlert = tuple[OperatorAlert, StateBadge, str]
+
+
+def list_alerts(
+    database: FleetDatabase, limit: int = MOST_LISTED, before: int | None = None
+) -> list[ShownAlert]:
+    """List the newest alerts, each with its shape and the state of its notification."""
+    return [
+        (alert, display.ALERT_SHAPES[alert.kind], SENT_WORDS[alert.state])
+        for alert in alerts.list_newest_alerts(database, limit, before)
+    ]
+
+
+@get("/alerts", sync_to_thread=True, include_in_schema=False)
+def show_alerts(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    before: Annotated[int | None, QueryParameter(ge=1, le=GREATEST_ID)] = None,
+) -> PageResponse:
+    """Show alerts, newest first."""
+    listed = list_alerts(fleet.database, ALERTS_AT_ONCE, before)
+    return templates.render_page(
+        request, "alerts.html", live="" if before else "alerts", alerts=listed, before=before,
+        newest_alert=max((alert.id for alert, _, _ in listed), default=0),
+        older=listed[-1][0].id if len(listed) == ALERTS_AT_ONCE else None,
+    )  # fmt: skip
+
+
+@get("/alerts/toasts", sync_to_thread=True, include_in_schema=False)
+def show_toasts(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    after: Annotated[int, QueryParameter(ge=0, le=GREATEST_ID)] = 0,
+) -> PageResponse:
+    """Show the newest alerts after one, for a page that is open; oldest first."""
+    listed = [one for one in list_alerts(fleet.database, MOST_TOASTS) if one[0].id > after]
+    return templates.render_page(request, "toasts.html", alerts=listed[::-1])
+
+
+@post("/alerts/seen", include_in_schema=False)
+async def mark_seen(
+    request: AnyRequest, fleet: NamedDependency[Fleet], form: NamedDependency[dict[str, str]]
+) -> PageResponse:
+    """Mark alerts as seen by the operator."""
+    up_to = bodies.fill_body(SeenAlerts, {"up_to": form.get("up_to", "")}).up_to
+    await asyncio.to_thread(alerts.mark_seen, fleet.database, up_to)
+    request.app.state.live_pages.take_topics({"alerts"})
+    return templates.redirect(request, "/alerts")
+
+
+HANDLERS = (show_alerts, show_toasts, mark_seen)

@@ -1,0 +1,199 @@
+"""One order for many agents: hand off, send a prompt, stop. Each agent's result is told by itself."""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Literal
+
+from litestar import get, post
+from litestar.datastructures import State
+from litestar.di import NamedDependency
+from litestar.params import FromPath, QueryParameter
+from msgspec import Struct
+
+from tasuki.errors import NotPossible, TasukiError
+from tasuki.fleet.service import Fleet
+from tasuki.web.api import bodies
+from tasuki.web.api.bodies import AgentMessage, NewHandoff
+from tasuki.web.pages.fleet import cards
+from tasuki.web.pages.fleet.cards import AgentCard
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+MOST_AGENTS = 200
+AT_ONCE = 8
+"""Agents that get their order at the same time."""
+MOST_RESULTS = 50
+"""Bulk orders whose results are kept for their page."""
+BulkOrder = Literal["handoff", "send", "stop"]
+WORDS: Mapping[str, str] = {"handoff": "Hand off", "send": "Send to", "stop": "Stop"}
+DONE_WORDS: Mapping[str, str] = {"handoff": "handed off", "send": "sent to", "stop": "stopped"}
+
+
+class BulkChoice(Struct, frozen=True):
+    """An agent that was selected; `refused` says why the order is not possible now."""
+
+    card: AgentCard
+    refused: str = ""
+
+
+class BulkResult(Struct, frozen=True):
+    """What became of the order for one agent."""
+
+    card: AgentCard
+    is_done: bool
+    sentence: str
+    handoff: str = ""
+
+
+class BulkResults(Struct, frozen=True):
+    """The results of an order."""
+
+    order: str
+    rows: tuple[BulkResult, ...]
+
+    @property
+    def done(self) -> int:
+        """How many orders were carried out."""
+        return sum(row.is_done for row in self.rows)
+
+
+@get("/bulk", sync_to_thread=True, include_in_schema=False)
+def show_bulk_form(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    do: Annotated[BulkOrder, QueryParameter()] = "handoff",
+    past: Annotated[bool, QueryParameter()] = False,
+) -> PageResponse:
+    """Ask whether to give an order to the selected agents, or to all past their threshold."""
+    picked = None if past else _parse_ids(request.query_params.getall("id", []))
+    chosen = _choose_cards(fleet, picked)
+    return _render_form(request, do, chosen, {})
+
+
+def _parse_ids(texts: Sequence[str]) -> list[int]:
+    ids = [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10]
+    return list(dict.fromkeys(ids))[:MOST_AGENTS]
+
+
+def _choose_cards(fleet: Fleet, ids: Sequence[int] | None) -> list[AgentCard]:
+    """Choose the cards of some agents; without ids of all that are past their threshold."""
+    if ids is None:
+        return [card for card in cards.build_cards(fleet) if card.is_past][:MOST_AGENTS]
+    return cards.build_cards(fleet, ids) if ids else []
+
+
+def _render_form(
+    request: AnyRequest,
+    order: str,
+    chosen: Sequence[AgentCard],
+    values: Mapping[str, str],
+    refused: str = "",
+    status: int = 200,
+) -> PageResponse:
+    choices = [BulkChoice(card, _find_refusal(order, card)) for card in chosen]
+    return templates.render_page(
+        request, "bulk_form.html", status, order=order, word=WORDS[order], choices=choices,
+        possible=[choice for choice in choices if not choice.refused], values=values, refused=refused,
+    )  # fmt: skip
+
+
+def _find_refusal(order: str, card: AgentCard) -> str:
+    """Find out why an order is not possible for an agent; empty where it may be."""
+    if order == "handoff":
+        words = {
+            "thread": "it has no persona, or a successor", "open": "its handoff needs you",
+            "follow": "its handoff is under way",
+        }  # fmt: skip
+        return words.get(card.can, "")
+    if card.shown.icon == "end" or card.shown.word == "Lost":
+        return "it has ended"
+    return f"{card.host} is away" if card.asleep else ""
+
+
+@post("/bulk", include_in_schema=False)
+async def give_bulk_order(
+    request: AnyRequest,
+    state: State,
+    fleet: NamedDependency[Fleet],
+    fields: NamedDependency[dict[str, list[str]]],
+) -> PageResponse:
+    """Give an order to the agents that the form names, and show what became of each."""
+    form = {name: values[-1] for name, values in fields.items()}
+    order = form.get("do", "")
+    if order not in WORDS:
+        raise NotPossible("The form names no order: hand off, send or stop.")
+    ids = _parse_ids(fields.get("id", []))
+    chosen = await asyncio.to_thread(_choose_cards, fleet, ids)
+    problem = _check_form(order, form, chosen)
+    if problem:
+        return await asyncio.to_thread(
+            _render_form, request, order, chosen, form, problem, bodies.get_status(NotPossible(problem))
+        )  # fmt: skip
+    rows = await asyncio.to_thread(_give_orders, fleet, order, chosen, form)
+    key = _keep_results(state, BulkResults(order, tuple(rows)))
+    return templates.redirect(request, f"/bulk/{key}")
+
+
+def _check_form(order: str, form: Mapping[str, str], chosen: Sequence[AgentCard]) -> str:
+    if not chosen:
+        return "No agent is selected."
+    if order == "send" and not form.get("text", "").strip():
+        return "There is nothing to send: write a prompt."
+    if order == "handoff" and not form.get("reason", "").strip():
+        return "A handoff needs a reason."
+    return ""
+
+
+def _give_orders(
+    fleet: Fleet, order: str, chosen: Sequence[AgentCard], form: Mapping[str, str]
+) -> list[BulkResult]:
+    def give(card: AgentCard) -> BulkResult:
+        try:
+            return _give_order(fleet, order, card, form)
+        except TasukiError as error:
+            return BulkResult(card, False, str(error))
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="bulk") as pool:
+        return list(pool.map(give, chosen))
+
+
+def _give_order(fleet: Fleet, order: str, card: AgentCard, form: Mapping[str, str]) -> BulkResult:
+    """Give an order to one agent. Raises TasukiError."""
+    if order == "stop":
+        fleet.stop_agent(card.id)
+        return BulkResult(card, True, "It was told to end.")
+    if order == "send":
+        body = bodies.fill_body(AgentMessage, {"text": form.get("text", "")})
+        sent = fleet.send_text(card.id, body.text)
+        why = f": {sent['why']}" if sent["why"] else ""
+        return BulkResult(card, sent["state"] != "refused", f"{sent['state'].capitalize()}{why}.")
+    fields = {
+        "reason": form.get("reason", "").strip(),
+        "from": "thread" if card.can == "from thread" else "agent",
+    }
+    handoff = fleet.hand_off(card.id, bodies.fill_body(NewHandoff, fields).build_request())
+    return BulkResult(card, True, "Its handoff has begun.", handoff.id)
+
+
+def _keep_results(state: State, results: BulkResults) -> str:
+    """Keep results for their page, until the server stops or others push them out; return their key."""
+    kept: OrderedDict[str, BulkResults] = state.setdefault("bulk_results", OrderedDict())
+    key = secrets.token_urlsafe(12)
+    kept[key] = results
+    while len(kept) > MOST_RESULTS:
+        kept.popitem(last=False)
+    return key
+
+
+@get("/bulk/{key:str}", sync_to_thread=True, include_in_schema=False)
+def show_bulk_results(request: AnyRequest, state: State, key: FromPath[str]) -> PageResponse:
+    """Show what became of an order for many agents."""
+    results = state.get("bulk_results", {}).get(key)
+    word = DONE_WORDS[results.order] if results else ""
+    return templates.render_page(request, "bulk_results.html", results=results, word=word)
+
+
+HANDLERS = (show_bulk_form, give_bulk_order, show_bulk_results)

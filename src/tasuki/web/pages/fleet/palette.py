@@ -1,0 +1,88 @@
+"""Ways to go somewhere by keyboard: the palette, the next agent that waits, and the list of keys."""
+
+from typing import Annotated
+
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+from msgspec import Struct
+
+from tasuki.fleet.service import Fleet
+from tasuki.fleet.store.queries import GREATEST_ID
+from tasuki.web.pages.fleet import cards
+from tasuki.web.pages.fleet.cards import AgentCard
+from tasuki.web.views import templates
+from tasuki.web.views.templates import AnyRequest, PageResponse
+
+
+class PaletteEntry(Struct, frozen=True):
+    """Something to go to or to do. `kind` is what it is, in one word."""
+
+    kind: str
+    word: str
+    href: str
+    note: str = ""
+    is_form: bool = False
+    """It opens over the page."""
+
+
+PAGES = (
+    PaletteEntry("page", "Fleet", "/"),
+    PaletteEntry("page", "Fleet as a list", "/?look=list"),
+    PaletteEntry("page", "Who needs you", "/?show=needs"),
+    PaletteEntry("page", "Handoffs", "/handoffs"),
+    PaletteEntry("page", "Drafts", "/briefs"),
+    PaletteEntry("page", "Lineage", "/lineage"),
+    PaletteEntry("page", "Threads", "/threads"),
+    PaletteEntry("page", "Personas", "/personas"),
+    PaletteEntry("page", "Alerts", "/alerts"),
+    PaletteEntry("page", "Hosts", "/hosts"),
+    PaletteEntry("page", "Settings", "/settings"),
+    PaletteEntry("action", "Start an agent", "/agents/new"),
+    PaletteEntry("action", "Hand off all past the threshold", "/bulk?do=handoff&past=true", is_form=True),
+    PaletteEntry("action", "Next that waits", "/next"),
+    PaletteEntry("action", "Keys", "/keys", is_form=True),
+)  # fmt: skip
+KEYS = (
+    ("/", "search"), ("Ctrl K", "go to anything"), ("n", "next agent that waits"),
+    ("j, k", "next and previous agent"), ("Enter", "open it"), ("a", "answer it"), ("h", "hand it off"),
+    ("x", "select it, in the list"), ("g f, g h, g t, g p, g l, g a", "fleet, handoffs, threads, personas, lineage, alerts"),
+    ("?", "this list"), ("Escape", "close, leave a field"),
+)  # fmt: skip
+
+
+@get("/palette", sync_to_thread=True, include_in_schema=False)
+def show_palette(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
+    """List where one can go: agents first, then pages and actions."""
+    entries = [
+        PaletteEntry("agent", card.name, f"/agents/{card.id}", f"{card.project}, {card.shown.word.lower()}")
+        for card in cards.build_cards(fleet)
+    ]  # fmt: skip
+    return templates.render_page(request, "palette.html", entries=[*entries, *PAGES])
+
+
+@get("/keys", sync_to_thread=False, include_in_schema=False)
+def show_keys(request: AnyRequest) -> PageResponse:
+    """List the keys."""
+    return templates.render_page(request, "keys.html", keys=KEYS)
+
+
+@get("/next", sync_to_thread=True, include_in_schema=False)
+def show_next(
+    request: AnyRequest,
+    fleet: NamedDependency[Fleet],
+    after: Annotated[int, QueryParameter(ge=0, le=GREATEST_ID)] = 0,
+) -> PageResponse:
+    """Go to the next agent that needs the operator, after another one in the fleet's order."""
+    needing = [card for card in cards.build_cards(fleet) if card.group == "needs"]
+    place = next((n for n, card in enumerate(needing) if card.id == after), -1)
+    if not needing:
+        return templates.redirect(request, "/?show=needs")
+    return templates.redirect(request, _build_address(needing[(place + 1) % len(needing)]))
+
+
+def _build_address(card: AgentCard) -> str:
+    return f"/handoffs/{card.handoff}" if card.can == "open" else f"/agents/{card.id}"
+
+
+HANDLERS = (show_palette, show_keys, show_next)

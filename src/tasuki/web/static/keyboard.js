@@ -1,0 +1,129 @@
+// Keys: a cursor that goes through agents, a palette, the next agent that waits. `?` lists them.
+"use strict";
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  if (document.body.dataset.version === undefined) return;
+
+  const OFF = "tasuki-single-keys-off";
+  const PLACES = { f: "/", h: "/handoffs", l: "/lineage", t: "/threads", p: "/personas", a: "/alerts", s: "/settings" };
+  const PREFIX = 1500; // ms in which the letter after `g` counts
+  const dialog = $("#form");
+  const areOff = () => { try { return window.localStorage.getItem(OFF) === "yes"; } catch { return false; } };
+
+  // -- the cursor ------------------------------------------------------------------------
+  const items = () => $$("[data-item]").filter((item) => item.offsetParent);
+  const current = () => { const inside = document.activeElement.closest("[data-item]"); return inside || $("[data-item][data-cursor]"); };
+  const put = (item) => {
+    for (const other of $$("[data-cursor]")) other.removeAttribute("data-cursor");
+    item.setAttribute("data-cursor", "");
+    const link = $("[data-open]", item);
+    if (link) link.focus({ preventScroll: true });
+    item.scrollIntoView({ block: "nearest" });
+  };
+  const move = (step) => {
+    const all = items();
+    if (!all.length) return;
+    const at = all.indexOf(current());
+    put(all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))]);
+  };
+  const next = () => {
+    const waiting = items().filter((item) => item.dataset.group === "needs");
+    if (!waiting.length) {
+      const here = window.location.pathname.match(/^\/agents\/(\d+)$/);
+      window.location.assign(`/next?after=${here ? here[1] : 0}`);
+      return;
+    }
+    put(waiting[(waiting.indexOf(current()) + 1) % waiting.length]);
+  };
+  const handOff = () => {
+    const item = current();
+    const link = $("[data-hand]", item || $("#main"));
+    if (link) link.click();
+    else if (item && item.dataset.group !== undefined) openForm(`/agents/${item.id.slice("agent-".length)}/handoff`);
+  };
+  const answer = () => {
+    const place = current() || $("#main");
+    const control = $("[data-answer]", place);
+    if (control) { control.focus(); return; }
+    const link = $("[data-open]", place);
+    if (link) link.click();
+  };
+  const select = () => { const box = current() && $("input[type=checkbox]", current()); if (box) box.click(); };
+
+  // -- the palette -----------------------------------------------------------------------
+  const openForm = (address) => { htmx.ajax("GET", address, "#form-body"); };
+  const shown = () => $$("#palette-list > li:not([hidden]) > a");
+  const choose = (entry) => {
+    for (const other of $$("#palette-list [aria-selected=true]")) other.setAttribute("aria-selected", "false");
+    const field = $("#palette");
+    if (!entry) { field.removeAttribute("aria-activedescendant"); return; }
+    entry.setAttribute("aria-selected", "true");
+    field.setAttribute("aria-activedescendant", entry.id);
+    entry.scrollIntoView({ block: "nearest" });
+  };
+  const filter = (field) => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const entry of $$("#palette-list > li")) {
+      const text = entry.textContent.toLowerCase();
+      entry.hidden = !words.every((word) => text.includes(word));
+    }
+    $("#palette-none").hidden = shown().length > 0;
+    choose(shown()[0]);
+  };
+  const steer = (event) => {
+    const all = shown();
+    const at = all.findIndex((entry) => entry.getAttribute("aria-selected") === "true");
+    if (event.key === "ArrowDown") choose(all[Math.min(at + 1, all.length - 1)]);
+    else if (event.key === "ArrowUp") choose(all[Math.max(at - 1, 0)]);
+    else if (event.key === "Enter" && all[at]) all[at].click();
+    else return;
+    event.preventDefault();
+  };
+  document.addEventListener("input", (event) => { if (event.target.id === "palette") filter(event.target); });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id !== "form-body") return;
+    if ($("#palette")) choose(shown()[0]);
+    const single = $("#single-keys");
+    if (!single) return;
+    single.hidden = false;
+    $("input", single).checked = !areOff();
+    $("input", single).addEventListener("change", (change) => {
+      try { if (change.target.checked) window.localStorage.removeItem(OFF); else window.localStorage.setItem(OFF, "yes"); } catch { /* nothing is kept there */ }
+    });
+  });
+
+  // -- selected rows -----------------------------------------------------------------------
+  const tell = () => {
+    const note = $("#picked");
+    if (!note) return;
+    const count = $$("input[name=id][form=bulk]:checked").length;
+    note.textContent = count ? `${count} selected:` : "Select agents to";
+  };
+  document.addEventListener("change", (event) => { if (event.target.matches("input[form=bulk]")) tell(); });
+  document.addEventListener("tasuki:shown", tell);
+  tell();
+
+  // -- keys ------------------------------------------------------------------------------
+  const SINGLE = {
+    "/": () => { const field = $("#search") || $("input[type=search]"); if (field) { field.focus(); field.select(); } else window.location.assign("/"); },
+    "?": () => openForm("/keys"), j: () => move(1), k: () => move(-1), n: next, a: answer,
+    h: handOff, x: select,
+  };
+  let prefixed = 0;
+  const isTyping = (target) => target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]") || target.closest("[data-typing]");
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing) return;
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k" && !event.target.closest("[data-typing]")) { event.preventDefault(); openForm("/palette"); return; }
+    if (event.target.id === "palette") { steer(event); return; }
+    if (event.key === "Escape" && isTyping(event.target) && !dialog.open && !event.target.closest("[data-typing]")) { event.target.blur(); return; }
+    if (event.ctrlKey || event.metaKey || event.altKey || dialog.open || isTyping(event.target) || areOff()) return;
+    if (Date.now() - prefixed < PREFIX) {
+      prefixed = 0;
+      if (PLACES[event.key]) { event.preventDefault(); window.location.assign(PLACES[event.key]); return; }
+    }
+    if (event.key === "g") { prefixed = Date.now(); return; }
+    const action = SINGLE[event.key];
+    if (action) { event.preventDefault(); action(); }
+  });
+})();

@@ -1,0 +1,234 @@
+// Live pages: news says what changed, the page is fetched again and morphed. Focus, selection, scroll, what is typed and what is open stay.
+"use strict";
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const body = document.body;
+  const main = $("#main");
+  if (body.dataset.version === undefined) return; // nobody is signed in
+
+  const PAUSE = 150; // ms between two fetches, or three times what one took
+  const RETRY = 2000; // ms after one that failed
+  const LONGEST_PRESS = 10000; // ms; where nothing reports that it is over
+  const AFTER_PRESS = 100; // ms; a tap is reported a little after the finger left
+  const READING = 4000; // ms for which a pointer that rests counts as reading
+
+  // -- what is counted on every page -----------------------------------------------------
+  const put = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
+  const title = () => document.title.replace(/^\(\d+\) /, "");
+  const count = ({ needs, unseen, newest_alert: newest }) => {
+    const shown = needs ? `(${needs}) ${title()}` : title();
+    if (document.title !== shown) document.title = shown;
+    const icon = $("link[rel=icon]");
+    const wanted = needs ? icon.dataset.needs : icon.dataset.calm;
+    if (icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);
+    if (navigator.setAppBadge) (needs ? navigator.setAppBadge(needs) : navigator.clearAppBadge()).catch(() => {});
+    put($("#alerts-link"), unseen ? `${unseen} new alert${unseen === 1 ? "" : "s"}` : "Alerts");
+    put($("#needs-count"), needs ? String(needs) : "");
+    document.dispatchEvent(new CustomEvent("tasuki:counts", { detail: { needs, unseen, newest } }));
+    if (newest > Number(body.dataset.newestAlert)) showAlerts();
+  };
+  const showAlerts = async () => {
+    if (document.hidden) { unshown = true; return; }
+    unshown = false;
+    const after = body.dataset.newestAlert;
+    const answer = await fetch(`/alerts/toasts?after=${after}`).catch(() => null);
+    if (!answer || !answer.ok || body.dataset.newestAlert !== after) return;
+    const made = document.createElement("template");
+    made.innerHTML = await answer.text();
+    for (const toast of $$(".toast", made.content)) {
+      body.dataset.newestAlert = Math.max(Number(body.dataset.newestAlert), Number(toast.id.slice("alert-".length)));
+      $("#toasts").append(toast);
+      window.setTimeout(() => { if (!toast.matches(":hover, :focus-within")) toast.remove(); }, 12000);
+    }
+    for (const old of $$(".toast").slice(0, -3)) old.remove(); // three at once; the list has them all
+  };
+  let unshown = false;
+
+  // -- news ------------------------------------------------------------------------------
+  let stale = false;
+  let wasAway = false; // the server did not answer
+  let busy = false;
+  let pressed = false;
+  let timer = 0;
+  let nextAt = 0;
+  const concerns = (topics) => {
+    const own = body.dataset.live.split(" ");
+    return topics.includes("everything") || topics.some((topic) => own.includes(topic));
+  };
+  const hear = (news) => {
+    if (body.dataset.live && (concerns(news.topics) || (!news.topics.length && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
+    count(news.counts);
+  };
+  const refresh = () => { stale = true; plan(); };
+  const plan = () => {
+    window.clearTimeout(timer);
+    if (!stale || busy || pressed || document.hidden) return;
+    const wait = nextAt - Date.now();
+    if (wait > 0) timer = window.setTimeout(plan, wait); else load(body.dataset.version);
+  };
+  const load = async (version) => {
+    const began = Date.now();
+    let pause = 0;
+    stale = false;
+    busy = true;
+    try {
+      const answer = await fetch(window.location.href.split("#")[0], { headers: version ? { "If-None-Match": `"${version}"` } : {}, cache: "no-store" });
+      if (answer.status === 401 || answer.redirected) { window.location.reload(); return; }
+      if (answer.status === 200) show(await answer.text(), version);
+      else if (answer.status === 404) say("No longer there", true);
+      else if (answer.status !== 304) throw new Error(String(answer.status));
+    } catch (problem) {
+      stale = true;
+      pause = RETRY;
+      if (wasAway) return; // once it is back
+      if (!(problem instanceof TypeError)) console.debug("tasuki: the page could not be renewed", problem);
+    } finally {
+      busy = false;
+      nextAt = Date.now() + Math.max(PAUSE, pause, 3 * (Date.now() - began));
+    }
+    plan();
+  };
+
+  // -- a new page in place of the old one --------------------------------------------------
+  const isTouched = (field) => field.dataset.touched !== undefined;
+  const callbacks = {
+    beforeNodeAdded: (node) => { if (!isSame(node)) return true; lacks = true; return false; },
+    beforeNodeMorphed: (old, fresh) => {
+      if (old.nodeType !== Node.ELEMENT_NODE) return true;
+      if (isSame(fresh) || old.dataset.keep !== undefined) return false;
+      if (old.matches("input, textarea, select") && isTouched(old)) return false;
+      if (old.localName === "details") fresh.toggleAttribute("open", old.open);
+      if (old.dataset.cursor !== undefined) fresh.setAttribute("data-cursor", "");
+      return true;
+    },
+    beforeNodeRemoved: (node) => node.nodeType !== Node.ELEMENT_NODE || node.dataset.stays === undefined,
+  };
+  const isSame = (node) => node.nodeType === Node.ELEMENT_NODE && node.dataset.same !== undefined;
+  let lacks = false;
+  let waitingHtml = null;
+  const show = (html, version) => {
+    if (pressed) { waitingHtml = { html, version }; return; }
+    const fresh = new DOMParser().parseFromString(html, "text/html");
+    const place = fresh.getElementById("main");
+    if (!place || fresh.body.dataset.version === undefined) { window.location.reload(); return; }
+    lacks = false;
+    hold(place);
+    Idiomorph.morph(main, place, { morphStyle: "outerHTML", callbacks });
+    const name = title();
+    if (fresh.title.replace(/^\(\d+\) /, "") !== name) document.title = fresh.title;
+    for (const key of ["version", "newest", "live"]) body.dataset[key] = fresh.body.dataset[key];
+    if (lacks && version) { body.dataset.version = ""; stale = true; }
+    htmx.process(main);
+    document.dispatchEvent(new CustomEvent("tasuki:shown"));
+  };
+  document.addEventListener("input", (event) => { if (event.target.matches("#main *")) event.target.dataset.touched = ""; });
+  document.addEventListener("reset", (event) => { for (const field of $$("[data-touched]", event.target)) delete field.dataset.touched; });
+
+  // -- places: nothing moves under a pointer or a focus; what is new comes last -----------------
+  let movedAt = 0;
+  let held = 0;
+  const isReading = () => {
+    const list = $("[data-ordered]");
+    if (!list || $("[data-ordered]:focus-within")) return Boolean(list);
+    return Boolean($("[data-ordered] > :hover")) && Date.now() - movedAt < READING;
+  };
+  const hold = (place) => {
+    held = 0;
+    if (isReading()) {
+      const before = new Map($$("[data-ordered]").map((list) => [list.id, [...list.children].map((one) => one.id)]));
+      const home = new Map([...before].flatMap(([list, ids]) => ids.map((id) => [id, list])));
+      const lists = new Map($$("[data-ordered]", place).map((list) => [list.id, list]));
+      const items = new Map([...lists.values()].flatMap((list) => [...list.children].map((one) => [one.id, one])));
+      const wanted = new Map([...lists].map(([id, list]) => [id, [...list.children].map((one) => one.id)]));
+      for (const [id, item] of items) { // back to the list where it stands
+        const list = lists.get(home.get(id));
+        if (list && item.parentElement !== list) { list.append(item); held += 1; }
+      }
+      for (const [id, list] of lists) {
+        const stays = (before.get(id) || []).map((one) => items.get(one)).filter((one) => one && one.parentElement === list);
+        const late = [...list.children].filter((one) => home.get(one.id) !== id);
+        if (!held && stays.map((one) => one.id).join() !== wanted.get(id).filter((one) => home.get(one) === id).join()) held = 1;
+        list.replaceChildren(...stays, ...late);
+        const section = list.closest("section");
+        section.hidden = !list.children.length && section.dataset.listed === undefined;
+      }
+    }
+    const note = $("#moved", place);
+    if (note && held) { note.removeAttribute("data-none"); put($("#moved-count", note), held === 1 ? "One would move" : `${held} would move`); }
+    window.clearTimeout(releaser);
+    if (held) releaser = window.setTimeout(release, READING);
+  };
+  let releaser = 0;
+  const release = () => {
+    if (isReading()) { releaser = window.setTimeout(release, READING); return; }
+    body.dataset.version = ""; // the page as it is made, in its own order
+    refresh();
+  };
+  document.addEventListener("pointermove", () => { movedAt = Date.now(); }, { passive: true });
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("#moved a") || event.metaKey || event.ctrlKey) return;
+    event.preventDefault();
+    movedAt = 0;
+    if ($("[data-ordered]:focus-within")) document.activeElement.blur();
+    release();
+  });
+
+  // -- a press: a click on what is replaced in between would be none ---------------------------
+  let pressTimer = 0;
+  const endPress = () => {
+    window.clearTimeout(pressTimer);
+    pressed = false;
+    if (waitingHtml) { const { html, version } = waitingHtml; waitingHtml = null; show(html, version); }
+    plan();
+  };
+  const endPressIn = (ms) => { window.clearTimeout(pressTimer); pressTimer = window.setTimeout(endPress, ms); };
+  document.addEventListener("pointerdown", () => { pressed = true; endPressIn(LONGEST_PRESS); }, true);
+  for (const end of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(end, () => { if (pressed) endPressIn(AFTER_PRESS); }, true);
+  window.addEventListener("blur", () => { if (pressed) endPress(); });
+
+  // -- the connection ----------------------------------------------------------------------
+  const say = (word, away) => {
+    const place = $("#live");
+    place.hidden = false;
+    place.classList.toggle("attn", away);
+    put($("#live-word"), word);
+  };
+  const setState = (state) => {
+    if (state === "away") { wasAway = true; say("Reconnecting", true); }
+    if (state === "live") {
+      say("Live", false);
+      if (wasAway && body.dataset.live) refresh();
+      wasAway = false;
+    }
+  };
+  const receive = (message) => { if (message.state) setState(message.state); if (message.news) hear(message.news); };
+  let leave = () => {};
+  const connectShared = () => {
+    const worker = new SharedWorker(body.dataset.stream);
+    worker.port.onmessage = (event) => receive(event.data);
+    leave = () => worker.port.postMessage("leave");
+  };
+  const connectAlone = () => { // a browser without SharedWorker: while the page is shown
+    let source = null;
+    const open = () => {
+      if (source || document.hidden) return;
+      source = new EventSource("/live");
+      source.onopen = () => receive({ state: "live" });
+      source.onmessage = (event) => receive({ news: JSON.parse(event.data) });
+      source.onerror = () => {
+        receive({ state: "away" });
+        if (source.readyState === EventSource.CLOSED) { source = null; window.setTimeout(open, RETRY); }
+      };
+    };
+    leave = () => { if (source) source.close(); source = null; };
+    document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else open(); });
+    open();
+  };
+  const connect = () => { if (window.SharedWorker) connectShared(); else connectAlone(); };
+  window.addEventListener("pagehide", () => leave());
+  window.addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refresh(); } });
+  document.addEventListener("visibilitychange", () => { plan(); if (!document.hidden && unshown) showAlerts(); });
+  document.addEventListener("tasuki:refresh", refresh);
+  connect();
+})();

@@ -1,0 +1,94 @@
+"""Pages of which a browser has an older version: only what differs is sent.
+
+A page is made of parts, such as cards. `PartHolder.hold` takes a part out while the page is rendered; when
+it is sent, a part that the browser already has is replaced by an empty element with the same id and
+the attribute `data-same`. The version of a page is a hash of its content, so two browsers with the
+same page have the same version, and an unchanged page is answered with 304.
+"""
+
+import hashlib
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from markupsafe import Markup
+from msgspec import Struct
+
+MOST_VERSIONS = 300
+"""Versions of pages whose parts are remembered."""
+HELD = re.compile("\x02([^\x03]*)\x03")
+"""A part that was taken out, by its id. Values in pages contain no control characters."""
+COUNTED = re.compile("\x01([0-9.]+)\x01")
+"""A time that counts on: seconds since 1970."""
+VERSION_MARK = Markup("\x04")
+NEWEST_MARK = Markup("\x05")
+
+
+class PageVersions:
+    """The parts of versions that were sent, by version and id. Used from several threads."""
+
+    def __init__(self, most: int = MOST_VERSIONS) -> None:
+        self.most = most
+        self._parts: OrderedDict[str, Mapping[str, str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def remember(self, version: str, hashes: Mapping[str, str]) -> None:
+        """Remember a version."""
+        with self._lock:
+            self._parts[version] = hashes
+            self._parts.move_to_end(version)
+            while len(self._parts) > self.most:
+                self._parts.popitem(last=False)
+
+    def find(self, version: str) -> Mapping[str, str]:
+        """Find the hash of each part of a version; none where it is not remembered."""
+        with self._lock:
+            return self._parts.get(version, {})
+
+
+VERSIONS = PageVersions()
+
+
+class PartHolder(Struct):
+    """The parts of a page that is being rendered, by id: element, HTML, hash."""
+
+    parts: dict[str, tuple[str, str, str]] = {}
+
+    def hold(self, id: str, html: str, element: str = "li") -> Markup:
+        """Take a part out of the page: `element` with this id."""
+        self.parts[id] = (element, html, compute_hash(html))
+        return Markup("\x02{}\x03").format(id)
+
+    def finish(self, text: str, known: str, newest: int) -> tuple[str, str]:
+        """Return the page for a browser that has the version `known`, and its version.
+
+        The text is empty where that is the same one.
+        """
+        hashes = {id: part[2] for id, part in self.parts.items()}
+        version = compute_hash(text + "".join(hashes.values()))
+        if version == known:
+            return "", version
+        known_hashes = VERSIONS.find(known) if known else {}
+        VERSIONS.remember(version, hashes)
+
+        def put_back(match: re.Match[str]) -> str:
+            element, html, hash = self.parts[match[1]]
+            if known_hashes.get(match[1]) == hash:
+                return f'<{element} id="{match[1]}" data-same></{element}>'
+            return html
+
+        text = HELD.sub(put_back, text)
+        return text.replace(VERSION_MARK, version).replace(NEWEST_MARK, str(newest)), version
+
+
+def compute_hash(text: str) -> str:
+    """Compute what identifies a text."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def fill_times(html: str, format_span: Callable[[float], str]) -> str:
+    """Fill in how long ago each counted time is now."""
+    now = time.time()
+    return COUNTED.sub(lambda match: format_span(now - float(match[1])), html)

@@ -1,0 +1,45 @@
+"""Answers that many readers want at the same moment are made once.
+
+All open pages of a fleet fetch the same page when an agent changes.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SharedAnswers(Generic[T]):
+    """Makes answers in threads, by key.
+
+    Whoever asks while an answer is being made gets the following one, made for all that wait: no
+    answer is older than its question.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Task[T]] = {}
+        self._following: dict[Hashable, asyncio.Task[T]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Get an answer that is made from now on; raises what `make` raises."""
+        if key not in self._running:
+            return await asyncio.shield(self._start(key, make))
+        if key not in self._following:
+            self._following[key] = asyncio.create_task(self._follow(key, make))
+        return await asyncio.shield(self._following[key])
+
+    async def _follow(self, key: Hashable, make: Callable[[], T]) -> T:
+        await asyncio.wait([self._running[key]])
+        del self._following[key]
+        return await asyncio.shield(self._start(key, make))
+
+    def _start(self, key: Hashable, make: Callable[[], T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(asyncio.to_thread(make))
+        self._running[key] = task
+        task.add_done_callback(lambda done: self._forget(key, done))
+        return task
+
+    def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
+        if self._running.get(key) is task:
+            del self._running[key]
