@@ -197,7 +197,7 @@ def test_what_is_typed_reaches_the_pane_in_order(desk: Desk, browsing: Browsing)
     page = opened(desk, browsing, "ready")
     page.locator(".xterm-screen").click()
     page.keyboard.type("some é words;")
-    for key in ("Escape", "Tab", "Shift+Tab", "Control+c", "ArrowUp", "Home", "PageDown", "Backspace", "Delete", "Enter"):  # fmt: skip
+    for key in ("Escape", "Tab", "Shift+Tab", "Control+c", "Control+k", "ArrowUp", "Home", "PageDown", "Backspace", "Delete", "Enter"):  # fmt: skip
         page.keyboard.press(key)
     page.evaluate(
         """() => { const data = new DataTransfer(); data.setData("text/plain", "a\\r\\nb");
@@ -208,7 +208,7 @@ def test_what_is_typed_reaches_the_pane_in_order(desk: Desk, browsing: Browsing)
     typed = desk.typed(pane, "|end")
 
     assert typed == (
-        "some M-CM-) words;^[      ^[[Z^C^[[A^[[1~^[[6~^?^[[3~^M^[[200~a^Mb^[[201~" + "0123456789" * 20 + "|end"
+        "some M-CM-) words;^[      ^[[Z^C^K^[[A^[[1~^[[6~^?^[[3~^M^[[200~a^Mb^[[201~" + "0123456789" * 20 + "|end"
     )  # fmt: skip
     assert "some" not in str(desk.world.log())
 

@@ -149,6 +149,7 @@
       this.box = make("div", "term-box");
       this.host = make("div", "term-host");
       this.box.append(this.host);
+      if (this.canType) this.box.dataset.typing = ""; // the page's own keys rest here
       this.text = make("pre", "screen wrapped");
       this.text.tabIndex = 0;
       this.text.setAttribute("role", "region");
