@@ -12,6 +12,7 @@ when the card has changed, and what else has.
 import argparse
 import http.client
 import json
+import os
 import random
 import statistics
 import sys
@@ -211,9 +212,51 @@ def one_event(world: World, browsing: Browsing, options: argparse.Namespace) -> 
     ]  # fmt: skip
 
 
+# -- an open terminal ------------------------------------------------------------------
+
+
+def open_terminal(world: World, browsing: Browsing, options: argparse.Namespace) -> list[Row]:
+    """What the terminal of one agent costs the server in which it is open: still, and while it scrolls."""
+    server = world.server
+    assert server
+    found: list[Row] = []
+    commands = {"stands still": "sleep 1000", "scrolls, 20 lines a second": "while :; do date; sleep .05; done"}  # fmt: skip
+    for what, command in commands.items():
+        made = world.tmux("new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_id} #{pane_pid}", command)  # fmt: skip
+        pane, pid = made.split()
+        world.sql(
+            f"UPDATE agents SET pane = '{pane}', pid = {pid}, adopted = 1, host = (SELECT id FROM hosts LIMIT 1) WHERE id = 1"
+        )
+        page = operator(browsing.page(world.origin()), world.link())
+        page.goto("/agents/1")
+        page.wait_for_selector(".xterm-rows")
+        page.wait_for_timeout(3000)
+        shown = _measure_share(server.pid)
+        page.goto("/settings")
+        page.wait_for_timeout(3000)
+        share = max(0.0, shown - _measure_share(server.pid))
+        found.append(
+            (f"an open terminal that {what}: of a processor", f"{100 * share:.1f} %", "", "")
+        )
+        world.tmux("kill-pane", "-t", pane)
+    return found
+
+
+def _measure_share(pid: int, seconds: float = 8.0) -> float:
+    """The share of a processor that a process takes."""
+    began = _processor_seconds(pid)
+    time.sleep(seconds)
+    return (_processor_seconds(pid) - began) / seconds
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 # -- the figures -----------------------------------------------------------------------
 
-MEASURES: tuple[Callable[[World, Browsing, argparse.Namespace], list[Row]], ...] = (first_page, one_event)  # fmt: skip
+MEASURES: tuple[Callable[[World, Browsing, argparse.Namespace], list[Row]], ...] = (first_page, one_event, open_terminal)  # fmt: skip
 
 
 def table(found: list[Row]) -> str:

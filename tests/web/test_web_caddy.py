@@ -84,7 +84,7 @@ def test_a_browser_signs_in_through_caddy(
         left = proxy.ask("POST", "/logout", b"", Cookie=cookie, Origin=proxy.origin, Content_Type=FORM)[0]  # fmt: skip
         after = proxy.ask("GET", "/", Cookie=cookie)[0]
 
-    assert (before, pages, forms) == (401, [200, 200, 200], [200, 403, 403])
+    assert (before, pages, forms) == (401, [200, 200, 200], [303, 403, 403])
     assert (api, forged, left, after) == ([401, 200], 401, 200, 401)
     assert "context_threshold = 70" in (tmp_path / "config.toml").read_text()
 

@@ -64,7 +64,7 @@ def test_another_key_signs_nobody_in(served: Served, key: str) -> None:
         "/agents/1",
         "/handoffs",
         "/live",
-        "/agents/1/screen",
+        "/agents/1/terminal",
         "/bulk?do=stop&id=1",
         "/palette",
         "/next",
@@ -185,8 +185,7 @@ ODD_PATHS = (
     "/settings/hooks/nobody", "/static/%2e%2e/x", "/login?key=%ed%a0%80",
 )  # fmt: skip
 ODD_FORMS = (
-    ("/agents/1/handoff", b""), ("/agents/1/handoff", b"reason=" + b"x" * 5000), ("/agents/1/send", b"text=%ed%a0%80%00"),
-    ("/agents/1/keys", b"key=%00"), ("/agents/new", b"cwd=%00"), ("/agents/new", b"cwd=/nowhere&persona=%00"),
+    ("/agents/1/handoff", b""), ("/agents/1/handoff", b"reason=" + b"x" * 5000), ("/agents/new", b"cwd=%00"), ("/agents/new", b"cwd=/nowhere&persona=%00"),
     ("/agents/adopt", b"pane=%251&harness=%00"), ("/personas", b"role=a&name=%00&skill=%ed%a0%80"),
     ("/settings/threshold", b"context_threshold=1e9"), ("/settings/notifications", b"notify=%00&about=x"),
     ("/settings/automation/%00", b"automatic=on"), ("/alerts/seen", b"up_to=99999999999999999999"),
@@ -308,11 +307,12 @@ def test_lost_agents_are_carried_on_from_the_fleets_page(served: Served) -> None
         database, persona="developer-kim-1", state="lost", ended_at=2.0, host=served.fleet.host
     )
     offered, form = signed_in(served).body, signed_in(served, "/agents/recover").body
-    done = posted(served, "/agents/recover", session(served), Origin=served.origin)
+    sent = posted(served, "/agents/recover", session(served), Origin=served.origin)
+    done = signed_in(served, sent.headers["location"])
 
     assert (b"/agents/recover" in before, b"/agents/recover" in offered) == (False, True)
     assert (f"/agents/{id}".encode() in form, b"has no thread" in form) == (True, True)
-    assert (done.status, b"has no thread" in done.body) == (200, True)
+    assert (sent.status, b"has no thread" in done.body) == (303, True)
 
 
 def test_an_agent_that_runs_is_seen_behind_any_number_that_ended(served: Served) -> None:

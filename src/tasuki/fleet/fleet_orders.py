@@ -12,7 +12,8 @@ from tasuki.fleet.agents.lifecycle import StartRequest
 from tasuki.fleet.changes.pull_requests import PullRequest
 from tasuki.fleet.changes.records import Since, WorkChanges
 from tasuki.fleet.delivery.answers import AgentAnswer
-from tasuki.fleet.delivery.messages import read_screen
+from tasuki.fleet.delivery.terminals import KnownTerminal, TerminalReader, read_screen
+from tasuki.fleet.delivery.typed_keys import TypedKeys
 from tasuki.fleet.exchange.host_list import describe_gone, find_host, load_host, read_labels
 from tasuki.fleet.exchange.orders import HostOrders
 from tasuki.fleet.exchange.requests import HostRequests
@@ -46,6 +47,7 @@ class FleetOrders:
     host: str
     root: Path
     panes: TmuxPanes
+    terminals: TerminalReader
     local: LocalOrders
     orders: HostOrders
     requests: HostRequests
@@ -120,6 +122,32 @@ class FleetOrders:
             answer = self.requests.ask(host, "pull_request", arguments, CHANGES_SECONDS)
             return msgspec.convert(answer, PullRequest)
         return self.local.find_pull_request(arguments)
+
+    def read_terminal(
+        self,
+        agent_id: int,
+        known: KnownTerminal = KnownTerminal(),  # noqa: B008 a frozen struct
+    ) -> dict[str, Any]:
+        """Return the terminal of an agent with colours and the rows above, without secrets.
+
+        A `TerminalView`, without what the asker knows, and only `{"tag"}` where that is all.
+        Raises AgentNotFound, NotPossible, HostAway.
+        """
+        if (host := self._find_host(agent_id)) != self.host:
+            arguments = {"agent_id": agent_id, "known": msgspec.to_builtins(known)}
+            return dict(self.requests.ask(host, "terminal", arguments))
+        return self.terminals.read_terminal(self._load_agent(agent_id), known)
+
+    def type_keys(self, agent_id: int, keys: TypedKeys) -> None:
+        """Type keys, texts and pastes into an agent's pane, in order, once for each batch.
+
+        Raises AgentNotFound, NotPossible, HostAway.
+        """
+        arguments = {"agent_id": agent_id, "keys": msgspec.to_builtins(keys)}
+        if (host := self._find_host(agent_id)) != self.host:
+            self.requests.ask(host, "type_keys", arguments)
+        else:
+            self.local.type_keys(arguments)
 
     def press_key(self, agent_id: int, key: str) -> None:
         """Press a key in an agent's pane. Raises AgentNotFound, NotPossible, HostAway."""

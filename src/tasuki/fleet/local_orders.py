@@ -25,6 +25,7 @@ from tasuki.fleet.changes.work import read_changes
 from tasuki.fleet.delivery.answers import AgentAnswer, answer_question
 from tasuki.fleet.delivery.messages import check_managed, press_key, send_message
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.delivery.typed_keys import KeyTypist, TypedKeys
 from tasuki.fleet.exchange.requests import HostRequests
 from tasuki.fleet.exchange.shared_files import delete_parcels, share_persona
 from tasuki.fleet.handoff import commands, moves
@@ -79,6 +80,7 @@ class LocalOrders:
         self.fleet = fleet
         self.database = fleet.database
         self.pull_requests = PullRequests()
+        self._typist = KeyTypist(fleet.database, fleet.delivery)
         self._orders: Mapping[str, Callable[[str, dict[str, Any]], Any]] = {
             "start": self.start_agent, "adopt": self.adopt_agent, "send": self.send_text,
             "resume": self.resume_agent, "stop": self.stop_agent, "handoff": self.hand_off,
@@ -186,6 +188,13 @@ class LocalOrders:
     def find_pull_request(self, arguments: Mapping[str, Any]) -> PullRequest:
         """Find the pull request of the branch that an agent of this host works on."""
         return self.pull_requests.find(queries.load_agent(self.database, arguments["agent_id"]).cwd)
+
+    def type_keys(self, arguments: Mapping[str, Any]) -> None:
+        """Type keys into an agent's pane. Raises NotPossible."""
+        agent_id = arguments["agent_id"]
+        keys = msgspec.convert(arguments["keys"], TypedKeys)
+        if self._typist.type_keys(agent_id, keys):
+            self.fleet.changes.notify([agent_id])
 
     # -- handoffs ----------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from sqlalchemy.exc import DBAPIError
 
 from tasuki.config import edit
@@ -22,6 +23,7 @@ from tasuki.fleet.alerts import AlertNotifier
 from tasuki.fleet.automation import AutomationGuard
 from tasuki.fleet.changes.keeper import WorkKeeper
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
+from tasuki.fleet.delivery.terminals import KnownTerminal, TerminalReader
 from tasuki.fleet.exchange.heartbeat import HostHeartbeat
 from tasuki.fleet.exchange.listener import HostListener
 from tasuki.fleet.exchange.orders import HostOrders, carry_out_order
@@ -94,6 +96,7 @@ class Fleet(FleetOrders):
         self.changes = ChangeFeed()
         settings = loaded.settings
         self.panes = TmuxPanes(Tmux(settings.fleet_tmux or "default"), data / "locks", stays=True)
+        self.terminals = TerminalReader(self.panes)
         self.lifecycle = AgentLifecycle(self.database, self.panes, data, root, self.host)
         self.delivery = PromptDelivery(self.database, self.panes, self.changes)
         self.shutdown = AgentShutdown(self.lifecycle, self.delivery, limits)
@@ -305,13 +308,14 @@ class Fleet(FleetOrders):
         """Build what this host answers to others, by the kind of the question."""
         return {
             "screen": lambda data: self.read_screen(data["agent_id"]),
-            "press_key": self.local.press_key,
+            "terminal": lambda data: self.read_terminal(data["agent_id"], msgspec.convert(data["known"], KnownTerminal)),
+            "press_key": self.local.press_key, "type_keys": self.local.type_keys,
             "answer": self.local.answer_agent,
             "changes": self.local.read_changes,
             "pull_request": self.local.find_pull_request,
             "check_move": lambda data: answer_target_question(self.database, self.data, data),
             "preview_move": self.local.preview_move,
-        }
+        }  # fmt: skip
 
     def answer(self, kind: str, handler: RequestHandler) -> None:
         """Answer one more kind of question of other hosts."""

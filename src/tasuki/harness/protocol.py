@@ -225,16 +225,12 @@ class AgentRequest(Struct, frozen=True):
 
 
 class Screenshot(Struct, frozen=True):
-    """A snapshot of a pane: its screen as plain text, title, process, and the session in it.
-
-    `above` are the lines above the screen, where they were asked for.
-    """
+    """A snapshot of a pane: its screen as plain text, title, process, and the session in it."""
 
     text: str
     title: str = ""
     pid: int = 0
     session: str = ""
-    above: str = ""
 
 
 class ScreenState(Struct, frozen=True):

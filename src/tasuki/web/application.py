@@ -39,6 +39,7 @@ from tasuki.web.pages.threads import remote
 from tasuki.web.security.access import RequestGate, ServerHosts, ServerTokens, require_operator
 from tasuki.web.security.proxy import open_proxy
 from tasuki.web.security.sessions import BrowserSessions
+from tasuki.web.views.notices import PageNotices
 from tasuki.web.views.shared_answers import SharedAnswers
 
 LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
@@ -101,7 +102,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         openapi_config=_build_openapi_config(),
         request_max_body_size=MOST_BODY_BYTES,
         state=State({
-            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "shared": SharedAnswers(), **dependencies,
+            "tokens": tokens, "sessions": sessions, "hosts": hosts, "live_pages": live_pages, "notices": PageNotices(), "shared": SharedAnswers(), **dependencies,
         }),
     )  # fmt: skip
     app.hosts = hosts

@@ -43,10 +43,14 @@ class Redactor:
             text, [*_detect_secrets(text), *_find_remembered(text, self._remembered)]
         )
 
+    def find_everywhere(self, text: str) -> list[SecretSpan]:
+        """The secrets in the text, and where else their values stand in it; remember the values."""
+        return self._learn_values(text, self.find_secrets(text))
+
     def redact(self, text: str) -> str:
         """The text with a mark in place of each secret. Redacting the result changes nothing."""
         for _ in range(_MAX_PASSES):
-            spans = self._learn_values(text, self.find_secrets(text))
+            spans = self.find_everywhere(text)
             if not spans:
                 break
             text = self._replace_spans(text, spans)

@@ -28,30 +28,79 @@ ScreenCell = tuple[int, int]
 """A part of a line: its start and end in the text."""
 
 
-def redact_screen(text: str, above: str = "") -> str:
-    """Return the text of a screen without secrets, also those that continue on the next line.
+def redact_screen(text: str) -> str:
+    """Return the text of a screen without secrets, also those that continue on the next line."""
+    return Redactor().redact(_hide_characters(text, _find_hidden(text)))
 
-    `above` are the lines over it, in which a secret may begin.
+
+def find_row_secrets(rows: Sequence[str], joins: Sequence[str]) -> list[dict[int, str]]:
+    """Find the secrets in the rows of a terminal: for each row its characters, with the kind.
+
+    `joins` has for each row what ties it to the next: `wrapped` for a line that the terminal
+    itself has wrapped, `full` for a row that reaches the edge and may go on, empty for nothing.
     """
-    above = above and above.removesuffix("\n") + "\n"
-    text = above + text
+    hidden: list[dict[int, str]] = [{} for _ in rows]
+    redactor = Redactor()
+    for ties in ("wrapped",), ("wrapped", "full"):
+        if ties[-1] == "full" and "full" not in joins:
+            break
+        text, places = _join_rows(rows, [join in ties for join in joins])
+        found = _find_hidden(text)
+        for start, end, kind in redactor.find_everywhere(text):
+            found.update((position, found.get(position, kind)) for position in range(start, end))
+        for position, kind in found.items():
+            if place := places[position]:
+                hidden[place[0]][place[1]] = kind
+    return hidden
+
+
+def hide_rows(
+    rows: Sequence[str], joins: Sequence[str], hidden: Sequence[dict[int, str]], first: int
+) -> str:
+    """Return the lines of the rows from number `first` on, with a mark for each secret."""
+    rows, hidden = rows[first:], hidden[first:]
+    text, places = _join_rows(rows, [join == "wrapped" for join in joins[first:]])
+    kinds = {
+        position: hidden[place[0]][place[1]]
+        for position, place in enumerate(places)
+        if place and place[1] in hidden[place[0]]
+    }
+    return Redactor().redact(_hide_characters(text, kinds))
+
+
+def _join_rows(
+    rows: Sequence[str], joined: Sequence[bool]
+) -> tuple[str, list[tuple[int, int] | None]]:
+    """Return the text of the rows, and for each of its characters the row and the place in it."""
+    parts: list[str] = []
+    places: list[tuple[int, int] | None] = []
+    for number, row in enumerate(rows):
+        parts.append(row)
+        places += [(number, position) for position in range(len(row))]
+        if not joined[number] and number < len(rows) - 1:
+            parts.append("\n")
+            places.append(None)
+    return "".join(parts), places
+
+
+def _find_hidden(text: str) -> dict[int, str]:
+    """Find the secrets that the ends of lines cut, by the places of their characters."""
     hidden: dict[int, str] = {}
     for column in _list_columns(text):
         for places in (_join_cells(text, column), *_join_runs(text, column)):
             for start, end, kind in _find_secrets(text, places):
                 hidden.update((position, kind) for position in places[start:end] if position >= 0)
-    return Redactor().redact(_hide_characters(text, hidden, len(above)))
+    return hidden
 
 
-def _hide_characters(text: str, hidden: dict[int, str], position: int) -> str:
-    """Return the text from `position` on, with a mark for each run of hidden characters."""
-    parts, first = [], position
-    while position < len(text):
+def _hide_characters(text: str, hidden: dict[int, str]) -> str:
+    """Return the text with a mark for each run of hidden characters."""
+    parts = []
+    for position, letter in enumerate(text):
         if position not in hidden:
-            parts.append(text[position])
-        elif position == first or position - 1 not in hidden:
+            parts.append(letter)
+        elif position - 1 not in hidden:
             parts.append(f"[REDACTED:{hidden[position]}]")
-        position += 1
     return "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Shows an agent's pane to the operator, and types the operator's texts into it."""
+"""Types the operator's texts and keys into the panes of agents."""
 
 import hashlib
 import logging
@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from tasuki.draft.redact.screen import redact_screen
-from tasuki.errors import NotPossible, PaneGone
+from tasuki.errors import NotPossible
 from tasuki.fleet.delivery import outbox
 from tasuki.fleet.delivery.prompt_delivery import PromptDelivery
 from tasuki.fleet.handoff import commands
@@ -17,8 +16,7 @@ from tasuki.fleet.store.database import FleetDatabase
 from tasuki.fleet.store.failures import ServerClosing
 from tasuki.fleet.store.models import FleetAgent
 from tasuki.fleet.store.states import WORKING
-from tasuki.launch.tmux.panes import TmuxPanes
-from tasuki.text_safety import clean_for_display, clean_text, shorten_to_line
+from tasuki.text_safety import clean_text, shorten_to_line
 
 PROOF_SECONDS = 8.0
 MOST_CHARACTERS = 100_000
@@ -30,12 +28,9 @@ KEYS = (
     "n", *"0123456789",
 )  # fmt: skip
 """Keys that can be pressed in a pane, by tmux's names: what dialogs of agents take."""
-SCREEN_LINES = 60
 UNCERTAIN_REASON = "the server or its database stopped while the text was typed; look at the pane before you send it again"
 STEPS_BEFORE_PROMPT = ("create", "register", "skill", "prompt")
 """Steps of a handoff in which texts are typed to its successor."""
-LINES_ABOVE = 8
-"""Lines above the screen that are searched for the beginning of a secret that ends on it."""
 
 
 def send_message(
@@ -53,11 +48,7 @@ def send_message(
         raise NotPossible("There is nothing to send.")
     if len(text) > MOST_CHARACTERS:
         raise NotPossible(f"A text of {len(text)} characters is too long to be typed.")
-    if agent.ended_at is not None:
-        raise NotPossible("Agent is not active")
-    if not agent.pane:
-        raise NotPossible("Agent has no tmux pane")
-    check_managed(agent)
+    check_typable(agent)
     if handoff := commands.find_running(database, agent_id):
         raise NotPossible(f"Handoff {handoff.id[:8]} of agent {agent_id} is under way.")
     check_has_prompt(database, agent_id)
@@ -106,22 +97,6 @@ def check_has_prompt(database: FleetDatabase, agent_id: int) -> None:
         )
 
 
-def read_screen(panes: TmuxPanes, agent: FleetAgent) -> str:
-    """Return what the pane of an agent shows, without secrets. Raises NotPossible for no pane."""
-    if not agent.pane:
-        raise NotPossible("Agent has no tmux pane")
-    try:
-        screenshot = panes.capture_screen(agent.pane, above=LINES_ABOVE)
-    except PaneGone as error:
-        raise NotPossible(str(error)) from error
-    lines = (
-        redact_screen(clean_for_display(screenshot.text), clean_for_display(screenshot.above))
-        .rstrip()
-        .split("\n")
-    )
-    return "\n".join(lines[-SCREEN_LINES:])
-
-
 def press_key(database: FleetDatabase, delivery: PromptDelivery, agent_id: int, key: str) -> None:
     """Press a key of `KEYS` in an agent's pane, such as a dialog asks for.
 
@@ -133,15 +108,20 @@ def press_key(database: FleetDatabase, delivery: PromptDelivery, agent_id: int, 
         raise NotPossible(
             f"{shorten_to_line(key, 20)!r} is no key that can be pressed: {', '.join(KEYS)}."
         )
+    check_typable(agent)
+    delivery.press_key(agent, key)
+    with database.write() as connection:
+        note = f"The key {key} was pressed in the pane of agent {agent_id}."
+        log.note(connection, "message", note, agent_id=agent_id, data={"key": key})
+
+
+def check_typable(agent: FleetAgent) -> None:
+    """Raise NotPossible for an agent into whose pane nothing may be typed."""
     if agent.ended_at is not None:
         raise NotPossible("Agent is not active")
     if not agent.pane:
         raise NotPossible("Agent has no tmux pane")
     check_managed(agent)
-    delivery.press_key(agent, key)
-    with database.write() as connection:
-        note = f"The key {key} was pressed in the pane of agent {agent_id}."
-        log.note(connection, "message", note, agent_id=agent_id, data={"key": key})
 
 
 def check_managed(agent: FleetAgent) -> None:

@@ -9,7 +9,7 @@ is uncertain, and is never typed again.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -30,8 +30,11 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import AgentControl, Screenshot, ScreenState
 from tasuki.launch.processes import has_terminal, is_alive
 from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.paste import PaneKey, PressedKey
 from tasuki.text_safety import shorten_to_line
 
+KEYS_SECONDS = 20.0
+"""How long keys wait for a text that is being typed."""
 TAKEN_SECONDS = 3.0
 """How long the screen may take to show a paste."""
 READY_SECONDS = 15.0
@@ -124,11 +127,15 @@ class PromptDelivery:
 
     def press_key(self, agent: FleetAgent, key: str) -> None:
         """Press one key, never while a text is being typed. Raises NotPossible, LaunchFailed."""
-        with self.panes.lock(agent.pane):
+        self.type_keys(agent, [PressedKey(key)])
+
+    def type_keys(self, agent: FleetAgent, keys: Sequence[PaneKey]) -> None:
+        """Type keys in order, never while a text is being typed. Raises NotPossible, LaunchFailed."""
+        with self.panes.lock(agent.pane, KEYS_SECONDS):
             if not is_in_front(agent):
                 raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
             try:
-                self.panes.press_keys(agent.pane, key, pid=_get_pid(agent))
+                self.panes.type_keys(agent.pane, keys, pid=_get_pid(agent))
             except PaneGone as error:
                 raise NotPossible(str(error)) from error
 

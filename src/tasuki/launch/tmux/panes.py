@@ -27,6 +27,7 @@ from tasuki.harness.protocol import Screenshot
 from tasuki.launch.tmux.control_mode import ControlMode, TmuxUnanswered
 from tasuki.launch.tmux.paste import PANE, PaneInput, PaneMarks, check_pane
 from tasuki.launch.tmux.server import CHILD, EXITING, POLL_SECONDS, SESSION, Tmux
+from tasuki.launch.tmux.terminal import TerminalCapture, parse_rows
 from tasuki.patterns import compile_pattern
 
 SIZE = ("-x", "200", "-y", "50")
@@ -59,6 +60,10 @@ _FORM = "\t".join(
 )
 """tmux escapes control characters in all of them but the name of a process."""
 _LOOK = "#{pane_id}\t#{pane_dead}\t#{pane_pid}\t#{pane_title}"
+_SHAPE = (
+    "#{pane_id}\t#{pane_dead}\t#{pane_pid}\t#{pane_width}\t#{pane_height}\t#{cursor_flag}\t"
+    "#{cursor_x}\t#{cursor_y}\t#{history_size}"
+)
 
 
 class OpenedPane(Struct, frozen=True):
@@ -172,29 +177,43 @@ class TmuxPanes(PaneInput):
         lines = self._run(("list-panes", "-a", "-F", _FORM)).splitlines()
         return {state.pane: state for state in map(_parse_state, lines) if state}
 
-    def capture_screen(self, pane: str, above: int = 0) -> Screenshot:
-        """Capture the screen of a pane as plain text, its title and process, and the lines above.
+    def capture_screen(self, pane: str) -> Screenshot:
+        """Capture the screen of a pane as plain text, its title and process.
 
         One call. Raises PaneGone where the pane is gone or its program has ended.
         """
-        mark = f"above-{secrets.token_hex(8)}"
-        above_commands = (
-            ("capture-pane", "-p", "-J", "-S", str(-above), "-E", "-1", "-t", check_pane(pane)),
-            ("display-message", "-p", "-t", pane, mark),
-        )
         out = self._run(
-            *(above_commands if above else ()),
             ("capture-pane", "-p", "-J", "-t", check_pane(pane)),
             ("display-message", "-p", "-t", pane, _LOOK),
         )
-        lines_above = ""
-        if above:
-            lines_above, _, out = out.partition(f"{mark}\n")
         text, _, last = out.removesuffix("\n").rpartition("\n")
         pane_id, dead, pid, title = (*last.split("\t", 3), "", "", "")[:4]
         if pane_id != pane or dead == "1":
             raise PaneGone(f"The agent's tmux pane {pane} is gone, or its program has ended.")
-        return Screenshot(text, title, int(pid), above=lines_above)
+        return Screenshot(text, title, int(pid))
+
+    def capture_terminal(self, pane: str, above: int) -> TerminalCapture:
+        """Capture the screen of a pane with its styles, and at most `above` rows above it.
+
+        One call. Raises PaneGone where the pane is gone or its program has ended.
+        """
+        mark = f"joined-{secrets.token_hex(8)}"
+        capture = ("capture-pane", "-p", "-S", str(-above), "-t", check_pane(pane))
+        out = self._run(
+            (*capture, "-e", "-N"), ("display-message", "-p", "-t", pane, mark),
+            (*capture, "-J"), ("display-message", "-p", "-t", pane, _SHAPE),
+        )  # fmt: skip
+        text, _, last = out.removesuffix("\n").rpartition("\n")
+        pane_id, dead, *numbers = last.split("\t")
+        if pane_id != pane or dead == "1" or len(numbers) != 7:
+            raise PaneGone(f"The agent's tmux pane {pane} is gone, or its program has ended.")
+        pid, columns, height, cursor, x, y, history = map(int, numbers)
+        coloured, _, joined = text.partition(f"\n{mark}\n")
+        rows = parse_rows(coloured, joined)
+        screen = max(0, len(rows) - height)
+        return TerminalCapture(
+            tuple(rows[:screen]), tuple(rows[screen:]), columns, (x, y) if cursor else None, history, pid
+        )  # fmt: skip
 
     def read_last_lines(self, pane: str, lines: int = 12) -> str:
         """Return the last lines that a pane shows, for people and without secrets.

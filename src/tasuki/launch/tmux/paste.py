@@ -18,6 +18,7 @@ paste: a command that fails stops those after it.
 
 import fcntl
 import os
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,27 @@ class PaneMarks(Struct, frozen=True):
 
     paste: str = ""
     enter: str = ""
+
+
+class PressedKey(Struct, frozen=True, tag="key"):
+    """A key by tmux's name."""
+
+    value: str
+
+
+class TypedText(Struct, frozen=True, tag="text"):
+    """Characters as from a keyboard."""
+
+    value: str
+
+
+class PastedText(Struct, frozen=True, tag="paste"):
+    """A text that is pasted, bracketed where the program has asked for that."""
+
+    value: str
+
+
+PaneKey = PressedKey | TypedText | PastedText
 
 
 class PaneInput:
@@ -167,12 +189,33 @@ class PaneInput:
 
     def press_keys(self, pane: str, *names: str, pid: int = 0) -> None:
         """Press keys by tmux's names (`Escape`, `C-u`); a pane that is scrolled back is reset."""
-        if bad := [name for name in names if not _KEY.fullmatch(name)]:
-            raise LaunchFailed(f"{bad[0]!r} is not a key of tmux.")
-        words = " ".join(names)
-        self._run_if(
-            pane, pid, (), f"copy-mode -q -t {pane} ; send-keys -t {pane} {words}" if names else ""
-        )
+        self.type_keys(pane, [PressedKey(name) for name in names], pid)
+
+    def type_keys(self, pane: str, keys: Sequence[PaneKey], pid: int = 0) -> None:
+        """Type keys, texts and pastes in this order; a pane that is scrolled back is reset.
+
+        They are typed all at once or not at all. Control characters in texts are removed.
+        """
+        commands = [f"copy-mode -q -t {check_pane(pane)}"]
+        buffers = [f"tasuki-keys-{secrets.token_hex(6)}-{number}" for number in range(len(keys))]
+        pasted = []
+        for key, buffer in zip(keys, buffers, strict=True):
+            match key:
+                case PressedKey(name):
+                    if not _KEY.fullmatch(name):
+                        raise LaunchFailed(f"{name!r} is not a key of tmux.")
+                    commands.append(f"send-keys -t {pane} {name}")
+                case TypedText(text):
+                    # Bytes as numbers: nothing in a text has a meaning for tmux.
+                    text = clean_text(text).replace("\n", "\r")
+                    if text:
+                        commands.append(f"send-keys -t {pane} -H {text.encode().hex(' ')}")
+                case PastedText(text):
+                    self.tmux.run(("load-buffer", "-b", buffer, "-"), text=clean_text(text))
+                    commands.append(f"paste-buffer -p -d -b {buffer} -t {pane}")
+                    pasted.append(f"delete-buffer -b {buffer}")
+        whole = " ; ".join(commands) if keys else ""
+        self._run_if(pane, pid, (), whole, " ; ".join(pasted))
 
     def _run_if(
         self, pane: str, pid: int, conditions: Sequence[str], commands: str, otherwise: str = ""

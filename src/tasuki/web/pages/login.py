@@ -118,6 +118,8 @@ TITLES = {
 
 def render_error(request: AnyRequest, error: Exception) -> PageResponse:
     """Render any error of a page, with the status and the sentence that the API gives it."""
+    if isinstance(error, HTTPException) and error.status_code == 405 and request.method == "GET":
+        return templates.redirect(request, find_page_of(templates.get_own_path(request)))
     if isinstance(error, HTTPException) and error.status_code == 401:
         if request.headers.get("hx-request"):
             return templates.request_reload()
@@ -137,6 +139,19 @@ def render_error(request: AnyRequest, error: Exception) -> PageResponse:
     return templates.render_page(
         request, "error.html", status, title=title, sentence=content["error"], bare=not is_known, again=reload_path,
     )  # fmt: skip
+
+
+_PAGES_OF_FORMS = {
+    "/agents/adopt": "/agents/new", "/alerts/seen": "/alerts", "/logout": "/",
+}  # fmt: skip
+
+
+def find_page_of(path: str) -> str:
+    """Find the page of an address that only takes a form, for a browser that loads it again."""
+    parent = path.rpartition("/")[0]
+    if path.startswith(("/settings/", "/hosts/")):
+        parent = "/" + path.split("/")[1]
+    return _PAGES_OF_FORMS.get(path) or parent or "/"
 
 
 def handle_anywhere(

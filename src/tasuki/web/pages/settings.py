@@ -51,10 +51,22 @@ class HooksState(Struct, frozen=True):
     problem: str = ""
 
 
+class SettingsNotice(Struct, frozen=True):
+    """What the settings say in one of their sections after a change."""
+
+    section: str = ""
+    message: str = ""
+    is_success: bool = True
+
+
 @get("/settings", sync_to_thread=True, include_in_schema=False)
 def show_settings(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
     """Show the current settings, and the forms that change them."""
-    return _render_settings(request, fleet)
+    found = request.app.state.notices.find(request.query_params.get("said", ""), SettingsNotice)
+    notice = found or SettingsNotice()
+    return _render_settings(
+        request, fleet, section=notice.section, message=notice.message, is_success=notice.is_success
+    )
 
 
 def _render_settings(
@@ -77,6 +89,14 @@ def _render_settings(
         facts=_build_facts(request, fleet), sessions=request.app.state.sessions.list_sessions(),
         session=find_current_session(request), proxy_user=find_proxy_user(request),
     )  # fmt: skip
+
+
+def _say_on_settings(
+    request: AnyRequest, section: str, message: str, *, is_success: bool = True
+) -> PageResponse:
+    """Redirect to the settings, which say what came of a change."""
+    key = request.app.state.notices.add(SettingsNotice(section, message, is_success))
+    return templates.redirect(request, f"/settings?said={key}#{section}")
 
 
 def _describe_file() -> str:
@@ -129,9 +149,7 @@ def _apply_changes(
         return _render_settings(
             request, fleet, section=section, message=str(error), is_success=False, status=bodies.get_status(error), **changes
         )  # fmt: skip
-    return _render_settings(
-        request, fleet, section=section, message="Saved; it applies from now on."
-    )
+    return _say_on_settings(request, section, "Saved; it applies from now on.")
 
 
 @post("/settings/test", sync_to_thread=True, include_in_schema=False)
@@ -139,9 +157,7 @@ def send_test(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageRespons
     """Send a test notification."""
     problems = fleet.notifier.test()
     message = " ".join(problems) or "Sent. Check that it arrived."
-    return _render_settings(
-        request, fleet, section="notifications", message=message, is_success=not problems
-    )
+    return _say_on_settings(request, "notifications", message, is_success=not problems)
 
 
 @post("/settings/automation/{slug:str}", sync_to_thread=True, include_in_schema=False)
@@ -156,9 +172,7 @@ def switch_automation(
         return _render_settings(request, fleet, section="automation", message=str(error), is_success=False, status=bodies.get_status(error))  # fmt: skip
     fleet.changes.notify()
     word = "are on" if is_on else "are off"
-    return _render_settings(
-        request, fleet, section="automation", message=f"Automatic handoffs of {slug} {word}."
-    )
+    return _say_on_settings(request, "automation", f"Automatic handoffs of {slug} {word}.")
 
 
 # -- browsers that are signed in -------------------------------------------------------
@@ -180,9 +194,7 @@ def end_session(
         return _render_settings(request, fleet, section="sessions", message=str(error), is_success=False, status=bodies.get_status(error))  # fmt: skip
     if not is_signed_in(request):
         return login.render_sign_in(request, "You are signed out.", status=200)
-    return _render_settings(
-        request, fleet, section="sessions", message="That browser is signed out."
-    )
+    return _say_on_settings(request, "sessions", "That browser is signed out.")
 
 
 # -- hooks -----------------------------------------------------------------------------
@@ -234,12 +246,8 @@ def add_hooks(
             request, "hooks_form.html", status, name=name, title_of=harnesses.get_harness(name).title, plan=plan, refused=str(error)
         )  # fmt: skip
     notes = " ".join(control.notes)
-    return _render_settings(
-        request,
-        fleet,
-        section="hooks",
-        message=f"The hooks are installed in {harnesses.get_harness(name).title}. {notes}".strip(),
-    )
+    message = f"The hooks are installed in {harnesses.get_harness(name).title}. {notes}".strip()
+    return _say_on_settings(request, "hooks", message)
 
 
 HANDLERS = (

@@ -1,5 +1,7 @@
 """The page of one agent: what it does, its screen, and the operator's orders for it."""
 
+import hashlib
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from tasuki.fleet.store.models import FleetHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.web.api import bodies
 from tasuki.web.api.bodies import Adoption, AgentMessage, NewAgent, QuestionAnswer
+from tasuki.web.pages.agent.terminal import SentMessage, find_result, redirect_with_result
 from tasuki.web.pages.fleet import cards
 from tasuki.web.pages.fleet.given_up import find_stranded_agents
 from tasuki.web.views import display, templates
@@ -26,8 +29,10 @@ from tasuki.web.views.templates import AnyRequest, PageResponse
 FormFields = NamedDependency[dict[str, str]]
 LOG_LINES = 40
 """Lines of an agent's log on its page."""
-SCREEN_KEYS = ("Enter", "Escape", "Up", "Down", "Tab", "Space", "y", "n", "1", "2", "3")
-assert set(SCREEN_KEYS) <= set(KEYS)
+KEY_WORDS = {
+    "Up": "↑", "Down": "↓", "Left": "←", "Right": "→", "BTab": "Shift-Tab", "BSpace": "Backspace", "C-c": "Ctrl-C",
+}  # fmt: skip
+"""How keys are named for people, where tmux has another name."""
 
 
 @get("/agents/{id:int}", sync_to_thread=True, include_in_schema=False)
@@ -35,27 +40,21 @@ def show_agent(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
 ) -> PageResponse:
     """Show an agent: its card, its screen, its handoffs and its log."""
-    return _render_agent(request, fleet, id)
-
-
-def _render_agent(
-    request: AnyRequest, fleet: Fleet, id: int, *, status: int = 200, **extra: Any
-) -> PageResponse:
     agent = queries.load_agent(fleet.database, id)
     card = cards.build_cards(fleet, [id])[0]
     handoffs = queries.list_handoffs(fleet.database, agent_id=id)
     personas = queries.list_personas(fleet.database) if not agent.persona else []
     context = {
-        "text": "", "refused": "", "sent": "", "answer": "", "unanswered": "", **extra,
+        "result": find_result(request), "page": secrets.token_hex(8),
         "agent": display.redact_row(agent), "card": card, "live": f"agent:{id} hosts",
         "title_of": harnesses.get_harness(agent.harness).title,
         "handoffs": [(display.redact_row(handoff), display.HANDOFF_SHAPES[handoff.state], display.get_step_name(handoff)) for handoff in handoffs],
         "events": queries.list_last_events(fleet.database, id, LOG_LINES),
         **(_read_screen(fleet, id) if agent.pane and agent.ended_at is None else {"screen": None, "problem": ""}),
-        "keys": SCREEN_KEYS, "personas": personas,
+        "keys": [(key, KEY_WORDS.get(key, key)) for key in KEYS], "personas": personas,
         "is_own": agent.ordered_at is not None or agent.adopted,
     }  # fmt: skip
-    return templates.render_page(request, "agent.html", status, **context)
+    return templates.render_page(request, "agent.html", **context)
 
 
 def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
@@ -71,44 +70,27 @@ def _read_screen(fleet: Fleet, id: int) -> dict[str, Any]:
         return {"screen": "", "problem": str(error)}
 
 
-@get("/agents/{id:int}/screen", sync_to_thread=True, include_in_schema=False)
-def show_screen(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int]
-) -> PageResponse:
-    """Show what its pane shows now, as a piece of its page."""
-    return templates.render_page(request, "screen.html", **_read_screen(fleet, id), id=id)
-
-
 @post("/agents/{id:int}/send", sync_to_thread=True, include_in_schema=False)
 def send_text(
     request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
 ) -> PageResponse:
-    """Type a text to it; the page says whether its turn began."""
-    try:
-        body = bodies.fill_body(AgentMessage, {"text": form.get("text", "")})
-        result = fleet.send_text(id, body.text)
-    except TasukiError as error:
-        return _render_agent(
-            request, fleet, id, status=bodies.get_status(error), refused=str(error), text=form.get("text", "")
-        )  # fmt: skip
-    why = f": {result['why']}" if result["why"] else ""
-    return _render_agent(
-        request, fleet, id, sent=f"{result['state'].capitalize()}{why}.", text="" if result["state"] != "refused" else body.text
-    )  # fmt: skip
+    """Type a text to it; its page says whether its turn began. A refused one stays typed in.
 
-
-@post("/agents/{id:int}/keys", sync_to_thread=True, include_in_schema=False)
-def press_key(
-    request: AnyRequest, fleet: NamedDependency[Fleet], id: FromPath[int], form: FormFields
-) -> PageResponse:
-    """Press one key in its pane."""
+    The same text of the same page is typed once.
+    """
+    text, page = form.get("text", ""), form.get("page", "")
+    key = f"{page} {hashlib.sha256(text.encode()).hexdigest()}" if page else ""
     try:
-        fleet.press_key(id, form.get("key", ""))
+        body = bodies.fill_body(AgentMessage, {"text": text})
+        result = fleet.send_text(id, body.text, key)
     except TasukiError as error:
-        return _render_agent(
-            request, fleet, id, status=bodies.get_status(error), refused=str(error)
+        return redirect_with_result(
+            request, id, SentMessage(refused=str(error), text=text), "#send"
         )
-    return templates.redirect(request, f"/agents/{id}#screen")
+    why = f": {result['why']}" if result["why"] else ""
+    said, is_refused = f"{result['state'].capitalize()}{why}.", result["state"] == "refused"
+    message = SentMessage("", said, text) if is_refused else SentMessage(said)
+    return redirect_with_result(request, id, message, "#send")
 
 
 @get("/agents/{id:int}/answer", sync_to_thread=True, include_in_schema=False)
@@ -131,10 +113,8 @@ def answer_agent(
     except TasukiError as error:
         if request.headers.get("hx-request"):
             raise
-        return _render_agent(
-            request, fleet, id, status=bodies.get_status(error), unanswered=str(error),
-            answer=form.get("text", ""),
-        )  # fmt: skip
+        refusal = SentMessage(unanswered=str(error), text=form.get("text", ""))
+        return redirect_with_result(request, id, refusal)
     return templates.redirect(request, templates.find_way_back(request, f"/agents/{id}"))
 
 
@@ -143,15 +123,20 @@ def answer_agent(
 
 @get("/agents/recover", sync_to_thread=True, include_in_schema=False)
 def show_recovery_form(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
-    """Ask whether to recover lost agents, and show them."""
+    """Ask whether to recover lost agents, and show them; or what becomes of those that were."""
+    begun = request.app.state.notices.find(request.query_params.get("said", ""), tuple)
+    if begun is not None:
+        return _render_recovery(request, fleet, begun, done=True)
     lost = find_lost_agents(fleet.database, fleet.panes, fleet.host)
     return _render_recovery(request, fleet, [(one, None) for one in lost], done=False)
 
 
 @post("/agents/recover", sync_to_thread=True, include_in_schema=False)
 def recover_agents(request: AnyRequest, fleet: NamedDependency[Fleet]) -> PageResponse:
-    """Recover lost agents; show what becomes of each."""
-    return _render_recovery(request, fleet, fleet.recover_lost_agents("it was lost"), done=True)
+    """Recover lost agents; a page then shows what becomes of each."""
+    recoveries = tuple(fleet.recover_lost_agents("it was lost"))
+    key = request.app.state.notices.add(recoveries)
+    return templates.redirect(request, f"/agents/recover?said={key}")
 
 
 def _render_recovery(
@@ -268,6 +253,6 @@ def adopt_agent(
 
 
 HANDLERS = (
-    show_agent, show_screen, send_text, press_key, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
+    show_agent, send_text, show_question, answer_agent, show_stop_form, stop_agent, show_new_agent,
     start_agent, adopt_agent, show_recovery_form, recover_agents,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from litestar import Response, get, post
 from litestar.di import NamedDependency
@@ -167,7 +168,9 @@ def show_prune_form(
     drafts: FromQuery[str] = "1",
 ) -> PageResponse:
     """Show which handoffs would be deleted."""
-    return _render_prune_form(request, fleet, {"days": days, "keep": keep, "drafts": drafts})
+    message = request.app.state.notices.find(request.query_params.get("said", ""), str) or ""
+    values = {"days": days, "keep": keep, "drafts": drafts}
+    return _render_prune_form(request, fleet, values, message=message)
 
 
 def _render_prune_form(
@@ -217,7 +220,9 @@ def prune_briefs(
     ]
     for handoff in to_delete:
         vault.remove(handoff.id)
-    return _render_prune_form(request, fleet, form, message=f"Deleted {len(to_delete)}.")
+    kept = {name: form[name] for name in ("days", "keep", "drafts") if name in form}
+    key = request.app.state.notices.add(f"Deleted {len(to_delete)}.")
+    return templates.redirect(request, f"/briefs/prune?{urlencode(kept | {'said': key})}")
 
 
 # -- one -------------------------------------------------------------------------------
