@@ -136,6 +136,9 @@ class PageStreams:
                 self._topics |= topics
                 await asyncio.sleep(AWAY_SECONDS)
                 continue
+            except Exception:  # later changes must reach the pages
+                logger.exception("Open pages could not be told what changed")
+                continue
             shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
             piece = encode_news(PageNews(newest, tuple(shown), counts))
             for stream in tuple(self.streams):

@@ -41,7 +41,7 @@ MOST_CARDS = 500
 OTHER_HOSTS = "others"
 """The list of agents whose host has left the fleet."""
 GROUPS = {"needs": "Needs you", "working": "Working", "quiet": "Quiet"}
-_RANKS = {"fail": 0, "ask": 1, "wait": 2, "past": 3}
+_RANKS = {"fail": 0, "wait": 1, "ask": 2, "past": 3}
 _QUIET = {"idle": 0, "end": 1}
 MOST_SENTENCE_CHARACTERS = 300
 HOST_AWAY = StateBadge("todo", "Host away", "rest")
