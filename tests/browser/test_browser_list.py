@@ -84,6 +84,25 @@ def test_agents_are_grouped_and_sorted(seen: Page) -> None:
     assert "look=list" in seen.url
 
 
+def test_a_view_is_saved(seen: Page) -> None:
+    """Under a name; it is a tab then, in every browser, and is removed where it was made."""
+    seen.goto("/?look=list&by=role&sort=name")
+    seen.get_by_text("View", exact=False).first.click()
+    seen.get_by_label("Save this view as").fill("By role & name")
+    seen.get_by_role("button", name="Save").click()
+    seen.goto("/")
+    seen.get_by_role("link", name="By role & name").click()
+    expect(seen.get_by_role("link", name="By role & name")).to_have_attribute(
+        "aria-current", "true"
+    )
+    assert "by=role" in seen.url
+    seen.get_by_text("View", exact=False).first.click()
+    seen.get_by_role("button", name="Remove the view By role & name").click()
+
+    expect(seen.get_by_role("link", name="By role & name")).to_have_count(0)
+    expect(seen.get_by_role("heading", name="tester")).to_be_visible()
+
+
 def test_who_is_past_the_threshold_is_asked_for_together(seen: Page) -> None:
     """One click lists them, each can be left out; those that cannot be handed off say why."""
     seen.get_by_role("link", name="Hand off 6 past the threshold").click()
