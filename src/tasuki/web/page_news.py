@@ -24,8 +24,9 @@ from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
 
 PAUSE_SECONDS = 0.1
 """The shortest time between two messages."""
-SOON_SECONDS = 0.01
+SOON_SECONDS = 0.005
 """Changes that belong together are sent within this time."""
+COUNT_SECONDS = 0.05
 AWAY_SECONDS = 1.0
 MOST_TOPICS = 500
 """Topics of one message; with more, every page counts as changed."""
@@ -52,8 +53,9 @@ class PageNews(Struct, frozen=True):
 
     newest: int
     """Id of the last line of the log that it covers."""
-    topics: tuple[str, ...]
-    counts: PageCounts
+    topics: tuple[str, ...] = ()
+    counts: PageCounts | None = None
+    """None where they are as before."""
 
 
 CountPages = Callable[[Fleet], PageCounts]
@@ -69,19 +71,23 @@ class PageStreams:
         self.known_hosts: Mapping[str, ShownHost] | None = None
         """The hosts as open pages show them, by id; None while no page is open."""
         self.newest = 0
+        self.generation = 0
+        """Grows with each change that is known."""
         self._topics: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._sent_at = 0.0
+        self._counts: PageCounts | None = None
+        """As they were sent last."""
 
     def take_event(self, event: FleetEvent) -> None:
         """Take a new line of the log; called in the loop."""
         self.newest = event.id
-        if self.streams:
-            self.take_topics(list_topics(event))
+        self.take_topics(list_topics(event))
 
     def take_topics(self, topics: set[str]) -> None:
         """Take changes, also those of which the log has no line; called in the loop."""
+        self.generation += 1
         if not self.streams or not topics:
             return
         self._topics |= topics
@@ -104,7 +110,8 @@ class PageStreams:
         try:
             self.newest = max(self.newest, newest)
             yield b"retry: 1000\n\n"
-            yield encode_news(PageNews(self.newest, (), await self._run_in_thread(self._begin)))
+            counts = await self._run_in_thread(self._begin)
+            yield encode_news(PageNews(self.newest, (), counts))
             while True:
                 try:
                     piece = await asyncio.wait_for(stream.get(), KEEP_ALIVE_SECONDS)
@@ -122,28 +129,35 @@ class PageStreams:
         return self.count(self.fleet)
 
     async def _send_news(self) -> None:
-        """Send what changed, until nothing changes any more."""
+        """Send what changed, until nothing changes any more: the topics at once, then the counts."""
         while self._topics and self.streams:
             since = time.monotonic() - self._sent_at
             await asyncio.sleep(max(SOON_SECONDS, PAUSE_SECONDS - since))
             self._sent_at = time.monotonic()
             topics, self._topics = self._topics, set()
-            newest = self.newest
+            shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
+            self._send(PageNews(self.newest, tuple(shown)))
+            await asyncio.sleep(COUNT_SECONDS)  # the pages come first
             try:
-                counts = await self._run_in_thread(self.count, self.fleet)
+                await self._send_counts()
             except DBAPIError:
                 logger.warning("Open pages wait: the database does not answer.")
                 self._topics |= topics
                 await asyncio.sleep(AWAY_SECONDS)
-                continue
             except Exception:  # later changes must reach the pages
-                logger.exception("Open pages could not be told what changed")
-                continue
-            shown = sorted(topics) if len(topics) <= MOST_TOPICS else [EVERYTHING]
-            piece = encode_news(PageNews(newest, tuple(shown), counts))
-            for stream in tuple(self.streams):
-                if not stream.put(piece):
-                    self.streams.discard(stream)
+                logger.exception("Open pages could not be told what there is")
+
+    async def _send_counts(self) -> None:
+        counts = await self._run_in_thread(self.count, self.fleet)
+        if counts != self._counts:
+            self._counts = counts
+            self._send(PageNews(self.newest, (), counts))
+
+    def _send(self, news: PageNews) -> None:
+        piece = encode_news(news)
+        for stream in tuple(self.streams):
+            if not stream.put(piece):
+                self.streams.discard(stream)
 
     async def _run_in_thread(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._maker, function, *arguments)

@@ -57,8 +57,8 @@
     return topics.includes("everything") || topics.some((topic) => own.includes(topic));
   };
   const hear = (news) => {
-    if (body.dataset.live && (concerns(news.topics) || (!news.topics.length && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
-    count(news.counts);
+    if (body.dataset.live && (concerns(news.topics) || (news.isFirst && (news.newest > Number(body.dataset.newest) || body.dataset.hosts !== undefined)))) refresh();
+    if (news.counts) count(news.counts);
   };
   const refresh = () => { stale = true; plan(); };
   const plan = () => {
@@ -119,7 +119,7 @@
     if (fresh.title.replace(/^\(\d+\) /, "") !== name) document.title = fresh.title;
     for (const key of ["version", "newest", "live"]) body.dataset[key] = fresh.body.dataset[key];
     if (lacks && version) { body.dataset.version = ""; stale = true; }
-    htmx.process(main);
+    for (const element of $$("[hx-get], [hx-post]", main)) htmx.process(element);
     document.dispatchEvent(new CustomEvent("tasuki:shown"));
   };
   document.addEventListener("input", (event) => { if (event.target.matches("#main *")) event.target.dataset.touched = ""; });
@@ -214,8 +214,9 @@
     const open = () => {
       if (source || document.hidden) return;
       source = new EventSource("/live");
-      source.onopen = () => receive({ state: "live" });
-      source.onmessage = (event) => receive({ news: JSON.parse(event.data) });
+      let isFirst = true;
+      source.onopen = () => { isFirst = true; receive({ state: "live" }); };
+      source.onmessage = (event) => { receive({ news: { ...JSON.parse(event.data), isFirst } }); isFirst = false; };
       source.onerror = () => {
         receive({ state: "away" });
         if (source.readyState === EventSource.CLOSED) { source = null; window.setTimeout(open, RETRY); }

@@ -3,15 +3,21 @@
 const RETRY = 2000; // ms
 const ports = new Set();
 let source = null;
-let last = null; // the newest message, for a page that opens later
+let last = null; // what a page that opens later must know: the newest message, with the newest counts
+let isFirst = true; // the next message is the first of this connection: pages older than it are out of date
 let state = "connecting";
 
 const tell = (message) => { for (const port of ports) port.postMessage(message); };
 const setState = (word) => { state = word; tell({ state }); };
 const open = () => {
   source = new EventSource("/live");
-  source.onopen = () => setState("live");
-  source.onmessage = (event) => { last = JSON.parse(event.data); tell({ news: last }); };
+  source.onopen = () => { isFirst = true; setState("live"); };
+  source.onmessage = (event) => {
+    const news = JSON.parse(event.data);
+    last = { ...news, topics: [], counts: news.counts || (last && last.counts), isFirst: true };
+    tell({ news: { ...news, isFirst } });
+    isFirst = false;
+  };
   source.onerror = () => {
     setState("away");
     if (source.readyState !== EventSource.CLOSED) return; // it tries again itself
@@ -28,6 +34,6 @@ self.onconnect = (event) => {
   };
   ports.add(port);
   port.postMessage({ state });
-  if (last) port.postMessage({ news: { ...last, topics: [] } });
+  if (last) port.postMessage({ news: last });
   if (!source) open();
 };
