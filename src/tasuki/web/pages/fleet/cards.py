@@ -106,6 +106,12 @@ class AgentCard(Struct, frozen=True):
     """The role of its persona; empty for none."""
 
     @property
+    def initials(self) -> str:
+        """The initials of its persona's role and name, or of its harness."""
+        words = self.name.replace("-", " ").split()
+        return "".join(word[0] for word in words[: 2 if self.role else 1]).upper()
+
+    @property
     def is_past(self) -> bool:
         """Whether it is past its threshold, and can be handed off."""
         return self.meter.past and self.can == "hand off"
