@@ -100,6 +100,17 @@ def test_lines_of_alerts_come(served: Served, browsing: Browsing) -> None:
         expect(shown.locator("#alert-list")).to_contain_text("Which database?")
 
 
+def test_an_open_page_of_a_session_that_ended_says_so(served: Served, browsing: Browsing) -> None:
+    """Within seconds it is the page that says how to sign in."""
+    browsing.expect("status of 401")
+    page = open_page(served, browsing, "/")
+    for session in served.sessions.list_sessions():
+        served.sessions.end_session(session.id)
+    note(served, "prompt", "Fix the menu of the shop")
+
+    expect(page.locator("main")).to_contain_text("tasuki dashboard", timeout=20_000)
+
+
 @pytest.mark.parametrize("width", [1280, 1720, 2560])
 def test_headings_stand_above_their_cards(served: Served, browsing: Browsing, width: int) -> None:
     """At every width there is room between them, and below the card before."""

@@ -92,15 +92,6 @@ def list_newest_alerts(
     return _read_alerts(database, query)
 
 
-def load_alerts(database: FleetDatabase, ids: Collection[int]) -> list[OperatorAlert]:
-    """Load alerts by their ids, oldest first."""
-    if not ids:
-        return []
-    return _read_alerts(
-        database, sa.select(_TABLE).where(_TABLE.c.id.in_(sorted(ids))).order_by(_TABLE.c.id)
-    )
-
-
 def count_unseen(database: FleetDatabase) -> int:
     """Count the alerts that the operator has not seen."""
     return find_unseen_and_newest(database)[0]

@@ -195,7 +195,8 @@
     put($("#live-word"), word);
   };
   const setState = (state) => {
-    if (state === "away") { wasAway = true; say("Reconnecting", true); }
+    if (state === "away" || state === "refused") { wasAway = true; say("Reconnecting", true); }
+    if (state === "refused" && !busy) load(body.dataset.version); // it says why, if nobody is signed in
     if (state === "live") {
       say("Live", false);
       if (wasAway && body.dataset.live) refresh();
@@ -218,8 +219,9 @@
       source.onopen = () => { isFirst = true; receive({ state: "live" }); };
       source.onmessage = (event) => { receive({ news: { ...JSON.parse(event.data), isFirst } }); isFirst = false; };
       source.onerror = () => {
-        receive({ state: "away" });
-        if (source.readyState === EventSource.CLOSED) { source = null; window.setTimeout(open, RETRY); }
+        const isRefused = source.readyState === EventSource.CLOSED;
+        receive({ state: isRefused ? "refused" : "away" });
+        if (isRefused) { source = null; window.setTimeout(open, RETRY); }
       };
     };
     leave = () => { if (source) source.close(); source = null; };

@@ -19,8 +19,8 @@ const open = () => {
     isFirst = false;
   };
   source.onerror = () => {
-    setState("away");
-    if (source.readyState !== EventSource.CLOSED) return; // it tries again itself
+    if (source.readyState !== EventSource.CLOSED) { setState("away"); return; } // it tries again itself
+    setState("refused"); // as when nobody is signed in any more
     source = null;
     if (ports.size) setTimeout(() => { if (!source && ports.size) open(); }, RETRY);
   };
