@@ -12,6 +12,8 @@ from browser import Browsing, operator, portraits, violations
 from playwright.sync_api import Page, expect
 from web_servers import Served, serving
 
+from tasuki.fleet.store import log
+
 STATES = ("idle", "busy", "waiting", "idle", "compacting")
 ROLES = ("developer", "tester")
 
@@ -111,6 +113,24 @@ def test_who_is_past_the_threshold_is_asked_for_together(seen: Page) -> None:
     expect(dialog.get_by_label("Reason")).to_have_value("Context past the threshold")
 
     assert [] == violations(seen)
+
+
+def test_many_are_selected_at_once(served: Served, seen: Page) -> None:
+    """All that are shown, or with Shift all between two; what is selected stays selected when agents change."""
+    seen.get_by_label("All shown").check()
+    expect(seen.locator("#picked")).to_have_text("30 selected:")
+    seen.get_by_label("All shown").uncheck()
+    boxes = seen.locator("#cards-needs input")
+    boxes.nth(0).click()
+    boxes.nth(3).click(modifiers=["Shift"])
+    expect(seen.locator("#picked")).to_have_text("4 selected:")
+    with served.fleet.database.write() as connection:
+        log.note(connection, "prompt", "Something", agent_id=1)
+    served.fleet.changes.notify([1])
+    seen.wait_for_timeout(500)
+
+    expect(seen.locator("#picked")).to_have_text("4 selected:")
+    expect(boxes.nth(2)).to_be_checked()
 
 
 def test_a_prompt_goes_to_many(seen: Page) -> None:

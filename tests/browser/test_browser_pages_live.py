@@ -100,6 +100,23 @@ def test_lines_of_alerts_come(served: Served, browsing: Browsing) -> None:
         expect(shown.locator("#alert-list")).to_contain_text("Which database?")
 
 
+def test_a_browser_without_shared_workers_is_live_too(served: Served, browsing: Browsing) -> None:
+    """As on many phones: the page has a stream of its own while it is shown."""
+    page = browsing.page(served.origin)
+    page.add_init_script("delete window.SharedWorker")
+    operator(page, served.link)
+    expect(page.locator("#live-word")).to_have_text("Live")
+    note(served, "prompt", "Something")
+    with served.fleet.database.write() as connection:
+        connection.execute(
+            sa.update(tables.agents).where(tables.agents.c.id == 2).values(state="waiting", waiting_for="May I?")
+        )  # fmt: skip
+    note(served, "waiting", "", id=2)
+
+    expect(page.locator("#cards-needs #agent-2")).to_contain_text("May I?")
+    expect(page).to_have_title("(1) Fleet · tasuki")
+
+
 def test_an_open_page_of_a_session_that_ended_says_so(served: Served, browsing: Browsing) -> None:
     """Within seconds it is the page that says how to sign in."""
     browsing.expect("status of 401")
