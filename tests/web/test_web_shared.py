@@ -113,3 +113,11 @@ def test_old_versions_are_forgotten(count: int) -> None:
 
     assert versions.find(str(count - 1)) == {"a": str(count - 1)}
     assert bool(versions.find("0")) is (count == 1)
+
+
+def test_markers_in_somebodys_text_do_nothing() -> None:
+    """They are taken out of texts before; what slips through is no part and no time."""
+    text, _ = PartHolder().finish("a\x02agent-1\x03b\x011.2.3\x01c", "", 1)
+
+    assert text == "ab\x011.2.3\x01c"
+    assert fill_times(text, format_span) == text
