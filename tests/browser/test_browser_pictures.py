@@ -30,7 +30,7 @@ OF_ONE = {
     "agent-waiting": "/agents/3", "agent-busy": "/agents/2", "agent-ended": "/agents/8", "changes": "/agents/2/changes",
     "handoff-form": "/agents/2/handoff", "bulk": "/bulk?do=send&id=2&id=4", "start": "/agents/new",
     "handoff-failed": f"/handoffs/{'f0' * 16}", "handoff-done": f"/handoffs/{'d0' * 16}", "drafts": "/briefs",
-    "threads": "/threads", "persona": "/personas/tester-ada-2", "settings": "/settings", "keys": "/keys",
+    "threads": "/threads", "persona": "/personas/tester-ada-1", "settings": "/settings", "keys": "/keys",
     "palette": "/palette", "hosts": "/hosts", "nothing": "/nothing-here",
 }  # fmt: skip
 STATES = ("idle", "busy", "waiting", "busy", "limited", "compacting", "idle", "ended", "lost")
