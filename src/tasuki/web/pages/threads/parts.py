@@ -132,7 +132,7 @@ def _find_range(entries: Sequence[Entry], query: PartQuery, target: int) -> tupl
     index = _find_index(entries, target) if target else count - 1
     number = max(0, index) // ENTRIES_PER_PAGE
     start = number * ENTRIES_PER_PAGE
-    if not target and number and count - start < FEWEST_AT_END:
+    if number and count - start < FEWEST_AT_END:
         return start - ENTRIES_PER_PAGE, count, 0
     return start, min(start + ENTRIES_PER_PAGE, count), number + 1
 
