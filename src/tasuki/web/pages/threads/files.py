@@ -178,6 +178,8 @@ class ThreadSizeCache:
 
     def __init__(self) -> None:
         self._sizes: OrderedDict[tuple[str, int, int], ThreadSize | None] = OrderedDict()
+        self._paths: set[str] = set()
+        """Files that were read before; one that is read again grows, and is followed."""
         self._lock = threading.Lock()
 
     def get_size(self, harness: str, path: str, until: float) -> ThreadSize | None:
@@ -196,19 +198,23 @@ class ThreadSizeCache:
             if key in self._sizes:
                 self._sizes.move_to_end(key)
                 return self._sizes[key]
+            has_grown = path in self._paths
         if time.monotonic() > until:
             return None
-        size = _read_size(harness, Path(path))
+        size = _read_size(harness, Path(path), has_grown=has_grown)
         with self._lock:
+            self._paths.add(path)
             self._sizes[key] = size
             while len(self._sizes) > MOST_SIZES:
-                self._sizes.popitem(last=False)
+                self._paths.discard(self._sizes.popitem(last=False)[0][0])
         return size
 
 
-def _read_size(harness: str, path: Path) -> ThreadSize | None:
+def _read_size(harness: str, path: Path, *, has_grown: bool) -> ThreadSize | None:
     try:
-        entries = harnesses.get_harness(harness).read(path).entries
+        adapter = harnesses.get_harness(harness)
+        thread = THREAD_CACHE.read_thread(adapter, path) if has_grown else adapter.read(path)
+        entries = thread.entries
     except (OSError, TasukiError):
         return None
     times: list[float] = []
